@@ -1,0 +1,143 @@
+"""The lab is brought up once, used by every numbered suite, and taken down again.
+
+What existed before `make lab-up` and what exists after `make lab-down` is compared in test_90_residue.py.
+Everything here drives the project as a user does: make targets and ./pqlab in a subprocess.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Outcome of one command: exit code, both outputs, wall seconds."""
+
+    code: int
+    out: str
+    err: str
+    wall_s: float
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+    def json(self) -> Any:
+        """The last line of standard output, which `--json` promises to be one JSON document."""
+        lines = [line for line in self.out.splitlines() if line.strip()]
+        assert lines, f"no output; stderr: {self.err[-2000:]}"
+        return json.loads(lines[-1])
+
+
+def run(*argv: str, timeout_s: float = 900, env: dict[str, str] | None = None) -> Finished:
+    """Run one command at the root of the tree, without a terminal and without asking."""
+    started = time.monotonic()
+    done = subprocess.run(
+        list(argv),
+        cwd=ROOT,
+        env={**os.environ, "PQLAB_YES": "1", **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
+
+
+def docker(*argv: str, timeout_s: float = 60) -> str:
+    done = run("docker", *argv, timeout_s=timeout_s)
+    assert done.code == 0, f"docker {' '.join(argv)}: {done.text[-1000:]}"
+    return done.out
+
+
+def compose(*argv: str, timeout_s: float = 120) -> Finished:
+    """docker compose on the lab's own project, addressed by name (no file needed for stop/kill/ps)."""
+    return run("docker", "compose", "-p", "pqlab", *argv, timeout_s=timeout_s)
+
+
+def container(service: str) -> str:
+    """Id of the running container of one lab service."""
+    out = docker(
+        "ps", "-q", "-f", "label=com.docker.compose.project=pqlab", "-f", f"label=com.docker.compose.service={service}"
+    )
+    ids = out.split()
+    assert len(ids) == 1, f"{service}: expected one running container, found {ids}"
+    return ids[0]
+
+
+def residue() -> dict[str, list[str]]:
+    """Everything a lab could leave behind on this machine, by kind."""
+
+    def lines(*argv: str) -> list[str]:
+        done = run(*argv)
+        return sorted(done.out.splitlines()) if done.code == 0 else []
+
+    ours = ("pqtunnel", "pqsitl", "pqtelemetry", "mavproxy", "telegraf", "influxd", "arducopter")
+    processes = [
+        line for line in lines("ps", "-eo", "args") if any(name in line.lower() for name in ours) and "pytest" not in line
+    ]
+    engine_up = run("docker", "info").code == 0
+    return {
+        "containers": lines("docker", "ps", "-aq", "--no-trunc") if engine_up else [],
+        "networks": lines("docker", "network", "ls", "--format", "{{.Name}}") if engine_up else [],
+        "volumes": lines("docker", "volume", "ls", "-q") if engine_up else [],
+        "namespaces": lines("ip", "netns", "list"),
+        "qdiscs": [q for q in lines("tc", "qdisc", "show") if "noqueue" not in q],
+        "links": [q.split(":")[1].strip() for q in lines("ip", "-o", "link") if "docker0" not in q],
+        "processes": processes,
+        "temporary": sorted(p.name for p in Path("/tmp").glob("pqlab*")),
+    }
+
+
+#: what stood before the lab came up; filled by the `lab` fixture
+BEFORE: dict[str, list[str]] = {}
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[None]:
+    """Up once a session. A lab that is already there is taken down first, so that `up` is really tried."""
+    if run("docker", "info").code != 0:
+        ready = run("./bootstrap.sh", "engine", timeout_s=600)
+        assert ready.code == 0, ready.text[-3000:]
+    down = run("make", "lab-down", timeout_s=180)
+    assert down.code == 0, down.text[-3000:]
+    BEFORE.update(residue())
+    up = run("make", "lab-up", timeout_s=1200)
+    assert up.code == 0, up.text[-4000:]
+    try:
+        yield
+    finally:
+        run("make", "lab-down", timeout_s=180)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A results folder of the test's own, so that no earlier bundle can be taken for a new one."""
+    return tmp_path / "results"
+
+
+def pqlab(*argv: str, timeout_s: float = 900, env: dict[str, str] | None = None) -> Finished:
+    return run("./pqlab", *argv, timeout_s=timeout_s, env=env)
+
+
+def load_records(bundle: Path) -> list[dict[str, Any]]:
+    """Every cell record of a bundle, in plan position."""
+    records = [json.loads(p.read_text()) for p in sorted((bundle / "data" / "cells").glob("*/record.json"))]
+    return sorted(records, key=lambda r: int(r["position"]))
+
+
+def value(record: dict[str, Any], letter: str, name: str) -> Any:
+    """One field of a record; missing fields fail the test rather than read as null."""
+    return record["categories"][letter][name]["value"]
