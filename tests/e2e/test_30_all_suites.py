@@ -1,0 +1,69 @@
+"""All 72 suites handshake and carry MAVLink both ways, byte for byte, at 1 s a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import ROOT, load_records, pqlab, value
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
+
+
+@pytest.fixture(scope="module")
+def baseline(lab: None) -> Path:
+    done = pqlab("run", "baseline", "--session-s", "1", "--json", timeout_s=900)
+    assert done.code == 0, done.text[-4000:]
+    summary = done.json()
+    assert summary["verdict_counts"] == {"pass": 72}, done.text[-4000:]
+    return ROOT / str(summary["bundle"])
+
+
+@pytest.fixture(scope="module")
+def records(baseline: Path) -> list[dict[str, Any]]:
+    return load_records(baseline)
+
+
+def test_72_different_suites(records: list[dict[str, Any]]) -> None:
+    assert len({r["suite_id"] for r in records}) == 72
+
+
+def test_bundle_verifies(baseline: Path) -> None:
+    done = pqlab("verify", str(baseline))
+    assert done.code == 0, done.text[-4000:]
+
+
+def test_at_most_one_second_outside_labelled_windows(records: list[dict[str, Any]]) -> None:
+    overheads = sorted(float(r["wall"]["overhead_s"]) for r in records)
+    assert overheads[-1] <= 1.0, overheads[-5:]
+
+
+def test_spans_cover_each_hosts_wall(records: list[dict[str, Any]]) -> None:
+    for record in records:
+        for host in ("drone", "gcs"):
+            covered = value(record, "D", f"span_coverage_{host}_pct")
+            assert 95.0 <= covered <= 101.0, (record["suite_id"], host, covered)
+
+
+def test_fast_lattice_suites_take_at_most_3_ms(records: list[dict[str, Any]]) -> None:
+    slow = {
+        r["suite_id"]: value(r, "D", "handshake_total_duration_ms")
+        for r in records
+        if "mlkem" in r["suite_id"]
+        and ("mldsa" in r["suite_id"] or "falcon" in r["suite_id"])
+        and value(r, "D", "handshake_total_duration_ms") > 3.0
+    }
+    assert slow == {}
+
+
+def test_heavy_suites_cost_their_primitives(records: list[dict[str, Any]]) -> None:
+    """At ≥ 5 ms of crypto the handshake stays within 1.5 × the primitives of that same handshake."""
+    heavy = {
+        r["suite_id"]: value(r, "D", "handshake_over_crypto_ratio")
+        for r in records
+        if value(r, "E", "crypto_critical_path_ms") >= 5.0
+    }
+    assert len(heavy) >= 30
+    assert {k: v for k, v in heavy.items() if v > 1.5} == {}
