@@ -1,0 +1,362 @@
+"""JSON-RPC 2.0 client of the agents: NDJSON frames over mutual TLS 1.3 on one persistent TCP connection.
+
+In scope: connecting, framing, request ids, time limits, typed errors with the next command.
+Not in scope: anything native. The controller imports this module on a host that has no liboqs, so only the
+standard library is used here.
+
+Every request carries a unique string id. An agent answers a repeated id with the answer it gave first, so a
+request whose connection broke may be sent again without doing the work twice; `RpcClient.call` does so once.
+Sources: JSON-RPC 2.0 specification, RFC 8446 (TLS 1.3).
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+AGENT_PORT: Final = 48080
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_CONNECT_TIMEOUT_S: Final = 5.0
+DEFAULT_CALL_TIMEOUT_S: Final = 15.0
+_RECV_BYTES: Final = 1 << 18
+
+JsonObject = dict[str, Any]
+
+
+class RpcError(Exception):
+    """Any failure of a call. `code` is stable, `hint` is the next command or check."""
+
+    code = "rpc_error"
+
+    def __init__(self, what: str, *, hint: str = "", code: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.what} [{self.code}]" + (f" — {self.hint}" if self.hint else "")
+
+
+class AgentUnreachableError(RpcError):
+    """Nothing answers on the agent's address, or the connection broke twice."""
+
+    code = "agent_unreachable"
+
+
+class WrongKeyError(RpcError):
+    """TLS refused one of the two certificates."""
+
+    code = "wrong_key"
+
+
+class MissingKeyError(RpcError):
+    """A certificate or key file is absent or unreadable."""
+
+    code = "missing_key"
+
+
+class RpcTimeoutError(RpcError):
+    """No answer within the time limit. The agent may still be working on the request."""
+
+    code = "rpc_timeout"
+
+
+class RpcProtocolError(RpcError):
+    """The other side does not speak the protocol."""
+
+    code = "rpc_protocol"
+
+
+class RemoteError(RpcError):
+    """The agent understood the request and refused it; `code` and `hint` are the agent's."""
+
+    code = "remote_error"
+
+    def __init__(self, what: str, *, code: str, hint: str, rpc_code: int, data: JsonObject) -> None:
+        super().__init__(what, hint=hint, code=code)
+        self.rpc_code = rpc_code
+        self.data = data
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """One identity of the control plane: CA certificate, own certificate, own private key (PEM paths)."""
+
+    ca_cert: Path
+    cert: Path
+    key: Path
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> TlsFiles:
+        """The layout of `pqtunnel keys`: ca.cert.pem, tls.cert.pem, tls.key.pem in one role's folder."""
+        return cls(folder / "ca.cert.pem", folder / "tls.cert.pem", folder / "tls.key.pem")
+
+    def context(self, purpose: ssl.Purpose) -> ssl.SSLContext:
+        """A TLS 1.3-only context that demands the peer's certificate; raises MissingKeyError, WrongKeyError.
+
+        `purpose` names the peer: SERVER_AUTH for a client's context, CLIENT_AUTH for a server's.
+        """
+        for path in (self.ca_cert, self.cert, self.key):
+            if not path.is_file():
+                raise MissingKeyError(f"{path} is not there", hint="run `make keys`")
+        client = purpose is ssl.Purpose.SERVER_AUTH
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if client else ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        try:
+            context.load_verify_locations(cafile=str(self.ca_cert))
+            context.load_cert_chain(str(self.cert), str(self.key))
+        except PermissionError as error:
+            raise MissingKeyError(
+                f"{self.key} cannot be read: {error.strerror}",
+                hint="run as the user that made the keys, or `make keys` again",
+            ) from error
+        except ssl.SSLError as error:
+            raise WrongKeyError(
+                f"{self.cert} and {self.key} do not fit each other ({error.reason})",
+                hint="run `make keys` (or `pqtunnel keys --force` to replace them)",
+            ) from error
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.check_hostname = client
+        # One session a connection and no resumption: a ticket would only delay the first answer.
+        if not client:
+            context.num_tickets = 0
+        return context
+
+
+class RpcClient:
+    """A connection to one agent. Not thread-safe: one client a thread.
+
+    `server_name` is the name the agent's certificate must carry (its role: `drone` or `gcs`).
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: TlsFiles,
+        *,
+        server_name: str,
+        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+        call_timeout_s: float = DEFAULT_CALL_TIMEOUT_S,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.server_name = server_name
+        self.connect_timeout_s = connect_timeout_s
+        self.call_timeout_s = call_timeout_s
+        self._context = tls.context(ssl.Purpose.SERVER_AUTH)
+        self._socket: ssl.SSLSocket | None = None
+        self._buffer = bytearray()
+
+    @property
+    def address(self) -> str:
+        """`role at host:port`, for messages."""
+        return f"{self.server_name} agent at {self.host}:{self.port}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the connection; the next call makes a new one."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._buffer.clear()
+
+    def call(
+        self,
+        method: str,
+        params: JsonObject | None = None,
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> JsonObject:
+        """Call `method` and return its result object.
+
+        Raises RemoteError when the agent refuses, RpcTimeoutError after `timeout_s` (default: the client's),
+        AgentUnreachableError, WrongKeyError, RpcProtocolError.
+        """
+        limit_s = self.call_timeout_s if timeout_s is None else timeout_s
+        deadline_s = time.monotonic() + limit_s
+        identifier = uuid.uuid4().hex if request_id is None else request_id
+        request = {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params or {}}
+        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
+        for attempt in (1, 2):
+            fresh = self._socket is None
+            try:
+                self._connect(deadline_s)
+                return self._exchange(line, identifier, method, limit_s, deadline_s)
+            except AgentUnreachableError:
+                self.close()
+                # A persistent connection that went stale is worth one new one; a new one that fails is not.
+                if attempt == 2 or fresh:
+                    raise
+            except RemoteError:
+                raise
+            except RpcError:
+                self.close()
+                raise
+        raise AssertionError("unreachable")  # pragma: no cover
+
+    # ------------------------------------------------------------------ connection
+
+    def _connect(self, deadline_s: float) -> None:
+        if self._socket is not None:
+            return
+        limit_s = min(self.connect_timeout_s, max(0.05, deadline_s - time.monotonic()))
+        try:
+            raw = socket.create_connection((self.host, self.port), timeout=limit_s)
+        except OSError as error:
+            raise AgentUnreachableError(
+                f"no {self.address}: {error.strerror or error}",
+                hint="start the lab with `make lab-up`, see it with `make lab-status`",
+            ) from error
+        try:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = self._context.wrap_socket(raw, server_hostname=self.server_name)
+        except (ssl.SSLError, OSError) as error:
+            raw.close()
+            raise self._translate(error, "TLS handshake") from error
+        self._buffer.clear()
+
+    def _translate(self, error: OSError, during: str) -> RpcError:
+        """An error of the transport as the error the caller can act on."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return WrongKeyError(
+                f"the certificate of the {self.address} does not verify: {error.verify_message}",
+                hint="the lab runs with other keys than this checkout: `make keys`, then "
+                "`make lab-down` and `make lab-up`",
+            )
+        if isinstance(error, TimeoutError):
+            return RpcTimeoutError(
+                f"{self.address}: no progress in the {during} within the time limit",
+                hint="see `make lab-status` and the agent's log",
+            )
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return WrongKeyError(
+                f"the {self.address} refused this side's certificate ({error.reason or error})",
+                hint="the keys here and in the lab differ: `make keys`, then `make lab-down` and `make lab-up`",
+            )
+        return AgentUnreachableError(
+            f"the {self.address} closed the connection during the {during} ({error})",
+            hint="if it persists the agent died or the keys differ: `make lab-status`, then `make keys`",
+        )
+
+    # ------------------------------------------------------------------ one exchange
+
+    def _exchange(
+        self, line: bytes, identifier: str, method: str, limit_s: float, deadline_s: float
+    ) -> JsonObject:
+        stream = self._socket
+        assert stream is not None
+        try:
+            stream.settimeout(max(0.05, deadline_s - time.monotonic()))
+            stream.sendall(line)
+            while True:
+                answer = self._read_line(stream, method, limit_s, deadline_s)
+                message = self._parse(answer)
+                if message.get("id") == identifier:
+                    break  # an answer to an earlier, timed-out request is passed over
+                if message.get("id") is None:
+                    break  # the agent could not read the id: its error is about this request
+        except OSError as error:
+            raise self._translate(error, f"call of {method}") from error
+        return self._result(message)
+
+    def _read_line(self, stream: ssl.SSLSocket, method: str, limit_s: float, deadline_s: float) -> bytes:
+        scanned = 0
+        while True:
+            end = self._buffer.find(b"\n", scanned)
+            if end >= 0:
+                line = bytes(memoryview(self._buffer)[:end])
+                del self._buffer[: end + 1]
+                return line
+            scanned = len(self._buffer)
+            if scanned > MAX_ANSWER_BYTES:
+                raise RpcProtocolError(
+                    f"{self.address}: an answer longer than {MAX_ANSWER_BYTES} bytes",
+                    hint="ask for fewer lines at a time (`limit`)",
+                )
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise RpcTimeoutError(
+                    f"{self.address}: no answer to {method} within {limit_s:g} s",
+                    hint="see `make lab-status`; the same request id may be asked again",
+                )
+            stream.settimeout(left_s)
+            try:
+                chunk = stream.recv(_RECV_BYTES)
+            except TimeoutError as error:
+                raise RpcTimeoutError(
+                    f"{self.address}: no answer to {method} within {limit_s:g} s",
+                    hint="see `make lab-status`; the same request id may be asked again",
+                ) from error
+            if not chunk:
+                raise AgentUnreachableError(
+                    f"the {self.address} closed the connection before it answered {method}",
+                    hint="if it persists the agent died or the keys differ: `make lab-status`, `make keys`",
+                )
+            self._buffer += chunk
+
+    def _parse(self, line: bytes) -> JsonObject:
+        try:
+            message = json.loads(line)
+        except ValueError as error:
+            raise RpcProtocolError(
+                f"{self.address}: the answer is not JSON ({error})", hint="is another service on this port?"
+            ) from error
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            raise RpcProtocolError(
+                f"{self.address}: the answer is not JSON-RPC 2.0", hint="is another service on this port?"
+            )
+        return message
+
+    def _result(self, message: JsonObject) -> JsonObject:
+        error = message.get("error")
+        if error is not None:
+            if not isinstance(error, dict):
+                raise RpcProtocolError(f"{self.address}: an error that is no object: {error!r}")
+            data = error.get("data") if isinstance(error.get("data"), dict) else {}
+            raise RemoteError(
+                f"{self.server_name}: {error.get('message', 'refused')}",
+                code=str(data.get("code", "remote_error")),
+                hint=str(data.get("hint", "")),
+                rpc_code=int(error.get("code", 0)),
+                data=data,
+            )
+        result = message.get("result")
+        if not isinstance(result, dict):
+            raise RpcProtocolError(f"{self.address}: a result that is no object: {result!r}")
+        return result
+
+
+def fetch_all(
+    client: RpcClient, cell_id: str, stream: str, *, limit: int = 20_000, timeout_s: float | None = None
+) -> list[str]:
+    """All lines of a stream of one cell, by as many `fetch` calls as the agent's answer sizes ask for."""
+    lines: list[str] = []
+    since = 0
+    while True:
+        page = client.call(
+            "fetch",
+            {"cell_id": cell_id, "stream": stream, "since": since, "limit": limit},
+            timeout_s=timeout_s,
+        )
+        lines.extend(page["lines"])
+        since = int(page["next"])
+        if page["end"]:
+            return lines
