@@ -1,0 +1,342 @@
+#!/bin/sh
+# Makes this machine able to run the lab: container engine, Python environment, base image.
+#
+# In scope: what has to be there before the first image is built, and taking it away again (purge).
+# Not in scope: building the other images (images/build.sh), starting the lab (Makefile).
+#
+# Every package put on the machine is written to $STATE/packages, so that `purge` removes
+# exactly those and nothing that was here before. The host's own apt configuration is never edited:
+# packages from the next Debian release come through a private apt directory that is deleted again.
+set -eu
+
+ROOT=$(CDPATH='' cd -- "$(dirname -- "${PQLAB_SELF:-$0}")" && pwd)
+STATE=${PQLAB_STATE:-/var/lib/pqlab}
+LOGS=$ROOT/.state/logs
+BASE_TAG=pqlab/debian-base:trixie
+# The registry's image, by content: a moved tag cannot change what we build on.
+BASE_REGISTRY=debian:trixie-slim
+SUITE=trixie
+STEP=0
+STEPS=0
+
+usage() {
+    cat <<'EOT'
+usage: ./bootstrap.sh COMMAND
+  engine   make sure a container engine, compose v2 and buildx work (installs them as root on Debian)
+  venv     make .venv from requirements/host.txt
+  base     provide the Debian base image (pulled, or made from Debian packages)
+  purge    remove what `engine` and `venv` installed, and every image of the lab
+environment: PQLAB_YES=1 (never ask), BASE_IMAGE=name (use this base image)
+EOT
+}
+
+# --- telling the user ------------------------------------------------------------------------
+
+say() { printf '%s\n' "$*"; }
+
+# fail CODE WHAT WHY NEXT: every error says what happened, why, and which command comes next.
+fail() {
+    printf 'error: %s\n  why:  %s\n  next: %s\n' "$2" "$3" "$4" >&2
+    exit "$1"
+}
+
+# step TITLE COMMAND...: runs a command with its output in a log, shows elapsed time, and shows
+# the end of the log only if it fails.
+step() {
+    title=$1
+    shift
+    STEP=$((STEP + 1))
+    mkdir -p "$LOGS"
+    log=$LOGS/$(printf '%s' "$title" | tr -c 'A-Za-z0-9' '-' | cut -c1-40).log
+    begin=$(date +%s)
+    label="[$STEP/$STEPS] $title"
+    [ -t 1 ] || say "$label …"
+    "$@" >"$log" 2>&1 &
+    child=$!
+    beat=0
+    while kill -0 "$child" 2>/dev/null; do
+        sleep 0.2
+        beat=$((beat + 1))
+        if [ -t 1 ]; then
+            printf '\r%s … %d s ' "$label" $(($(date +%s) - begin))
+        elif [ $((beat % 150)) -eq 0 ]; then
+            say "    … $(($(date +%s) - begin)) s"
+        fi
+    done
+    code=0
+    wait "$child" || code=$?
+    took=$(($(date +%s) - begin))
+    if [ "$code" -ne 0 ]; then
+        [ -t 1 ] && printf '\n'
+        say "--- last lines of $log"
+        tail -n 25 "$log"
+        say "---"
+        fail 4 "$title failed after $took s" "the command ended with $code; its whole output is in $log" \
+            "put right what the last lines say and run the same command again (finished steps are kept)"
+    fi
+    [ -t 1 ] && printf '\r'
+    say "$label: done in $took s"
+}
+
+# --- what there is ---------------------------------------------------------------------------
+
+have() { command -v "$1" >/dev/null 2>&1; }
+is_root() { [ "$(id -u)" = 0 ]; }
+os_value() { sed -n "s/^$1=\"\{0,1\}\([^\"]*\)\"\{0,1\}$/\1/p" /etc/os-release 2>/dev/null | head -n 1; }
+is_debian() { [ "$(os_value ID)" = debian ] && have apt-get && have dpkg; }
+engine_up() { have docker && docker info >/dev/null 2>&1; }
+compose_up() { docker compose version >/dev/null 2>&1; }
+buildx_up() { docker buildx version >/dev/null 2>&1; }
+
+# A daemon that is running but not answering is waited for, never doubled: a second one in the same
+# network namespace removes the first one's bridge.
+daemon_running() {
+    for p in /proc/[0-9]*; do
+        [ "$(cat "$p/comm" 2>/dev/null)" = dockerd ] && return 0
+    done
+    return 1
+}
+
+# may_install WHAT...: root on Debian only; asks on a terminal.
+may_install() {
+    if ! { is_root && is_debian; }; then
+        fail 4 "missing on this machine: $*" \
+            "bootstrap installs packages only as root on Debian, and this is $(id -un) on $(os_value PRETTY_NAME)" \
+            "install them by hand (engine, compose v2, buildx, python3-venv), or run: sudo make lab-up"
+    fi
+    if [ -t 0 ] && [ -t 1 ] && [ "${PQLAB_YES:-}" != 1 ]; then
+        printf 'This installs on this machine: %s. Go on? [y/N] ' "$*"
+        read -r answer
+        case $answer in
+            y | Y | yes) ;;
+            *) fail 4 "nothing was installed" "you did not agree" "make lab-up PQLAB_YES=1, or install them by hand" ;;
+        esac
+    fi
+}
+
+# --- apt through a private directory ---------------------------------------------------------
+
+# host_source SUITE: "URI|keyring" of the host's own first apt source that offers SUITE's main.
+host_source() {
+    for f in /etc/apt/sources.list.d/*.sources; do
+        [ -f "$f" ] || continue
+        awk -v want="$1" '
+            function flush(  i, n, s) {
+                n = split(suites, s, " ")
+                for (i = 1; i <= n && !found; i++)
+                    if (s[i] == want && enabled != "no") { print uri "|" key; found = 1 }
+                uri = key = suites = enabled = ""
+            }
+            /^[[:space:]]*$/ { flush(); next }
+            /^#/ { next }
+            /^URIs:/ { uri = $2 }
+            /^Suites:/ { $1 = ""; suites = $0 }
+            /^Signed-By:/ { key = $2 }
+            /^Enabled:/ { enabled = $2 }
+            END { flush() }' "$f"
+    done
+    for f in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+        [ -f "$f" ] || continue
+        awk -v want="$1" '
+            $1 == "deb" {
+                key = ""; line = $0
+                if (match(line, /\[[^]]*\]/)) {
+                    opts = substr(line, RSTART + 1, RLENGTH - 2)
+                    line = substr(line, 1, RSTART - 1) substr(line, RSTART + RLENGTH)
+                    if (match(opts, /signed-by=[^ ]*/)) key = substr(opts, RSTART + 10, RLENGTH - 10)
+                }
+                split(line, part, " ")
+                if (part[3] == want) print part[2] "|" key
+            }' "$f"
+    done
+}
+
+# mirror SUITE: the first of those, or nothing.
+mirror() { host_source "$1" | head -n 1; }
+
+apt_stanza() { # URI KEYRING SUITES
+    printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n' "$1" "$3"
+    [ -z "$2" ] || printf 'Signed-By: %s\n' "$2"
+    printf '\n'
+}
+
+# Fills $STATE/apt with the host's mirror plus the next release, of which only the named packages
+# may ever be chosen.
+apt_prepare() {
+    codename=$(os_value VERSION_CODENAME)
+    found=$(mirror "$codename")
+    [ -n "$found" ] || fail 4 "no apt source for $codename/main found" \
+        "the mirror is taken from this machine's own /etc/apt/sources.list and sources.list.d" \
+        "add a Debian source there, then run: make lab-up"
+    uri=${found%%|*} key=${found#*|}
+    mkdir -p "$STATE/apt/sources.list.d" "$STATE/apt/preferences.d" "$STATE/apt/lists/partial"
+    suites="$codename"
+    [ -z "$(mirror "$codename-updates")" ] || suites="$suites $codename-updates"
+    [ "$codename" != bookworm ] || suites="$suites $SUITE"
+    {
+        apt_stanza "$uri" "$key" "$suites"
+        sec=$(mirror "$codename-security")
+        [ -z "$sec" ] || apt_stanza "${sec%%|*}" "${sec#*|}" "$codename-security"
+    } >"$STATE/apt/sources.list.d/lab.sources"
+    cat >"$STATE/apt/preferences.d/lab" <<EOT
+Package: *
+Pin: release n=$SUITE
+Pin-Priority: $([ "$codename" = bookworm ] && echo -1 || echo 500)
+
+Package: docker-compose docker-buildx docker.io docker-cli containerd
+Pin: release n=$SUITE
+Pin-Priority: 990
+EOT
+}
+
+apt_private() {
+    DEBIAN_FRONTEND=noninteractive apt-get -q \
+        -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$STATE/apt/sources.list.d" \
+        -o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts="$STATE/apt/preferences.d" \
+        -o Dir::State::lists="$STATE/apt/lists" -o Dir::Cache::pkgcache='' -o Dir::Cache::srcpkgcache='' \
+        -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
+        -o Acquire::Retries=3 "$@"
+}
+
+apt_update() { apt_private update; }
+
+# apt_install PACKAGE...: notes what is new on the machine, before and after compared.
+apt_install() {
+    before=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' | awk '$2 ~ /^ii/ { print $1 }' | sort)
+    apt_private install -y --no-install-recommends "$@"
+    after=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' | awk '$2 ~ /^ii/ { print $1 }' | sort)
+    printf '%s\n' "$after" | while read -r name; do
+        printf '%s\n' "$before" | grep -qx "$name" || printf '%s\n' "$name"
+    done >>"$STATE/packages"
+    rm -rf "$STATE/apt"
+}
+
+# install_packages PACKAGE...: consent, then the private apt directory, then the install.
+install_packages() {
+    may_install "$@"
+    mkdir -p "$STATE"
+    apt_prepare
+    step "read the package lists" apt_update
+    step "install $*" apt_install "$@"
+}
+
+# --- engine ----------------------------------------------------------------------------------
+
+wait_for_engine() {
+    tries=0
+    until engine_up; do
+        tries=$((tries + 1))
+        [ "$tries" -le 150 ] || return 1
+        sleep 0.2
+    done
+}
+
+start_engine() {
+    if daemon_running; then
+        say "a docker daemon is running but not answering yet; waiting for it"
+    elif [ -d /run/systemd/system ]; then
+        systemctl start docker
+    else
+        # setsid: the daemon outlives this shell and its terminal.
+        setsid dockerd >>/var/log/pqlab-dockerd.log 2>&1 </dev/null &
+        mkdir -p "$STATE"
+        echo "started" >"$STATE/daemon"
+    fi
+    wait_for_engine
+}
+
+cmd_engine() {
+    missing=
+    have dockerd || engine_up || missing="$missing docker.io iptables"
+    if ! have docker; then missing="$missing docker-cli"; fi
+    compose_up || missing="$missing docker-compose"
+    buildx_up || missing="$missing docker-buildx"
+    if [ -z "$missing" ] && engine_up; then
+        say "engine: $(docker version -f '{{.Server.Version}}'), compose $(docker compose version --short): already here"
+        return 0
+    fi
+    STEPS=$((STEPS + 1))
+    [ -z "$missing" ] || STEPS=$((STEPS + 2))
+    # A registry-less machine makes its base image from packages, so the tool for that comes along.
+    have mmdebstrap || missing="$missing${missing:+ mmdebstrap}"
+    if [ -n "$missing" ]; then
+        [ -d /var/lib/docker ] || { is_root && mkdir -p "$STATE" && : >"$STATE/owns-var-lib-docker"; }
+        # shellcheck disable=SC2086  # a list of package names
+        install_packages $missing
+        hash -r 2>/dev/null || true
+    fi
+    if engine_up; then STEP=$((STEP + 1)); else
+        is_root || fail 4 "the container engine is installed but not running" "starting it needs root" \
+            "sudo systemctl start docker, then: make lab-up"
+        step "start the container engine" start_engine
+    fi
+    say "engine: $(docker version -f '{{.Server.Version}}'), compose $(docker compose version --short)"
+}
+
+# --- base image ------------------------------------------------------------------------------
+
+# Timestamps of the imported tree: fixed, so that the same packages give the same bytes.
+EPOCH=1735689600
+
+try_pull() { timeout 120 docker pull -q "$1"; }
+
+# make_base: Debian's packages unpacked into an image, without manuals, caches and logs.
+make_base() {
+    codename=$(os_value VERSION_CODENAME)
+    found=$(mirror "$codename")
+    uri=${found%%|*} key=${found#*|}
+    [ -n "$found" ] || { echo "no apt source for $codename/main on this machine"; return 1; }
+    [ -n "$key" ] && [ -e "$key" ] || key=/usr/share/keyrings/debian-archive-keyring.gpg
+    tar=$(mktemp "${TMPDIR:-/tmp}/pqlab-base.XXXXXX")
+    # shellcheck disable=SC2064  # the path of this moment
+    trap "rm -f '$tar'" EXIT
+    SOURCE_DATE_EPOCH=$EPOCH mmdebstrap --mode=root --variant=minbase --format=tar --keyring="$key" \
+        --include=ca-certificates \
+        --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+        --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
+        --customize-hook='rm -rf "$1"/var/cache/* "$1"/var/log/* "$1"/var/lib/apt/lists/*' \
+        --customize-hook='rm -f "$1"/etc/machine-id "$1"/etc/resolv.conf "$1"/etc/hostname' \
+        "$SUITE" "$tar" "deb $uri $SUITE main"
+    docker import -c 'CMD ["bash"]' "$tar" "$BASE_TAG"
+}
+
+cmd_base() {
+    if [ -n "${BASE_IMAGE:-}" ]; then
+        docker image inspect "$BASE_IMAGE" >/dev/null 2>&1 || {
+            STEPS=$((STEPS + 1))
+            step "pull $BASE_IMAGE" try_pull "$BASE_IMAGE"
+        }
+        docker tag "$BASE_IMAGE" "$BASE_TAG"
+        say "base: $BASE_IMAGE (from BASE_IMAGE)"
+        return 0
+    fi
+    if docker image inspect "$BASE_TAG" >/dev/null 2>&1; then
+        say "base: $BASE_TAG: already here"
+        return 0
+    fi
+    if try_pull "$BASE_REGISTRY" >/dev/null 2>&1; then
+        docker tag "$BASE_REGISTRY" "$BASE_TAG"
+        say "base: pulled $BASE_REGISTRY"
+        return 0
+    fi
+    say "base: no registry answers with $BASE_REGISTRY; making the same from Debian packages"
+    STEPS=$((STEPS + 1))
+    if ! have mmdebstrap; then
+        STEPS=$((STEPS + 2))
+        install_packages mmdebstrap
+    fi
+    is_root || fail 4 "the base image cannot be made here" \
+        "no registry is reachable and unpacking Debian packages needs root" \
+        "set BASE_IMAGE to an image you have, or run: sudo ./bootstrap.sh base"
+    step "make the Debian $SUITE base image" make_base
+}
+
+main() {
+    case ${1:-} in
+        engine) cmd_engine ;;
+        base) cmd_base ;;
+        *) usage >&2; exit 2 ;;
+    esac
+}
+
+[ "${PQLAB_SOURCED:-}" = 1 ] || main "$@"
