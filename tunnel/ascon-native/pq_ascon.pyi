@@ -1,9 +1,12 @@
-"""Ascon-128a (not Ascon-AEAD128): one-shot functions and a key object. Key, nonce and tag have 16 bytes."""
+"""Ascon-128a (Ascon v1.2, not Ascon-AEAD128). Key, nonce and tag have 16 bytes; the tag follows the ciphertext."""
 
 from typing import Final, final
 
 __version__: Final[str]
 ALGORITHM: Final[str]
+KEY_BYTES: Final[int]
+NONCE_BYTES: Final[int]
+TAG_BYTES: Final[int]
 
 class InvalidTag(Exception): ...
 
@@ -12,6 +15,3 @@ class Ascon128a:
     def __new__(cls, key: bytes) -> Ascon128a: ...
     def seal(self, nonce: bytes, plaintext: bytes, aad: bytes) -> bytes: ...
     def open(self, nonce: bytes, sealed: bytes, aad: bytes) -> bytes: ...
-
-def seal(key: bytes, nonce: bytes, plaintext: bytes, aad: bytes) -> bytes: ...
-def open(key: bytes, nonce: bytes, sealed: bytes, aad: bytes) -> bytes: ...

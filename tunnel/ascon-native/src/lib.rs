@@ -58,7 +58,7 @@ impl PyAscon128a {
     }
 
     /// Seal `plaintext` with `aad`: ciphertext followed by the tag.
-    fn encrypt<'py>(
+    fn seal<'py>(
         &self,
         py: Python<'py>,
         nonce: &[u8],
@@ -76,7 +76,7 @@ impl PyAscon128a {
     }
 
     /// Open ciphertext followed by its tag; raises `InvalidTag` and returns nothing when the tag does not fit.
-    fn decrypt<'py>(
+    fn open<'py>(
         &self,
         py: Python<'py>,
         nonce: &[u8],
@@ -95,7 +95,7 @@ impl PyAscon128a {
 #[pymodule]
 fn pq_ascon(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("CRATE", "ascon-aead 0.4.4")?;
+    module.add("ALGORITHM", "Ascon-128a")?;
     module.add("KEY_BYTES", KEY_BYTES)?;
     module.add("NONCE_BYTES", NONCE_BYTES)?;
     module.add("TAG_BYTES", TAG_BYTES)?;
