@@ -1,0 +1,1 @@
+"""The `pqlab` command: one module a verb, each with HELP, add_arguments(parser) and run(args) → exit code."""

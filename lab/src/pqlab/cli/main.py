@@ -1,0 +1,65 @@
+"""Entry of the `pqlab` command: picks the verb, prints errors as what / why / next, returns the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from pqlab import __version__
+from pqlab.errors import EXIT_ENVIRONMENT, EXIT_USAGE, LabError
+
+#: verbs in the order of a working day; each is a module beside this one
+VERBS = ("validate",)
+
+_EPILOG = """exit codes:
+  0 all pass   1 failed or invalid cells   2 usage or validation   3 warnings or unsupported cells only
+  4 environment   5 a check of verify failed"""
+
+
+def _verb(name: str) -> ModuleType:
+    return importlib.import_module(f"pqlab.cli.{name}")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="pqlab",
+        description="Measure a post-quantum MAVLink tunnel: plan, run, verify, report.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"pqlab {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name in VERBS:
+        module = _verb(name)
+        sub = verbs.add_parser(name, help=module.HELP, description=module.HELP)
+        sub.add_argument(
+            "--json", action="store_true", help="machine-readable; the last line is one JSON document"
+        )
+        module.add_arguments(sub)
+        sub.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb. Never raises for what a user can act on: prints it and returns the exit code."""
+    args = build_parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+    except LabError as error:
+        print(error.text(), file=sys.stderr)
+        if args.json:
+            print(json.dumps({"error": error.as_dict()}))
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("\nstopped by Ctrl-C", file=sys.stderr)
+        return EXIT_ENVIRONMENT
+    except BrokenPipeError:
+        # the reader of our output went away (`| head`); nothing is wrong here
+        sys.stderr.close()
+        return EXIT_USAGE
+    return code

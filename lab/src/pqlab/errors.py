@@ -1,0 +1,54 @@
+"""The one exception tree of pqlab. Every error says what happened, why, and which command comes next.
+
+Exit codes are the published ones: 1 failed or invalid cells, 2 usage or validation, 3 warnings,
+4 environment, 5 a check failed or the bundle is unreadable.
+"""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_WARNING = 3
+EXIT_ENVIRONMENT = 4
+EXIT_CHECK = 5
+
+
+class LabError(Exception):
+    """An error a user can act on.
+
+    code: short stable word for scripts (`unknown-suite`); what: what happened; why: the cause as far as it is
+    known; hint: the next command or edit; exit_code: what the process ends with.
+    """
+
+    def __init__(self, code: str, what: str, why: str, hint: str, exit_code: int = EXIT_ENVIRONMENT) -> None:
+        super().__init__(f"{what} ({why})" if why else what)
+        self.code = code
+        self.what = what
+        self.why = why
+        self.hint = hint
+        self.exit_code = exit_code
+
+    def text(self) -> str:
+        """The three lines a terminal shows."""
+        lines = [f"error: {self.what}"]
+        if self.why:
+            lines.append(f"  why:  {self.why}")
+        if self.hint:
+            lines.append(f"  next: {self.hint}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, str]:
+        """The same for `--json`."""
+        return {"code": self.code, "what": self.what, "why": self.why, "hint": self.hint}
+
+
+class UsageError(LabError):
+    """A command or a scenario that cannot be carried out as written (exit 2)."""
+
+    def __init__(self, code: str, what: str, why: str, hint: str) -> None:
+        super().__init__(code, what, why, hint, EXIT_USAGE)
+
+
+class ScenarioError(UsageError):
+    """A scenario file that does not say something the lab can do; names file, line and nearest key."""

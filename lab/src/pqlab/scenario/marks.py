@@ -1,0 +1,114 @@
+"""YAML with the line of every key and value, so that an error can point at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pqlab.errors import ScenarioError
+from pqlab.paths import shown
+
+#: where a value stands: keys and list positions from the root
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass
+class MarkedYaml:
+    """A document and the 1-based line of each of its keys (mappings) and items (lists)."""
+
+    file: Path
+    data: Any
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+
+    def line(self, path: KeyPath) -> int:
+        """Line of `path`, or of its nearest enclosing key when it is not in the file."""
+        for length in range(len(path), -1, -1):
+            found = self.lines.get(path[:length])
+            if found is not None:
+                return found
+        return 1
+
+
+def read_marked(file: Path) -> MarkedYaml:
+    """Parse one YAML mapping. Raises ScenarioError (unreadable, syntax, duplicate key) with its line."""
+    name = shown(file)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ScenarioError(
+            "unreadable-scenario", f"cannot read {name}", str(reason), "./pqlab validate"
+        ) from error
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise ScenarioError(
+            "yaml-syntax",
+            f"{name}:{line}: not YAML: {error.problem or error}",
+            str(error.context or "the text cannot be parsed"),
+            f"correct line {line} of {name}, then: ./pqlab validate {name}",
+        ) from error
+    if root is None:
+        raise ScenarioError(
+            "empty-scenario", f"{name}:1: the file is empty", "a scenario is a mapping", f"see {_example()}"
+        )
+    if not isinstance(root, yaml.MappingNode):
+        raise ScenarioError(
+            "not-a-mapping",
+            f"{name}:{root.start_mark.line + 1}: a scenario is a mapping of keys to values",
+            f"found a {root.id}",
+            f"see {_example()}",
+        )
+    marked = MarkedYaml(file, None)
+    marked.lines[()] = root.start_mark.line + 1
+    marked.data = _build(root, (), marked, name)
+    return marked
+
+
+def _example() -> str:
+    return "scenarios/smoke.yml for a complete one"
+
+
+def _build(node: yaml.Node, path: KeyPath, marked: MarkedYaml, name: str) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        mapping: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key, line = key_node.value, key_node.start_mark.line + 1
+            if not isinstance(key, str):
+                raise ScenarioError(
+                    "bad-key",
+                    f"{name}:{line}: a key must be a word",
+                    "found a list or a mapping",
+                    f"correct {name}",
+                )
+            if key in mapping:
+                first = marked.lines[(*path, key)]
+                raise ScenarioError(
+                    "duplicate-key",
+                    f"{name}:{line}: `{key}` is written twice",
+                    f"the first one is on line {first}; the later would silently win",
+                    f"remove one of them, then: ./pqlab validate {name}",
+                )
+            marked.lines[(*path, key)] = line
+            mapping[key] = _build(value_node, (*path, key), marked, name)
+        return mapping
+    if isinstance(node, yaml.SequenceNode):
+        items = []
+        for index, item in enumerate(node.value):
+            marked.lines[(*path, index)] = item.start_mark.line + 1
+            items.append(_build(item, (*path, index), marked, name))
+        return items
+    return _scalar(node)
+
+
+def _scalar(node: yaml.Node) -> Any:
+    loader = yaml.SafeLoader("")
+    try:
+        return loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+    finally:
+        loader.dispose()  # type: ignore[no-untyped-call]
