@@ -14,7 +14,7 @@ STATE=${PQLAB_STATE:-/var/lib/pqlab}
 LOGS=$ROOT/.state/logs
 BASE_TAG=pqlab/debian-base:trixie
 # The registry's image, by content: a moved tag cannot change what we build on.
-BASE_REGISTRY=debian:trixie-slim
+BASE_REGISTRY=debian:trixie-slim@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f
 SUITE=trixie
 STEP=0
 STEPS=0
@@ -331,10 +331,106 @@ cmd_base() {
     step "make the Debian $SUITE base image" make_base
 }
 
+# --- Python environment ----------------------------------------------------------------------
+
+python_fits() { "$1" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+find_python() {
+    for p in python3 /usr/bin/python3; do
+        if have "$p" && python_fits "$p"; then
+            command -v "$p"
+            return 0
+        fi
+    done
+    return 1
+}
+
+venv_key() { # changes when the lock, the interpreter or the place of the tree does
+    { cat "$ROOT/requirements/host.txt" && "$1" -V && printf '%s\n' "$ROOT"; } | cksum
+}
+
+make_venv() {
+    rm -rf "$ROOT/.venv"
+    "$1" -m venv "$ROOT/.venv"
+    "$ROOT/.venv/bin/python" -m pip install -q --disable-pip-version-check --require-hashes \
+        -r "$ROOT/requirements/host.txt"
+    # The tree's own packages are found in place: an edit counts at once.
+    site=$("$ROOT/.venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    for package in lab tunnel telemetry sitl; do
+        printf '%s\n' "$ROOT/$package/src"
+    done >"$site/pqlab-tree.pth"
+    venv_key "$1" >"$ROOT/.venv/key"
+}
+
+cmd_venv() {
+    python=$(find_python) || {
+        STEPS=$((STEPS + 2))
+        install_packages python3 python3-venv
+        python=$(find_python) || fail 4 "no usable Python" \
+            "pqlab needs Python 3.11 or newer with venv, this machine has $(python3 -V 2>&1)" \
+            "install Python 3.11 or newer, then: make venv"
+    }
+    if [ -f "$ROOT/.venv/key" ] && [ "$(cat "$ROOT/.venv/key")" = "$(venv_key "$python")" ]; then
+        return 0
+    fi
+    STEPS=$((STEPS + 1))
+    step "make .venv from requirements/host.txt" make_venv "$python"
+}
+
+# --- taking it away again --------------------------------------------------------------------
+
+# Images of ours only: by their name, never `prune`.
+remove_images() {
+    docker image ls -q --filter reference='pqlab/*' | sort -u | while read -r id; do
+        docker image rm -f "$id"
+    done
+}
+
+stop_own_daemon() {
+    if [ -d /run/systemd/system ]; then systemctl stop docker.socket docker; fi
+    [ -f /var/run/docker.pid ] || return 0
+    pid=$(cat /var/run/docker.pid)
+    kill "$pid"
+    while kill -0 "$pid" 2>/dev/null; do sleep 0.2; done
+}
+
+remove_packages() {
+    xargs env DEBIAN_FRONTEND=noninteractive apt-get -qy purge <"$STATE/packages"
+    [ ! -f "$STATE/owns-var-lib-docker" ] || rm -rf /var/lib/docker /var/lib/containerd
+    rm -rf "$STATE" /var/log/pqlab-dockerd.log
+}
+
+cmd_purge() {
+    if engine_up; then
+        STEPS=$((STEPS + 1))
+        step "remove the lab's images" remove_images
+    fi
+    if [ -s "$STATE/packages" ]; then
+        is_root || fail 4 "packages were not removed" "that needs root" "sudo make purge"
+        say "removing what bootstrap installed: $(tr '\n' ' ' <"$STATE/packages")"
+        STEPS=$((STEPS + 2))
+        if grep -qx docker.io "$STATE/packages"; then
+            # Its containers would be killed with it: whoever else uses this engine must stop first.
+            [ -z "$(docker ps -q 2>/dev/null)" ] || fail 4 "the engine still runs containers" \
+                "bootstrap installed this engine, but other containers use it now" \
+                "stop them (docker ps), then: make purge"
+            step "stop the container engine" stop_own_daemon
+        fi
+        step "remove the packages" remove_packages
+    else
+        say "no package was installed by bootstrap; the engine stays"
+    fi
+    rm -rf "$ROOT/.venv" "$ROOT/.state"
+    say "kept: keys/ and results/ (yours); remove them by hand if you want"
+}
+
 main() {
     case ${1:-} in
         engine) cmd_engine ;;
+        venv) cmd_venv ;;
         base) cmd_base ;;
+        purge) cmd_purge ;;
+        help | -h | --help) usage ;;
         *) usage >&2; exit 2 ;;
     esac
 }

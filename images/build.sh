@@ -1,0 +1,104 @@
+#!/bin/sh
+# Builds the lab's images in order of need: ./images/build.sh [--force] [NAME...]
+#
+# Each image carries a label with the checksum of everything it is made from, so an unchanged one is
+# recognised without asking the builder; a changed one is built from the layers that still fit.
+set -eu
+
+HERE=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+PQLAB_SELF=$HERE/../bootstrap.sh
+PQLAB_SOURCED=1
+# shellcheck source=bootstrap.sh
+. "$PQLAB_SELF"
+cd "$ROOT"
+
+ORDER="base liboqs ascon influxdb telegraf sitl tunnel test"
+
+# What each image is made from, beside its own folder: files of the tree.
+inputs() {
+    case $1 in
+        base) echo images/ca ;;
+        ascon) echo tunnel/ascon-native requirements/build.txt ;;
+        sitl) echo requirements/sitl.txt requirements/sitl-nodeps.txt sitl/src ;;
+        tunnel) echo requirements/tunnel.txt tunnel/src telemetry/src ;;
+        test) echo requirements/test.txt requirements/sitl-nodeps.txt ;;
+    esac
+}
+
+# … and images of ours.
+parents() {
+    case $1 in
+        base) ;;
+        tunnel | test) echo base liboqs ascon ;;
+        *) echo base ;;
+    esac
+}
+
+# An image named by the user is used as it is.
+replaced() {
+    case $1 in
+        influxdb) [ -n "${INFLUXDB_IMAGE:-}" ] ;;
+        telegraf) [ -n "${TELEGRAF_IMAGE:-}" ] ;;
+        *) false ;;
+    esac
+}
+
+# content NAME: checksum of its files, names and parents.
+content() {
+    {
+        echo "$1"
+        # shellcheck disable=SC2046  # lists of paths without blanks
+        find images/"$1" $(inputs "$1") -type f ! -name '*.pyc' ! -path '*/target/*' ! -path '*.egg-info*' -print0 |
+            sort -z | xargs -0 sha256sum
+        [ "$1" != base ] || docker image inspect -f '{{.Id}}' "$BASE_TAG"
+        for p in $(parents "$1"); do content "$p"; done
+    } | sha256sum | cut -c1-32
+}
+
+# The private roots of this machine's network, without which a build stage cannot fetch anything.
+copy_roots() {
+    for f in images/ca/*.crt; do
+        [ ! -e "$f" ] || [ -e "/usr/local/share/ca-certificates/${f##*/}" ] || rm "$f"
+    done
+    for f in /usr/local/share/ca-certificates/*.crt; do
+        [ ! -e "$f" ] || cmp -s "$f" "images/ca/${f##*/}" || cp "$f" images/ca/
+    done
+}
+
+build() {
+    DOCKER_BUILDKIT=1 docker build --progress plain -f "images/$1/Dockerfile" -t "pqlab/$1:dev" \
+        --build-arg BASE_IMAGE="$BASE_TAG" --label "pqlab.inputs=$2" .
+}
+
+main_build() {
+    force=
+    if [ "${1:-}" = --force ]; then
+        force=1
+        shift
+    fi
+    wanted=${*:-$ORDER}
+    engine_up || fail 4 "no container engine answers" "images are built by one" "./bootstrap.sh engine"
+    cmd_base
+    copy_roots
+    stale=
+    for name in $ORDER; do
+        case " $wanted " in *" $name "*) ;; *) continue ;; esac
+        if replaced "$name"; then
+            say "image $name: yours is used"
+            continue
+        fi
+        key=$(content "$name")
+        has=$(docker image inspect -f '{{index .Config.Labels "pqlab.inputs"}}' "pqlab/$name:dev" 2>/dev/null || true)
+        [ -z "$force" ] && [ "$key" = "$has" ] || stale="$stale $name:$key"
+    done
+    if [ -z "$stale" ]; then
+        say "images: all up to date"
+        return 0
+    fi
+    for item in $stale; do STEPS=$((STEPS + 1)); done
+    for item in $stale; do
+        step "build image ${item%%:*}" build "${item%%:*}" "${item#*:}"
+    done
+}
+
+main_build "$@"
