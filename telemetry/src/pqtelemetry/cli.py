@@ -1,0 +1,141 @@
+"""Command line: `sample` runs the resident sampler, `facts` prints the host and its sensors as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pqtelemetry import __version__
+from pqtelemetry.clock import SystemClock
+from pqtelemetry.collector import Collector
+from pqtelemetry.errors import TelemetryError, UsageError
+from pqtelemetry.filestore import DEFAULT_MAX_BYTES, FileStore
+from pqtelemetry.host import find_readers, host_facts
+from pqtelemetry.readers.base import Instant
+from pqtelemetry.readers.power import POWER_SENSORS
+from pqtelemetry.sampler import Sampler
+from pqtelemetry.schedule import Schedule
+from pqtelemetry.telegraf import TelegrafWriter
+
+EXIT_OK, EXIT_USAGE, EXIT_ENVIRONMENT = 0, 2, 4
+
+
+def parse_address(text: str) -> tuple[str, int] | None:
+    """`host:port`, or None for `none`; raises UsageError."""
+    if text == "none":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise UsageError(f"--telegraf {text!r} is neither host:port nor none")
+    return host.strip("[]"), int(port)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pqtelemetry", description=__doc__)
+    parser.add_argument("--version", action="version", version=__version__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    sample = verbs.add_parser("sample", help="run the sampler until SIGTERM")
+    sample.add_argument("--role", required=True, help="value of the tag host, e.g. drone or gcs")
+    sample.add_argument("--ring", required=True, choices=("sim", "lab", "hardware"), help="tag ring")
+    sample.add_argument("--rate-hz", type=float, default=10.0, help="samples a second (default 10)")
+    sample.add_argument("--pid", type=int, help="process whose CPU and memory are sampled")
+    sample.add_argument("--counters", type=Path, help="counters.json of the tunnel agent")
+    sample.add_argument("--out", type=Path, required=True, help="telemetry file; <out>.1 holds older lines")
+    sample.add_argument(
+        "--max-bytes", type=int, default=DEFAULT_MAX_BYTES, help="bound of both files (default 64 MiB)"
+    )
+    sample.add_argument("--telegraf", default="none", help="host:port of Telegraf's TCP listener, or none")
+    sample.add_argument("--power", default="none", choices=POWER_SENSORS, help="power sensor by name")
+    sample.add_argument("--seed", type=int, default=1, help="seed of the synthetic power sensor")
+    sample.add_argument("--duration-s", type=float, help="end after this time (default: at SIGTERM)")
+    sample.add_argument(
+        "--exit-with-parent", action="store_true", help="end when the process that started the sampler ends"
+    )
+    facts = verbs.add_parser("facts", help="print host facts and sensors as JSON")
+    facts.add_argument("--power", default="none", choices=POWER_SENSORS, help="power sensor by name")
+    for verb in (sample, facts):
+        verb.add_argument("--root", type=Path, default=Path("/"), help="where proc and sys are (default /)")
+    return parser
+
+
+def _sample(args: argparse.Namespace) -> int:
+    if not 0.1 <= args.rate_hz <= 1000:
+        raise UsageError(f"--rate-hz {args.rate_hz} is outside 0.1 to 1000")
+    if args.max_bytes < 65_536:
+        raise UsageError(f"--max-bytes {args.max_bytes} is less than 65536: a few seconds of samples")
+    address = parse_address(args.telegraf)
+    parent = os.getppid()
+    end_ns = None if args.duration_s is None else time.monotonic_ns() + int(args.duration_s * 1e9)
+
+    def still_wanted() -> bool:
+        if args.exit_with_parent and os.getppid() != parent:
+            return False
+        return end_ns is None or time.monotonic_ns() < end_ns
+
+    clock = SystemClock(still_wanted)
+    clock.install_signals()
+    tags = (("host", args.role), ("ring", args.ring))
+    readers = find_readers(args.root, args.pid, args.counters, args.power, args.seed)
+    store = FileStore(args.out, args.max_bytes)
+    forwarder = TelegrafWriter(*address) if address else None
+    sampler = Sampler(
+        schedule=Schedule(clock.monotonic_ns(), round(1e9 / args.rate_hz)),
+        collector=Collector(readers, tags, args.rate_hz),
+        clock=clock,
+        store=store,
+        common_tags=tags,
+        forwarder=forwarder,
+    )
+    if forwarder:
+        forwarder.start()
+    gc.freeze()  # nothing made so far is garbage: keep the collector's passes short
+    try:
+        sampler.run()
+    finally:
+        if forwarder:
+            forwarder.close()
+        store.close()
+    schedule = sampler.schedule
+    summary: dict[str, object] = {
+        "expected_count": schedule.expected_count,
+        "got_count": schedule.got_count,
+        "late_count": schedule.late_count,
+        "lost_count": schedule.lost_count,
+        "stored_count": sampler.stored_count,
+        "telegraf_sent_lines": forwarder.sent_count if forwarder else None,
+        "telegraf_dropped_lines": forwarder.dropped_count if forwarder else None,
+        "cpu_pct": round(100 * time.process_time() / max(1e-9, _wall_s(clock, schedule)), 3),
+    }
+    print(json.dumps(summary), flush=True)
+    return EXIT_OK
+
+
+def _wall_s(clock: SystemClock, schedule: Schedule) -> float:
+    return (clock.monotonic_ns() - schedule.start_ns) / 1e9
+
+
+def _facts(args: argparse.Namespace) -> int:
+    readers = find_readers(args.root, None, None, args.power, 1)
+    now = Instant(0, time.monotonic_ns(), time.time_ns())
+    sensors = Collector(readers, (), 10.0).sensors(now)
+    cpu = next(row for row in sensors if row["name"] == "cpu")
+    # Steal is the eighth column of the cpu line: there whenever that line can be read.
+    sensors.insert(1, {"name": "steal", "available": cpu["available"], "reason": cpu["reason"]})
+    print(json.dumps({"host": host_facts(args.root), "sensors": sensors}, indent=2, ensure_ascii=False))
+    return EXIT_OK
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code (0 done, 2 usage, 4 environment)."""
+    args = _parser().parse_args(argv)
+    try:
+        return _sample(args) if args.verb == "sample" else _facts(args)
+    except TelemetryError as error:
+        print(f"pqtelemetry: {error}\n  next: {error.hint}", file=sys.stderr)
+        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ENVIRONMENT

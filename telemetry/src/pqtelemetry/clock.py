@@ -1,0 +1,53 @@
+"""The real clock, woken early by SIGTERM or SIGINT through a pipe."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+
+
+class SystemClock:
+    """CLOCK_MONOTONIC and CLOCK_REALTIME; `wait_until` ends at once after `stop` or a signal.
+
+    `still_wanted` is asked before each wait (at most ten times a second or so): False ends the sampler.
+    """
+
+    def __init__(self, still_wanted: Callable[[], bool] = lambda: True) -> None:
+        self._still_wanted = still_wanted
+        self._read_fd, self._write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._stopped = False
+
+    def install_signals(self) -> None:
+        """SIGTERM and SIGINT end the run after the current tick (main thread only)."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the current wait; safe from a signal handler."""
+        if not self._stopped:
+            self._stopped = True
+            os.write(self._write_fd, b"x")
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds of CLOCK_MONOTONIC."""
+        return time.monotonic_ns()
+
+    def realtime_ns(self) -> int:
+        """Nanoseconds of CLOCK_REALTIME."""
+        return time.time_ns()
+
+    def wait_until(self, deadline_ns: int) -> bool:
+        """Sleep until the deadline; False when stopped or no longer wanted."""
+        if self._stopped or not self._still_wanted():
+            return False
+        left_ns = deadline_ns - time.monotonic_ns()
+        if left_ns > 0:
+            select.select([self._read_fd], [], [], left_ns / 1e9)
+        return not self._stopped

@@ -1,0 +1,87 @@
+"""Facts about this host that do not change while it runs; unknown is None, never a guess."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from pqtelemetry.procfile import read_text
+from pqtelemetry.readers.base import Reader
+from pqtelemetry.readers.cgroup import find_container
+from pqtelemetry.readers.net import InterfaceDrops, Interfaces, Udp
+from pqtelemetry.readers.power import find_power
+from pqtelemetry.readers.process import OwnCpu, Process
+from pqtelemetry.readers.system import Cores, LoadAverage, Memory, SystemCpu
+from pqtelemetry.readers.thermal import find_frequency, find_temperatures, find_throttle
+from pqtelemetry.readers.tunnel import TunnelCounters
+
+# The CPU features that decide which AEAD is fast, x86 and Arm names.
+_FEATURES = ("aes", "pclmulqdq", "avx2", "vaes", "sha_ni", "bmi2", "pmull", "sha2", "sha512", "asimd")
+
+
+def find_readers(root: Path, pid: int | None, counters: Path | None, power: str, seed: int) -> list[Reader]:
+    """All readers for the host below `root`; without a pid or a counter file those two are left out."""
+    readers: list[Reader] = [SystemCpu(root)]
+    if pid is not None:
+        readers.append(Process(root, pid))
+    readers += [find_container(root), OwnCpu(), Memory(root), Udp(root), InterfaceDrops(root)]
+    if counters is not None:
+        readers.append(TunnelCounters(counters))
+    readers += find_temperatures(root)
+    readers.append(find_power(power, seed))
+    readers += [Cores(root), Interfaces(root), LoadAverage(root), find_frequency(root), find_throttle(root)]
+    return readers
+
+
+def _cpuinfo(root: Path) -> tuple[str | None, list[str], int | None]:
+    text = read_text(root / "proc/cpuinfo") or ""
+    rows: dict[str, str] = {}
+    processors = 0
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            rows.setdefault(key.strip(), value.strip())
+            processors += key.strip() == "processor"
+    flags = set((rows.get("flags") or rows.get("Features") or "").split())
+    model = rows.get("model name") or rows.get("Model")
+    return model, [feature for feature in _FEATURES if feature in flags], processors or None
+
+
+def board_revision(root: Path) -> str | None:
+    """Board revision from the device tree (Raspberry Pi: 8 hex digits), None where there is none."""
+    for base in ("proc/device-tree", "sys/firmware/devicetree/base"):
+        path = root / base / "system/linux,revision"
+        try:
+            return path.read_bytes().hex() or None
+        except OSError:
+            continue
+    return None
+
+
+def _in_container(root: Path) -> bool:
+    if (root / ".dockerenv").exists() or (root / "run/.containerenv").exists():
+        return True
+    # systemd's and LXC's way to say so to their own init.
+    environ = read_text(root / "proc/1/environ") or ""
+    return "container=" in environ
+
+
+def host_facts(root: Path) -> dict[str, object]:
+    """Machine, CPU, kernel and identity as JSON-ready values."""
+    model, features, processors = _cpuinfo(root)
+    release = read_text(root / "proc/sys/kernel/osrelease")
+    return {
+        "machine": platform.machine(),
+        "cpu_model": model,
+        "cpu_count": processors or os.cpu_count(),
+        "cpu_features": features,
+        "kernel": release or platform.release(),
+        "hostname": read_text(root / "proc/sys/kernel/hostname") or platform.node(),
+        "board_model": read_text(root / "proc/device-tree/model"),
+        "board_revision": board_revision(root),
+        "boot_id": read_text(root / "proc/sys/kernel/random/boot_id"),
+        "in_container": _in_container(root),
+        "clock_tick_ms": 1000 // os.sysconf("SC_CLK_TCK"),
+        "page_bytes": os.sysconf("SC_PAGE_SIZE"),
+    }

@@ -1,0 +1,187 @@
+"""Strict parser for the lines that `line.encode` writes: anything else is a ParseError, never a guess."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pqtelemetry.errors import ParseError
+from pqtelemetry.line import INT_MAX, INT_MIN, FieldValue, Tags, series_key
+
+_INT = re.compile(r"-?[0-9]{1,19}i")
+_FLOAT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_TIME = re.compile(r"-?[0-9]{1,19}")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One parsed line: tags sorted by key, fields in file order, `time_ns` CLOCK_REALTIME."""
+
+    measurement: str
+    tags: Tags
+    fields: dict[str, FieldValue]
+    time_ns: int
+
+    @property
+    def series(self) -> str:
+        """`measurement,tag=value,…` in canonical order."""
+        return series_key(self.measurement, self.tags)
+
+
+def _split(text: str, separator: str, start: int) -> list[tuple[str, int]]:
+    """Split at unescaped separators outside quotes; each part with its column."""
+    parts: list[tuple[str, int]] = []
+    begin = index = 0
+    quoted = False
+    while index < len(text):
+        char = text[index]
+        if char == "\\":
+            index += 2
+            continue
+        if char == '"':
+            quoted = not quoted
+        elif char == separator and not quoted:
+            parts.append((text[begin:index], start + begin))
+            begin = index + 1
+        index += 1
+    if quoted:
+        raise ParseError("a quoted string does not end", column=start + begin)
+    parts.append((text[begin:], start + begin))
+    return parts
+
+
+def _unescape(text: str, specials: str, column: int) -> str:
+    if not text:
+        raise ParseError("an empty name", column=column)
+    out: list[str] = []
+    index = 0
+    while index < len(text):
+        char = text[index]
+        if char == "\\":
+            if index + 1 >= len(text) or text[index + 1] not in specials:
+                raise ParseError("a backslash that escapes nothing", column=column + index)
+            index += 1
+            char = text[index]
+        elif char in specials:
+            raise ParseError(f"{char!r} without its backslash", column=column + index)
+        if not char.isprintable():
+            raise ParseError("a control character", column=column + index)
+        out.append(char)
+        index += 1
+    return "".join(out)
+
+
+def _string(text: str, column: int) -> str:
+    out: list[str] = []
+    index = 1
+    while index < len(text) - 1:
+        char = text[index]
+        if char == "\\":
+            index += 1
+            char = text[index]
+            if char not in '"\\' or index == len(text) - 1:
+                raise ParseError("a backslash that escapes nothing", column=column + index)
+        elif char == '"':
+            raise ParseError("text after the end of a string", column=column + index)
+        if not char.isprintable():
+            raise ParseError("a control character", column=column + index)
+        out.append(char)
+        index += 1
+    return "".join(out)
+
+
+def _value(text: str, column: int) -> FieldValue:
+    if _INT.fullmatch(text):
+        number = int(text[:-1])
+        if not INT_MIN <= number <= INT_MAX:
+            raise ParseError("an integer beyond 64 bits", column=column)
+        return number
+    if _FLOAT.fullmatch(text):
+        real = float(text)
+        if not math.isfinite(real):
+            raise ParseError("a number beyond the range of a float", column=column)
+        return real
+    if text == "true":
+        return True
+    if text == "false":
+        return False
+    if len(text) >= 2 and text[0] == '"' and text[-1] == '"':
+        return _string(text, column)
+    raise ParseError(f"{text!r} is no field value", column=column)
+
+
+def _head(text: str) -> tuple[str, Tags]:
+    name, *pairs = _split(text, ",", 0)
+    tags: list[tuple[str, str]] = []
+    for pair, column in pairs:
+        halves = _split(pair, "=", column)
+        if len(halves) != 2:
+            raise ParseError("a tag is key=value", column=column)
+        (key, key_column), (value, value_column) = halves
+        tags.append((_unescape(key, ",= ", key_column), _unescape(value, ",= ", value_column)))
+    if len({key for key, _ in tags}) != len(tags):
+        raise ParseError("a tag key occurs twice")
+    return _unescape(name[0], ", ", 0), tuple(sorted(tags))
+
+
+def _fields(text: str, start: int) -> dict[str, FieldValue]:
+    fields: dict[str, FieldValue] = {}
+    for pair, column in _split(text, ",", start):
+        halves = _split(pair, "=", column)
+        if len(halves) != 2:
+            raise ParseError("a field is key=value", column=column)
+        (key_text, key_column), (value_text, value_column) = halves
+        key = _unescape(key_text, ",= ", key_column)
+        if key in fields:
+            raise ParseError(f"field {key!r} occurs twice", column=key_column)
+        fields[key] = _value(value_text, value_column)
+    return fields
+
+
+def _time(text: str, column: int) -> int:
+    if not _TIME.fullmatch(text):
+        raise ParseError(f"{text!r} is no nanosecond timestamp", column=column)
+    return int(text)
+
+
+def parse_line(line: str) -> Point:
+    """Parse one line (a trailing newline is allowed); raises ParseError for anything not canonical.
+
+    A line without a timestamp is refused: a reader that invents one would move the sample in time.
+    """
+    text = line.removesuffix("\n")
+    if "\\" not in text and '"' not in text:
+        return _parse_simple(text)
+    sections = _split(text, " ", 0)
+    if len(sections) != 3:
+        raise ParseError(f"{len(sections)} sections instead of name, fields and time")
+    (head, _), (body, body_column), (stamp, stamp_column) = sections
+    measurement, tags = _head(head)
+    return Point(measurement, tags, _fields(body, body_column), _time(stamp, stamp_column))
+
+
+def _parse_simple(text: str) -> Point:
+    """The same grammar where nothing is quoted or escaped: most lines, and five times as fast."""
+    sections = text.split(" ")
+    if len(sections) != 3:
+        raise ParseError(f"{len(sections)} sections instead of name, fields and time")
+    head, body, stamp = sections
+    body_column = len(head) + 1
+    measurement, tags = _head_cached(head)
+    fields: dict[str, FieldValue] = {}
+    for pair in body.split(","):
+        key, equals, value = pair.partition("=")
+        if not equals or not key or key in fields or not key.isprintable():
+            raise ParseError(f"{pair!r} is no field, or occurs twice", column=body_column)
+        if value[-1:] == "i" and value[:-1].isdecimal() and value.isascii() and len(value) < 19:
+            fields[key] = int(value[:-1])
+        else:
+            fields[key] = _value(value, body_column)
+    return Point(measurement, tags, fields, _time(stamp, len(text) - len(stamp)))
+
+
+@lru_cache(maxsize=4096)
+def _head_cached(head: str) -> tuple[str, Tags]:
+    return _head(head)
