@@ -1,0 +1,307 @@
+"""InfluxDB seen over its 1.x API (InfluxQL), and the comparison of what it holds with the telemetry files.
+
+The files are the record and the database is a view; `reconcile` says, series by series and field by field,
+whether the view shows every point of the record with the same value. Works with InfluxDB 1.x and with the
+1.x compatibility API of 2.x (any user, the token as password). Standard library only.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pqtelemetry.line import series_key
+from pqtelemetry.slice import parse_line
+
+from pqlab.errors import EXIT_ENVIRONMENT, LabError
+
+# Telegraf's own cpu, mem and internal_* series carry other names and stay out of every comparison.
+OWN_MEASUREMENTS = "/^pq_/"
+
+Scalar = int | float | bool | str
+
+
+class InfluxError(LabError):
+    """The database cannot be asked, or answers something else than data."""
+
+    def __init__(self, code: str, what: str, why: str, hint: str) -> None:
+        super().__init__(code, what, why, hint, EXIT_ENVIRONMENT)
+
+
+@dataclass
+class FieldSum:
+    """One numeric field of one series: how many points carry it, and their exact sum."""
+
+    count: int = 0
+    numbers: list[float | int] = field(default_factory=list)
+
+    def add(self, value: float | int) -> None:
+        """One more point."""
+        self.count += 1
+        self.numbers.append(value)
+
+    @property
+    def total(self) -> float | int:
+        """Sum that does not depend on the order: exact for integers, correctly rounded for floats."""
+        if all(isinstance(number, int) for number in self.numbers):
+            return sum(self.numbers)
+        return math.fsum(self.numbers)
+
+
+@dataclass
+class SeriesContent:
+    """Points of one series in a span: distinct timestamps, and per field count and sum."""
+
+    times: set[int] = field(default_factory=set)
+    fields: dict[str, FieldSum] = field(default_factory=dict)
+
+    def add(self, time_ns: int, values: Mapping[str, object]) -> None:
+        """Take one point; text and booleans count as points of their field without a sum."""
+        self.times.add(time_ns)
+        for name, value in values.items():
+            if value is None:
+                continue
+            total = self.fields.setdefault(name, FieldSum())
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                total.add(value)
+            else:
+                total.count += 1
+
+
+@dataclass(frozen=True)
+class SeriesComparison:
+    """One series in the file and in the database; `differences` names each field that is not equal."""
+
+    series: str
+    file_count: int
+    influx_count: int
+    differences: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True when every point and every field is equal."""
+        return self.file_count == self.influx_count and not self.differences
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready row of run.json."""
+        return {
+            "series": self.series,
+            "file_count": self.file_count,
+            "influx_count": self.influx_count,
+            "ok": self.ok,
+            "differences": list(self.differences),
+        }
+
+
+class InfluxView:
+    """One database behind one URL; every call is one HTTP request with a timeout."""
+
+    def __init__(
+        self, url: str, db: str, *, user: str | None = None, token: str | None = None, timeout_s: float = 10.0
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.db = db
+        self._timeout_s = timeout_s
+        self._headers = {"Accept": "application/json"}
+        if token is not None:
+            pair = f"{user or 'pqlab'}:{token}".encode()
+            self._headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
+
+    def _get(self, path: str, query: Mapping[str, str]) -> tuple[Mapping[str, str], bytes]:
+        address = f"{self.url}{path}"
+        if query:
+            address += "?" + urllib.parse.urlencode(query)
+        request = urllib.request.Request(address, headers=self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as reply:
+                return dict(reply.headers.items()), reply.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                body = error.read(500).decode("utf-8", errors="replace").strip()
+            if error.code in (401, 403):
+                raise InfluxError(
+                    "influx-refused",
+                    f"InfluxDB at {self.url} refused the request",
+                    body or f"HTTP {error.code}",
+                    "give the token of the database (InfluxDB 2.x) or switch its authentication off",
+                ) from error
+            raise InfluxError(
+                "influx-http",
+                f"InfluxDB at {self.url} answered HTTP {error.code}",
+                body,
+                "docker logs pqlab-influxdb-1",
+            ) from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise InfluxError(
+                "influx-unreachable",
+                f"InfluxDB at {self.url} cannot be reached",
+                str(reason),
+                "make lab-status, then make lab-up; the bundle does not depend on the database",
+            ) from error
+
+    def ping(self) -> str:
+        """Version of the server; raises InfluxError when it does not answer."""
+        headers, _ = self._get("/ping", {})
+        lower = {name.lower(): value for name, value in headers.items()}
+        return lower.get("x-influxdb-version", "unknown")
+
+    def query(self, influxql: str) -> list[dict[str, Any]]:
+        """Series objects {name, tags, columns, values} of one InfluxQL statement; times are ns.
+
+        Raises InfluxError when the statement fails, the database is missing, or the answer was cut.
+        """
+        _, body = self._get("/query", {"db": self.db, "q": influxql, "epoch": "ns"})
+        try:
+            document = json.loads(body)
+            results = document["results"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InfluxError(
+                "influx-answer",
+                f"{self.url} does not answer like InfluxDB",
+                body[:200].decode("utf-8", errors="replace"),
+                "check which service listens on that port",
+            ) from error
+        series: list[dict[str, Any]] = []
+        for result in results:
+            if "error" in result:
+                raise InfluxError(
+                    "influx-query",
+                    f"InfluxDB refused a query on database {self.db!r}",
+                    str(result["error"]),
+                    "the first point makes the database: check that Telegraf runs (make lab-status)",
+                )
+            series.extend(result.get("series", []))
+            if result.get("partial") or any(item.get("partial") for item in result.get("series", [])):
+                raise InfluxError(
+                    "influx-cut",
+                    "InfluxDB cut its answer short",
+                    "its max-row-limit is set",
+                    "ask for a shorter span or set max-row-limit = 0",
+                )
+        return series
+
+    def content(
+        self, start_ns: int, end_ns: int, measurements: str = OWN_MEASUREMENTS
+    ) -> dict[str, SeriesContent]:
+        """Every point with start_ns <= time < end_ns, by canonical series key."""
+        statement = f"SELECT * FROM {measurements} WHERE time >= {start_ns} AND time < {end_ns} GROUP BY *"
+        found: dict[str, SeriesContent] = {}
+        for item in self.query(statement):
+            tags = tuple(sorted((key, value) for key, value in item.get("tags", {}).items() if value != ""))
+            content = found.setdefault(series_key(item["name"], tags), SeriesContent())
+            columns = item["columns"]
+            for row in item["values"]:
+                values = dict(zip(columns, row, strict=True))
+                content.add(values.pop("time"), values)
+        return found
+
+    def count_by_series(self, start_ns: int, end_ns: int) -> dict[str, int]:
+        """Number of points of each of the samplers' series with start_ns <= time < end_ns."""
+        return {key: len(content.times) for key, content in self.content(start_ns, end_ns).items()}
+
+    def values(self, series: str, start_ns: int, end_ns: int) -> list[tuple[int, dict[str, Scalar]]]:
+        """Points of one series, given by its canonical key: (time_ns, fields that are present), by time."""
+        # A series key is a line without fields: borrow the strict parser to take it apart.
+        point = parse_line(f"{series} x=0i 0")
+        where = "".join(f" AND {_identifier(key)} = {_literal(value)}" for key, value in point.tags)
+        statement = (
+            f"SELECT * FROM {_identifier(point.measurement)} "
+            f"WHERE time >= {start_ns} AND time < {end_ns}{where} GROUP BY *"
+        )
+        rows: list[tuple[int, dict[str, Scalar]]] = []
+        for item in self.query(statement):
+            tags = tuple(sorted((key, value) for key, value in item.get("tags", {}).items() if value != ""))
+            if tags != point.tags:
+                continue
+            for row in item["values"]:
+                named = dict(zip(item["columns"], row, strict=True))
+                time_ns = named.pop("time")
+                rows.append((time_ns, {key: value for key, value in named.items() if value is not None}))
+        return sorted(rows, key=lambda row: row[0])
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def file_content(lines: Iterable[str]) -> dict[str, SeriesContent]:
+    """What the telemetry lines say, by series; raises pqtelemetry's ParseError for a damaged line."""
+    found: dict[str, SeriesContent] = {}
+    for line in lines:
+        if line.strip():
+            point = parse_line(line)
+            found.setdefault(point.series, SeriesContent()).add(point.time_ns, point.fields)
+    return found
+
+
+def compare(record: Mapping[str, SeriesContent], view: Mapping[str, SeriesContent]) -> list[SeriesComparison]:
+    """One row a series of the record, and one for each series that only the view has."""
+    rows: list[SeriesComparison] = []
+    for key in sorted(record.keys() | view.keys()):
+        ours, theirs = record.get(key, SeriesContent()), view.get(key, SeriesContent())
+        differences = [
+            f"times: {len(ours.times - theirs.times)} missing, {len(theirs.times - ours.times)} extra"
+        ]
+        if ours.times == theirs.times:
+            differences = []
+        for name in sorted(ours.fields.keys() | theirs.fields.keys()):
+            left, right = ours.fields.get(name, FieldSum()), theirs.fields.get(name, FieldSum())
+            if left.count != right.count:
+                differences.append(f"{name}: {left.count} values in the file, {right.count} in InfluxDB")
+            elif left.total != right.total:
+                differences.append(f"{name}: sum {left.total!r} in the file, {right.total!r} in InfluxDB")
+        rows.append(SeriesComparison(key, len(ours.times), len(theirs.times), tuple(differences)))
+    return rows
+
+
+def reconcile(lines: Iterable[str], view: InfluxView) -> list[SeriesComparison]:
+    """Compare telemetry lines with the database over exactly the span of the lines.
+
+    Only series of hosts that occur in the lines are compared, so that the other end's points of the same
+    span are no difference. Raises InfluxError when the database cannot be asked.
+    """
+    kept = [line for line in lines if line.strip()]
+    record = file_content(kept)
+    if not record:
+        return []
+    start_ns = min(min(content.times) for content in record.values())
+    end_ns = max(max(content.times) for content in record.values()) + 1
+    hosts = {_host(key) for key in record}
+    found = view.content(start_ns, end_ns)
+    return compare(record, {key: content for key, content in found.items() if _host(key) in hosts})
+
+
+def reconcile_settled(
+    lines: Iterable[str],
+    view: InfluxView,
+    *,
+    timeout_s: float = 5.0,
+    poll_s: float = 0.5,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[SeriesComparison]:
+    """`reconcile`, asked again until all is equal or `timeout_s` is over: Telegraf writes once a second."""
+    kept = list(lines)
+    end = clock() + timeout_s
+    while True:
+        rows = reconcile(kept, view)
+        if all(row.ok for row in rows) or clock() >= end:
+            return rows
+        sleep(poll_s)
+
+
+def _host(series: str) -> str | None:
+    return dict(parse_line(f"{series} x=0i 0").tags).get("host")
