@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pqlab.errors import EXIT_ENVIRONMENT, LabError
 from pqtelemetry.line import series_key
 from pqtelemetry.slice import parse_line
-
-from pqlab.errors import EXIT_ENVIRONMENT, LabError
 
 # Telegraf's own cpu, mem and internal_* series carry other names and stay out of every comparison.
 OWN_MEASUREMENTS = "/^pq_/"
