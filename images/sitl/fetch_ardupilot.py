@@ -22,7 +22,7 @@ TIMEOUT_S = 10
 def main(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     if platform.machine() != "x86_64":
-        print(f"ArduPilot skipped: no official SITL build for {platform.machine()}; the embedded vehicle is used")
+        print(f"ArduPilot skipped: no official build for {platform.machine()}; the embedded vehicle is used")
         return 0
     try:
         with urllib.request.urlopen(URL, timeout=TIMEOUT_S) as answer:

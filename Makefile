@@ -1,0 +1,67 @@
+# The lab's targets. Each does its work through a script that also runs alone; make only orders them.
+SCENARIO ?= smoke
+SESSION_S ?=
+SUITES ?=
+REPS ?=
+OUT ?=
+SHELL := /bin/sh
+export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
+
+.DEFAULT_GOAL := help
+.PHONY: help engine venv images keys lab-up lab-status lab-down purge run report verify test test-fast lint locks clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo '  variables: SCENARIO SESSION_S SUITES (glob) REPS OUT; BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY PQLAB_YES'
+
+engine:
+	@./bootstrap.sh engine
+
+venv: ## make .venv, the host side's Python
+	@./bootstrap.sh venv
+
+images: engine ## build every image whose inputs changed
+	@./images/build.sh
+
+keys: ## make the identities of both ends and of the controller (kept if there)
+	@./pqtunnel keys
+
+lab-up: engine venv ## bring the lab up, from nothing if need be
+	@./images/build.sh base liboqs ascon influxdb telegraf sitl tunnel
+	@test -d keys/gcs || ./pqtunnel keys
+	@./compose/lab.sh up
+
+lab-status: ## show the services and their addresses
+	@./compose/lab.sh status
+
+lab-down: ## take the lab down: no container, network or volume stays
+	@./compose/lab.sh down
+
+purge: lab-down ## lab-down, then remove images, .venv and whatever lab-up installed
+	@./bootstrap.sh purge
+
+run: ## run SCENARIO to a sealed bundle and its report (brings the lab up)
+	@./pqlab run $(SCENARIO) $(if $(SESSION_S),--session-s $(SESSION_S)) $(if $(SUITES),--suites '$(SUITES)') $(if $(REPS),--reps $(REPS)) $(if $(OUT),--out $(OUT))
+
+report: ## write the report of the newest bundle again (OUT: where)
+	@./pqlab report $(if $(OUT),--out $(OUT))
+
+verify: ## check the newest bundle
+	@./pqlab verify
+
+lint: images ## ruff, mypy --strict, shellcheck, yamllint, ansible-lint
+	@.ci/in-image .ci/lint
+
+test-fast: images ## lint and unit tests, in the test image
+	@.ci/in-image .ci/lint
+	@.ci/in-image .ci/unit
+
+test: test-fast venv ## test-fast, then the lab end to end on this machine
+	@.ci/e2e
+
+locks: venv ## write requirements/*.txt again from the *.in files
+	@requirements/lock.sh
+
+clean: ## remove caches and logs; keys, results and .venv stay
+	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+	@rm -rf .state .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,120 @@
+#!/bin/sh
+# The lab's life: ./compose/lab.sh up|status|down
+#
+# `up` is repeatable (a running lab stays as it is) and ends with a status table. `down` leaves no
+# container, network or volume of the lab, and checks that; engine and images stay.
+set -eu
+
+HERE=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+PQLAB_SELF=$HERE/../bootstrap.sh
+PQLAB_SOURCED=1
+# shellcheck source=bootstrap.sh
+. "$PQLAB_SELF"
+cd "$ROOT"
+
+PORTS="48080 48081 8086"
+OURS="label=com.docker.compose.project=pqlab"
+
+# Containers never run as root: as the user who called, or as the images' own user for root.
+LAB_UID=$(id -u)
+LAB_GID=$(id -g)
+if [ "$LAB_UID" = 0 ]; then LAB_UID=10001 LAB_GID=10001; fi
+export LAB_UID LAB_GID
+
+compose() {
+    set -- --profile '*' "$@"
+    if [ -n "${SITL_BINARY:-}" ]; then set -- -f compose/sitl-binary.yml "$@"; fi
+    case $(docker version -f '{{.Server.APIVersion}}') in
+        1.[0-9] | 1.[0-3][0-9] | 1.4[0-3]) ;;
+        *) set -- -f compose/quick-health.yml "$@" ;;
+    esac
+    docker compose -f compose/lab.yml "$@"
+}
+
+# running: how many containers the lab has now.
+running() { docker ps -q --filter "$OURS" | wc -l | tr -d ' '; }
+
+# The kernel's table of listening sockets, so that a taken port is named before anything starts.
+check_ports() {
+    for port in $PORTS; do
+        hex=$(printf '%04X' "$port")
+        if cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -Eq ":$hex [0-9A-F]+:0000 0A"; then
+            fail 4 "port $port on this machine is taken" \
+                "the lab publishes $PORTS on 127.0.0.1 and another program listens on $port" \
+                "find it with: ss -ltnp 'sport = :$port'; stop it, then: make lab-up"
+        fi
+    done
+}
+
+check_binary() {
+    [ -n "${SITL_BINARY:-}" ] || return 0
+    [ -f "$SITL_BINARY" ] || fail 4 "SITL_BINARY=$SITL_BINARY is not a file" \
+        "it must be an ArduPilot SITL binary for this machine" "make lab-up SITL_BINARY=/path/to/arducopter"
+    case $SITL_BINARY in
+        /*) ;;
+        *) SITL_BINARY=$PWD/$SITL_BINARY ;;
+    esac
+    export SITL_BINARY
+}
+
+start() { compose up -d --wait --wait-timeout 90 --remove-orphans; }
+
+cmd_up() {
+    engine_up || fail 4 "no container engine answers" "the lab runs in containers" "make lab-up (starts one)"
+    [ -d keys/drone ] && [ -d keys/gcs ] || fail 4 "no keys yet" "both endpoints prove who they are" "make keys"
+    check_binary
+    [ "$(running)" != 0 ] || check_ports
+    STEPS=1
+    step "start the services and wait until all are healthy" start
+    cmd_status
+}
+
+cmd_status() {
+    if ! engine_up || [ "$(running)" = 0 ]; then
+        say "the lab is down; make lab-up brings it up"
+        return 0
+    fi
+    printf '\n%-14s %-10s %-10s %s\n' SERVICE STATE HEALTH ADDRESSES
+    docker ps -aq --filter "$OURS" | xargs docker inspect -f \
+        '{{index .Config.Labels "com.docker.compose.service"}}|{{.State.Status}}|{{if .State.Health}}{{.State.Health.Status}}{{else}}-{{end}}|{{range $n, $e := .NetworkSettings.Networks}}{{$e.IPAddress}} {{end}}' |
+        sort | while IFS='|' read -r service state health addresses; do
+        printf '%-14s %-10s %-10s %s\n' "$service" "$state" "$health" "$addresses"
+    done
+    cat <<'EOT'
+
+gcs agent      https://127.0.0.1:48080   (JSON-RPC 2.0, mutual TLS)
+drone agent    https://127.0.0.1:48081   (JSON-RPC 2.0, mutual TLS)
+InfluxDB       http://127.0.0.1:8086     (database pqlab, 1.x API)
+next: make run SCENARIO=smoke            stop: make lab-down
+EOT
+}
+
+stop() {
+    compose down --volumes --remove-orphans --timeout 4
+    # One-off containers of the tools (./pqtunnel) carry their own label.
+    docker ps -aq --filter label=pqlab.tool | xargs -r docker rm -f
+}
+
+cmd_down() {
+    if ! engine_up; then
+        say "no container engine answers, so no lab is running"
+        return 0
+    fi
+    STEPS=1
+    SITL_BINARY=
+    step "stop the services and remove their networks and volumes" stop
+    left="$(docker ps -aq --filter "$OURS") $(docker network ls -q --filter "$OURS") $(docker volume ls -q --filter "$OURS")"
+    [ -z "$(printf '%s' "$left" | tr -d ' \n')" ] || fail 4 "something of the lab is left: $left" \
+        "the engine did not remove it" "docker inspect $left"
+    say "the lab is down; the engine and the images stay (make purge removes them)"
+}
+
+case ${1:-} in
+    up) cmd_up ;;
+    status) cmd_status ;;
+    down) cmd_down ;;
+    *)
+        echo "usage: ./compose/lab.sh up|status|down" >&2
+        exit 2
+        ;;
+esac
