@@ -290,6 +290,7 @@ make_base() {
     tar=$(mktemp "${TMPDIR:-/tmp}/pqlab-base.XXXXXX")
     # shellcheck disable=SC2064  # the path of this moment
     trap "rm -f '$tar'" EXIT
+    # shellcheck disable=SC2016  # the hooks' $1 is mmdebstrap's: the root it has unpacked
     SOURCE_DATE_EPOCH=$EPOCH mmdebstrap --mode=root --variant=minbase --format=tar --keyring="$key" \
         --include=ca-certificates \
         --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \

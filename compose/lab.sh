@@ -75,6 +75,7 @@ cmd_status() {
         return 0
     fi
     printf '\n%-14s %-10s %-10s %s\n' SERVICE STATE HEALTH ADDRESSES
+    # shellcheck disable=SC2016  # a template of the engine's, not the shell's
     docker ps -aq --filter "$OURS" | xargs docker inspect -f \
         '{{index .Config.Labels "com.docker.compose.service"}}|{{.State.Status}}|{{if .State.Health}}{{.State.Health.Status}}{{else}}-{{end}}|{{range $n, $e := .NetworkSettings.Networks}}{{$e.IPAddress}} {{end}}' |
         sort | while IFS='|' read -r service state health addresses; do
