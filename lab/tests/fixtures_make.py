@@ -32,17 +32,17 @@ SUITES: dict[str, tuple[float, float, float, float, float]] = {
     "cs-mlkem512-chacha20poly1305-falcon512": (0.022, 0.310, 0.060, 0.025, 0.026),
     "cs-classicmceliece348864-ascon128a-mldsa44": (46.0, 0.080, 0.030, 0.040, 9.0),
 }
-#: MAVLink message -> (frames a second, UDP payload bytes); adds up to 320 frames a second.
+#: MAVLink message -> (frames a second, UDP payload bytes): the measured 320 Hz interval mix of
+#: arducopter-traffic.json in round figures, plus the answers to a 2 Hz TIMESYNC probe.
 MIX: dict[str, tuple[int, int]] = {
-    "ATTITUDE": (50, 40),
-    "RAW_IMU": (50, 38),
-    "SERVO_OUTPUT_RAW": (20, 24),
-    "VFR_HUD": (40, 31),
-    "GLOBAL_POSITION_INT": (50, 40),
-    "SYS_STATUS": (10, 43),
-    "LOCAL_POSITION_NED": (50, 40),
-    "AHRS2": (49, 36),
+    "ATTITUDE": (100, 40),
+    "LOCAL_POSITION_NED": (100, 40),
+    "RAW_IMU": (50, 41),
+    "SERVO_OUTPUT_RAW": (50, 24),
+    "GLOBAL_POSITION_INT": (10, 40),
+    "VFR_HUD": (9, 31),
     "HEARTBEAT": (1, 21),
+    "TIMESYNC": (2, 28),
 }
 BULK_PPS = 600
 BULK_SIZE_BYTES = 1200
@@ -502,8 +502,13 @@ def _bulk_window(
             "source_report": {
                 "ok": True,
                 "source": "bulk",
-                "sent": {"count": count, "bytes": count * BULK_SIZE_BYTES, "first_ns": open_ns,
-                         "last_ns": close_ns - step_ns // count, "sizes": {str(BULK_SIZE_BYTES): count}},
+                "sent": {
+                    "count": count,
+                    "bytes": count * BULK_SIZE_BYTES,
+                    "first_ns": open_ns,
+                    "last_ns": close_ns - step_ns // count,
+                    "sizes": {str(BULK_SIZE_BYTES): count},
+                },
                 "received": zero,
             },
         },
@@ -562,9 +567,7 @@ def _count(
 
 
 def _totals(windows: dict[str, Any], role: str, handshakes: int) -> dict[str, Any]:
-    total: dict[str, Any] = {
-        name: sum(int(w[name]) for w in windows.values()) for name in DATA_COUNTERS
-    }
+    total: dict[str, Any] = {name: sum(int(w[name]) for w in windows.values()) for name in DATA_COUNTERS}
     for name in ("digest_tx", "digest_rx"):
         total[name] = f"{sum(int(w[name], 16) for w in windows.values()) % 2**64:016x}"
     total |= {f"hs_{name}": 0 for name in HANDSHAKE_COUNTERS}

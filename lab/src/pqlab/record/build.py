@@ -1,0 +1,298 @@
+"""build_record: one cell's raw files → its record. Deterministic: the same files give the same record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pqlab.record.context import (
+    fill_control,
+    fill_detector,
+    fill_identity,
+    fill_lifecycle,
+    fill_mavlink,
+    fill_rekey,
+    fill_run_context,
+    primitive_sizes,
+    suite_of,
+)
+from pqlab.record.dataplane import (
+    BULK_PREFIX,
+    SEAL_OVERHEAD_BYTES,
+    TRAFFIC,
+    DataPlane,
+    data_plane,
+    fill_data_plane,
+    fill_latency,
+    window_counter,
+)
+from pqlab.record.handshake import fill_handshake, fill_primitives, traces, worst_coverage_pct
+from pqlab.record.raw import ROLES, Json, RawCell, RawDataError, RawRun, load_cell, load_run
+from pqlab.record.sheet import Sheet
+from pqlab.record.system import (
+    Telemetry,
+    fill_kernel,
+    fill_observability,
+    fill_power,
+    fill_system,
+    parse_telemetry,
+    sample_account,
+)
+from pqlab.record.verdict import Direction, Evidence, Verdict, decide
+from pqsitl.contract import check_traffic
+from pqsitl.errors import SitlError
+from pqtelemetry.errors import TelemetryError
+
+SCHEMA_VERSION = "pqlab/record/v1"
+HANDSHAKE_WINDOW = "handshake_cold"
+STOPS = ("unsupported", "not-run")
+OPTIONAL_FILES = ("traffic.json",)
+
+
+def load_context(data_dir: Path) -> RawRun:
+    """The run-level facts that every record shares, from the files under `data/`."""
+    return load_run(data_dir)
+
+
+def build_record(cell_dir: Path, plan_cell: Mapping[str, Any], context: RawRun) -> dict[str, Any]:
+    """The record of one cell (schema record.schema.json).
+
+    cell_dir: data/cells/<cell_id>; plan_cell: its row of plan.json; context: load_context(data).
+    Raises RawDataError for a raw file that is damaged. A file that is absent leaves nulls and shows in the
+    verdict.
+    """
+    plan = dict(plan_cell)
+    cell = load_cell(cell_dir)
+    condition = context.condition(str(plan["condition"]))
+    wall = _wall(cell)
+    windows = _windows(cell)
+    plane = data_plane(cell)
+    cold = traces(cell.spans or [])
+    telemetry = _telemetry(cell, cell_dir, wall)
+    rate_hz = float((context.scenario.get("telemetry") or {}).get("rate_hz", 10))
+    accounts = {role: sample_account(telemetry[role], *wall, rate_hz) for role in telemetry} if wall else {}
+    completed, failed = _handshake_counts(cell)
+
+    evidence = Evidence(
+        stopped=_stopped(cell),
+        errors=tuple(
+            str(e.get("reason") or "no reason given") for e in cell.events if e.get("event") == "error"
+        ),
+        missing=tuple(_missing(cell, context)),
+        completed=completed,
+        failed=failed or 0,
+        min_count=int((context.scenario.get("handshake") or {}).get("min_count", 5)),
+        traced=len(cold),
+        coverage_pct={role: worst_coverage_pct(cold, role) for role in ROLES},
+        directions=tuple(_directions(cell, plane)),
+        windows_due=tuple(_windows_due(context)),
+        windows_seen=tuple(str(w["name"]) for w in windows),
+        duplicates=plane.down.duplicates + plane.up.duplicates if plane.down and plane.up else 0,
+        ghosts=plane.down.ghosts + plane.up.ghosts if plane.down and plane.up else 0,
+        resized=plane.down.total("resized") + plane.up.total("resized") if plane.down and plane.up else 0,
+        sessions_s=_sessions(context, windows, plane),
+        contract=tuple(_contract(cell, context, plane)),
+        samples={role: (account.expected, account.stored) for role, account in accounts.items()},
+        impaired=str(condition.get("link", "none")) != "none",
+    )
+    verdict = decide(evidence)
+
+    sheet = Sheet()
+    suite = suite_of(str(plan["suite_id"]))
+    fill_run_context(sheet, plan, context, cell, wall)
+    fill_identity(sheet, suite)
+    fill_lifecycle(sheet, cell, wall, windows, plane)
+    fill_handshake(sheet, cold, completed, failed, _failure_reasons(cell))
+    fill_primitives(sheet, cold, primitive_sizes(suite))
+    fill_rekey(sheet)
+    fill_data_plane(sheet, plane, cell.counters)
+    fill_latency(sheet, plane, context.one_clock)
+    fill_mavlink(sheet, cell, plane, wall)
+    fill_control(sheet, plan, context)
+    span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)
+    span_name = "the traffic window" if TRAFFIC in plane.gate_ns else "the cell"
+    for role in ROLES:
+        fill_system(sheet, role, telemetry.get(role), span, context, span_name)
+    fill_power(sheet, telemetry.get("drone"), span, context)
+    fill_observability(sheet, telemetry, accounts)
+    _fill_validation(sheet, verdict, completed, failed)
+    fill_detector(sheet, condition)
+    fill_kernel(sheet, telemetry, cell.counters)
+
+    active_ns = sum(int(w["end_ns"]) - int(w["start_ns"]) for w in windows)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "cell_id": str(plan["cell_id"]),
+        "suite_id": str(plan["suite_id"]),
+        "condition": str(plan["condition"]),
+        "repetition": int(plan["repetition"]),
+        "position": int(plan["position"]),
+        "ring": str(context.scenario.get("ring", "lab")),
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "attempts": 0 if verdict.verdict in STOPS else cell.attempts,
+        "windows": windows,
+        "wall": {
+            "start_ns": wall[0] if wall else None,
+            "end_ns": wall[1] if wall else None,
+            "overhead_s": round((wall[1] - wall[0] - active_ns) / 1e9, 6) if wall else None,
+        },
+        "categories": sheet.categories(),
+    }
+
+
+def _wall(cell: RawCell) -> tuple[int, int] | None:
+    times = [int(e["t_ns"]) for e in cell.events if e.get("host") == "controller"]
+    return (min(times), max(times)) if times else None
+
+
+def _windows(cell: RawCell) -> list[Json]:
+    """Labelled windows by the controller's clock in their order; one that never ended is left out."""
+    opened: dict[str, int] = {}
+    windows: list[Json] = []
+    for event in cell.events:
+        if event.get("host") != "controller" or not event.get("window"):
+            continue
+        name = str(event["window"])
+        if event.get("event") == "window_start":
+            opened[name] = int(event["t_ns"])
+        elif event.get("event") == "window_end" and name in opened:
+            windows.append({"name": name, "start_ns": opened.pop(name), "end_ns": int(event["t_ns"])})
+    return windows
+
+
+def _telemetry(cell: RawCell, cell_dir: Path, wall: tuple[int, int] | None) -> dict[str, Telemetry]:
+    parsed: dict[str, Telemetry] = {}
+    for role, lines in cell.telemetry.items():
+        try:
+            parsed[role] = parse_telemetry(lines, *(wall or (0, 0)))
+        except TelemetryError as error:
+            raise RawDataError(cell_dir / f"telemetry.{role}.lp", str(error)) from error
+    return parsed
+
+
+def _stopped(cell: RawCell) -> tuple[str, str] | None:
+    for event in cell.events:
+        if event.get("host") == "controller" and event.get("event") in STOPS:
+            return str(event["event"]), str(event.get("reason") or "no reason given")
+    return None if cell.events else ("not-run", "the cell left no event")
+
+
+def _missing(cell: RawCell, context: RawRun) -> list[str]:
+    """Raw files that are due and absent; a scenario without traffic or ledger does not owe theirs."""
+    no_traffic = not context.scenario.get("traffic") and not context.scenario.get("bulk")
+    exempt = set(OPTIONAL_FILES) if no_traffic else set()
+    if no_traffic or not context.scenario.get("ledger", True):
+        exempt |= {f"ledger.{role}.csv" for role in ROLES}
+    return [name for name in cell.missing if name not in exempt]
+
+
+def _windows_due(context: RawRun) -> list[str]:
+    due = [HANDSHAKE_WINDOW]
+    if context.scenario.get("traffic"):
+        due.append(TRAFFIC)
+    if bulk := context.scenario.get("bulk"):
+        due += [f"{BULK_PREFIX}{rate}" for rate in bulk.get("rates_pps", [])]
+    return due
+
+
+def _handshake_counts(cell: RawCell) -> tuple[int | None, int | None]:
+    drone = (cell.counters or {}).get("drone")
+    if drone is None:
+        return None, None
+    started, completed = int(drone["hs_started"]), int(drone["hs_completed"])
+    return completed, max(0, started - completed)
+
+
+def _failure_reasons(cell: RawCell) -> list[str]:
+    reasons = []
+    for event in cell.events:
+        if event.get("event") == "handshake_failed":
+            reasons.append(str(event.get("reason") or "no reason given"))
+        for failure in event.get("failures") or []:
+            reasons.append(str(failure.get("reason") if isinstance(failure, dict) else failure))
+    return reasons
+
+
+def _directions(cell: RawCell, plane: DataPlane) -> list[Direction]:
+    """Both directions of every traffic and bulk window that both ends counted."""
+    if cell.counters is None:
+        return []
+    names = [name for name in cell.counters.get("drone", {}).get("windows", {}) if name != HANDSHAKE_WINDOW]
+    rows = []
+    for window in names:
+        for label, sender, receiver in (("down", "drone", "gcs"), ("up", "gcs", "drone")):
+            tx = window_counter(cell.counters, sender, window, "tx_data")
+            rx = window_counter(cell.counters, receiver, window, "rx_ok")
+            if tx is None or rx is None:
+                continue
+            rows.append(
+                Direction(
+                    window=window,
+                    name=label,
+                    tx_count=int(tx),
+                    rx_count=int(rx),
+                    digest_tx=str(window_counter(cell.counters, sender, window, "digest_tx")),
+                    digest_rx=str(window_counter(cell.counters, receiver, window, "digest_rx")),
+                    ledger_tx=plane.tx[sender].count_by_window().get(window, 0) if plane.tx else None,
+                    ledger_rx=plane.rx[receiver].count_by_window().get(window, 0) if plane.rx else None,
+                )
+            )
+    return rows
+
+
+def _sessions(
+    context: RawRun, windows: list[Json], plane: DataPlane
+) -> dict[str, tuple[float, float | None]]:
+    due: dict[str, tuple[float, float | None]] = {}
+    seen = {str(w["name"]) for w in windows}
+    traffic, bulk = context.scenario.get("traffic"), context.scenario.get("bulk") or {}
+    if traffic and TRAFFIC in seen:
+        due[TRAFFIC] = (float(traffic["session_s"]), plane.gate_s.get(TRAFFIC))
+    for rate in bulk.get("rates_pps", []):
+        if f"{BULK_PREFIX}{rate}" in seen:
+            due[f"{BULK_PREFIX}{rate}"] = (float(bulk["step_s"]), plane.gate_s.get(f"{BULK_PREFIX}{rate}"))
+    return due
+
+
+def _contract(cell: RawCell, context: RawRun, plane: DataPlane) -> list[str]:
+    """What the traffic contract finds in the traffic window, at the drone's socket (where traffic enters)."""
+    traffic, seconds = context.scenario.get("traffic"), plane.gate_s.get(TRAFFIC)
+    count = window_counter(cell.counters, "drone", TRAFFIC, "tx_data")
+    if not traffic or seconds is None or count is None:
+        return []
+    window = (cell.traffic or {}).get(TRAFFIC) or {}
+    if "drone" in plane.tx:
+        column = plane.tx["drone"]
+        sizes: dict[int, int] = {}
+        for name, size in zip(column.window, column.size_bytes, strict=True):
+            if name == TRAFFIC:
+                sizes[size - SEAL_OVERHEAD_BYTES] = sizes.get(size - SEAL_OVERHEAD_BYTES, 0) + 1
+    else:
+        reported = ((window.get("drone") or {}).get("source_report") or {}).get("sent", {}).get("sizes") or {}
+        sizes = {int(size): int(number) for size, number in reported.items()}
+    profile = str(traffic.get("profile") or "intervals_320hz")
+    try:
+        result = check_traffic(
+            count=int(count),
+            duration_s=seconds,
+            nominal_hz=float(traffic["rate_hz"]),
+            sizes=sizes,
+            profile=profile,
+            uplink=(window.get("gcs") or {}).get("source") == "uplink",
+        )
+    except SitlError as error:
+        return [str(error)]
+    return [f"{check.name}: {check.detail}" for check in result.checks if not check.ok]
+
+
+def _fill_validation(sheet: Sheet, verdict: Verdict, completed: int | None, failed: int | None) -> None:
+    started = (completed or 0) + (failed or 0)
+    share = 100 * (completed or 0) / started if started else None
+    sheet.put("R", "handshake_success_pct", share, n=started, absent="no handshake was started")
+    sheet.put("R", "verdict", verdict.verdict)
+    findings: dict[str, Any] = {}
+    for finding in verdict.findings:
+        findings[finding.name] = "; ".join(filter(None, [findings.get(finding.name), finding.observed]))
+    sheet.put("R", "verdict_findings", findings)

@@ -1,0 +1,136 @@
+"""Categories D and E: cold handshakes and the primitives inside them, from spans alone.
+
+A handshake counts where the drone has its whole-wall row (step `handshake`). Nothing is a subtraction: walls
+and primitives are spans of their own, and coverage is their sum over the wall.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from pqlab.record.raw import PRIMITIVES, ROLES, Span
+from pqlab.record.sheet import Sheet
+from pqlab.record.stats import median, percentile
+
+COVERAGE_PCT = (95.0, 101.0)
+WALL_STEP = "handshake"
+
+
+@dataclass
+class HandshakeTrace:
+    """Spans of one handshake id, by host."""
+
+    walls: dict[str, Span] = field(default_factory=dict)
+    steps: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
+
+    def sum_ns(self, host: str) -> int:
+        """Σ of the host's steps, the wall row apart."""
+        return sum(span.duration_ns for span in self.steps[host])
+
+    def coverage_pct(self, host: str) -> float | None:
+        """Σ steps over the wall; None where the host has no wall or an empty one."""
+        wall = self.walls.get(host)
+        return 100 * self.sum_ns(host) / wall.duration_ns if wall and wall.duration_ns > 0 else None
+
+    def primitive_ns(self, name: str) -> int | None:
+        """Duration of one primitive on whichever host ran it; None where it is not in the trace."""
+        found = [
+            s.duration_ns for host in ROLES for s in self.steps[host] if s.step == name and s.kind == "crypto"
+        ]
+        return sum(found) if found else None
+
+    def crypto_ns(self, host: str | None = None) -> int:
+        """Σ crypto spans of one host or of both."""
+        hosts = ROLES if host is None else (host,)
+        return sum(s.duration_ns for h in hosts for s in self.steps[h] if s.kind == "crypto")
+
+
+def traces(spans: Iterable[Span], mode: str = "cold") -> dict[str, HandshakeTrace]:
+    """Handshakes of one mode that the drone completed, by id, in the order they began."""
+    found: dict[str, HandshakeTrace] = defaultdict(HandshakeTrace)
+    for span in spans:
+        if span.mode != mode:
+            continue
+        if span.step == WALL_STEP:
+            found[span.handshake_id].walls[span.host] = span
+        else:
+            found[span.handshake_id].steps[span.host].append(span)
+    done = [(key, trace) for key, trace in found.items() if "drone" in trace.walls]
+    return dict(sorted(done, key=lambda item: item[1].walls["drone"].start_ns))
+
+
+def worst_coverage_pct(cold: dict[str, HandshakeTrace], host: str) -> float | None:
+    """The coverage farthest from 100 % among all handshakes of a host."""
+    values = [value for trace in cold.values() if (value := trace.coverage_pct(host)) is not None]
+    return max(values, key=lambda value: abs(value - 100)) if values else None
+
+
+def _ms(values_ns: list[int]) -> list[float]:
+    return [value / 1e6 for value in values_ns]
+
+
+def fill_handshake(
+    sheet: Sheet,
+    cold: dict[str, HandshakeTrace],
+    completed: int | None,
+    failed: int | None,
+    reasons: list[str],
+) -> None:
+    """Category D."""
+    walls = _ms([trace.walls["drone"].duration_ns for trace in cold.values()])
+    ground = _ms([trace.walls["gcs"].duration_ns for trace in cold.values() if "gcs" in trace.walls])
+    none = "no cold handshake left a span"
+    n = len(walls)
+    sheet.put("D", "handshake_total_duration_ms", median(walls), n=n, absent=none)
+    sheet.put("D", "handshake_gcs_duration_ms", median(ground), n=len(ground), absent=none)
+    sheet.put("D", "handshake_p95_ms", percentile(walls, 95), n=n, absent=none)
+    sheet.put("D", "handshake_min_ms", min(walls, default=None), n=n, absent=none)
+    sheet.put("D", "handshake_max_ms", max(walls, default=None), n=n, absent=none)
+    ratios = [
+        trace.walls["drone"].duration_ns / crypto
+        for trace in cold.values()
+        if (crypto := trace.crypto_ns()) > 0
+    ]
+    sheet.put("D", "handshake_over_crypto_ratio", median(ratios), n=len(ratios), absent=none)
+    for host in ROLES:
+        worst = worst_coverage_pct(cold, host)
+        sheet.put("D", f"span_coverage_{host}_pct", worst, n=n if worst is not None else None, absent=none)
+    starts = [trace.walls["drone"].start_ns for trace in cold.values()]
+    ends = [trace.walls["drone"].end_ns for trace in cold.values()]
+    sheet.put("D", "handshake_first_start_mono_ns", min(starts, default=None), absent=none)
+    sheet.put("D", "handshake_last_end_mono_ns", max(ends, default=None), absent=none)
+    unknown = "the drone's counters are not there"
+    sheet.put("D", "handshake_completed_count", completed, absent=unknown)
+    sheet.put("D", "handshake_failed_count", failed, absent=unknown)
+    text = "; ".join(dict.fromkeys(reasons)) or None
+    sheet.put("D", "handshake_failure_reason", text, absent="no handshake failed, or none said why")
+
+
+def fill_primitives(sheet: Sheet, cold: dict[str, HandshakeTrace], sizes: dict[str, int] | None) -> None:
+    """Category E; `sizes` are those of the suite registry, None for a suite it does not know."""
+    none = "no cold handshake left a span of this primitive"
+    names = {
+        "keygen": "kem_keygen_ms",
+        "encaps": "kem_encaps_ms",
+        "decaps": "kem_decaps_ms",
+        "sign": "sig_sign_ms",
+        "verify": "sig_verify_ms",
+    }
+    for step in PRIMITIVES:
+        values = _ms([v for trace in cold.values() if (v := trace.primitive_ns(step)) is not None])
+        sheet.put("E", names[step], median(values), n=len(values), absent=none)
+
+    def sums(pick: Callable[[HandshakeTrace], int]) -> list[float]:
+        return _ms([value for trace in cold.values() if (value := pick(trace)) > 0])
+
+    for field_name, values in (
+        ("crypto_drone_ms", sums(lambda trace: trace.crypto_ns("drone"))),
+        ("crypto_gcs_ms", sums(lambda trace: trace.crypto_ns("gcs"))),
+        ("crypto_critical_path_ms", sums(lambda trace: trace.crypto_ns())),
+    ):
+        sheet.put("E", field_name, median(values), n=len(values), absent=none)
+    for name in ("kem_public_key", "kem_ciphertext", "sig", "shared_secret"):
+        size = None if sizes is None else sizes[name]
+        sheet.put("E", f"{name}_size_bytes", size, absent="the suite registry does not know this suite")

@@ -1,0 +1,210 @@
+"""Raw files of a run and of a cell, as typed values.
+
+A file that is absent stays None and is listed in `missing`; a file that is there and damaged is an error with
+its name and line. Not in scope: what the values mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from pqlab.errors import EXIT_CHECK, LabError
+from pqlab.record.ledger import Ledger, LedgerError, read_ledger
+
+ROLES = ("drone", "gcs")
+PRIMITIVES = ("keygen", "sign", "verify", "encaps", "decaps")
+Json = dict[str, Any]
+T = TypeVar("T")
+
+
+class RawDataError(LabError):
+    """A raw file that is there but cannot be read as what it should be."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            "raw-data",
+            f"{path.parent.name}/{path.name} cannot be read",
+            why,
+            "run `pqlab verify` on the bundle; a damaged file shows there as a fixity failure",
+            EXIT_CHECK,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One step of one handshake on one host; times on that host's monotonic clock."""
+
+    host: str
+    handshake_id: str
+    mode: str
+    suite_id: str
+    step: str
+    kind: str
+    start_ns: int
+    end_ns: int
+    size_bytes: int | None
+
+    @property
+    def duration_ns(self) -> int:
+        """End minus start."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class RawRun:
+    """What is true of the whole run; each member is the parsed file of that name."""
+
+    run: Json
+    scenario: Json
+    plan: Json
+    providers: Json
+    hosts: dict[str, Json]
+
+    def condition(self, name: str) -> Json:
+        """The condition block of that name; {} when the scenario does not know it."""
+        for condition in self.scenario.get("conditions", []):
+            if condition.get("name") == name:
+                return dict(condition)
+        return {}
+
+    @property
+    def one_clock(self) -> bool:
+        """True when both agents read the same boot id, so that their realtime clocks are one clock."""
+        boots = {str(self.hosts.get(role, {}).get("host", {}).get("boot_id") or role) for role in ROLES}
+        return len(boots) == 1
+
+
+@dataclass
+class RawCell:
+    """The raw files of one cell; None where a file is absent."""
+
+    events: list[Json] = field(default_factory=list)
+    spans: list[Span] | None = None
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    counters: dict[str, Json] | None = None
+    traffic: dict[str, Json] | None = None
+    telemetry: dict[str, list[str]] = field(default_factory=dict)
+    attempts: int = 1
+    missing: list[str] = field(default_factory=list)
+
+
+def read_json(path: Path) -> Any:
+    """Parsed JSON; RawDataError names line and column."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        raise RawDataError(path, f"line {error.lineno} column {error.colno}: {error.msg}") from error
+
+
+def read_object(path: Path) -> Json:
+    """A JSON file whose top is an object."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise RawDataError(path, f"the top is {type(value).__name__}, an object is due")
+    return value
+
+
+def read_yaml_object(path: Path) -> Json:
+    """A YAML file whose top is a mapping."""
+    try:
+        value = yaml.load(
+            path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        )
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RawDataError(path, str(error).replace("\n", " ")) from error
+    if not isinstance(value, dict):
+        raise RawDataError(path, f"the top is {type(value).__name__}, a mapping is due")
+    return value
+
+
+def read_ndjson(path: Path) -> list[Json]:
+    """One object a line; empty lines are refused because a writer never makes them."""
+    rows: list[Json] = []
+    with path.open(encoding="utf-8") as handle:
+        for number, line in enumerate(handle, 1):
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise RawDataError(path, f"line {number}: {error.msg}") from error
+            if not isinstance(row, dict):
+                raise RawDataError(path, f"line {number}: {type(row).__name__} instead of an object")
+            rows.append(row)
+    return rows
+
+
+def read_spans(path: Path) -> list[Span]:
+    """Spans of both hosts in file order."""
+    spans = []
+    for number, row in enumerate(read_ndjson(path), 1):
+        try:
+            size = row.get("size_bytes")
+            spans.append(
+                Span(
+                    host=str(row["host"]),
+                    handshake_id=str(row["handshake_id"]),
+                    mode=str(row["mode"]),
+                    suite_id=str(row["suite_id"]),
+                    step=str(row["step"]),
+                    kind=str(row["kind"]),
+                    start_ns=int(row["start_ns"]),
+                    end_ns=int(row["end_ns"]),
+                    size_bytes=None if size is None else int(size),
+                )
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise RawDataError(path, f"line {number}: {error!r}") from error
+    return spans
+
+
+def load_run(data_dir: Path) -> RawRun:
+    """The run-level files under `data/`; run.json may be absent while the run still goes on."""
+    run_path = data_dir / "run.json"
+    return RawRun(
+        run=read_object(run_path) if run_path.exists() else {},
+        scenario=read_yaml_object(data_dir / "scenario.effective.yml"),
+        plan=read_object(data_dir / "plan.json"),
+        providers=read_object(data_dir / "providers.json"),
+        hosts={path.stem: read_object(path) for path in sorted((data_dir / "hosts").glob("*.json"))},
+    )
+
+
+def load_cell(cell_dir: Path) -> RawCell:
+    """Every raw file of one cell that is there."""
+    cell = RawCell()
+
+    def take(name: str, reader: Callable[[Path], T]) -> T | None:
+        path = cell_dir / name
+        if path.is_file():
+            return reader(path)
+        cell.missing.append(name)
+        return None
+
+    cell.events = take("events.ndjson", read_ndjson) or []
+    cell.spans = take("spans.ndjson", read_spans)
+    for role in ROLES:
+        try:
+            ledger = take(f"ledger.{role}.csv", read_ledger)
+        except LedgerError as error:
+            raise RawDataError(cell_dir / f"ledger.{role}.csv", str(error)) from error
+        if ledger is not None:
+            cell.ledgers[role] = ledger
+        lines = take(f"telemetry.{role}.lp", _lines)
+        if lines is not None:
+            cell.telemetry[role] = lines
+    cell.counters = take("counters.json", read_object)
+    traffic = take("traffic.json", read_object)
+    cell.traffic = None if traffic is None else dict(traffic.get("windows", {}))
+    cell.attempts = 1 + sum(1 for path in cell_dir.glob("attempt-*") if path.is_dir())
+    return cell
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()

@@ -1,0 +1,206 @@
+"""Categories N, O, P, Q, T and the sample accounting of R: from the telemetry files of both hosts.
+
+CPU and memory are those of the traffic window (of the cell where there is none); counters of the kernel are
+increases over the cell. A series that a host does not have is null with a reason.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from pqlab.record.raw import ROLES, Json, RawRun
+from pqlab.record.sheet import Sheet, Validity
+from pqlab.record.stats import mean
+from pqtelemetry.slice import Point, parse_line
+
+MAX_STEAL_PCT = 5.0
+Series = dict[str, list[tuple[int, dict[str, Any]]]]
+LETTER = {"drone": "N", "gcs": "O"}
+
+
+@dataclass
+class Telemetry:
+    """Points of one host by measurement, inside the cell."""
+
+    series: Series = field(default_factory=lambda: defaultdict(list))
+    tags: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def values(self, measurement: str, name: str, start_ns: int, end_ns: int) -> list[float]:
+        """Numeric values of a field with start <= time < end."""
+        return [
+            float(fields[name])
+            for t_ns, fields in self.series.get(measurement, [])
+            if start_ns <= t_ns < end_ns and isinstance(fields.get(name), int | float)
+        ]
+
+    def increase(self, measurement: str, name: str) -> int | None:
+        """Growth of a cumulative counter over the cell; None with fewer than two points or after a reset."""
+        found = [int(f[name]) for _, f in self.series.get(measurement, []) if isinstance(f.get(name), int)]
+        if len(found) < 2 or any(b < a for a, b in pairwise(found)):
+            return None
+        return found[-1] - found[0]
+
+    @property
+    def ticks_ns(self) -> list[int]:
+        """Times of the sampler's own series: one a tick that was stored."""
+        return [t_ns for t_ns, _ in self.series.get("pq_sampler", [])]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Accounting of one host's sampler within a cell."""
+
+    expected: int
+    stored: int
+
+    @property
+    def lost(self) -> int:
+        """Due and not stored."""
+        return max(0, self.expected - self.stored)
+
+
+def parse_telemetry(lines: Sequence[str], start_ns: int, end_ns: int) -> Telemetry:
+    """Points with start <= time <= end; ParseError of pqtelemetry for a damaged line."""
+    telemetry = Telemetry()
+    for line in lines:
+        point: Point = parse_line(line)
+        if start_ns <= point.time_ns <= end_ns:
+            telemetry.series[point.measurement].append((point.time_ns, dict(point.fields)))
+            telemetry.tags.setdefault(point.measurement, dict(point.tags))
+    return telemetry
+
+
+def sample_account(telemetry: Telemetry, start_ns: int, end_ns: int, rate_hz: float) -> Samples:
+    """Ticks due in [start, end] at the stated rate, and ticks stored. Due = whole periods in the span."""
+    return Samples(expected=int((end_ns - start_ns) / 1e9 * rate_hz), stored=len(telemetry.ticks_ns))
+
+
+def fill_system(
+    sheet: Sheet, role: str, telemetry: Telemetry | None, span_ns: tuple[int, int], raw: RawRun, window: str
+) -> None:
+    """Category N (drone) or O (gcs)."""
+    letter = LETTER[role]
+    if telemetry is None:
+        sheet.null_rest(letter, "no telemetry file of this host")
+        return
+    none = f"no sample within {window}"
+    steal = mean(telemetry.values("pq_cpu", "steal_pct", *span_ns))
+    stolen = steal is not None and steal > MAX_STEAL_PCT
+    why = f"steal {steal:.1f} % is above {MAX_STEAL_PCT:g} %" if stolen and steal is not None else None
+
+    def cpu(name: str, values: list[float], value: float | None, absent: str = none) -> None:
+        sheet.put(
+            letter,
+            name,
+            value,
+            n=len(values),
+            absent=absent,
+            validity="invalid" if stolen else "ok",
+            reason=why,
+        )
+
+    system = telemetry.values("pq_cpu", "system_pct", *span_ns)
+    cpu("cpu_usage_mean_pct", system, mean(system))
+    cpu("cpu_usage_peak_pct", system, max(system, default=None))
+    for name, source in (
+        ("tunnel_cpu_mean_pct", "process_pct"),
+        ("container_cpu_mean_pct", "container_pct"),
+        ("sampler_cpu_mean_pct", "sampler_pct"),
+    ):
+        values = telemetry.values("pq_cpu", source, *span_ns)
+        cpu(name, values, mean(values), f"the sampler has no {source} on this host")
+    n_steal = len(telemetry.values("pq_cpu", "steal_pct", *span_ns))
+    sheet.put(letter, "steal_mean_pct", steal, n=n_steal, absent="the kernel reports no steal time")
+    memory = telemetry.values("pq_mem", "rss_bytes", *span_ns)
+    rss = max(memory) / 1e6 if memory else None
+    sheet.put(letter, "memory_rss_mb", rss, n=len(memory), absent=none)
+    heat = telemetry.values("pq_temp", "temperature_c", *span_ns)
+    sheet.put(letter, "temperature_c", mean(heat), n=len(heat), absent=sensor_reason(raw, role, "thermal"))
+    for name in ("load_avg_1m_count", "load_avg_5m_count", "load_avg_15m_count"):
+        sheet.put(letter, name, None, absent="read once a run, not once a cell: run.json has it")
+    sheet.null_rest(letter, "this version's sampler does not read it")
+
+
+def sensor_reason(raw: RawRun, role: str, name: str) -> str:
+    """Why a sensor gave nothing, in the host's own words."""
+    for sensor in raw.hosts.get(role, {}).get("sensors") or []:
+        if sensor.get("name") == name and sensor.get("reason"):
+            return f"no {name} sensor: {sensor['reason']}"
+    return f"no {name} sensor reported by this host"
+
+
+def fill_power(sheet: Sheet, telemetry: Telemetry | None, span_ns: tuple[int, int], raw: RawRun) -> None:
+    """Category P, drone only. Watts of a synthetic sensor carry validity `model` and say so."""
+    reason = sensor_reason(raw, "drone", "power")
+    tags = (telemetry.tags.get("pq_power") if telemetry else None) or {}
+    if telemetry is None or not tags:
+        sheet.null_rest("P", reason)
+        return
+    synthetic = tags.get("synthetic") == "true"
+    validity: Validity = "model" if synthetic else "ok"
+    note = "synthetic sensor: not a measurement" if synthetic else None
+    sheet.put("P", "power_sensor_type", tags.get("sensor"), validity=validity, reason=note)
+    watts = telemetry.values("pq_power", "power_w", *span_ns)
+    seconds = (span_ns[1] - span_ns[0]) / 1e9
+    rows: list[tuple[str, float | None]] = [
+        ("power_sampling_rate_hz", len(watts) / seconds if watts and seconds else None),
+        ("voltage_mean_v", mean(telemetry.values("pq_power", "voltage_v", *span_ns))),
+        ("current_mean_a", mean(telemetry.values("pq_power", "current_a", *span_ns))),
+        ("power_mean_w", mean(watts)),
+        ("power_peak_w", max(watts, default=None)),
+        ("energy_gross_j", (mean(watts) or 0.0) * seconds if watts else None),
+    ]
+    for name, value in rows:
+        sheet.put("P", name, value, n=len(watts), validity=validity, reason=note, absent=reason)
+    sheet.null_rest("P", "needs idle-work-idle blocks, which this scenario does not have")
+
+
+def fill_observability(sheet: Sheet, telemetry: dict[str, Telemetry], accounts: dict[str, Samples]) -> None:
+    """Category Q and the sample counts of R."""
+    none = "no telemetry file of the drone"
+    stored = sum(account.stored for account in accounts.values()) if accounts else None
+    sheet.put("Q", "log_sample_count", stored, absent="no telemetry file of either host")
+    ticks = telemetry["drone"].ticks_ns if "drone" in telemetry else []
+    span_s = (ticks[-1] - ticks[0]) / 1e9 if len(ticks) > 1 else None
+    sheet.put(
+        "Q", "sampling_rate_hz", (len(ticks) - 1) / span_s if span_s else None, n=len(ticks), absent=none
+    )
+    sheet.put("Q", "collection_start_utc", utc(ticks[0]) if ticks else None, absent=none)
+    sheet.put("Q", "collection_end_utc", utc(ticks[-1]) if ticks else None, absent=none)
+    sheet.put("Q", "collection_duration_ms", span_s * 1e3 if span_s else None, absent=none)
+    dropped = [
+        v for role in telemetry if (v := telemetry[role].increase("pq_sampler", "telegraf_dropped_count"))
+    ]
+    sheet.put("Q", "telegraf_dropped_count", sum(dropped) if telemetry else None, absent=none)
+    drone = accounts.get("drone")
+    sheet.put("R", "expected_samples_count", drone.expected if drone else None, absent=none)
+    sheet.put("R", "collected_samples_count", drone.stored if drone else None, absent=none)
+    sheet.put("R", "lost_samples_count", drone.lost if drone else None, absent=none)
+    late = telemetry["drone"].increase("pq_sampler", "late_count") if "drone" in telemetry else None
+    sheet.put("R", "late_samples_count", late, absent=none)
+
+
+def fill_kernel(sheet: Sheet, telemetry: dict[str, Telemetry], counters: dict[str, Json] | None) -> None:
+    """Category T."""
+    for role in ROLES:
+        for name in ("udp_in_datagrams", "udp_in_errors", "udp_rcvbuf_errors", "if_rx_dropped"):
+            grown = telemetry[role].increase("pq_net", name) if role in telemetry else None
+            sheet.put(
+                "T", f"{name}_{role}_count", grown, absent="no two samples of this counter within the cell"
+            )
+    for name in ("queue_full", "gated"):
+        value = None
+        if counters is not None and all(role in counters for role in ROLES):
+            value = sum(int(counters[role].get(name, 0)) for role in ROLES)
+        sheet.put("T", f"{name}_count", value, absent="the counters of both ends are not there")
+
+
+def utc(t_ns: int) -> str:
+    """ISO 8601 with milliseconds."""
+    text = datetime.fromtimestamp(t_ns / 1e9, tz=UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

@@ -1,0 +1,173 @@
+"""The verdict of a cell: a pure function of evidence, so that every rule can be tested by breaking it.
+
+fail        the tunnel did not do its work: no handshake, altered or invented datagrams, ends that disagree
+invalid     the tunnel worked, the measurement does not count: traffic outside its contract, spans that do not
+            cover the wall, too few handshakes, samples missing
+unsupported the host cannot run the suite (its probe said so); not-run the cell was never reached
+pass        nothing found
+A throughput ladder offers more than the path carries on purpose: loss in a bulk window is its result, while
+altered, invented or repeated datagrams fail there as anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Grade = Literal["fail", "invalid"]
+COVERAGE_MIN_PCT, COVERAGE_MAX_PCT = 95.0, 101.0
+LOST_SAMPLES_SHARE = 0.05
+LOST_SAMPLES_SLACK = 2
+SESSION_SHORT_S = 0.05
+SESSION_LONG_SHARE, SESSION_LONG_S = 0.02, 0.5
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction of one window: counters of both ends; ledger values are None with the ledger off."""
+
+    window: str
+    name: str
+    tx_count: int
+    rx_count: int
+    digest_tx: str
+    digest_rx: str
+    ledger_tx: int | None = None
+    ledger_rx: int | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a verdict rests on. `stopped` = (unsupported | not-run, reason) ends the matter."""
+
+    stopped: tuple[str, str] | None = None
+    errors: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    completed: int | None = None
+    failed: int = 0
+    min_count: int = 5
+    traced: int = 0
+    coverage_pct: dict[str, float | None] = field(default_factory=dict)
+    directions: tuple[Direction, ...] = ()
+    windows_due: tuple[str, ...] = ()
+    windows_seen: tuple[str, ...] = ()
+    duplicates: int = 0
+    ghosts: int = 0
+    resized: int = 0
+    sessions_s: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+    contract: tuple[str, ...] = ()
+    samples: dict[str, tuple[int, int]] = field(default_factory=dict)
+    impaired: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, and how bad it is."""
+
+    grade: Grade
+    name: str
+    observed: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """verdict ∈ pass fail unsupported invalid not-run; reason None only for pass."""
+
+    verdict: str
+    reason: str | None
+    findings: tuple[Finding, ...] = ()
+
+
+def decide(evidence: Evidence) -> Verdict:
+    """The worst finding decides; all of them are kept."""
+    if evidence.stopped is not None:
+        return Verdict(*evidence.stopped)
+    findings = [
+        *_broken(evidence),
+        *_handshakes(evidence),
+        *_transport(evidence),
+        *_measurement(evidence),
+    ]
+    for grade in ("fail", "invalid"):
+        worst = [f"{f.name}: {f.observed}" for f in findings if f.grade == grade]
+        if worst:
+            return Verdict(grade, "; ".join(worst), tuple(findings))
+    return Verdict("pass", None)
+
+
+def _broken(evidence: Evidence) -> list[Finding]:
+    found = [Finding("fail", "error", text) for text in evidence.errors]
+    if evidence.missing:
+        found.append(Finding("invalid", "raw_files", f"missing {', '.join(evidence.missing)}"))
+    absent = [name for name in evidence.windows_due if name not in evidence.windows_seen]
+    if absent:
+        found.append(Finding("invalid", "windows", f"{', '.join(absent)} did not take place"))
+    return found
+
+
+def _handshakes(evidence: Evidence) -> list[Finding]:
+    found: list[Finding] = []
+    done = evidence.completed
+    if not done:
+        found.append(Finding("fail", "handshake", "no handshake completed"))
+    elif done < evidence.min_count:
+        found.append(Finding("invalid", "handshake_count", f"{done} completed, {evidence.min_count} are due"))
+    if evidence.failed and not evidence.impaired:
+        found.append(
+            Finding("fail", "handshake_failures", f"{evidence.failed} of {(done or 0) + evidence.failed}")
+        )
+    if done and evidence.traced < evidence.min_count:
+        found.append(
+            Finding("invalid", "spans", f"{evidence.traced} handshakes left spans, {done} completed")
+        )
+    for role, percent in evidence.coverage_pct.items():
+        if percent is None:
+            if done:
+                found.append(
+                    Finding("invalid", f"span_coverage_{role}", "no handshake has a wall on this host")
+                )
+        elif not COVERAGE_MIN_PCT <= percent <= COVERAGE_MAX_PCT:
+            low, high = COVERAGE_MIN_PCT, COVERAGE_MAX_PCT
+            found.append(
+                Finding("invalid", f"span_coverage_{role}", f"{percent:.1f} %, {low:g}–{high:g} % are due")
+            )
+    return found
+
+
+def _transport(evidence: Evidence) -> list[Finding]:
+    found: list[Finding] = []
+    for name in ("duplicates", "ghosts", "resized"):
+        count = getattr(evidence, name)
+        if count:
+            found.append(Finding("fail", name, f"{count} datagrams"))
+    for d in evidence.directions:
+        label = f"{d.window} {d.name}"
+        lossy = evidence.impaired or d.window.startswith("bulk-")
+        if d.rx_count > d.tx_count or (d.rx_count != d.tx_count and not lossy):
+            found.append(Finding("fail", "counters", f"{label}: {d.tx_count} sent, {d.rx_count} received"))
+        elif d.rx_count == d.tx_count and d.digest_tx != d.digest_rx:
+            found.append(Finding("fail", "digest", f"{label}: {d.digest_tx} sent, {d.digest_rx} received"))
+        for end, ledger, counter in (("tx", d.ledger_tx, d.tx_count), ("rx", d.ledger_rx, d.rx_count)):
+            if ledger is not None and ledger != counter:
+                text = f"{label} {end}: ledger {ledger}, counter {counter}"
+                found.append(Finding("invalid", "ledger_counter", text))
+    return found
+
+
+def _measurement(evidence: Evidence) -> list[Finding]:
+    found = [Finding("invalid", "traffic_contract", text) for text in evidence.contract]
+    for name, (nominal_s, measured_s) in evidence.sessions_s.items():
+        if measured_s is None:
+            found.append(Finding("invalid", "session", f"{name}: the drone did not report its gate"))
+        elif not (
+            nominal_s - SESSION_SHORT_S
+            <= measured_s
+            <= nominal_s + max(SESSION_LONG_S, SESSION_LONG_SHARE * nominal_s)
+        ):
+            found.append(
+                Finding("invalid", "session", f"{name}: {measured_s:.3f} s, {nominal_s:g} s are due")
+            )
+    for role, (due, stored) in evidence.samples.items():
+        if due - stored > max(LOST_SAMPLES_SLACK, LOST_SAMPLES_SHARE * due):
+            found.append(Finding("invalid", f"samples_{role}", f"{stored} ticks stored, {due} were due"))
+    return found
