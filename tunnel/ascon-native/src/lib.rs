@@ -91,7 +91,7 @@ impl PyAscon128a {
     }
 }
 
-/// Ascon-128a AEAD by RustCrypto.
+/// Ascon-128a AEAD by `RustCrypto`.
 #[pymodule]
 fn pq_ascon(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

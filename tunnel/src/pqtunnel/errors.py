@@ -1,7 +1,7 @@
 """The one exception tree of the tunnel.
 
-Every error carries a stable `code` for machines and a `hint` (the next thing to do) for people. Handshake errors
-carry also the name of the counter that recorded them, so that a refusal can always be found in the counters.
+Every error carries a stable `code` for machines and a `hint` (the next thing to do) for people. Handshake
+errors also name the counter that recorded them, so that every refusal can be found in the counters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ProviderMissing(TunnelError):
     """A native library that a primitive needs is not usable on this host."""
 
     default_code = "provider_missing"
-    default_hint = "Run inside the tunnel image (make images), or name the prefix of liboqs in OQS_INSTALL_PATH."
+    default_hint = "Run inside the tunnel image (make images), or name liboqs in OQS_INSTALL_PATH."
 
 
 class PrimitiveFailed(TunnelError):

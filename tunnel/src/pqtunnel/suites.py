@@ -3,9 +3,9 @@
 S = {(KEM, SIG, AEAD) : level(KEM) = level(SIG)}: 9 KEMs × 8 SIGs × 3 AEADs give exactly 72 suites
 (level 1: 27, level 3: 18, level 5: 27). Ids read `cs-{kem}-{aead}-{sig}`, tokens as in `pqc-mav-2026-02`.
 
-Sizes are those of liboqs 0.13 (`primitives-2026-01` §9 agrees on every key, ciphertext and fixed-size signature).
-Two published figures differ and are corrected here: HQC's shared secret is 64 bytes in the 2023-04 submission that
-liboqs 0.13 carries, and Falcon's signatures have a variable length of which the maximum counts.
+Sizes are those of liboqs 0.13 (`primitives-2026-01` §9 agrees on every key, ciphertext and fixed-size
+signature). Two published figures differ and are corrected here: HQC's shared secret is 64 bytes in the
+submission that liboqs 0.13 carries, and Falcon signatures have a variable length of which the maximum counts.
 
 Not in scope: whether a suite works on this host (`probe`), and calling a primitive (`primitives`).
 """
@@ -26,7 +26,7 @@ Lifecycle = Literal["standard", "draft", "withdrawn", "experimental"]
 
 @dataclass(frozen=True, slots=True)
 class Kem:
-    """A key-encapsulation mechanism. Sizes in bytes; `allowance_s` is its generous share of a handshake deadline."""
+    """A key-encapsulation mechanism. Sizes in bytes; `allowance_s` is its share of a handshake's deadline."""
 
     token: str
     name: str
@@ -81,14 +81,15 @@ class Aead:
 
 
 _HQC_NOTE = (
-    "Round-4 submission of 2023-04-30; the copy in liboqs 0.13 has a known IND-CCA2 flaw and lacks the fix of "
-    "CVE-2025-52473; NIST selected a revised HQC. For measurement only."
+    "Round-4 submission of 2023-04-30; the copy in liboqs 0.13 has a known IND-CCA2 flaw and lacks the fix "
+    "of CVE-2025-52473; NIST selected a revised HQC. For measurement only."
 )
 _MCELIECE_NOTE = "Not standardised by NIST (ISO candidate); key generation time is heavy-tailed."
 _FALCON_NOTE = "FN-DSA draft pending; 2021-11 submission with PQClean patches; signature length varies."
 _SPHINCS_NOTE = "SPHINCS+ 3.1 submission; FIPS 205 SLH-DSA differs on the wire. Removed from liboqs 0.16."
 _MLDSA44_NOTE = "Claims NIST category 2; paired with level 1 as published."
 
+# fmt: off
 KEMS: Final = MappingProxyType(
     {
         kem.token: kem
@@ -156,6 +157,9 @@ AEADS: Final = MappingProxyType(
         )
     }
 )
+
+
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)

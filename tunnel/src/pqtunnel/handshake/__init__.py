@@ -1,0 +1,27 @@
+"""The handshake as two sans-IO state machines; docs/PROTOCOL.md is its description in prose.
+
+GCS                                   drone
+ Challenge          ────────────────▶
+                    ◀────────────────  Hello (PSK MAC)
+ ServerHello (sig)  ────────────────▶
+                    ◀────────────────  ClientKem + FinishedDrone (PSK MAC)
+ FinishedGcs        ────────────────▶
+"""
+
+from pqtunnel.handshake.drone import DroneHandshake
+from pqtunnel.handshake.established import Established, TrafficKeys
+from pqtunnel.handshake.gcs import GcsHandshake
+from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity, PskStore
+from pqtunnel.handshake.limits import HandshakeLimits
+
+__all__ = [
+    "DroneHandshake",
+    "DronePsk",
+    "Established",
+    "GcsHandshake",
+    "GcsIdentity",
+    "GcsPublicIdentity",
+    "HandshakeLimits",
+    "PskStore",
+    "TrafficKeys",
+]

@@ -1,0 +1,190 @@
+"""The GCS's end: challenges first, spends one MAC before it believes anything, checks before it
+decapsulates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, MutableMapping
+from typing import ClassVar
+
+from pqtunnel import wire
+from pqtunnel.errors import (
+    BadFinished,
+    BadLength,
+    BadMac,
+    PolicyRefused,
+    ProviderMissing,
+    RekeyUnsupported,
+    UnknownSuiteOffered,
+)
+from pqtunnel.handshake.established import Established, traffic_keys
+from pqtunnel.handshake.identity import GcsIdentity, PskStore
+from pqtunnel.handshake.machine import HandshakeMachine, Rng
+from pqtunnel.handshake.transcript import signed_message, transcript_1, transcript_2
+from pqtunnel.keyschedule import PskKeys, derive_epoch, mac, mac_equal
+from pqtunnel.primitives.interfaces import KemKeyPair, Primitives, wipe
+from pqtunnel.suites import Suite, by_wire
+from pqtunnel.trace import Tracer
+
+
+class GcsHandshake(HandshakeMachine):
+    """One accepted handshake. `accepted` are the suite ids this end may speak now (None: the whole registry);
+    `admit_key` is asked with the drone's key id once its MAC has verified and raises to refuse."""
+
+    _steps_by_awaited: ClassVar[dict[int, tuple[str, str]]] = {
+        wire.HELLO: ("wait_hello", "send_server_hello"),
+        wire.CLIENT_KEM: ("wait_client_kem", "send_finished"),
+    }
+
+    def __init__(
+        self,
+        *,
+        identity: GcsIdentity,
+        psks: PskStore,
+        accepted: Collection[str] | None,
+        min_level: int,
+        primitives: Primitives,
+        rng: Rng,
+        tracer: Tracer,
+        counters: MutableMapping[str, int],
+        rx_index: int,
+        admit_key: Callable[[bytes], None] | None = None,
+    ) -> None:
+        super().__init__(
+            suite=None,
+            primitives=primitives,
+            rng=rng,
+            tracer=tracer,
+            counters=counters,
+            min_level=min_level,
+            rx_index=rx_index,
+        )
+        self._identity = identity
+        self._psks = psks
+        self._accepted = accepted
+        self._admit_key = admit_key
+        self._challenge_frame = b""
+        self._hello: wire.Hello | None = None
+        self._psk_keys: PskKeys | None = None
+        self._pair: KemKeyPair | None = None
+        self._th1 = b""
+        self._signature = b""
+
+    def start(self) -> list[bytes]:
+        """The Challenge: one random nonce, no other work."""
+        self._count("hs_started")
+        self._tracer.mark("challenge", "codec")
+        challenge = wire.Challenge(wire.VERSION, self._rng(wire.NONCE_BYTES), self._identity.public.key_id)
+        self._identify(challenge.nonce)
+        self._challenge_frame = challenge.encode()
+        self._awaited = wire.HELLO
+        return [self._challenge_frame]
+
+    @property
+    def send_step(self) -> str:
+        """As in the base class; the Challenge goes out before anything was awaited."""
+        return super().send_step or "send_challenge"
+
+    def _handle(self, frame_type: int, body: bytes) -> list[bytes]:
+        return self._on_hello(body) if frame_type == wire.HELLO else self._on_client_kem(body)
+
+    def _on_hello(self, body: bytes) -> list[bytes]:
+        tracer = self._tracer
+        tracer.mark("check_hello", "kdf")
+        hello = wire.parse_hello(body)
+        hello_frame = wire.frame_header(wire.HELLO, len(body)) + body
+        psk_keys = self._psks.lookup(hello.drone_id)
+        expected = mac(psk_keys.hello, self._challenge_frame, hello_frame[: -wire.MAC_BYTES])
+        if not mac_equal(expected, hello.mac):
+            raise BadMac(f"Hello of drone {hello.drone_id.hex()}: unknown key id or wrong MAC")
+        if self._admit_key is not None:
+            self._admit_key(hello.drone_id)
+        suite = self._check_offer(hello)
+        signing_key = self._identity.secrets[suite.sig.token]
+        try:
+            kem, signature_scheme = (
+                self._primitives.kem(suite.kem.token),
+                self._primitives.sig(suite.sig.token),
+            )
+            self._primitives.aead(suite.aead.token)
+        except ProviderMissing as error:
+            raise UnknownSuiteOffered(f"{suite.id} is not available on this host: {error}") from error
+        tracer.mark("keygen", "crypto")
+        self._count("hs_keygens")
+        self._pair = kem.generate()
+        tracer.mark("transcript", "codec")
+        signed_part = wire.server_hello_signed_part(self._rx_index, self._pair.public)
+        self._th1 = transcript_1(self._challenge_frame, hello_frame, signed_part)
+        message = signed_message(self._th1)
+        tracer.mark("sign", "crypto")
+        self._count("hs_signatures")
+        self._signature = signature_scheme.sign(signing_key, message)
+        tracer.mark("server_hello", "codec")
+        self._hello, self._psk_keys, self.suite = hello, psk_keys, suite
+        self._awaited = wire.CLIENT_KEM
+        return [
+            wire.server_hello_header(signed_part, self._signature),
+            signed_part,
+            wire.prefixed(self._signature),
+        ]
+
+    def _check_offer(self, hello: wire.Hello) -> Suite:
+        """The offered suite, once the authentic Hello asks for nothing policy forbids."""
+        if hello.flags != 0:
+            raise BadLength(f"Hello has flags {hello.flags:#x}; this version defines none")
+        suite = by_wire(hello.suite_code)
+        if suite is None:
+            raise UnknownSuiteOffered(f"suite code {hello.suite_code.hex()} is not in the registry")
+        if hello.purpose == wire.PURPOSE_REKEY:
+            raise RekeyUnsupported("purpose rekey is reserved and not served by this version")
+        if hello.purpose != wire.PURPOSE_NEW or hello.old_session != bytes(wire.SESSION_ID_BYTES):
+            raise PolicyRefused(f"purpose {hello.purpose} with this old session is not defined")
+        if suite.level < self._min_level:
+            raise PolicyRefused(f"{suite.id} is level {suite.level}, the floor is {self._min_level}")
+        if self._accepted is not None and suite.id not in self._accepted:
+            raise PolicyRefused(
+                f"{suite.id} was offered, this end is prepared for {', '.join(self._accepted)}"
+            )
+        if suite.sig.token not in self._identity.secrets:
+            raise PolicyRefused(
+                f"this GCS holds no {suite.sig.name} key", hint="Make a whole identity: make keys"
+            )
+        return suite
+
+    def _on_client_kem(self, body: bytes) -> list[bytes]:
+        tracer, suite, hello = self._tracer, self.suite, self._hello
+        assert suite and hello and self._psk_keys and self._pair  # set before CLIENT_KEM is awaited
+        tracer.mark("check_finished", "kdf")
+        client = wire.parse_client_kem(body, suite)
+        th2 = transcript_2(self._th1, self._signature, client.ciphertext)
+        if not mac_equal(mac(self._psk_keys.drone_finished, th2), client.finished):
+            raise BadFinished("FinishedDrone does not fit this transcript; nothing was decapsulated")
+        kem = self._primitives.kem(suite.kem.token)
+        tracer.mark("decaps", "crypto")
+        self._count("hs_decaps")
+        kem_secret = kem.decapsulate(self._pair, client.ciphertext)
+        tracer.mark("kdf", "kdf")
+        secrets = derive_epoch(self._psk_keys, kem_secret, th2, suite.aead.key_bytes, suite.aead.nonce_bytes)
+        wipe(kem_secret)
+        tracer.mark("finished", "codec")
+        self.established = Established(
+            role="gcs",
+            suite=suite,
+            epoch=hello.epoch,
+            session_id=secrets.session_id,
+            peer_key_id=hello.drone_id,
+            handshake_id=self.handshake_id,
+            rx_index=self._rx_index,
+            tx_index=hello.rx_index,
+            keys=traffic_keys(secrets, "gcs"),
+            rekey_secret=secrets.rekey_secret,
+            exporter=secrets.exporter,
+        )
+        self._awaited = None
+        self._wipe()
+        self._count("hs_completed")
+        return [wire.encode_gcs_finished(mac(secrets.gcs_finished, th2, client.finished))]
+
+    def _wipe(self) -> None:
+        if self._pair is not None:
+            self._pair.wipe()
+            self._pair = None

@@ -1,0 +1,129 @@
+"""Long-term identities: what each end holds before the first handshake.
+
+A GCS has one signing key pair for each signature scheme it offers; the hash over all its public keys is
+both its key id on the wire and the pin at the drone. A drone has an opaque 8-byte key id and a 32-byte PSK.
+
+In scope: their form, hash and lookup. Not in scope: files, modes and making of keys (`pqtunnel.keys`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets as system_random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pqtunnel.errors import KeyMaterialError
+from pqtunnel.keyschedule import PSK_BYTES, PskKeys
+from pqtunnel.suites import SIGS
+from pqtunnel.wire import DRONE_ID_BYTES, GCS_ID_BYTES, prefixed
+
+_ID_CONTEXT: Final = b"pqtunnel/1 GCS identity\x00"
+SCHEMA: Final = "pqtunnel/gcs-public/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class GcsPublicIdentity:
+    """Public keys of one GCS by SIG token, and their hash. Raises KeyMaterialError when a key does not
+    fit."""
+
+    keys: Mapping[str, bytes]
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            raise KeyMaterialError("a GCS identity needs at least one signing key")
+        for token, key in self.keys.items():
+            if token not in SIGS:
+                raise KeyMaterialError(f"unknown signature scheme {token!r} in a GCS identity")
+            if len(key) != SIGS[token].public_key_bytes:
+                raise KeyMaterialError(
+                    f"{SIGS[token].name} public key has {len(key)} bytes, not {SIGS[token].public_key_bytes}"
+                )
+
+    @property
+    def key_id(self) -> bytes:
+        """32 bytes: SHA-512 over context and, in order of SIG code, code ‖ LP(public key), truncated."""
+        digest = hashlib.sha512(_ID_CONTEXT)
+        for token in sorted(self.keys, key=lambda name: SIGS[name].code):
+            digest.update(bytes((SIGS[token].code,)) + prefixed(self.keys[token]))
+        return digest.digest()[:GCS_ID_BYTES]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON form: schema, key_id (hex) and keys (hex)."""
+        return {
+            "schema": SCHEMA,
+            "key_id": self.key_id.hex(),
+            "keys": {token: key.hex() for token, key in sorted(self.keys.items())},
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> GcsPublicIdentity:
+        """Inverse of `to_json`; checks that the stated key id is the hash of the keys. Raises
+        KeyMaterialError."""
+        try:
+            if document["schema"] != SCHEMA:
+                raise KeyMaterialError(f"not a GCS identity: schema {document['schema']!r}")
+            identity = cls({str(token): bytes.fromhex(key) for token, key in document["keys"].items()})
+            stated = bytes.fromhex(document["key_id"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise KeyMaterialError(f"malformed GCS identity ({error!r})") from error
+        if stated != identity.key_id:
+            raise KeyMaterialError("the key id of the GCS identity is not the hash of its keys")
+        return identity
+
+
+@dataclass(frozen=True, slots=True)
+class GcsIdentity:
+    """A GCS's own identity. `secrets` holds the signing key of every scheme in `public`."""
+
+    public: GcsPublicIdentity
+    secrets: Mapping[str, bytes]
+
+    def __post_init__(self) -> None:
+        if set(self.secrets) != set(self.public.keys):
+            raise KeyMaterialError("public and secret signing keys are not for the same schemes")
+        for token, key in self.secrets.items():
+            if len(key) != SIGS[token].secret_key_bytes:
+                raise KeyMaterialError(
+                    f"{SIGS[token].name} secret key has {len(key)} bytes, not {SIGS[token].secret_key_bytes}"
+                )
+
+    def __repr__(self) -> str:
+        return f"GcsIdentity({self.public.key_id.hex()[:16]}…)"
+
+
+@dataclass(frozen=True, slots=True)
+class DronePsk:
+    """A drone's key id and PSK. Raises KeyMaterialError on wrong lengths."""
+
+    key_id: bytes
+    psk: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.key_id) != DRONE_ID_BYTES:
+            raise KeyMaterialError(f"a drone key id has {DRONE_ID_BYTES} bytes, not {len(self.key_id)}")
+        if len(self.psk) != PSK_BYTES:
+            raise KeyMaterialError(f"a PSK has {PSK_BYTES} bytes, not {len(self.psk)}")
+
+    def __repr__(self) -> str:
+        return f"DronePsk({self.key_id.hex()})"
+
+
+class PskStore:
+    """PSK-derived keys of every drone a GCS knows.
+
+    `lookup` answers an unknown id with the keys of a random PSK that nobody holds: the caller then does
+    exactly the same work for an unknown id as for a wrong MAC, and the MAC fails by itself.
+    """
+
+    def __init__(self, drones: Iterable[DronePsk]) -> None:
+        self._keys = {drone.key_id: PskKeys.derive(drone.psk) for drone in drones}
+        self._nobody = PskKeys.derive(system_random.token_bytes(PSK_BYTES))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def lookup(self, key_id: bytes) -> PskKeys:
+        """Keys of this drone, or of nobody. Never raises and never tells which."""
+        return self._keys.get(key_id, self._nobody)

@@ -1,0 +1,67 @@
+"""Data-plane packet format: 8-byte header, ciphertext, 16-byte tag.
+
+     0                   1                   2                   3
+     0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+    +-------+-------+-----------------------------------------------+
+    | type  | epoch |              receiver index (24)              |
+    +-------+-------+-----------------------------------------------+
+    |               low 32 bits of the sequence                     |
+    +---------------------------------------------------------------+
+
+The header is the AAD; the nonce is the direction's IV xor the 64-bit sequence (RFC 8446 §5.3 construction).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+DATA: Final = 1
+KEEPALIVE: Final = 2
+EPOCH_ACK: Final = 3
+REKEY_REQUEST: Final = 4
+PATH_CHALLENGE: Final = 5
+PATH_RESPONSE: Final = 6
+
+TYPE_NAMES: Final = {
+    DATA: "data",
+    KEEPALIVE: "keepalive",
+    EPOCH_ACK: "epoch-ack",
+    REKEY_REQUEST: "rekey-request",
+    PATH_CHALLENGE: "path-challenge",
+    PATH_RESPONSE: "path-response",
+}
+
+HEADER_BYTES: Final = 8
+TAG_BYTES: Final = 16
+OVERHEAD_BYTES: Final = HEADER_BYTES + TAG_BYTES
+MAX_DATAGRAM_BYTES: Final = 65_507
+"""Largest UDP payload over IPv4: 65,535 less 20 (IP) and 8 (UDP)."""
+MAX_PLAINTEXT_BYTES: Final = MAX_DATAGRAM_BYTES - OVERHEAD_BYTES
+
+INDEX_LIMIT: Final = 1 << 24
+SEQUENCE_MASK: Final = 0xFFFF_FFFF
+
+_HEADER: Final = struct.Struct(">II")
+pack_words = _HEADER.pack
+unpack_words = _HEADER.unpack_from
+
+
+def first_word(packet_type: int, epoch: int, receiver_index: int) -> int:
+    """The header's first 32 bits; constant for one type, epoch and direction."""
+    return packet_type << 28 | (epoch & 0xF) << 24 | receiver_index
+
+
+def split_first_word(word: int) -> tuple[int, int, int]:
+    """(type, epoch mod 16, receiver index) of the header's first 32 bits."""
+    return word >> 28, word >> 24 & 0xF, word & 0xFF_FFFF
+
+
+def header(packet_type: int, epoch: int, receiver_index: int, sequence: int) -> bytes:
+    """The 8 header bytes of one packet."""
+    return pack_words(first_word(packet_type, epoch, receiver_index), sequence & SEQUENCE_MASK)
+
+
+def nonce(iv: bytes, sequence: int) -> bytes:
+    """IV xor sequence, the sequence right-aligned as a big-endian integer; length of the IV."""
+    return (int.from_bytes(iv, "big") ^ sequence).to_bytes(len(iv), "big")

@@ -1,0 +1,64 @@
+"""AEADs: AES-256-GCM and ChaCha20-Poly1305 by `cryptography`, Ascon-128a by the native wheel `pq_ascon`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pqtunnel.errors import KeyMaterialError, ProviderMissing
+from pqtunnel.primitives.interfaces import AeadKey
+from pqtunnel.suites import AEADS, Aead
+
+
+def _expect_key(aead: Aead, key: bytes) -> None:
+    if len(key) != aead.key_bytes:
+        raise KeyMaterialError(f"{aead.name}: key has {len(key)} bytes, not {aead.key_bytes}")
+
+
+class CryptographyAead:
+    """AES-256-GCM (SP 800-38D) or ChaCha20-Poly1305 (RFC 8439). Raises ProviderMissing without
+    `cryptography`."""
+
+    def __init__(self, aead: Aead) -> None:
+        try:
+            from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+        except ImportError as error:
+            raise ProviderMissing(f"{aead.name}: the package cryptography is not usable ({error})") from error
+        self._aead = aead
+        self._invalid_tag: type[Exception] = InvalidTag
+        self._cipher: Any = AESGCM if aead.token == "aesgcm" else ChaCha20Poly1305
+        try:
+            self._cipher(bytes(aead.key_bytes))
+        except UnsupportedAlgorithm as error:
+            raise ProviderMissing(f"{aead.name}: not in this OpenSSL build ({error})") from error
+
+    def new(self, key: bytes) -> AeadKey:
+        _expect_key(self._aead, key)
+        cipher = self._cipher(key)
+        return AeadKey(cipher.encrypt, cipher.decrypt, self._invalid_tag)
+
+
+class NativeAscon:
+    """Ascon-128a by RustCrypto's ascon-aead 0.4.4. Raises ProviderMissing without the wheel `pq_ascon`."""
+
+    def __init__(self, aead: Aead) -> None:
+        try:
+            import pq_ascon
+        except ImportError as error:
+            raise ProviderMissing(
+                f"{aead.name}: the native wheel pq_ascon is not installed ({error})",
+                hint="Run inside the tunnel image, or build tunnel/ascon-native with maturin.",
+            ) from error
+        self._aead = aead
+        self._module: Any = pq_ascon
+
+    def new(self, key: bytes) -> AeadKey:
+        _expect_key(self._aead, key)
+        cipher = self._module.Ascon128a(key)
+        return AeadKey(cipher.seal, cipher.open, self._module.InvalidTag)
+
+
+def make_aead(token: str) -> CryptographyAead | NativeAscon:
+    """The provider of an AEAD token of the registry. Raises ProviderMissing."""
+    aead = AEADS[token]
+    return NativeAscon(aead) if token == "ascon128a" else CryptographyAead(aead)
