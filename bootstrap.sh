@@ -260,6 +260,7 @@ cmd_engine() {
     # A registry-less machine makes its base image from packages, so the tool for that comes along.
     have mmdebstrap || missing="$missing${missing:+ mmdebstrap}"
     if [ -n "$missing" ]; then
+        find_python >/dev/null || missing="$missing python3-venv"
         [ -d /var/lib/docker ] || { is_root && mkdir -p "$STATE" && : >"$STATE/owns-var-lib-docker"; }
         # shellcheck disable=SC2086  # a list of package names
         install_packages $missing
@@ -286,6 +287,8 @@ make_base() {
     found=$(mirror "$codename")
     uri=${found%%|*} key=${found#*|}
     [ -n "$found" ] || { echo "no apt source for $codename/main on this machine"; return 1; }
+    sec=$(mirror "$codename-security")
+    sec=${sec%%|*}
     [ -n "$key" ] && [ -e "$key" ] || key=/usr/share/keyrings/debian-archive-keyring.gpg
     tar=$(mktemp "${TMPDIR:-/tmp}/pqlab-base.XXXXXX")
     # shellcheck disable=SC2064  # the path of this moment
@@ -297,7 +300,7 @@ make_base() {
         --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
         --customize-hook='rm -rf "$1"/var/cache/* "$1"/var/log/* "$1"/var/lib/apt/lists/*' \
         --customize-hook='rm -f "$1"/etc/machine-id "$1"/etc/resolv.conf "$1"/etc/hostname' \
-        "$SUITE" "$tar" "deb $uri $SUITE main"
+        "$SUITE" "$tar" "deb $uri $SUITE main" ${sec:+"deb $sec $SUITE-security main"}
     docker import -c 'CMD ["bash"]' "$tar" "$BASE_TAG"
 }
 
