@@ -1,0 +1,286 @@
+"""ArduPilot SITL: launch, supervise, bring it to a hover, and let its traffic through while a window runs.
+
+The binary talks to a socket of ours and we pass its datagrams on unchanged, one by one: so everything that
+enters the tunnel is counted where it leaves, and the vehicle is silent while nobody asked for traffic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+import socket
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+from pymavlink.dialects.v20 import ardupilotmega as mav
+
+from pqsitl.director import DIRECTOR_COMPONENT_ID, DIRECTOR_SYSTEM_ID, FlightDirector, interval
+from pqsitl.errors import NotReadyError, ProcessError, SourceUnavailableError
+from pqsitl.flight import HOME_ALT_M, HOME_LAT_DEG, HOME_LON_DEG
+from pqsitl.net import RECEIVE_BYTES, UdpLink
+from pqsitl.profile import FIXED_NAMES, Profile, load_profile
+from pqsitl.sources import MAX_WAIT_S, Source
+from pqsitl.spec import TrafficSpec
+from pqsitl.supervise import Supervised
+
+IMAGE_BINARIES = (Path("/opt/ardupilot/arducopter"), Path("/opt/arducopter/arducopter"))
+MAX_RESTARTS = 3
+RESTART_PAUSE_S = 5.0
+POLL_S = 0.1
+_DIRECTED_IDS = frozenset(
+    {
+        mav.MAVLINK_MSG_ID_HEARTBEAT,
+        mav.MAVLINK_MSG_ID_GLOBAL_POSITION_INT,
+        mav.MAVLINK_MSG_ID_STATUSTEXT,
+        mav.MAVLINK_MSG_ID_AUTOPILOT_VERSION,
+        mav.MAVLINK_MSG_ID_COMMAND_ACK,
+    }
+)
+
+
+def find_binary(explicit: Path | None) -> Path:
+    """The SITL binary: the one named, else the image's; SourceUnavailableError says what is missing."""
+    candidates = IMAGE_BINARIES if explicit is None else (explicit,)
+    for path in candidates:
+        if path.is_file():
+            if os.access(path, os.X_OK):
+                return path
+            raise SourceUnavailableError(f"{path} is not executable", f"chmod +x {path}")
+    if explicit is not None:
+        raise SourceUnavailableError(
+            f"SITL_BINARY {explicit} does not exist here",
+            "name a path that the sitl container sees, or leave it out",
+        )
+    raise SourceUnavailableError(
+        "the image holds no ArduPilot binary", "set SITL_BINARY=path, or use source embedded"
+    )
+
+
+def command_line(binary: Path, defaults: Path, port: int, speedup: int = 1) -> list[str]:
+    """The binary's arguments: `udpclient` boots at once and sends one frame a datagram."""
+    home = f"{HOME_LAT_DEG},{HOME_LON_DEG},{HOME_ALT_M:.0f},353"
+    fixed = ["--model", "+", "--speedup", str(speedup), "-I0", "--home", home, "--defaults", str(defaults)]
+    return [str(binary), *fixed, "--serial0", f"udpclient:127.0.0.1:{port}"]
+
+
+class ArduCopter:
+    """The running autopilot. Thread-safe: the service asks, one relay thread does all socket work."""
+
+    def __init__(
+        self,
+        binary: Path,
+        defaults: Path | None,
+        link: UdpLink,
+        *,
+        settle_s: float = 60.0,
+        limit_s: float = 240.0,
+        speedup: int = 1,
+    ) -> None:
+        self.binary = binary.resolve()
+        self.sha256 = hashlib.sha256(binary.read_bytes()).hexdigest()
+        beside = self.binary.parent / "copter.parm"
+        self.defaults = defaults or (beside if beside.is_file() else None)
+        self._link = link
+        self._settle_s, self._limit_s, self._speedup = settle_s, limit_s, speedup
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.setblocking(False)
+        self._peer: tuple[str, int] | None = None
+        self._mav = mav.MAVLink(None, srcSystem=DIRECTOR_SYSTEM_ID, srcComponent=DIRECTOR_COMPONENT_ID)
+        self._mav.robust_parsing = True
+        self._lock = threading.Lock()
+        self._receiver: Callable[[bytes], None] | None = None
+        self._closing = threading.Event()
+        self._process: Supervised | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="arducopter-")
+        self._director = FlightDirector(time.monotonic_ns())
+        self.restart_count = 0
+        self.failure: str | None = None
+        self._thread = threading.Thread(target=self._guarded, name="arducopter", daemon=True)
+
+    def start(self) -> None:
+        """Launch; returns at once, `ready` follows after about 75 s."""
+        self._launch()
+        self._thread.start()
+
+    @property
+    def ready(self) -> bool:
+        return self.failure is None and self._director.phase == "ready"
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def facts(self) -> dict[str, object]:
+        """For hello: which binary, how far it is."""
+        defaults = "package copter-sitl.parm" if self.defaults is None else self.defaults.name
+        return {
+            "available": True,
+            "sha256": self.sha256,
+            "version": self._director.version,
+            "phase": "failed" if self.failure else self._director.phase,
+            "reason": self.failure,
+            "defaults": defaults,
+            "restart_count": self.restart_count,
+            "retry_after_s": self._director.retry_after_s(time.monotonic_ns()),
+        }
+
+    def require_ready(self) -> None:
+        """NotReadyError while it climbs, ProcessError when it never will."""
+        if self.failure is not None:
+            raise ProcessError(self.failure, "look into the sitl log, or ask for source embedded")
+        if not self.ready:
+            left_s = self._director.retry_after_s(time.monotonic_ns())
+            raise NotReadyError(
+                f"ArduPilot is in phase {self._director.phase!r}",
+                f"ask again in {left_s:.0f} s",
+                round(left_s, 1),
+            )
+
+    def attach(self, receiver: Callable[[bytes], None]) -> None:
+        """Pass every datagram of the vehicle to `receiver`, and the link's datagrams to the vehicle."""
+        with self._lock:
+            self._receiver = receiver
+
+    def detach(self) -> None:
+        with self._lock:
+            self._receiver = None
+
+    def set_rates(self, rates_hz: dict[int, float]) -> None:
+        """SET_MESSAGE_INTERVAL for each message id; 0 Hz switches it off."""
+        for message_id, rate_hz in rates_hz.items():
+            self._tell(interval(message_id, rate_hz))
+
+    def close(self) -> None:
+        """Stop everything; no process and no folder stays behind."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2.0)
+        if self._process is not None:
+            self._process.stop()
+        self._socket.close()
+        self._folder.cleanup()
+
+    def _launch(self) -> None:
+        folder = Path(self._folder.name)
+        defaults = self.defaults
+        if defaults is None:
+            defaults = folder / "copter-sitl.parm"
+            defaults.write_bytes(resources.files("pqsitl").joinpath("data", "copter-sitl.parm").read_bytes())
+        self._peer = None
+        self._director = FlightDirector(time.monotonic_ns(), settle_s=self._settle_s, limit_s=self._limit_s)
+        arguments = command_line(self.binary, defaults, self._socket.getsockname()[1], self._speedup)
+        self._process = Supervised("arducopter", arguments, cwd=folder)
+
+    def _tell(self, message: object) -> None:
+        with self._lock:
+            frame = bytes(message.pack(self._mav))  # type: ignore[attr-defined]
+            self._mav.seq = (self._mav.seq + 1) & 0xFF
+            peer = self._peer
+        if peer is not None:
+            self._socket.sendto(frame, peer)
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except Exception as error:  # noqa: BLE001 - the thread's end must show in `facts` and at `start`
+            self.failure = f"{type(error).__name__}: {error}"
+            traceback.print_exc(file=sys.stderr)
+
+    def _run(self) -> None:
+        poll_ns = 0
+        while not self._closing.is_set() and self.failure is None:
+            receiver = self._receiver
+            watched = [self._socket] if receiver is None else [self._socket, self._link.socket]
+            ready, _, _ = select.select(watched, [], [], POLL_S)
+            if self._socket in ready:
+                self._from_vehicle(receiver)
+            if self._link.socket in ready and (datagram := self._link.receive()) and self._peer is not None:
+                self._socket.sendto(datagram, self._peer)
+            now_ns = time.monotonic_ns()
+            if now_ns - poll_ns >= POLL_S * 1e9:
+                poll_ns = now_ns
+                self._supervise(now_ns)
+
+    def _from_vehicle(self, receiver: Callable[[bytes], None] | None) -> None:
+        for _ in range(64):
+            try:
+                datagram, self._peer = self._socket.recvfrom(RECEIVE_BYTES)
+            except BlockingIOError:
+                return
+            if receiver is not None:
+                receiver(datagram)
+            if len(datagram) >= 12 and int.from_bytes(datagram[7:10], "little") in _DIRECTED_IDS:
+                if self._director.phase == "ready" and datagram[7]:
+                    continue  # in flight only heartbeats matter, and decoding costs more than passing on
+                for message in self._mav.parse_buffer(datagram) or []:
+                    self._director.receive(message, time.monotonic_ns())
+
+    def _supervise(self, now_ns: int) -> None:
+        for message in self._director.poll(now_ns):
+            self._tell(message)
+        if self._director.phase == "failed":
+            self.failure = f"ArduPilot did not fly: {self._director.failure}"
+        process = self._process
+        if process is None or process.exit_status is None or self._closing.is_set():
+            return
+        death = process.death_message()
+        if self.restart_count >= MAX_RESTARTS:
+            self.failure = f"{death}; restarted {self.restart_count} times"
+            return
+        print(f"pqsitl: {death}; launching it again in {RESTART_PAUSE_S:.0f} s", file=sys.stderr, flush=True)
+        if not self._closing.wait(RESTART_PAUSE_S):
+            self.restart_count += 1
+            self._launch()
+
+
+class ArduCopterSource(Source):
+    """A window of ArduPilot's traffic: rates asked at its start, switched off at its end."""
+
+    name = "arducopter"
+
+    def __init__(self, copter: ArduCopter, link: UdpLink, spec: TrafficSpec) -> None:
+        super().__init__(link, spec)
+        copter.require_ready()
+        self._copter = copter
+        self._profile = load_profile(spec.profile)
+        self._restarts_before = copter.restart_count
+
+    def detail(self) -> dict[str, object]:
+        return {
+            "profile": self._profile.name,
+            "rate_hz": self.spec.rate_hz,
+            "ardupilot": True,
+            "sha256": self._copter.sha256,
+            "version": self._copter.facts()["version"],
+        }
+
+    def run(self) -> None:
+        copter = self._copter
+        rates_hz = asked_rates_hz(self._profile, self.spec.rate_hz)
+        copter.attach(self.send)
+        copter.set_rates(rates_hz)
+        try:
+            while not self.finished(time.monotonic_ns()):
+                if not copter.ready or copter.restart_count != self._restarts_before:
+                    raise ProcessError(
+                        f"ArduPilot left its hover: {copter.facts()['phase']}", "look into the sitl log"
+                    )
+                self._stopping.wait(MAX_WAIT_S)
+        finally:
+            copter.detach()
+            copter.set_rates(dict.fromkeys(rates_hz, 0.0))
+
+
+def asked_rates_hz(profile: Profile, rate_hz: float) -> dict[int, float]:
+    """Rates to ask of the autopilot, by message id, so that all messages together reach `rate_hz`."""
+    streamed = [row for row in profile.mix if row.name not in FIXED_NAMES]
+    scale = (rate_hz - sum(profile.fixed_hz.values())) / sum(row.rate_hz for row in streamed)
+    return {row.msgid: row.rate_hz * scale for row in streamed}

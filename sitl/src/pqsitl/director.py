@@ -1,0 +1,160 @@
+"""Brings an ArduCopter from boot to a hover, sans-IO: messages and a clock in, messages out.
+
+Phases: boot (no heartbeat yet) → settle (the estimator needs 42–45 s; arming before 60 s is refused often
+enough to wait) → guided → arm → takeoff → climb → ready, or failed with the autopilot's own last words.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from pymavlink.dialects.v20 import ardupilotmega as mav
+
+from pqsitl.flight import GUIDED
+
+DIRECTOR_SYSTEM_ID, DIRECTOR_COMPONENT_ID = 254, 190
+NS = 1_000_000_000
+HEARTBEAT_PERIOD_NS = NS
+RETRY_NS = 2 * NS
+TAKEOFF_ALT_M = 10.0
+REACHED_SHARE = 0.9
+PHASES = ("boot", "settle", "guided", "arm", "takeoff", "climb", "ready", "failed")
+_COMMAND_OF_PHASE = {
+    "guided": mav.MAV_CMD_DO_SET_MODE,
+    "arm": mav.MAV_CMD_COMPONENT_ARM_DISARM,
+    "takeoff": mav.MAV_CMD_NAV_TAKEOFF,
+}
+
+
+class FlightDirector:
+    """One launch. `poll` about ten times a second; hand it every message of the autopilot."""
+
+    def __init__(self, start_ns: int, *, settle_s: float = 60.0, limit_s: float = 240.0) -> None:
+        self.phase = "boot"
+        self.failure: str | None = None
+        self.refusals = 0
+        self.version: str | None = None
+        self._start_ns = start_ns
+        self._settle_ns = round(settle_s * NS)
+        self._limit_ns = round(limit_s * NS)
+        self._first_heartbeat_ns = 0
+        self._heartbeat_due_ns = start_ns
+        self._asked_ns = 0
+        self._armed = False
+        self._mode = -1
+        self._alt_m = 0.0
+        self._words: deque[str] = deque(maxlen=4)
+
+    def retry_after_s(self, now_ns: int) -> float:
+        """A guess at the time until `ready`, for callers that have to wait."""
+        if self.phase == "ready":
+            return 0.0
+        climb_s = 15.0
+        if self.phase == "boot":
+            return self._settle_ns / NS + climb_s
+        left_ns = max(0, self._first_heartbeat_ns + self._settle_ns - now_ns)
+        return left_ns / NS + climb_s
+
+    def receive(self, message: Any, now_ns: int) -> None:
+        """Take note of one message of the autopilot."""
+        kind = message.get_type()
+        if kind == "HEARTBEAT" and message.autopilot == mav.MAV_AUTOPILOT_ARDUPILOTMEGA:
+            self._armed = bool(message.base_mode & mav.MAV_MODE_FLAG_SAFETY_ARMED)
+            self._mode = message.custom_mode
+            if self.phase == "boot":
+                self._first_heartbeat_ns = now_ns
+                self.phase = "settle"
+            elif self.phase == "ready" and not self._armed:
+                self._fail("the vehicle disarmed in flight")
+        elif kind == "GLOBAL_POSITION_INT":
+            self._alt_m = message.relative_alt / 1000.0
+        elif kind == "STATUSTEXT":
+            self._words.append(str(message.text).strip("\0"))
+        elif kind == "AUTOPILOT_VERSION":
+            number = message.flight_sw_version
+            self.version = f"{number >> 24 & 255}.{number >> 16 & 255}.{number >> 8 & 255}"
+        elif kind == "COMMAND_ACK":
+            self._acknowledged(message)
+        self._advance(now_ns)
+
+    def poll(self, now_ns: int) -> list[Any]:
+        """Messages to send now: heartbeat, and the phase's command until it has worked."""
+        self._advance(now_ns)
+        messages: list[Any] = []
+        if now_ns >= self._heartbeat_due_ns:
+            self._heartbeat_due_ns = now_ns + HEARTBEAT_PERIOD_NS
+            messages.append(
+                mav.MAVLink_heartbeat_message(mav.MAV_TYPE_GCS, mav.MAV_AUTOPILOT_INVALID, 0, 0, 4, 3)
+            )
+        if self.phase in ("ready", "failed"):
+            return messages
+        if now_ns - self._start_ns > self._limit_ns:
+            self._fail(f"still in phase {self.phase!r} after {self._limit_ns / NS:.0f} s")
+            return messages
+        if self.phase not in ("boot", "settle") and now_ns - self._asked_ns >= RETRY_NS:
+            self._asked_ns = now_ns
+            messages += self._commands()
+        return messages
+
+    def _commands(self) -> list[Any]:
+        if self.phase == "guided":
+            flag = mav.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
+            return [
+                command(mav.MAV_CMD_DO_SET_MODE, flag, GUIDED),
+                request(mav.MAVLINK_MSG_ID_AUTOPILOT_VERSION),
+            ]
+        if self.phase == "arm":
+            return [command(mav.MAV_CMD_COMPONENT_ARM_DISARM, 1)]
+        if self.phase == "takeoff":
+            return [command(mav.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, 0, 0, 0, TAKEOFF_ALT_M)]
+        return [interval(mav.MAVLINK_MSG_ID_GLOBAL_POSITION_INT, 4.0)]
+
+    def _acknowledged(self, message: Any) -> None:
+        if message.command != _COMMAND_OF_PHASE.get(self.phase):
+            return
+        if message.result not in (mav.MAV_RESULT_ACCEPTED, mav.MAV_RESULT_IN_PROGRESS):
+            self.refusals += 1
+        elif self.phase == "takeoff":
+            self._enter("climb")
+
+    def _advance(self, now_ns: int) -> None:
+        if self.phase == "settle" and now_ns - self._first_heartbeat_ns >= self._settle_ns:
+            self._enter("guided")
+        if self.phase == "guided" and self._mode == GUIDED:
+            self._enter("arm")
+        if self.phase == "arm" and self._armed:
+            self._enter("takeoff")
+        if self.phase == "climb":
+            if not self._armed:
+                self._enter("arm")  # it disarms by itself when the takeoff comes too late
+            elif self._alt_m >= REACHED_SHARE * TAKEOFF_ALT_M:
+                self._enter("ready")
+
+    def _enter(self, phase: str) -> None:
+        self.phase = phase
+        self._asked_ns = 0
+
+    def _fail(self, why: str) -> None:
+        self.phase = "failed"
+        words = " | ".join(self._words)
+        self.failure = (
+            f"{why}; the autopilot's last words: {words or 'none'}; commands refused: {self.refusals}"
+        )
+
+
+def command(number: int, *parameters: float) -> Any:
+    """COMMAND_LONG to the autopilot (system 1, component 1)."""
+    values = (*parameters, *([0.0] * (7 - len(parameters))))
+    return mav.MAVLink_command_long_message(1, 1, number, 0, *values)
+
+
+def request(message_id: int) -> Any:
+    """MAV_CMD_REQUEST_MESSAGE."""
+    return command(mav.MAV_CMD_REQUEST_MESSAGE, message_id)
+
+
+def interval(message_id: int, rate_hz: float) -> Any:
+    """MAV_CMD_SET_MESSAGE_INTERVAL; rate 0 switches the message off."""
+    period_us = -1 if rate_hz <= 0 else round(1e6 / rate_hz)
+    return command(mav.MAV_CMD_SET_MESSAGE_INTERVAL, message_id, period_us)

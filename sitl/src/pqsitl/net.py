@@ -1,0 +1,80 @@
+"""UDP ends of the services: thin, non-blocking, with their refusals and kernel drops counted."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from pqsitl.errors import SpecError
+
+RECEIVE_BYTES = 9000
+RECEIVE_BUFFER_BYTES = 4 << 20
+
+
+def parse_address(text: str, name: str) -> tuple[str, int]:
+    """`host:port`; SpecError names the setting."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise SpecError(f"{name} is {text!r}, not host:port", f"set {name} like 198.18.1.11:14550")
+    return host, int(port)
+
+
+class UdpLink:
+    """A UDP socket with one peer, as long-lived as its service: MAVProxy remembers every address it met."""
+
+    def __init__(self, peer: tuple[str, int]) -> None:
+        self.peer = peer
+        self.refused_count = 0
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setblocking(False)
+        self.socket.connect(peer)
+
+    def send(self, datagram: bytes) -> bool:
+        """True when the kernel took the datagram.
+
+        A pending ICMP refusal belongs to an earlier datagram: it is counted and this one is sent again.
+        """
+        for _ in range(2):
+            try:
+                self.socket.send(datagram)
+            except ConnectionRefusedError:
+                self.refused_count += 1
+            except BlockingIOError:
+                return False
+            else:
+                return True
+        return False
+
+    def receive(self) -> bytes | None:
+        """The next datagram, None when there is none now."""
+        try:
+            return self.socket.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return None
+        except ConnectionRefusedError:
+            self.refused_count += 1
+            return None
+
+    def drain(self) -> int:
+        """Throw away what waits in the buffer; how many datagrams that was."""
+        count = 0
+        while self.receive() is not None:
+            count += 1
+        return count
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def udp_socket_state(port: int, table: Path = Path("/proc/net/udp")) -> tuple[int, int] | None:
+    """(bytes waiting, datagrams dropped) of the IPv4 socket bound to `port`, None when there is none."""
+    try:
+        lines = table.read_text(encoding="ascii").splitlines()[1:]
+    except OSError:
+        return None
+    wanted = f":{port:04X}"
+    for line in lines:
+        columns = line.split()
+        if columns[1].endswith(wanted):
+            return int(columns[4].split(":")[1], 16), int(columns[-1])
+    return None

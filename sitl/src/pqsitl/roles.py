@@ -1,0 +1,137 @@
+"""The three services: vehicle, air, ground."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import resources
+
+from pqsitl.arducopter import ArduCopter, ArduCopterSource, find_binary
+from pqsitl.errors import ProcessError, SitlError
+from pqsitl.mavproxy import GROUND_CLIENT_PORT, Mavproxy, air_plan, ground_plan
+from pqsitl.net import UdpLink
+from pqsitl.profile import DATA_FILE
+from pqsitl.service import SourceFactory, TrafficService
+from pqsitl.settings import Settings
+from pqsitl.sink import BulkSink
+from pqsitl.sources import BulkSource, EmbeddedSource, TlogSource
+from pqsitl.uplink import UplinkSource
+
+
+def profile_sha256() -> str:
+    """Digest of the measured profile this package carries."""
+    return hashlib.sha256(resources.files("pqsitl").joinpath("data", DATA_FILE).read_bytes()).hexdigest()
+
+
+class VehicleService(TrafficService):
+    """Everything that can fly: ArduPilot when there is a binary, the embedded vehicle, a log; and bulk."""
+
+    def __init__(self, settings: Settings) -> None:
+        assert settings.vehicle_target is not None
+        link = UdpLink(settings.vehicle_target)
+        factories: dict[str, SourceFactory] = {
+            "embedded": lambda spec: EmbeddedSource(link, spec),
+            "tlog": lambda spec: TlogSource(link, spec),
+        }
+        if settings.direct_target is not None:
+            direct = UdpLink(settings.direct_target)
+            factories["bulk"] = lambda spec: BulkSource(direct, spec)
+        self._arducopter: ArduCopter | None = None
+        self._arducopter_absence: str | None = None
+        try:
+            binary = find_binary(settings.sitl_binary)
+        except SitlError as error:
+            if settings.sitl_binary is not None:
+                raise  # asked for by name: silently flying something else would be a lie
+            self._arducopter_absence = error.message
+        else:
+            copter = self._arducopter = ArduCopter(binary, settings.sitl_defaults, link)
+            factories = {"arducopter": lambda spec: ArduCopterSource(copter, link, spec), **factories}
+            copter.start()
+        super().__init__("vehicle", factories, BulkSink(settings.listen_host, settings.sink_port))
+
+    def choose_auto(self) -> str:
+        return "embedded" if self._arducopter is None else "arducopter"
+
+    @property
+    def ready(self) -> bool:
+        return self._arducopter is None or self._arducopter.ready
+
+    def facts(self) -> dict[str, object]:
+        copter = self._arducopter
+        known = {"available": False, "reason": self._arducopter_absence} if copter is None else copter.facts()
+        return {"auto": self.choose_auto(), "arducopter": known, "profile_sha256": profile_sha256()}
+
+    def close(self) -> None:
+        super().close()
+        if self._arducopter is not None:
+            self._arducopter.close()
+
+
+class AirService(TrafficService):
+    """MAVProxy beside the vehicle; it sends nothing of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.mavproxy = Mavproxy(air_plan(settings.listen_host))
+        super().__init__("air", {}, None)
+
+    @property
+    def ready(self) -> bool:
+        return self.mavproxy.ready
+
+    @property
+    def trouble(self) -> SitlError | None:
+        return mavproxy_trouble(self.mavproxy)
+
+    def facts(self) -> dict[str, object]:
+        return {"mavproxy": self.mavproxy.facts()}
+
+    def close(self) -> None:
+        super().close()
+        self.mavproxy.stop()
+
+
+class GroundService(TrafficService):
+    """MAVProxy of the ground station, its client (uplink), bulk the other way, and the bulk sink."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.mavproxy = Mavproxy(ground_plan(settings.listen_host))
+        client = UdpLink(("127.0.0.1", GROUND_CLIENT_PORT))
+        factories: dict[str, SourceFactory] = {"uplink": lambda spec: UplinkSource(client, spec)}
+        if settings.direct_target is not None:
+            direct = UdpLink(settings.direct_target)
+            factories["bulk"] = lambda spec: BulkSource(direct, spec)
+        try:
+            sink = BulkSink(settings.listen_host, settings.sink_port)
+        except SitlError:
+            self.mavproxy.stop()
+            raise
+        super().__init__("ground", factories, sink)
+
+    def choose_auto(self) -> str:
+        return "uplink"
+
+    @property
+    def ready(self) -> bool:
+        return self.mavproxy.ready
+
+    @property
+    def trouble(self) -> SitlError | None:
+        return mavproxy_trouble(self.mavproxy)
+
+    def facts(self) -> dict[str, object]:
+        return {"auto": self.choose_auto(), "mavproxy": self.mavproxy.facts()}
+
+    def close(self) -> None:
+        super().close()
+        self.mavproxy.stop()
+
+
+def mavproxy_trouble(mavproxy: Mavproxy) -> SitlError | None:
+    """Why MAVProxy does not forward, None when it listens."""
+    if mavproxy.process.exit_status is not None:
+        return ProcessError(
+            mavproxy.process.death_message(), "restart the container; its log has the whole output"
+        )
+    if not mavproxy.ready:
+        return SitlError("MAVProxy does not listen yet", "wait some seconds", "not_ready")
+    return None

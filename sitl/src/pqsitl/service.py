@@ -1,0 +1,150 @@
+"""What all three services share: start, stop, status and hello over traffic control."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pqsitl import __version__
+from pqsitl.account import SentAccount
+from pqsitl.errors import BusyError, SitlError, SpecError
+from pqsitl.profile import profile_names
+from pqsitl.sink import BulkSink
+from pqsitl.sources import Source
+from pqsitl.spec import TrafficSpec
+
+SourceFactory = Callable[[TrafficSpec], Source]
+_IDLE_REPORT: dict[str, object] = {"sent": SentAccount().as_dict(), "error": None}
+
+
+def installed_version(distribution: str) -> str | None:
+    """Version of an installed distribution, None when it is not there."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+class TrafficService:
+    """At most one source at a time; the sink runs always."""
+
+    def __init__(self, role: str, factories: Mapping[str, SourceFactory], sink: BulkSink | None) -> None:
+        self.role = role
+        self._factories = dict(factories)
+        self._sink = sink
+        self._source: Source | None = None
+        self._sink_only = False
+
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer one request; SitlError for what cannot be done."""
+        operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "start": self._start,
+            "stop": self._stop,
+            "status": self._status,
+            "hello": self._hello,
+            "health": self._health,
+        }
+        name = request.get("op")
+        operation = operations.get(name) if isinstance(name, str) else None
+        if operation is None:
+            raise SitlError(f"unknown op {name!r}", f"known: {', '.join(operations)}", "unknown_op")
+        return operation(request)
+
+    def choose_auto(self) -> str:
+        """The source that `auto` takes now."""
+        raise SpecError(f"{self.role} has no traffic of its own", f"sources here: {', '.join(self._names())}")
+
+    def facts(self) -> dict[str, object]:
+        """Role-specific part of hello."""
+        return {}
+
+    @property
+    def ready(self) -> bool:
+        """A start would be answered with traffic now."""
+        return True
+
+    @property
+    def trouble(self) -> SitlError | None:
+        """Why the service is not well, None when it is."""
+        return None
+
+    def close(self) -> None:
+        """Stop whatever runs."""
+        if self._source is not None:
+            self._source.stop()
+            self._source = None
+        if self._sink is not None:
+            self._sink.close()
+
+    def _names(self) -> list[str]:
+        return ["auto", *self._factories, *(["sink"] if self._sink is not None else [])]
+
+    def _start(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._source is not None or self._sink_only:
+            running = "sink" if self._source is None else self._source.name
+            raise BusyError(f"source {running} runs already", 'send {"op":"stop"} first')
+        spec = TrafficSpec.from_mapping(request.get("spec"))
+        name = self.choose_auto() if spec.source == "auto" else spec.source
+        if name == "sink" and self._sink is not None:
+            self._sink.reset()
+            self._sink_only = True
+            return {"ok": True, "source": name, "detail": {"port": self._sink.port}}
+        factory = self._factories.get(name)
+        if factory is None:
+            raise SpecError(f"no source {name!r} at {self.role}", f"sources here: {', '.join(self._names())}")
+        source = factory(spec)
+        if self._sink is not None:
+            self._sink.reset()
+        detail = source.start()
+        self._source = source
+        return {"ok": True, "source": name, "detail": detail}
+
+    def _stop(self, request: dict[str, Any]) -> dict[str, Any]:
+        expected = request.get("expected_count")
+        if expected is not None and (
+            isinstance(expected, bool) or not isinstance(expected, int) or expected < 0
+        ):
+            raise SpecError("expected_count must be a whole number ≥ 0", "leave it out when it is not known")
+        source, self._source = self._source, None
+        name = "sink" if self._sink_only else None if source is None else source.name
+        self._sink_only = False
+        report = dict(_IDLE_REPORT) if source is None else source.stop()
+        if self._sink is not None:
+            self._sink.settle()
+            report["received"] = self._sink.report(expected)
+            self._sink.reset()
+        return {"ok": True, "source": name, **report}
+
+    def _status(self, request: dict[str, Any]) -> dict[str, Any]:
+        source = self._source
+        answer: dict[str, Any] = {"ok": True, "role": self.role, "ready": self.ready}
+        answer["source"] = "sink" if self._sink_only else None if source is None else source.name
+        answer["running"] = self._sink_only or (source is not None and source.running)
+        answer |= dict(_IDLE_REPORT) if source is None else source.report()
+        if self._sink is not None:
+            answer["received"] = self._sink.report()
+        return answer
+
+    def _hello(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "ok": True,
+            "role": self.role,
+            "ready": self.ready,
+            "sources": self._names(),
+            "profiles": list(profile_names()),
+            "versions": {
+                "pqsitl": __version__,
+                "pymavlink": installed_version("pymavlink"),
+                "mavproxy": installed_version("MAVProxy"),
+                "python": platform.python_version(),
+            },
+            **self.facts(),
+        }
+
+    def _health(self, request: dict[str, Any]) -> dict[str, Any]:
+        trouble = self.trouble
+        return (
+            {"ok": True, "role": self.role, "ready": self.ready} if trouble is None else trouble.as_answer()
+        )
