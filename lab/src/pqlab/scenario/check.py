@@ -51,14 +51,15 @@ def nearest(word: str, allowed: list[str]) -> str | None:
 def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
     path: KeyPath = tuple(error.absolute_path)
     rule: Any = error.validator_value
+    value: Any = error.instance
     at = ".".join(str(part) for part in path)
     where = f" under `{at}`" if at else ""
     if error.validator == "additionalProperties":
         allowed = sorted(_schema_of(error)["properties"])
-        for key in error.instance:
+        for key in value:
             if key in allowed:
                 continue
-            close = nearest(key, [k for k in allowed if k not in error.instance] or allowed)
+            close = nearest(key, [k for k in allowed if k not in value] or allowed)
             yield Problem(
                 marked.line((*path, key)),
                 f"unknown key `{key}`{where}",
@@ -67,16 +68,16 @@ def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
             )
     elif error.validator == "required":
         for key in rule:
-            if key not in error.instance:
+            if key not in value:
                 yield Problem(
                     marked.line(path), f"key `{key}` is missing{where}", "it has no default", f"add `{key}:`"
                 )
     elif error.validator == "enum":
         allowed_text = [str(v) for v in rule]
-        close = nearest(str(error.instance), allowed_text)
+        close = nearest(str(value), allowed_text)
         yield Problem(
             marked.line(path),
-            f"`{at}` cannot be {error.instance!r}",
+            f"`{at}` cannot be {value!r}",
             "allowed: " + ", ".join(allowed_text),
             f"did you mean `{close}`?" if close else f"write one of them at `{at}`",
         )
@@ -84,7 +85,7 @@ def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
         names = rule if isinstance(rule, list) else [rule]
         yield Problem(
             marked.line(path),
-            f"`{at}` must be {' or '.join(_article(n) for n in names)}, not {error.instance!r}",
+            f"`{at}` must be {' or '.join(_article(n) for n in names)}, not {value!r}",
             _description(error),
             f"correct the value of `{at}`",
         )

@@ -60,6 +60,16 @@ def load_scenario(name_or_path: str, overrides: Overrides | None = None) -> Scen
     return Scenario(data, origins, marked.file)
 
 
+def load_effective(file: Path) -> Scenario:
+    """A scenario as a run wrote it down: complete and expanded. Raises ScenarioError when it was altered."""
+    marked = read_marked(file)
+    overrides = marked.data.pop("overrides", {})
+    _raise(problems(marked), marked)
+    origins: dict[str, str] = {}
+    data = _complete(marked.data, schema(), (), "", marked, origins)
+    return Scenario(data, {**origins, **overrides}, file)
+
+
 def _raise(found: list[Problem], marked: MarkedYaml) -> None:
     if not found:
         return

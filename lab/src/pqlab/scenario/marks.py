@@ -61,7 +61,7 @@ def read_marked(file: Path) -> MarkedYaml:
         raise ScenarioError(
             "not-a-mapping",
             f"{name}:{root.start_mark.line + 1}: a scenario is a mapping of keys to values",
-            f"found a {root.id}",
+            "found a list or a single value",
             f"see {_example()}",
         )
     marked = MarkedYaml(file, None)
@@ -109,6 +109,6 @@ def _build(node: yaml.Node, path: KeyPath, marked: MarkedYaml, name: str) -> Any
 def _scalar(node: yaml.Node) -> Any:
     loader = yaml.SafeLoader("")
     try:
-        return loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+        return loader.construct_object(node, deep=True)
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()

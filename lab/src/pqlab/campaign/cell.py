@@ -1,0 +1,266 @@
+"""One cell, from prepare to raw files: labelled windows, both ends' streams, nothing measured here.
+
+Everything a cell produced is fetched and written even when it went wrong on the way; what could not be
+fetched is absent, and an `error` event says why.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pqlab.campaign.agents import Agent, AgentFailure, Pair, gather
+from pqlab.campaign.clock import Clock, utc_text
+from pqlab.campaign.store import write_atomic, write_json
+from pqlab.plan import Cell
+from pqlab.scenario.model import Scenario
+from pqtunnel import suites as registry
+
+Json = dict[str, Any]
+HANDSHAKE_WINDOW = "handshake_cold"
+TRAFFIC_WINDOW = "traffic"
+#: a silent end returns to idle after 60 s; it hears from us well before
+_KEEPALIVE_S = 10.0
+_FETCH_LIMIT = 20_000
+_SLACK_S = 30.0
+#: the drone's gate opens when its source's first datagram has come, at the latest after this
+_SETTLE_S = 2.0
+
+
+@dataclass
+class Journal:
+    """The controller's own account of a cell: events for the record, lines for people."""
+
+    clock: Clock
+    events: list[Json] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    def event(self, kind: str, **details: Any) -> None:
+        t_ns = self.clock.realtime_ns()
+        self.events.append({"t_ns": t_ns, "host": "controller", "event": kind, **details})
+        told = " ".join(f"{key}={json.dumps(value)}" for key, value in details.items())
+        self.lines.append(f"{utc_text(t_ns)} {t_ns % 10**9 // 10**6:03d} {kind} {told}".rstrip())
+
+
+@dataclass
+class RawCell:
+    """What was gathered from both ends, by role."""
+
+    counters: dict[str, Json] = field(default_factory=dict)
+    windows: dict[str, Json] = field(default_factory=dict)
+    streams: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+
+
+class CellRunner:
+    """Runs cells on a pair of agents; a failed call is returned, with the files written, never raised."""
+
+    def __init__(self, pair: Pair, scenario: Scenario, clock: Clock) -> None:
+        self._pair = pair
+        self._scenario = scenario
+        self._clock = clock
+
+    def run(self, cell: Cell, folder: Path) -> AgentFailure | None:
+        """Carry out `cell` and write its raw files into `folder`. Raises LabError when the disk is full."""
+        journal, raw = Journal(self._clock), RawCell()
+        failure: AgentFailure | None = None
+        journal.event("prepare", cell_id=cell.cell_id, suite_id=cell.suite_id, position=cell.position)
+        try:
+            self._measure(cell, journal, raw)
+        except AgentFailure as error:
+            failure = error
+            journal.event("error", reason=str(error), code=error.code, role=error.role, hint=error.hint)
+        gone = failure.role if failure is not None and failure.lost else None
+        left = {role: agent for role, agent in self._pair.agents.items() if role != gone}
+        late = self._collect(cell, left, journal, raw)
+        if failure is None and late is not None:
+            failure = late
+            journal.event("error", reason=str(late), code=late.code, role=late.role, hint=late.hint)
+        journal.event("cell_end")
+        write_raw(folder, raw, journal)
+        return failure
+
+    # ------------------------------------------------------------------ measured part
+
+    def _measure(self, cell: Cell, journal: Journal, raw: RawCell) -> None:
+        suite = registry.get(cell.suite_id)
+        self._pair.both(
+            "prepare",
+            {
+                "cell_id": cell.cell_id,
+                "suite_id": cell.suite_id,
+                "min_level": suite.level,
+                "allow_plain": False,
+                "ledger": self._scenario.ledger,
+                "seed": cell.seed,
+            },
+        )
+        self._pair.both("start", {"cell_id": cell.cell_id})
+        journal.event("start")
+        if self._handshakes(cell, journal) == 0:
+            return  # without a session there is nothing to carry; the record says why
+        if (traffic := self._scenario.traffic) is not None:
+            spec = {
+                "source": traffic["source"],
+                "profile": traffic["profile"],
+                "rate_hz": traffic["rate_hz"],
+                "seed": cell.seed,
+                "duration_s": None,
+                "path": traffic["path"],
+            }
+            uplink = {"source": "uplink", "seed": cell.seed, "duration_s": None}
+            self._window(
+                cell, TRAFFIC_WINDOW, traffic["route"], spec, uplink, traffic["session_s"], journal, raw
+            )
+        if (bulk := self._scenario.bulk) is not None:
+            for rate_pps in bulk["rates_pps"]:
+                spec = {
+                    "source": "bulk",
+                    "rate_hz": rate_pps,
+                    "size_bytes": bulk["size_bytes"],
+                    "seed": cell.seed,
+                    "duration_s": None,
+                }
+                self._window(cell, f"bulk-{rate_pps}", "direct", spec, spec, bulk["step_s"], journal, raw)
+
+    def _handshakes(self, cell: Cell, journal: Journal) -> int:
+        """The block of cold handshakes; returns how many completed."""
+        shake = self._scenario.handshake
+        allowance_s = registry.get(cell.suite_id).crypto_allowance_s
+        limit_s = shake["max_s"] + shake["min_count"] * (5.0 + allowance_s) + _SLACK_S
+        journal.event("window_start", window=HANDSHAKE_WINDOW)
+        answer = self._wait(
+            self._pair.drone.start(
+                "event", {"cell_id": cell.cell_id, "kind": "handshake_block", **shake}, timeout_s=limit_s
+            ),
+            self._pair.gcs,
+            cell,
+        )
+        journal.event("window_end", window=HANDSHAKE_WINDOW)
+        completed, failures = int(answer["completed"]), answer.get("failures", [])
+        journal.event("handshake_block", completed=completed, failed=int(answer["failed"]), failures=failures)
+        return completed
+
+    def _window(
+        self,
+        cell: Cell,
+        window: str,
+        route: str,
+        drone_spec: Json,
+        gcs_spec: Json,
+        duration_s: float,
+        journal: Journal,
+        raw: RawCell,
+    ) -> None:
+        """One traffic window: the ground end opens first and closes last, so that it hears all of it."""
+        common = {"cell_id": cell.cell_id, "window": window}
+        opening = {**common, "kind": "traffic_open", "route": route, "spec_settle_s": _SETTLE_S}
+        sides: dict[str, Json] = {"drone": {}, "gcs": {}}
+        raw.windows[window] = {"route": route, "spec": drone_spec, **sides}
+        sides["gcs"].update(self._pair.gcs.call("event", {**opening, "spec": gcs_spec}))
+        sides["drone"].update(self._pair.drone.call("event", {**opening, "spec": drone_spec}))
+        journal.event("window_start", window=window)
+        running = self._pair.drone.start(
+            "event",
+            {**common, "kind": "traffic_run", "duration_s": duration_s},
+            timeout_s=duration_s + _SLACK_S,
+        )
+        sides["drone"].update(self._wait(running, self._pair.gcs, cell))
+        journal.event("window_end", window=window)
+        sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
+
+    def _wait(self, running: Future[Json], other: Agent, cell: Cell) -> Json:
+        """The answer of a long call at one end; the other end is told now and then that we are still here."""
+        while True:
+            try:
+                return running.result(timeout=_KEEPALIVE_S)
+            except FutureTimeout:
+                other.call("counters", {"cell_id": cell.cell_id})
+
+    # ------------------------------------------------------------------ gathering
+
+    def _collect(
+        self, cell: Cell, agents: dict[str, Agent], journal: Journal, raw: RawCell
+    ) -> AgentFailure | None:
+        """Stop both ends and fetch all their streams, both at once. Returns what prevented it, or None."""
+        try:
+            stopped = gather({role: a.start("stop", {"cell_id": cell.cell_id}) for role, a in agents.items()})
+        except AgentFailure as error:
+            return error
+        for role, answer in stopped.items():
+            raw.counters[role] = answer["counters"]
+        journal.event("stop")
+        names = ["spans", "events", "telemetry", "log"] + (["ledger"] if self._scenario.ledger else [])
+
+        def fetch(agent: Agent) -> Future[None]:
+            lines = raw.streams.setdefault(agent.role, {})
+
+            def job() -> None:
+                for name in names:
+                    lines[name] = _fetch_stream(agent, str(cell.cell_id), name)
+
+            return agent.submit(job)
+
+        try:
+            gather({role: fetch(agent) for role, agent in agents.items()})
+        except AgentFailure as error:
+            return error
+        return None
+
+
+def _fetch_stream(agent: Agent, cell_id: str, stream: str) -> list[str]:
+    """All lines of a stream, in chunks. Runs on the agent's own thread."""
+    lines: list[str] = []
+    since = 0
+    while True:
+        page = agent.call_here(
+            "fetch", {"cell_id": cell_id, "stream": stream, "since": since, "limit": _FETCH_LIMIT}
+        )
+        lines.extend(page["lines"])
+        since = int(page["next"])
+        if page["end"]:
+            return lines
+
+
+# ---------------------------------------------------------------------- files
+
+
+def write_raw(folder: Path, raw: RawCell, journal: Journal) -> None:
+    """The raw files of a cell, in the bundle's layout. Streams that never came leave no file."""
+    events = list(journal.events)
+    for role, streams in raw.streams.items():
+        for line in streams.get("events", []):
+            events.append({"host": role, **json.loads(line)})
+        _write_lines(folder / f"ledger.{role}.csv", streams.get("ledger"))
+        _write_lines(folder / f"telemetry.{role}.lp", streams.get("telemetry"))
+        _write_lines(folder / "logs" / f"{role}.log", streams.get("log"))
+    spans = [line for role in raw.streams for line in raw.streams[role].get("spans", [])]
+    if any("spans" in streams for streams in raw.streams.values()):
+        _write_lines(folder / "spans.ndjson", spans)
+    if raw.counters:
+        write_json(folder / "counters.json", raw.counters)
+    if raw.windows:
+        write_json(folder / "traffic.json", {"windows": raw.windows})
+    events.sort(key=lambda row: int(row["t_ns"]))
+    _write_lines(folder / "events.ndjson", [json.dumps(row, separators=(",", ":")) for row in events])
+    _write_lines(folder / "logs" / "controller.log", journal.lines)
+
+
+def write_unrun(folder: Path, cell: Cell, verdict: str, reason: str, clock: Clock) -> None:
+    """A cell that was not carried out: `unsupported` or `not-run`, with its reason."""
+    journal = Journal(clock)
+    journal.event(verdict, reason=reason, suite_id=cell.suite_id)
+    write_raw(folder, RawCell(), journal)
+
+
+def plan_row(cell: Cell) -> Json:
+    """The cell as it stands in plan.json."""
+    return asdict(cell)
+
+
+def _write_lines(path: Path, lines: list[str] | None) -> None:
+    if lines is not None:
+        write_atomic(path, "".join(f"{line}\n" for line in lines))

@@ -1,0 +1,150 @@
+"""Who takes part: what both agents say of themselves, the controller's own machine, images by digest.
+
+Raises before the first cell what would spoil all of them: unequal builds, a failed self-test, another ring.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from pqlab.errors import LabError
+from pqlab.scenario.model import Scenario
+
+Json = dict[str, Any]
+_DOCKER_TIMEOUT_S = 10.0
+
+
+def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
+    """Both ends fit each other and the scenario. Raises LabError (exit 4) with the next command."""
+    rebuild = "make images, then make lab-down and make lab-up"
+    for role, facts in hello.items():
+        if facts["role"] != role:
+            raise LabError(
+                "wrong-role",
+                f"the agent at the {role}'s address says it is the {facts['role']}",
+                "the inventory names the wrong port",
+                "compare ansible/inventories/lab.ini with make lab-status",
+            )
+        if facts["ring"] != scenario.ring:
+            raise LabError(
+                "wrong-ring",
+                f"the {role} runs in ring `{facts['ring']}`, the scenario claims `{scenario.ring}`",
+                "a number's ring is that of its weakest host",
+                f"set `ring: {facts['ring']}` in the scenario, or use the inventory of ring {scenario.ring}",
+            )
+        if not facts["selftest"]["ok"]:
+            bad = ", ".join(item["name"] for item in facts["selftest"]["items"] if not item["ok"])
+            raise LabError(
+                "selftest", f"the {role}'s self-test failed: {bad}", "a primitive answers wrongly", rebuild
+            )
+    drone, gcs = hello["drone"], hello["gcs"]
+    if drone["protocol_version"] != gcs["protocol_version"]:
+        raise LabError(
+            "protocol-mismatch",
+            f"drone speaks protocol {drone['protocol_version']}, gcs {gcs['protocol_version']}",
+            "the two ends were built from different trees",
+            rebuild,
+        )
+    same_machine = drone["host"]["machine"] == gcs["host"]["machine"]
+    unequal = different_builds(drone["providers"], gcs["providers"], binaries=same_machine)
+    if unequal:
+        raise LabError(
+            "provider-mismatch",
+            "the two ends use different builds: " + ", ".join(unequal),
+            "their times and sizes could not be compared",
+            rebuild,
+        )
+
+
+def different_builds(drone: Json, gcs: Json, *, binaries: bool) -> list[str]:
+    """Names of the providers that differ. Digests of native files count only between equal architectures."""
+    differing = []
+    for name in sorted({*drone, *gcs}):
+        ours, theirs = drone.get(name), gcs.get(name)
+        if not binaries and isinstance(ours, dict) and isinstance(theirs, dict):
+            ours, theirs = ({k: v for k, v in side.items() if k != "sha256"} for side in (ours, theirs))
+        if ours != theirs:
+            differing.append(f"{name} ({_short(ours)} at the drone, {_short(theirs)} at the gcs)")
+    return differing
+
+
+def _short(provider: Any) -> str:
+    if not isinstance(provider, dict):
+        return str(provider)
+    digest = str(provider.get("sha256") or provider.get("tree_sha256") or "")[:12]
+    return " ".join(part for part in (str(provider.get("version", "")), digest) if part)
+
+
+def unsupported_reason(hello: dict[str, Json], suite_id: str) -> str | None:
+    """Why a suite cannot run on this pair, or None when both ends have it."""
+    for role, facts in hello.items():
+        entry = facts["suites"].get(suite_id)
+        if entry is None:
+            return f"{role}: the suite is not in this build's registry"
+        if entry["status"] != "available":
+            return f"{role}: {entry['reason']}"
+    return None
+
+
+def host_document(facts: Json) -> Json:
+    """hosts/<role>.json: all an agent said except its providers, which have a file of their own."""
+    return {key: value for key, value in facts.items() if key != "providers"}
+
+
+def providers_document(hello: dict[str, Json], images: Json) -> Json:
+    """providers.json: the builds at both ends, the images they run from, the traffic services' facts."""
+    return {
+        **{role: facts["providers"] for role, facts in hello.items()},
+        "images": images,
+        "traffic": {role: facts.get("traffic") for role, facts in hello.items()},
+    }
+
+
+def image_digests(compose_project: str | None) -> Json:
+    """Image name → content id of the lab's running containers; empty where there is no engine to ask."""
+    if compose_project is None or shutil.which("docker") is None:
+        return {}
+    listed = _docker("ps", "-q", "--filter", f"label=com.docker.compose.project={compose_project}")
+    if not listed:
+        return {}
+    told = _docker("inspect", "--format", "{{.Config.Image}} {{.Image}}", *listed)
+    return dict(sorted(line.split(" ", 1) for line in told))
+
+
+def _docker(*argv: str) -> list[str]:
+    done = subprocess.run(
+        ["docker", *argv], capture_output=True, text=True, timeout=_DOCKER_TIMEOUT_S, check=False
+    )
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def controller_document() -> Json:
+    """hosts/controller.json: the machine this process runs on."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return {
+        "host": {
+            "machine": platform.machine(),
+            "cpu_model": _cpu_model(),
+            "cpu_count": os.cpu_count(),
+            "kernel": platform.release(),
+            "hostname": platform.node(),
+            "boot_id": boot.read_text(encoding="ascii").strip() if boot.is_file() else None,
+            "in_container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists(),
+        },
+        "python": platform.python_version(),
+    }
+
+
+def _cpu_model() -> str | None:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() in ("model name", "Model"):
+                return value.strip()
+    return platform.processor() or None

@@ -1,0 +1,127 @@
+"""`pqlab run`: a scenario, from the first cell to a sealed bundle and its report."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import secrets
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from pqlab.campaign.agents import tls_connector
+from pqlab.campaign.clock import SystemClock
+from pqlab.campaign.engine import Campaign, Result, Surroundings
+from pqlab.campaign.outputs import production
+from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
+from pqlab.errors import LabError
+from pqlab.inventory import Inventory, load_inventory
+from pqlab.paths import results_dir, shown
+from pqlab.progress import reporter
+from pqlab.scenario import load_scenario
+
+HELP = "run a scenario on the lab; ends with a sealed bundle and its report"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_scenario(parser)
+    add_overrides(parser)
+    add_run_options(parser)
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Options that `run` and `resume` share."""
+    add_inventory(parser)
+    add_out(parser)
+    parser.add_argument(
+        "--strict", action="store_true", help="warnings and unsupported cells end with 1, not 3"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code as published; raises LabError (2 usage, 4 environment)."""
+    scenario = load_scenario(args.scenario, overrides_of(args))
+    inventory = load_inventory(args.inventory, args.keys)
+    with controller(inventory):
+        return report_result(args, Campaign.begin(surroundings(args, inventory), scenario).carry_out())
+
+
+def surroundings(args: argparse.Namespace, inventory: Inventory) -> Surroundings:
+    """The real transport, clock and outputs."""
+    return Surroundings(
+        inventory=inventory,
+        results=results_dir(args.out),
+        connect=tls_connector(inventory),
+        clock=SystemClock(),
+        outputs=production(inventory.influx_url, inventory.influx_database),
+        reporter=reporter(json_output=args.json),
+        token=lambda: secrets.token_hex(3),
+        command=["pqlab", *sys.argv[1:]],
+        strict=args.strict,
+    )
+
+
+def report_result(args: argparse.Namespace, result: Result) -> int:
+    """The last lines of a run: counts, then the report's path (or one JSON document)."""
+    told = sys.stderr if args.json else sys.stdout
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in result.verdict_counts.items())
+    print(f"{shown(result.bundle)}: {counts}", file=told)
+    print(shown(result.bundle / "data" / "report.html"), file=told)
+    if args.json:
+        print_json(
+            {
+                "bundle": shown(result.bundle),
+                "verdict_counts": result.verdict_counts,
+                "warnings": result.warnings,
+                "report": shown(result.bundle / "data" / "report.html"),
+            }
+        )
+    return result.exit_code
+
+
+@contextlib.contextmanager
+def controller(inventory: Inventory) -> Iterator[None]:
+    """This process alone orders cells on this lab; a polite request to end is treated as Ctrl-C.
+
+    The lock lies on the controller's own key: whoever drives the agents needs that file, and the kernel lets
+    go of it when the process dies. Raises LabError when another pqlab holds it.
+    """
+
+    def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        with _hold(inventory.controller_keys / "tls.key.pem"):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _hold(key: Path) -> Iterator[None]:
+    try:
+        file = key.open("rb")
+    except FileNotFoundError:
+        raise LabError(
+            "missing-key", f"{shown(key)} is not there", "the controller has no identity", "make keys"
+        ) from None
+    except OSError as error:
+        raise LabError(
+            "missing-key", f"{shown(key)} cannot be read", str(error.strerror), "make keys, as this user"
+        ) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise LabError(
+                "lab-busy",
+                "another pqlab is driving this lab",
+                "two controllers would mix their cells",
+                "./pqlab status shows its run; wait for it, or stop it with Ctrl-C there",
+            ) from error
+        yield

@@ -1,0 +1,77 @@
+"""`pqlab status`: runs in work, how far they are, and the newest bundle. Reads files only."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pqlab.campaign.store import Store, work_runs
+from pqlab.cli.common import add_out, print_json
+from pqlab.errors import EXIT_OK, LabError, UsageError
+from pqlab.paths import results_dir, shown
+from pqlab.progress import clock_text
+
+HELP = "show runs in work and the newest bundle"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run_id", nargs="?", metavar="RUN_ID", help="one run (default: all in work)")
+    add_out(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Raises UsageError when the named run is not there."""
+    results = results_dir(args.out)
+    runs = work_runs(results)
+    if args.run_id is not None and args.run_id not in runs:
+        raise UsageError(
+            "no-run",
+            f"there is no run {args.run_id} in work under {shown(results)}",
+            "in work: " + (", ".join(runs) or "none"),
+            "./pqlab status",
+        )
+    shown_runs = [_status(results, run_id) for run_id in runs if args.run_id in (None, run_id)]
+    latest = results / "latest"
+    newest = shown(latest.resolve()) if latest.is_dir() else None
+    if args.json:
+        print_json({"runs": shown_runs, "latest": newest})
+        return EXIT_OK
+    for status in shown_runs:
+        print(_line(status))
+        if status["state"] != "running":
+            print(f"  next: ./pqlab resume {status['run_id']}")
+    if not shown_runs:
+        print("no run in work")
+    print(f"newest bundle: {newest or 'none yet'}")
+    return EXIT_OK
+
+
+def _status(results: Path, run_id: str) -> dict[str, Any]:
+    store = Store(results, run_id)
+    try:
+        status = store.read_status()
+    except LabError:
+        # killed between its plan and its first cell
+        plan = store.read("plan.json")
+        status = {"run_id": run_id, "scenario": plan["scenario"], "state": "begun", "done": 0}
+        status.update(total=len(plan["cells"]), verdict_counts={}, current=None, eta_s=None, error=None)
+    if status["state"] in ("running", "finishing") and not store.is_locked():
+        status["state"] = "killed"
+    return status
+
+
+def _line(status: dict[str, Any]) -> str:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in status["verdict_counts"].items())
+    parts = [
+        f"{status['run_id']} {status['scenario']}: {status['state']}, {status['done']} of {status['total']} cells"
+    ]
+    if counts:
+        parts.append(counts)
+    if status["state"] == "running" and status["current"]:
+        parts.append(f"now {status['current']['suite_id']} rep {status['current']['repetition']}")
+        if status["eta_s"] is not None:
+            parts.append(f"eta {clock_text(status['eta_s'])}")
+    if status["error"]:
+        parts.append(status["error"]["what"])
+    return "; ".join(parts)
