@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from pqtunnel.errors import ConfigError
+from pqtunnel.errors import TunnelError
 
 Role = Literal["drone", "gcs"]
 Address = tuple[str, int]
@@ -45,6 +45,12 @@ VARIABLES: Final[tuple[tuple[str, str, str], ...]] = (
     ("PQ_TELEMETRY_RATE_HZ", "10", "samples a second of the telemetry child; 0: no telemetry"),
     ("PQ_POWER", "none", "power sensor asked for by name: none | synthetic"),
 )
+
+
+class ConfigError(TunnelError):
+    """A setting is missing or out of range; the message names it."""
+
+    default_code = "bad_config"
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,10 @@ class EndpointConfig:
         other: Role = "gcs" if role == "drone" else "drone"
         peer = env.get("PQ_PEER", "")
         if role == "drone" and not peer:
-            raise ConfigError("PQ_PEER is not set: the drone does not know where to dial",
-                              hint="set PQ_PEER to the gcs address, for instance 198.18.2.30")
+            raise ConfigError(
+                "PQ_PEER is not set: the drone does not know where to dial",
+                hint="set PQ_PEER to the gcs address, for instance 198.18.2.30",
+            )
         routes = {"mavproxy": _route("mavproxy", "PLAINTEXT", env, required=True)}
         direct = _route("direct", "DIRECT", env, required=False)
         if direct is not None:
@@ -157,15 +165,19 @@ def _resolved(host: str, name: str) -> str:
     try:
         return socket.gethostbyname(host)
     except OSError as error:
-        raise ConfigError(f"{name}: {host!r} does not resolve ({error})", hint="give an IPv4 address") from error
+        raise ConfigError(
+            f"{name}: {host!r} does not resolve ({error})", hint="give an IPv4 address"
+        ) from error
 
 
 def _route(name: str, stem: str, env: Mapping[str, str], *, required: bool) -> Route | None:
     target = env.get(f"PQ_{stem}_TARGET", "")
     if not target:
         if required:
-            raise ConfigError(f"PQ_{stem}_TARGET is not set",
-                              hint="set it to host:port of the plaintext peer, for instance 198.18.1.11:47004")
+            raise ConfigError(
+                f"PQ_{stem}_TARGET is not set",
+                hint="set it to host:port of the plaintext peer, for instance 198.18.1.11:47004",
+            )
         return None
     host, port = parse_address(target, f"PQ_{stem}_TARGET")
     source = env.get(f"PQ_{stem}_SOURCE", "") or host

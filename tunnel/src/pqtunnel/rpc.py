@@ -2,7 +2,7 @@
 
 In scope: connecting, framing, request ids, time limits, typed errors with the next command.
 Not in scope: anything native. The controller imports this module on a host that has no liboqs, so only the
-standard library is used here.
+standard library and the exception tree are used here.
 
 Every request carries a unique string id. An agent answers a repeated id with the answer it gave first, so a
 request whose connection broke may be sent again without doing the work twice; `RpcClient.call` does so once.
@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from pqtunnel.errors import TunnelError
+
 AGENT_PORT: Final = 48080
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_CONNECT_TIMEOUT_S: Final = 5.0
@@ -30,56 +32,50 @@ _RECV_BYTES: Final = 1 << 18
 JsonObject = dict[str, Any]
 
 
-class RpcError(Exception):
+class RpcError(TunnelError):
     """Any failure of a call. `code` is stable, `hint` is the next command or check."""
 
-    code = "rpc_error"
-
-    def __init__(self, what: str, *, hint: str = "", code: str | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        self.hint = hint
-        if code is not None:
-            self.code = code
+    default_code = "rpc_error"
+    default_hint = "See `make lab-status`."
 
     def __str__(self) -> str:
-        return f"{self.what} [{self.code}]" + (f" — {self.hint}" if self.hint else "")
+        return f"{super().__str__()} [{self.code}] — {self.hint}"
 
 
 class AgentUnreachableError(RpcError):
     """Nothing answers on the agent's address, or the connection broke twice."""
 
-    code = "agent_unreachable"
+    default_code = "agent_unreachable"
 
 
 class WrongKeyError(RpcError):
     """TLS refused one of the two certificates."""
 
-    code = "wrong_key"
+    default_code = "wrong_key"
 
 
 class MissingKeyError(RpcError):
     """A certificate or key file is absent or unreadable."""
 
-    code = "missing_key"
+    default_code = "missing_key"
 
 
 class RpcTimeoutError(RpcError):
     """No answer within the time limit. The agent may still be working on the request."""
 
-    code = "rpc_timeout"
+    default_code = "rpc_timeout"
 
 
 class RpcProtocolError(RpcError):
     """The other side does not speak the protocol."""
 
-    code = "rpc_protocol"
+    default_code = "rpc_protocol"
 
 
 class RemoteError(RpcError):
     """The agent understood the request and refused it; `code` and `hint` are the agent's."""
 
-    code = "remote_error"
+    default_code = "remote_error"
 
     def __init__(self, what: str, *, code: str, hint: str, rpc_code: int, data: JsonObject) -> None:
         super().__init__(what, hint=hint, code=code)
@@ -246,10 +242,11 @@ class RpcClient:
                 f"{self.address}: no progress in the {during} within the time limit",
                 hint="see `make lab-status` and the agent's log",
             )
-        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        closed = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+        if isinstance(error, ssl.SSLError) and not closed:
             return WrongKeyError(
                 f"the {self.address} refused this side's certificate ({error.reason or error})",
-                hint="the keys here and in the lab differ: `make keys`, then `make lab-down` and `make lab-up`",
+                hint="the keys here and in the lab differ: `make keys`, then `make lab-down`, `make lab-up`",
             )
         return AgentUnreachableError(
             f"the {self.address} closed the connection during the {during} ({error})",
@@ -330,7 +327,8 @@ class RpcClient:
         if error is not None:
             if not isinstance(error, dict):
                 raise RpcProtocolError(f"{self.address}: an error that is no object: {error!r}")
-            data = error.get("data") if isinstance(error.get("data"), dict) else {}
+            given = error.get("data")
+            data: JsonObject = given if isinstance(given, dict) else {}
             raise RemoteError(
                 f"{self.server_name}: {error.get('message', 'refused')}",
                 code=str(data.get("code", "remote_error")),

@@ -1,0 +1,7 @@
+"""`python -m pqtunnel`."""
+
+import sys
+
+from pqtunnel.cli import main
+
+sys.exit(main())

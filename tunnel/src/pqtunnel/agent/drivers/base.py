@@ -1,0 +1,48 @@
+"""The one interface an agent uses to start and stop traffic on its host, whatever runs it there."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pqtunnel.errors import TunnelError
+
+
+class DriverError(TunnelError):
+    """The traffic service refused, or does not answer."""
+
+    default_code = "traffic_driver"
+    default_hint = "see the traffic service's log and `make lab-status`"
+
+
+class TrafficDriver(Protocol):
+    """Start and stop one traffic source at a time."""
+
+    name: str
+
+    def facts(self) -> dict[str, Any]:
+        """What the service can do here: sources, versions, hashes."""
+
+    def start(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Start a source; returns {"source": …, "detail": …}. Raises DriverError."""
+
+    def stop(self) -> dict[str, Any]:
+        """Stop whatever runs; returns the source's report of what it sent and received. Raises DriverError."""
+
+
+class NoTraffic:
+    """For an agent without a traffic service: a window without a source is fine, one with a source is refused."""
+
+    name = "none"
+
+    def facts(self) -> dict[str, Any]:
+        """Nothing is there."""
+        return {"available": False, "reason": "PQ_TRAFFIC_CONTROL is not set"}
+
+    def start(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Always raises DriverError."""
+        raise DriverError("this agent has no traffic service", code="no_traffic_service",
+                          hint="set PQ_TRAFFIC_CONTROL to host:port, or send spec null")  # fmt: skip
+
+    def stop(self) -> dict[str, Any]:
+        """Nothing ran."""
+        return {}

@@ -1,0 +1,79 @@
+"""What `hello` says: the host, the providers, what every suite can do here, the self-test's outcome.
+
+Gathered once, in the background, so that an agent answers within milliseconds and starts within a second.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+from pqtunnel import PROTOCOL_VERSION, __version__
+from pqtunnel.agent.telemetry import Telemetry
+from pqtunnel.errors import TunnelError
+
+GATHER_LIMIT_S: Final = 60.0
+
+
+class FactsError(TunnelError):
+    """The host could not be described."""
+
+    default_code = "facts"
+    default_hint = "see the agent's log"
+
+
+class HostFacts:
+    """Facts of this host, gathered by a thread; `get` waits for it."""
+
+    def __init__(self, telemetry: Telemetry, note: Callable[[str], None]) -> None:
+        self._telemetry = telemetry
+        self._note = note
+        self._ready = threading.Event()
+        self._facts: dict[str, Any] | None = None
+
+    def open(self) -> None:
+        """Start gathering."""
+        threading.Thread(target=self._gather, name="host-facts", daemon=True).start()
+
+    def _gather(self) -> None:
+        try:
+            # Native libraries load here, after the agent is already up.
+            from pqtunnel.kat import selftest
+            from pqtunnel.primitives import provider_facts
+            from pqtunnel.probe import probe
+
+            told = self._telemetry.facts()
+            self._facts = {
+                "agent_version": __version__,
+                "protocol_version": PROTOCOL_VERSION,
+                "host": told["host"] if told else _bare_host(),
+                "sensors": told["sensors"] if told else [],
+                "providers": provider_facts(),
+                "suites": probe(),
+                "selftest": selftest(),
+            }
+        except Exception:  # noqa: BLE001  whatever it is, hello must say that there are no facts, not hang
+            self._note(f"host facts failed\n{traceback.format_exc()}")
+        finally:
+            self._ready.set()
+
+    def get(self) -> dict[str, Any]:
+        """All facts; raises FactsError when they could not be gathered within GATHER_LIMIT_S."""
+        if not self._ready.wait(GATHER_LIMIT_S):
+            raise FactsError(f"the self-test takes longer than {GATHER_LIMIT_S:g} s on this host")
+        if self._facts is None:
+            raise FactsError("the host facts could not be gathered")
+        return self._facts
+
+
+def _bare_host() -> dict[str, Any]:
+    """What the standard library knows, for a host without the telemetry package; the rest is null."""
+    return {
+        "machine": platform.machine(), "cpu_model": None, "cpu_count": os.cpu_count(), "cpu_features": None,
+        "kernel": platform.release(), "hostname": platform.node(), "board_revision": None, "boot_id": None,
+        "in_container": None, "reason": "pqtelemetry is not installed here: fields it reads are null",
+    }  # fmt: skip

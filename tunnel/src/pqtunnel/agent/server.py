@@ -1,0 +1,199 @@
+"""JSON-RPC 2.0 server: NDJSON frames over mutual TLS 1.3, one thread a connection, few connections.
+
+In scope: framing, TLS, limits, mapping errors to codes. Not in scope: what the methods do.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+from pqtunnel.agent.idempotency import AnswerCache
+from pqtunnel.agent.params import ParamsError
+from pqtunnel.endpoint.dataplane import PortTakenError
+from pqtunnel.errors import TunnelError
+
+MAX_CONNECTIONS: Final = 8
+MAX_REQUEST_BYTES: Final = 1 << 20
+TLS_TIMEOUT_S: Final = 5.0
+IDLE_TIMEOUT_S: Final = 3600.0
+_SEND_TIMEOUT_S: Final = 30.0
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+AGENT_ERROR: Final = -32000
+
+Handler = Callable[[Any], dict[str, Any]]
+
+
+class RpcServer:
+    """Serves `methods` to clients whose certificate the lab CA signed."""
+
+    def __init__(
+        self, address: tuple[str, int], context: ssl.SSLContext, methods: dict[str, Handler],
+        note: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._methods = methods
+        self._note = note
+        self._cache = AnswerCache()
+        self._closing = False
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._listener.bind(address)
+            self._listener.listen(MAX_CONNECTIONS)
+        except OSError as error:
+            self._listener.close()
+            raise PortTakenError(
+                f"TCP {address[0]}:{address[1]} (PQ_CONTROL_PORT) cannot be bound: {error.strerror or error}"
+            ) from error
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the server listens."""
+        host, port = self._listener.getsockname()
+        return str(host), int(port)
+
+    def serve(self) -> None:
+        """Accept until `close`."""
+        while not self._closing:
+            try:
+                sock, source = self._listener.accept()
+            except OSError:
+                if self._closing:
+                    return
+                continue
+            with self._lock:
+                if len(self._open) >= MAX_CONNECTIONS:
+                    sock.close()
+                    self._note(f"rpc: refused {source[0]}: {MAX_CONNECTIONS} connections are open")
+                    continue
+                self._open.add(sock)
+            threading.Thread(
+                target=self._connection, args=(sock, str(source[0])), name="rpc-connection", daemon=True
+            ).start()
+
+    def close(self) -> None:
+        """Stop accepting and cut the open connections."""
+        self._closing = True
+        with self._lock:
+            sockets = [self._listener, *self._open]
+        for sock in sockets:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # not connected any more
+        self._listener.close()
+
+    # ------------------------------------------------------------------ one connection
+
+    def _connection(self, sock: socket.socket, source: str) -> None:
+        stream: ssl.SSLSocket | None = None
+        try:
+            sock.settimeout(TLS_TIMEOUT_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            stream = self._context.wrap_socket(sock, server_side=True)
+            with self._lock:  # wrapping took the descriptor: from here on the wrapped one is the connection
+                self._open.discard(sock)
+                self._open.add(stream)
+            stream.settimeout(IDLE_TIMEOUT_S)
+            self._requests(stream)
+        except ssl.SSLError as error:
+            if not self._closing and error.reason is not None:
+                self._note(
+                    f"rpc: TLS with {source} failed: {error.reason} (keys of another `make keys` run?)"
+                )
+        except OSError as error:
+            if not self._closing and not isinstance(error, ConnectionError):
+                self._note(f"rpc: connection from {source} ended: {error}")
+        finally:
+            with self._lock:
+                self._open.discard(sock)
+                if stream is not None:
+                    self._open.discard(stream)
+            (stream or sock).close()
+
+    def _requests(self, stream: ssl.SSLSocket) -> None:
+        buffer = bytearray()
+        scanned = 0
+        while True:
+            end = buffer.find(b"\n", scanned)
+            if end < 0:
+                scanned = len(buffer)
+                if scanned > MAX_REQUEST_BYTES:
+                    stream.sendall(_failure(None, INVALID_REQUEST, "request_too_long",
+                                            f"a request is longer than {MAX_REQUEST_BYTES} bytes", ""))  # fmt: skip
+                    return
+                chunk = stream.recv(65_536)
+                if not chunk:
+                    return
+                buffer += chunk
+                continue
+            line = bytes(buffer[:end])
+            del buffer[: end + 1]
+            scanned = 0
+            if line.strip():
+                answer = self._answer(line)
+                stream.settimeout(_SEND_TIMEOUT_S)
+                stream.sendall(answer)
+                stream.settimeout(IDLE_TIMEOUT_S)
+
+    def _answer(self, line: bytes) -> bytes:
+        try:
+            request = json.loads(line)
+        except ValueError as error:
+            return _failure(None, PARSE_ERROR, "bad_json", f"not JSON: {error}", "one JSON object a line")
+        if not isinstance(request, dict) or request.get("jsonrpc") != "2.0":
+            return _failure(None, INVALID_REQUEST, "bad_request", "not a JSON-RPC 2.0 request object", "")
+        identifier = request.get("id")
+        if not isinstance(identifier, str) or not 0 < len(identifier) <= 200:
+            return _failure(
+                None, INVALID_REQUEST, "bad_id", "the id must be a string of 1 to 200 characters", ""
+            )
+        method = request.get("method")
+        params = request.get("params", {})
+        canonical = json.dumps([method, params], sort_keys=True).encode()
+        try:
+            return self._cache.answer(identifier, canonical, lambda: self._run(identifier, method, params))
+        except TunnelError as error:
+            return _failure(identifier, INVALID_REQUEST, error.code, str(error), error.hint)
+
+    def _run(self, identifier: str, method: Any, params: Any) -> bytes:
+        handler = self._methods.get(method) if isinstance(method, str) else None
+        if handler is None:
+            known = ", ".join(sorted(self._methods))
+            return _failure(
+                identifier, METHOD_NOT_FOUND, "unknown_method", f"no method {method!r}", f"methods: {known}"
+            )
+        try:
+            result = handler(params)
+        except ParamsError as error:
+            return _failure(identifier, INVALID_PARAMS, error.code, str(error), error.hint)
+        except TunnelError as error:
+            self._note(f"{method}: {error} [{error.code}]")
+            return _failure(identifier, AGENT_ERROR, error.code, str(error), error.hint)
+        except Exception as error:  # noqa: BLE001  a defect must reach the controller as an answer, and the log in full
+            self._note(f"{method}: defect\n{traceback.format_exc()}")
+            return _failure(identifier, INTERNAL_ERROR, "internal", f"{type(error).__name__}: {error}",
+                            "this is a defect of the agent: see its log")  # fmt: skip
+        return _encoded({"jsonrpc": "2.0", "id": identifier, "result": result})
+
+
+def _failure(identifier: str | None, rpc_code: int, code: str, message: str, hint: str) -> bytes:
+    error = {"code": rpc_code, "message": message, "data": {"code": code, "hint": hint}}
+    return _encoded({"jsonrpc": "2.0", "id": identifier, "error": error})
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,71 @@
+"""`fetch`: pages of a cell's spans, ledger, events, telemetry and log, bounded in lines and bytes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from pqtunnel.agent.telemetry import Telemetry
+from pqtunnel.endpoint.endpoint import CellWork
+from pqtunnel.errors import TunnelError
+
+STREAMS: Final = ("spans", "ledger", "events", "telemetry", "log")
+MAX_LINES: Final = 50_000
+MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
+
+
+class StreamError(TunnelError):
+    """No such stream."""
+
+    default_code = "unknown_stream"
+    default_hint = "streams: " + ", ".join(STREAMS)
+
+
+class Streams:
+    """Serves pages; keeps the telemetry lines of a stopped cell so that paging reads the file once."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._cached_for: CellWork | None = None
+        self._cached: list[str] = []
+
+    def page(self, work: CellWork, stream: str, since: int, limit: int) -> dict[str, Any]:
+        """{"lines", "next", "end"}: at most `limit` lines and about MAX_PAGE_BYTES from line `since` on."""
+        if stream not in STREAMS:
+            raise StreamError(f"no stream {stream!r}")
+        lines, total = self._read(work, stream, since, min(limit, MAX_LINES))
+        size = 0
+        for place, line in enumerate(lines):
+            size += len(line) + 3
+            if size > MAX_PAGE_BYTES and place > 0:
+                lines = lines[:place]
+                break
+        reached = since + len(lines)
+        page: dict[str, Any] = {"lines": lines, "next": reached, "end": reached >= total}
+        if stream == "telemetry" and total == 0:
+            page["reason"] = self._telemetry.reason or "no sample fell into the cell"
+        if stream == "ledger" and work.ledger is None:
+            page["reason"] = "the cell was prepared without a ledger"
+        return page
+
+    def _read(self, work: CellWork, stream: str, since: int, limit: int) -> tuple[list[str], int]:
+        journal = work.journal
+        if stream == "spans":
+            return journal.span_lines(since, limit), journal.span_count()
+        if stream == "ledger":
+            if work.ledger is None:
+                return [], 0
+            return work.ledger.lines(work.counters.window_names, since, limit), work.ledger.line_count()
+        if stream == "telemetry":
+            lines = self._telemetry_lines(work)
+            return lines[since : since + limit], len(lines)
+        buffer = journal.events if stream == "events" else journal.log
+        return buffer.lines(since, limit), len(buffer)
+
+    def _telemetry_lines(self, work: CellWork) -> list[str]:
+        if work.end_ns is None:
+            return self._telemetry.lines(work.start_ns, time.time_ns())
+        if self._cached_for is not work:
+            self._cached = self._telemetry.lines(work.start_ns, work.end_ns)
+            self._cached_for = work
+        return self._cached

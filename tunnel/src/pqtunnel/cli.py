@@ -1,0 +1,172 @@
+"""`pqtunnel keys | drone | gcs | suites | selftest`.
+
+Exit codes: 0 done · 2 usage or validation · 4 environment (missing library, key, port, folder).
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pqtunnel import __version__, suites
+from pqtunnel.config import VARIABLES, ConfigError, EndpointConfig, Role
+from pqtunnel.errors import SuiteUnknown, TunnelError
+
+EXIT_OK: Final = 0
+EXIT_USAGE: Final = 2
+EXIT_ENVIRONMENT: Final = 4
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pqtunnel", description="Post-quantum MAVLink tunnel: endpoints, keys, suites.",
+        epilog="Exit codes: 0 done, 2 usage or validation, 4 environment.",
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"pqtunnel {__version__}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    keys = verbs.add_parser("keys", help="make the lab's keys; what is valid is kept",
+                            description="Make the lab's keys, or complete them. What is valid is kept.")  # fmt: skip
+    keys.add_argument("--out", type=Path, default=Path("keys"), help="folder of the keys (default: keys)")
+    keys.add_argument("--force", action="store_true", help="replace all keys; restart the lab afterwards")
+    keys.add_argument("--owner", metavar="UID:GID", help="give all files to this user (needs root)")
+    keys.add_argument("--json", action="store_true", help="print what was made and kept as JSON")
+
+    for role, does in (("drone", "dials the handshake"), ("gcs", "accepts the handshake")):
+        options = "\n".join(f"  --{_option(name):18} {name}: {text} (default: {default or 'none'})"
+                            for name, default, text in VARIABLES)  # fmt: skip
+        endpoint = verbs.add_parser(
+            role, help=f"run the {role} agent: {does}, serves RPC until SIGTERM",
+            description=f"Run the {role} agent until SIGTERM. Every option has an environment variable of the "
+            f"same meaning; the option wins.\n\n{options}", formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        for name, _default, _text in VARIABLES:
+            endpoint.add_argument(f"--{_option(name)}", dest=name, help=argparse.SUPPRESS)
+
+    listing = verbs.add_parser("suites", help="list the suites and what this host can do")
+    listing.add_argument("glob", nargs="*", help="only these (default: all 72)")
+    listing.add_argument("--probe", action="store_true", help="try each suite's primitives on this host")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+
+    selftest = verbs.add_parser("selftest", help="known-answer test of every primitive on this host")
+    selftest.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _option(variable: str) -> str:
+    return variable.removeprefix("PQ_").lower().replace("_", "-")
+
+
+def _keys(args: argparse.Namespace) -> int:
+    from pqtunnel.keys import provision
+    from pqtunnel.primitives import load
+
+    owner: tuple[int, int] | None = None
+    if args.owner:
+        uid, colon, gid = args.owner.partition(":")
+        if not (colon and uid.isdigit() and gid.isdigit()):
+            raise ConfigError(f"--owner is {args.owner!r}", hint="UID:GID in numbers, for instance 1000:1000")
+        owner = int(uid), int(gid)
+    tell = sys.stderr.isatty() and not args.json
+    report = provision(
+        args.out, load(), force=args.force, owner=owner,
+        progress=lambda text: print(f"\r  {text:40}", end="", file=sys.stderr, flush=True) if tell else None,
+    )  # fmt: skip
+    if tell:
+        print("\r" + " " * 44 + "\r", end="", file=sys.stderr)
+    if args.json:
+        document = {
+            "made": report.made,
+            "kept": report.kept,
+            "gcs_key_id": report.gcs_key_id,
+            "out": str(args.out),
+        }
+        print(json.dumps(document))
+    else:
+        print(f"keys in {args.out}: {len(report.made)} made, {len(report.kept)} kept, every pair proved")
+        print(f"gcs key id {report.gcs_key_id[:16]}…, pinned at the drone")
+        if report.made and report.kept:
+            print("made: " + ", ".join(report.made))
+    return EXIT_OK
+
+
+def _endpoint(role: Role, args: argparse.Namespace) -> int:
+    from pqtunnel.agent.main import run
+    from pqtunnel.primitives import load
+
+    environment = dict(os.environ)
+    environment.update(
+        {name: value for name, _, _ in VARIABLES if (value := getattr(args, name)) is not None}
+    )
+    return run(EndpointConfig.from_environment(role, environment), load())
+
+
+def _suites(args: argparse.Namespace) -> int:
+    chosen = []
+    for pattern in args.glob or ["*"]:
+        found = [s for s in suites.SUITES.values() if fnmatch.fnmatchcase(s.id, pattern)]
+        chosen += found or [suites.get(pattern)]
+    probed: dict[str, dict[str, str | None]] = {}
+    if args.probe:
+        from pqtunnel.probe import probe
+
+        probed = probe()
+    rows = [
+        {
+            "id": suite.id, "level": suite.level, "kem": suite.kem.name, "sig": suite.sig.name,
+            "aead": suite.aead.name, "kem_lifecycle": suite.kem.lifecycle, "sig_lifecycle": suite.sig.lifecycle,
+            **probed.get(suite.id, {}),
+        }
+        for suite in dict.fromkeys(chosen)
+    ]  # fmt: skip
+    if args.json:
+        print(json.dumps(rows, indent=1))
+        return EXIT_OK
+    for row in rows:
+        status = (
+            f"  {row['status']}" + (f": {row['reason']}" if row.get("reason") else "") if args.probe else ""
+        )
+        print(f"{row['id']:50} L{row['level']}  {row['kem']} + {row['sig']} + {row['aead']}{status}")
+    return EXIT_OK
+
+
+def _selftest(args: argparse.Namespace) -> int:
+    from pqtunnel.kat import selftest
+
+    result = selftest()
+    if args.json:
+        print(json.dumps(result, indent=1))
+    else:
+        for item in result["items"]:
+            print(f"[{'x' if item['ok'] else ' '}] {item['name']}: {item['detail']}")
+    return EXIT_OK if result["ok"] else EXIT_ENVIRONMENT
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        if args.verb == "keys":
+            return _keys(args)
+        if args.verb == "suites":
+            return _suites(args)
+        if args.verb == "selftest":
+            return _selftest(args)
+        return _endpoint(args.verb, args)
+    except TunnelError as error:
+        print(f"pqtunnel: {error} [{error.code}]\n  next: {error.hint}", file=sys.stderr)
+        return EXIT_USAGE if isinstance(error, ConfigError | SuiteUnknown) else EXIT_ENVIRONMENT
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone: not an error, but nothing may be flushed any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

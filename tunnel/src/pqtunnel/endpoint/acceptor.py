@@ -1,0 +1,195 @@
+"""GCS side of the handshake: pre-spawned workers that accept, check the limits and converse.
+
+Several threads block in accept() on one socket, so that a connection costs no thread creation and no hand-over.
+There is one worker more than handshakes may be half open; the extra one exists to refuse.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from pqtunnel.endpoint.counters import add_to
+from pqtunnel.endpoint.dataplane import PortTakenError
+from pqtunnel.endpoint.dialer import send_alert
+from pqtunnel.endpoint.stream import FrameStream, converse
+from pqtunnel.errors import HandshakeError, TunnelError
+from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.gcs import GcsHandshake
+from pqtunnel.handshake.identity import GcsIdentity, PskStore
+from pqtunnel.handshake.limits import HandshakeLimits
+from pqtunnel.primitives import Primitives
+from pqtunnel.trace import Tracer
+
+_BACKLOG: Final = 64
+_LINGER_RESET: Final = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True)
+class AcceptPolicy:
+    """What the gcs accepts during one cell."""
+
+    accepted: Collection[str]
+    min_level: int
+    suite_id: str
+
+
+@dataclass(frozen=True)
+class AcceptHooks:
+    """What the acceptor reports to its endpoint; called from worker threads."""
+
+    policy: Callable[[], AcceptPolicy | None]
+    """None: no cell is prepared; every connection is closed at once."""
+    new_index: Callable[[], int]
+    install: Callable[[Established], None]
+    completed: Callable[[str, list[dict[str, object]]], None]
+    failed: Callable[[HandshakeError, str], None]
+    counted: Callable[[dict[str, int]], None]
+
+
+class Acceptor:
+    """The TCP side of a gcs. Workers run from `open` to `close`."""
+
+    def __init__(
+        self, address: tuple[str, int], identity: GcsIdentity, psks: PskStore, primitives: Primitives,
+        limits: HandshakeLimits, workers: int, hooks: AcceptHooks,
+    ) -> None:  # fmt: skip
+        self._identity = identity
+        self._psks = psks
+        self._primitives = primitives
+        self._limits = limits
+        self._hooks = hooks
+        self._workers = workers
+        self._index = 0
+        self._closing = False
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._listener.bind(address)
+            self._listener.listen(_BACKLOG)
+        except OSError as error:
+            self._listener.close()
+            raise PortTakenError(
+                f"TCP {address[0]}:{address[1]} (PQ_HANDSHAKE_PORT) cannot be bound: {error.strerror or error}"
+            ) from error
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the gcs listens."""
+        host, port = self._listener.getsockname()
+        return str(host), int(port)
+
+    def open(self) -> None:
+        """Start the workers."""
+        for number in range(self._workers):
+            thread = threading.Thread(target=self._work, name=f"gcs-handshake-{number}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def close(self) -> None:
+        """Stop listening; workers end as soon as their handshake does."""
+        self._closing = True
+        try:
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes every accept() on Linux
+        except OSError:
+            pass  # not connected: other platforms wake on close alone
+        self._listener.close()
+        for thread in self._threads:
+            thread.join(timeout=1.0)
+
+    def reset_index(self) -> None:
+        """A new cell numbers its handshakes from 0."""
+        with self._lock:
+            self._index = 0
+
+    # ------------------------------------------------------------------ one worker
+
+    def _work(self) -> None:
+        while True:
+            try:
+                sock, source = self._listener.accept()
+            except OSError:
+                if self._closing:
+                    return
+                time.sleep(0.05)  # out of descriptors, or a connection that died in the queue: not a spin
+                continue
+            accepted_ns = time.monotonic_ns()
+            self._serve(sock, str(source[0]), accepted_ns)
+
+    def _serve(self, sock: socket.socket, source: str, accepted_ns: int) -> None:
+        policy = self._hooks.policy()
+        if policy is None:
+            sock.close()
+            return
+        tracer = Tracer(
+            clock=time.perf_counter_ns, host="gcs", index=self._index, mode="cold", suite_id=policy.suite_id
+        )
+        tracer.mark("accept", "io")
+        counters: dict[str, int] = {}
+        try:
+            with self._lock:
+                self._limits.admit(source, accepted_ns)
+        except HandshakeError as error:
+            add_to(counters, error.counter)
+            # Refused before a byte was read: a reset keeps no state here, not even TIME_WAIT.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+            sock.close()
+            self._hooks.counted(counters)
+            self._hooks.failed(error, source)
+            return
+        try:
+            self._converse(sock, source, accepted_ns, policy, tracer, counters)
+        finally:
+            sock.close()
+            with self._lock:
+                self._limits.release()
+            self._hooks.counted(counters)
+
+    def _admit_key(self, key_id: bytes) -> None:
+        with self._lock:
+            self._limits.admit_key(key_id, time.monotonic_ns())
+
+    def _converse(
+        self, sock: socket.socket, source: str, accepted_ns: int, policy: AcceptPolicy, tracer: Tracer,
+        counters: dict[str, int],
+    ) -> None:  # fmt: skip
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            machine = GcsHandshake(
+                identity=self._identity, psks=self._psks, accepted=policy.accepted, min_level=policy.min_level,
+                primitives=self._primitives, rng=os.urandom, tracer=tracer, counters=counters,
+                rx_index=self._hooks.new_index(), admit_key=self._admit_key,
+            )  # fmt: skip
+            installed = False
+
+            def install() -> None:
+                nonlocal installed
+                if machine.established is not None and not installed:
+                    installed = True
+                    self._hooks.install(machine.established)
+
+            converse(FrameStream(sock, accepted_ns), machine, tracer, before_send=install)
+            tracer.finish()
+        except HandshakeError as error:
+            if error.counter == "hs_connection_lost":
+                add_to(counters, error.counter)
+            if error.send_alert:
+                send_alert(sock)
+            self._hooks.failed(error, source)
+            return
+        except TunnelError as error:  # a primitive broke: refuse this handshake, keep serving
+            add_to(counters, "hs_internal")
+            send_alert(sock)
+            self._hooks.failed(HandshakeError(str(error), code=error.code, hint=error.hint), source)
+            return
+        with self._lock:
+            self._index += 1
+        self._hooks.completed(machine.handshake_id, tracer.rows())

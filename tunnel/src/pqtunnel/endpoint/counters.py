@@ -1,0 +1,92 @@
+"""Counters of one cell: totals since `prepare`, and the share of each traffic window.
+
+The data threads only ever add to plain dictionaries. A window's share is the difference of two snapshots, so the
+hot path does not know that windows exist. What a window owns: everything from its opening to the opening of the
+next one (or to now); what came before the first window belongs to the first. Late datagrams therefore land in
+the window that sent them, and the windows always add up to the totals.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+DATA_PLANE: Final = (
+    "plaintext_in", "plaintext_in_bytes", "plaintext_out", "plaintext_out_bytes", "plaintext_announce",
+    "gated", "wrong_source", "oversize", "queue_full", "not_ready", "send_failed",
+    "tx_data", "tx_data_bytes", "tx_keepalive",
+    "rx_ok", "rx_ok_bytes", "rx_keepalive", "rx_reserved",
+    "bad_header", "unknown_index", "auth_failed", "replay", "old_epoch",
+    "seal_count", "seal_ns_total", "open_count", "open_ns_total",
+)  # fmt: skip
+HANDSHAKE: Final = (
+    "hs_started", "hs_completed", "hs_bad_version", "hs_bad_length", "hs_bad_mac", "hs_unknown_suite",
+    "hs_policy", "hs_bad_signature", "hs_bad_finished", "hs_timeout", "hs_rate_limited", "hs_half_open_limit",
+    "hs_alert", "hs_connection_lost", "hs_keygens", "hs_signatures", "hs_decaps", "hs_encaps", "hs_verifies",
+)  # fmt: skip
+_DIGESTS: Final = ("digest_tx", "digest_rx")
+_DIGEST_MASK: Final = (1 << 64) - 1
+
+
+class CellCounters:
+    """Counters of one cell.
+
+    `data` is written by the data threads alone: each key by one thread, or under the session lock.
+    Digests are kept there as unbounded integers and reduced modulo 2^64 when read.
+    """
+
+    def __init__(self) -> None:
+        self.data: dict[str, int] = dict.fromkeys(DATA_PLANE + _DIGESTS, 0)
+        self._handshake: dict[str, int] = dict.fromkeys(HANDSHAKE, 0)
+        self._lock = threading.Lock()
+        self._marks: list[tuple[str, dict[str, int]]] = []
+
+    def add_handshake(self, counted: Mapping[str, int]) -> None:
+        """Merge what one handshake counted; each handshake counts into its own mapping, then merges once."""
+        with self._lock:
+            for name, value in counted.items():
+                self._handshake[name] = self._handshake.get(name, 0) + value
+
+    def open_window(self, name: str) -> None:
+        """From now on the data plane counts for window `name`."""
+        with self._lock:
+            start = dict(self.data) if self._marks else dict.fromkeys(self.data, 0)
+            self._marks.append((name, start))
+
+    @property
+    def window_names(self) -> list[str]:
+        """Names in the order of opening."""
+        return [name for name, _ in self._marks]
+
+    def data_packets(self) -> int:
+        """Data packets moved in either direction: what draining waits for."""
+        return self.data["rx_ok"] + self.data["tx_data"]
+
+    def handshakes_completed(self) -> int:
+        """Handshakes completed in this cell."""
+        return self._handshake["hs_completed"]
+
+    def snapshot(self) -> dict[str, Any]:
+        """All counters as JSON values; `windows` maps each window to its share of the data-plane ones."""
+        with self._lock:
+            now = dict(self.data)
+            handshake = dict(self._handshake)
+            marks = list(self._marks)
+        windows: dict[str, dict[str, Any]] = {}
+        for place, (name, start) in enumerate(marks):
+            end = marks[place + 1][1] if place + 1 < len(marks) else now
+            windows[name] = _presented({key: end[key] - start.get(key, 0) for key in end})
+        return {**_presented(now), **handshake, "windows": windows}
+
+
+def _presented(values: Mapping[str, int]) -> dict[str, Any]:
+    shown: dict[str, Any] = {key: value for key, value in values.items() if key not in _DIGESTS}
+    for key in _DIGESTS:
+        shown[key] = f"{values.get(key, 0) & _DIGEST_MASK:016x}"
+    return shown
+
+
+def add_to(counters: dict[str, int], name: str, amount: int = 1) -> None:
+    """Add to a counter that may not exist yet."""
+    counters[name] = counters.get(name, 0) + amount

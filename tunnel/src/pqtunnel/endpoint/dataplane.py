@@ -1,0 +1,349 @@
+"""Forwarding: plaintext datagrams are sealed one for one, sealed ones opened one for one, on blocking sockets.
+
+Two resident threads, one a direction, each asleep in the kernel until a datagram comes. The bounded queues are the
+kernel's socket buffers: what they drop is counted as `queue_full` from the kernel's own count.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pqtunnel import packet
+from pqtunnel.config import Address, EndpointConfig, Route
+from pqtunnel.endpoint import timestamps
+from pqtunnel.endpoint.counters import CellCounters
+from pqtunnel.endpoint.ledger import Ledger
+from pqtunnel.errors import SessionError, TunnelError
+from pqtunnel.session import Session
+
+RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
+"""Asked for; the kernel grants at most net.core.rmem_max."""
+_DATAGRAM_BYTES: Final = 65_536
+_BUSY: Final = (errno.EAGAIN, errno.ENOBUFS, errno.EWOULDBLOCK)
+
+
+class PortTakenError(TunnelError):
+    """A socket cannot be bound."""
+
+    default_code = "port_taken"
+    default_hint = "stop what holds the port (`ss -lnp`), or choose another by its PQ_*_PORT setting"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Open while a traffic window runs: which route counts, and the window's place (from 1) for the ledger."""
+
+    route: Route
+    place: int
+    is_open: bool
+
+
+@dataclass
+class Cell:
+    """What one cell's data plane works on; replaced as a whole by the next `prepare`."""
+
+    session: Session
+    counters: CellCounters
+    ledger: Ledger | None
+
+
+class DataPlane:
+    """The UDP side of an endpoint. Threads run from `open` to `close`; cells come and go beneath them."""
+
+    def __init__(self, config: EndpointConfig, note: Callable[[str], None]) -> None:
+        self._config = config
+        self._note = note
+        self._peer: Address | None = (config.peer, config.peer_sealed_port) if config.peer else None
+        self._peer_epoch: int | None = None
+        self._cell: Cell | None = None
+        self._gate = Gate(config.routes["mavproxy"], 0, False)
+        self._lock = threading.Lock()  # session state: sealing, opening, installing keys
+        self._stopping = False
+        self._noted: set[str] = set()
+        self._sources = {route.source for route in config.routes.values()}
+        self._threads: list[threading.Thread] = []
+        self.first_plaintext = threading.Event()
+        """Set by the next datagram on the gate's route, whether the gate is open or not; cleared by the caller."""
+        self.last_plaintext_ns = 0
+        self.timestamp_source = timestamps.SOURCE_CLOCK
+        self._plain = _bound(config.bind, config.plaintext_port, "PQ_PLAINTEXT_PORT")
+        try:
+            self._sealed = _bound(config.bind, config.sealed_port, "PQ_SEALED_PORT")
+        except TunnelError:
+            self._plain.close()
+            raise
+
+    # ------------------------------------------------------------------ life
+
+    def open(self) -> None:
+        """Start both threads."""
+        self.timestamp_source = timestamps.enable(self._plain)
+        timestamps.enable(self._sealed)
+        for name, loop in (("plaintext", self._plain_loop), ("sealed", self._sealed_loop)):
+            thread = threading.Thread(target=loop, name=f"{self._config.role}-{name}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def close(self) -> None:
+        """Stop both threads and free the ports."""
+        self._stopping = True
+        for sock in (self._plain, self._sealed):
+            host, port = sock.getsockname()
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as waker:
+                # A blocked receive cannot be cancelled portably; one empty datagram to ourselves wakes it.
+                waker.sendto(b"", ("127.0.0.1" if host == "0.0.0.0" else host, port))
+        for thread in self._threads:
+            thread.join(timeout=2.0)
+        self._plain.close()
+        self._sealed.close()
+
+    @property
+    def plaintext_address(self) -> Address:
+        """Local address of plaintext in."""
+        host, port = self._plain.getsockname()
+        return str(host), int(port)
+
+    @property
+    def sealed_address(self) -> Address:
+        """Local address of sealed datagrams."""
+        host, port = self._sealed.getsockname()
+        return str(host), int(port)
+
+    # ------------------------------------------------------------------ control, called by the endpoint
+
+    def attach(self, cell: Cell | None) -> None:
+        """Work on `cell` from the next datagram on; None: drop everything."""
+        with self._lock:
+            if self._cell is not None:
+                self._cell.session.close()
+            self._cell = cell
+            self._peer_epoch = None
+            self._noted.clear()
+            self._gate = Gate(self._config.routes["mavproxy"], 0, False)
+
+    def set_peer(self, address: Address) -> None:
+        """Where sealed datagrams go (drone: once, at start)."""
+        self._peer = address
+
+    def set_gate(self, route: Route, place: int, *, is_open: bool) -> None:
+        """Open or close the gate of a window."""
+        self._gate = Gate(route, place, is_open)
+
+    @property
+    def route(self) -> Route:
+        """The route of the current or last window."""
+        return self._gate.route
+
+    @property
+    def gate_is_open(self) -> bool:
+        """Is plaintext forwarded now?"""
+        return self._gate.is_open
+
+    def with_session(self, action: Callable[[Session], None]) -> None:
+        """Run `action` on the cell's session while neither thread touches it; nothing happens without a cell."""
+        with self._lock:
+            if self._cell is not None:
+                action(self._cell.session)
+
+    def send_keepalive(self) -> bool:
+        """Send one sealed keepalive; False when there is no key to send on yet."""
+        with self._lock:
+            cell, peer = self._cell, self._peer
+            if cell is None or peer is None:
+                return False
+            try:
+                datagram = cell.session.seal_control(packet.KEEPALIVE)
+            except SessionError:
+                return False
+        self._send(self._sealed, datagram, peer, cell)
+        return True
+
+    def announce(self) -> None:
+        """One empty datagram to the plaintext target, so that a listener learns our address before traffic."""
+        cell = self._cell
+        try:
+            self._plain.sendto(b"", self._config.routes["mavproxy"].target)
+        except OSError as error:
+            self._note_once(f"announce to {self._config.routes['mavproxy'].target}: {error}")
+            return
+        if cell is not None:
+            cell.counters.data["plaintext_announce"] += 1
+
+    # ------------------------------------------------------------------ plaintext → sealed
+
+    def _plain_loop(self) -> None:
+        receive = self._plain.recvmsg_into
+        view = memoryview(bytearray(_DATAGRAM_BYTES))
+        dropped_before = 0
+        while True:
+            try:
+                length, ancillary, _flags, source = receive((view,), timestamps.ANCILLARY_BYTES)
+            except OSError as error:
+                if self._stopping:
+                    return
+                self._note_once(f"plaintext receive: {error}")
+                continue
+            if self._stopping:
+                return
+            if not length:
+                continue  # an announce, or our own waker
+            t_in_ns, drops = timestamps.read(ancillary)
+            cell = self._cell
+            if cell is None:
+                dropped_before = drops or dropped_before
+                self._wake_on_first(source)
+                continue
+            if drops is not None and drops != dropped_before:
+                cell.counters.data["queue_full"] += (drops - dropped_before) & 0xFFFFFFFF
+                dropped_before = drops
+            self._forward_plaintext(cell, bytes(view[:length]), source, t_in_ns)
+
+    def _wake_on_first(self, source: Address) -> bool:
+        """Is this datagram from the gate's route? If so, note it for whoever waits for the first one."""
+        gate = self._gate
+        if source[0] != gate.route.source:
+            return False
+        for route in self._config.routes.values():
+            # Two routes may share a host: then the port of the other route's peer tells them apart.
+            if route is not gate.route and source == route.target:
+                return False
+        self.last_plaintext_ns = time.monotonic_ns()
+        if not self.first_plaintext.is_set():
+            self.first_plaintext.set()
+        return True
+
+    def _forward_plaintext(self, cell: Cell, payload: bytes, source: Address, t_in_ns: int) -> None:
+        counters = cell.counters.data
+        if source[0] not in self._sources:
+            counters["wrong_source"] += 1
+            return
+        on_route = self._wake_on_first(source)
+        gate = self._gate
+        if not gate.is_open or not on_route:
+            counters["gated"] += 1
+            return
+        if len(payload) > packet.MAX_PLAINTEXT_BYTES:
+            counters["oversize"] += 1
+            return
+        counters["plaintext_in"] += 1
+        counters["plaintext_in_bytes"] += len(payload)
+        peer = self._peer
+        with self._lock:
+            if peer is None or not cell.session.can_send:
+                counters["not_ready"] += 1
+                return
+            start_ns = time.perf_counter_ns()
+            try:
+                datagram, epoch, sequence = cell.session.seal_data(payload)
+            except SessionError as error:
+                counters["not_ready"] += 1
+                self._note_once(f"seal: {error}")
+                return
+            counters["seal_ns_total"] += time.perf_counter_ns() - start_ns
+        counters["seal_count"] += 1
+        if not self._send(self._sealed, datagram, peer, cell):
+            return
+        t_out_ns = time.time_ns()
+        counters["digest_tx"] += _digest(sequence, payload)
+        if cell.ledger is not None:
+            cell.ledger.tx.add(epoch, sequence, len(datagram), t_in_ns, t_out_ns, gate.place)
+
+    # ------------------------------------------------------------------ sealed → plaintext
+
+    def _sealed_loop(self) -> None:
+        receive = self._sealed.recvmsg_into
+        view = memoryview(bytearray(_DATAGRAM_BYTES))
+        dropped_before = 0
+        while True:
+            try:
+                length, ancillary, _flags, source = receive((view,), timestamps.ANCILLARY_BYTES)
+            except OSError as error:
+                if self._stopping:
+                    return
+                self._note_once(f"sealed receive: {error}")  # an ICMP error changes nothing
+                continue
+            if self._stopping:
+                return
+            t_in_ns, drops = timestamps.read(ancillary)
+            cell = self._cell
+            if cell is None:
+                dropped_before = drops or dropped_before
+                continue
+            if drops is not None and drops != dropped_before:
+                cell.counters.data["queue_full"] += (drops - dropped_before) & 0xFFFFFFFF
+                dropped_before = drops
+            self._forward_sealed(cell, bytes(view[:length]), source, t_in_ns)
+
+    def _forward_sealed(self, cell: Cell, datagram: bytes, source: Address, t_in_ns: int) -> None:
+        with self._lock:
+            start_ns = time.perf_counter_ns()
+            received = cell.session.receive(datagram, time.monotonic_ns())
+            spent_ns = time.perf_counter_ns() - start_ns
+            if received.kind == 0:
+                return  # the session counted the reason
+            if received.epoch != self._peer_epoch:
+                # The first authenticated packet of an epoch says where its peer is; later ones do not move it
+                # (roaming needs a path challenge, which this version does not speak).
+                self._peer_epoch = received.epoch
+                if self._config.role == "gcs":
+                    self._peer = source
+        if received.kind != packet.DATA:
+            return
+        counters = cell.counters.data
+        counters["open_count"] += 1
+        counters["open_ns_total"] += spent_ns
+        counters["digest_rx"] += _digest(received.sequence, received.payload)
+        gate = self._gate
+        if self._send(self._plain, received.payload, gate.route.target, cell):
+            counters["plaintext_out"] += 1
+            counters["plaintext_out_bytes"] += len(received.payload)
+        if cell.ledger is not None:
+            cell.ledger.rx.add(
+                received.epoch, received.sequence, len(datagram), t_in_ns, time.time_ns(), gate.place
+            )
+
+    # ------------------------------------------------------------------ helpers
+
+    def _send(self, sock: socket.socket, datagram: bytes, target: Address, cell: Cell) -> bool:
+        try:
+            sock.sendto(datagram, target)
+        except OSError as error:
+            name = "queue_full" if error.errno in _BUSY else "send_failed"
+            with self._lock:
+                cell.counters.data[name] += 1
+            self._note_once(f"send to {target[0]}:{target[1]}: {error}")
+            return False
+        return True
+
+    def _note_once(self, text: str) -> None:
+        """The same complaint once a cell: a flood must not become a flood of log lines."""
+        if text not in self._noted and len(self._noted) < 50:
+            self._noted.add(text)
+            self._note(text)
+
+
+def _digest(sequence: int, plaintext: bytes) -> int:
+    """BLAKE2b-64 of seq_be64 ‖ plaintext as an integer; both ends sum it, so order does not matter."""
+    message = sequence.to_bytes(8, "big") + plaintext
+    return int.from_bytes(hashlib.blake2b(message, digest_size=8).digest(), "big")
+
+
+def _bound(host: str, port: int, setting: str) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECEIVE_BUFFER_BYTES)
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise PortTakenError(
+            f"UDP {host}:{port} ({setting}) cannot be bound: {error.strerror or error}"
+        ) from error
+    return sock

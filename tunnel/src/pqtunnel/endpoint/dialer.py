@@ -1,0 +1,105 @@
+"""Drone side of the handshake: dial, converse, install the session, say hello on it at once."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pqtunnel.config import Address
+from pqtunnel.endpoint.counters import add_to
+from pqtunnel.endpoint.stream import FrameStream, converse
+from pqtunnel.errors import HandshakeError
+from pqtunnel.handshake.drone import DroneHandshake
+from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
+from pqtunnel.keyschedule import PskKeys
+from pqtunnel.primitives import Primitives
+from pqtunnel.suites import Suite
+from pqtunnel.trace import Tracer
+from pqtunnel.wire import ALERT_FRAME
+
+CONNECT_TIMEOUT_S: Final = 3.0
+
+
+class PeerUnreachableError(HandshakeError):
+    """No TCP connection to the gcs."""
+
+    default_code = "peer_unreachable"
+    default_hint = "is the gcs up and on the same network? `make lab-status`"
+    counter = "hs_connection_lost"
+    send_alert = False
+
+
+@dataclass(frozen=True)
+class DialResult:
+    """A completed handshake: its keys and its span rows."""
+
+    established: Established
+    handshake_id: str
+    spans: list[dict[str, object]]
+
+
+@dataclass(frozen=True)
+class Dialer:
+    """Everything that does not change between two handshakes of one cell."""
+
+    target: Address
+    suite: Suite
+    psk: DronePsk
+    psk_keys: PskKeys
+    trusted: Sequence[GcsPublicIdentity]
+    min_level: int
+    primitives: Primitives
+
+    def dial(self, index: int, epoch: int, rx_index: int, counters: dict[str, int]) -> DialResult:
+        """One cold handshake, from connect to the verified FinishedGcs.
+
+        `counters` receives what this handshake counted, failed or not. Raises HandshakeError of every kind.
+        """
+        tracer = Tracer(
+            clock=time.perf_counter_ns, host="drone", index=index, mode="cold", suite_id=self.suite.id
+        )
+        tracer.mark("connect", "io")
+        started_ns = time.monotonic_ns()
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+            try:
+                sock.settimeout(CONNECT_TIMEOUT_S)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.connect(self.target)
+            except OSError as error:
+                add_to(counters, "hs_started")
+                add_to(counters, PeerUnreachableError.counter)
+                reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+                raise PeerUnreachableError(
+                    f"cannot connect to the gcs at {self.target[0]}:{self.target[1]}: {reason}"
+                ) from error
+            machine = DroneHandshake(
+                suite=self.suite, psk=self.psk, psk_keys=self.psk_keys, trusted=self.trusted,
+                min_level=self.min_level, epoch=epoch, primitives=self.primitives, rng=os.urandom,
+                tracer=tracer, counters=counters, rx_index=rx_index,
+            )  # fmt: skip
+            try:
+                converse(FrameStream(sock, started_ns), machine, tracer)
+            except HandshakeError as error:
+                if error.counter == "hs_connection_lost":
+                    add_to(counters, error.counter)
+                if error.send_alert:
+                    send_alert(sock)
+                raise
+            tracer.finish()
+        established = machine.established
+        assert established is not None  # `done` without an error means established
+        return DialResult(established, machine.handshake_id, tracer.rows())
+
+
+def send_alert(sock: socket.socket) -> None:
+    """One generic alert, if the connection still takes it; the reason stays in the local log."""
+    try:
+        sock.settimeout(0.2)
+        sock.sendall(ALERT_FRAME)
+    except OSError:
+        return  # the peer is gone: it needs no alert

@@ -1,0 +1,95 @@
+"""Reading a role's long-term keys from its folder; the writer is `pqtunnel.keys`.
+
+    drone/  drone_id.hex  psk.secret  gcs.identity.json  pins.json
+    gcs/    gcs.identity.json  sig/<token>.secret  psk/<drone id, hex>.secret
+
+Every secret of the tunnel is a file of raw bytes named `*.secret`, so that it can be searched for as bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pqtunnel.errors import KeyMaterialError
+from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity, PskStore
+from pqtunnel.keyschedule import PskKeys
+
+IDENTITY_FILE: Final = "gcs.identity.json"
+PINS_FILE: Final = "pins.json"
+DRONE_ID_FILE: Final = "drone_id.hex"
+PSK_FILE: Final = "psk.secret"
+MAX_PINS: Final = 2
+"""The present GCS identity and the next one, so that a rotation needs no moment of distrust."""
+
+
+@dataclass(frozen=True)
+class DroneKeys:
+    """What a drone holds: its PSK and the GCS identities it trusts."""
+
+    psk: DronePsk
+    psk_keys: PskKeys
+    trusted: Sequence[GcsPublicIdentity]
+
+
+@dataclass(frozen=True)
+class GcsKeys:
+    """What a gcs holds: its signing keys and the PSKs of its drones."""
+
+    identity: GcsIdentity
+    psks: PskStore
+
+
+def load_drone(folder: Path) -> DroneKeys:
+    """Raises KeyMaterialError naming the file and the next command."""
+    try:
+        drone_id = bytes.fromhex(_bytes(folder / DRONE_ID_FILE).decode("ascii").strip())
+    except ValueError as error:
+        raise KeyMaterialError(f"{folder / DRONE_ID_FILE} is not hexadecimal") from error
+    psk = DronePsk(drone_id, _bytes(folder / PSK_FILE))
+    pins = _json(folder / PINS_FILE)
+    if not isinstance(pins, list) or not 1 <= len(pins) <= MAX_PINS:
+        raise KeyMaterialError(f"{folder / PINS_FILE} must list one or two key ids")
+    trusted = []
+    for path in sorted(folder.glob("*.identity.json")):
+        identity = GcsPublicIdentity.from_json(_json(path))
+        if identity.key_id.hex() in pins:
+            trusted.append(identity)
+    if not trusted:
+        raise KeyMaterialError(
+            f"no GCS identity in {folder} fits a pin in {PINS_FILE}",
+            hint="run `make keys` and restart the lab",
+        )
+    return DroneKeys(psk, PskKeys.derive(psk.psk), trusted)
+
+
+def load_gcs(folder: Path) -> GcsKeys:
+    """Raises KeyMaterialError naming the file and the next command."""
+    public = GcsPublicIdentity.from_json(_json(folder / IDENTITY_FILE))
+    secrets = {token: _bytes(folder / "sig" / f"{token}.secret") for token in public.keys}
+    drones = [
+        DronePsk(bytes.fromhex(path.stem), _bytes(path)) for path in sorted((folder / "psk").glob("*.secret"))
+    ]
+    if not drones:
+        raise KeyMaterialError(f"{folder / 'psk'} holds no drone's PSK", hint="run `make keys`")
+    return GcsKeys(GcsIdentity(public, secrets), PskStore(drones))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise KeyMaterialError(
+            f"{path} cannot be read: {error.strerror or error}",
+            hint="run `make keys` (as the user who runs the lab)",
+        ) from error
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(_bytes(path))
+    except ValueError as error:
+        raise KeyMaterialError(f"{path} is not JSON: {error}") from error

@@ -1,0 +1,165 @@
+"""Two agents in one process on loopback, with plaintext peers beside them, for the endpoint and agent tests."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pqtunnel.agent.main import Agent
+from pqtunnel.config import EndpointConfig, Role
+from pqtunnel.primitives import load
+from pqtunnel.rpc import RpcClient, TlsFiles
+
+SUITE = "cs-mlkem768-aesgcm-mldsa65"
+
+
+class PlainPeer:
+    """What MAVProxy is to an endpoint: a UDP socket that sends plaintext in and takes plaintext out."""
+
+    def __init__(self, host: str) -> None:
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((host, 0))
+        self.socket.settimeout(2.0)
+        self.target: tuple[str, int] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self.socket.getsockname()
+        return host, port
+
+    def send(self, payload: bytes) -> None:
+        assert self.target is not None
+        self.socket.sendto(payload, self.target)
+
+    def receive(self) -> bytes:
+        """The next non-empty datagram; TimeoutError after 2 s."""
+        while True:
+            payload = self.socket.recv(65_536)
+            if payload:
+                return payload
+
+    def nothing_for(self, seconds: float) -> bool:
+        """True when nothing but announces comes."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.socket.settimeout(left)
+            try:
+                if self.socket.recv(65_536):
+                    return False
+            except TimeoutError:
+                break
+            finally:
+                self.socket.settimeout(2.0)
+        return True
+
+
+class Side:
+    """One agent with its plaintext peer and a controller's client."""
+
+    def __init__(self, role: Role, keys: Path, state: Path, **extra: str) -> None:
+        host = {"gcs": "127.0.0.1", "drone": "127.0.0.2"}[role]
+        self.plain = PlainPeer("127.0.0.3" if role == "drone" else "127.0.0.4")
+        settings = {
+            "PQ_BIND": host,
+            "PQ_CONTROL_BIND": "127.0.0.1",
+            "PQ_CONTROL_PORT": "0",
+            "PQ_HANDSHAKE_PORT": "0",
+            "PQ_SEALED_PORT": "0",
+            "PQ_PLAINTEXT_PORT": "0",
+            "PQ_PLAINTEXT_TARGET": f"{self.plain.address[0]}:{self.plain.address[1]}",
+            "PQ_KEYS": str(keys / role),
+            "PQ_STATE": str(state / role),
+            "PQ_TELEMETRY_RATE_HZ": "0",
+            **extra,
+        }
+        self.config = EndpointConfig.from_environment(role, settings)
+        self.agent = Agent(self.config, load())
+        self.agent.open()
+        self.plain.target = self.agent.endpoint.dataplane.plaintext_address
+        self.controller = TlsFiles.in_folder(keys / "controller")
+        self.rpc = self.client()
+
+    def client(self, **options: Any) -> RpcClient:
+        host, port = self.agent.server.address
+        return RpcClient(host, port, self.controller, server_name=self.config.role, **options)
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        return self.rpc.call(method, params)
+
+    def counters(self) -> dict[str, Any]:
+        counted: dict[str, Any] = self.call("counters")["counters"]
+        return counted
+
+    def close(self) -> None:
+        self.rpc.close()
+        self.agent.close()
+        self.plain.socket.close()
+
+
+class Lab:
+    """A gcs and a drone that know each other; `path` puts something between drone and gcs TCP or UDP."""
+
+    def __init__(self, keys: Path, state: Path, *, handshake_port: Callable[[int], int] = lambda port: port) -> None:
+        self.gcs = Side("gcs", keys, state)
+        handshake = self.gcs.agent.endpoint.handshake_address
+        assert handshake is not None
+        try:
+            self.drone = Side(
+                "drone",
+                keys,
+                state,
+                PQ_PEER="127.0.0.1",
+                PQ_HANDSHAKE_PORT=str(handshake_port(handshake[1])),
+                PQ_PEER_SEALED_PORT=str(self.gcs.agent.endpoint.dataplane.sealed_address[1]),
+            )
+        except BaseException:
+            self.gcs.close()
+            raise
+
+    def close(self) -> None:
+        self.drone.close()
+        self.gcs.close()
+
+    def prepare(self, suite: str = SUITE, cell: str = "cell-1", **extra: Any) -> None:
+        for side in (self.gcs, self.drone):
+            side.call("prepare", cell_id=cell, suite_id=suite, **extra)
+            side.call("start", cell_id=cell)
+
+    def handshakes(self, count: int = 1, cell: str = "cell-1") -> dict[str, Any]:
+        return self.drone.call("event", cell_id=cell, kind="handshake_block", count=count, min_count=1, max_s=10)
+
+    def open(self, window: str = "traffic", cell: str = "cell-1") -> None:
+        for side in (self.gcs, self.drone):
+            side.call("event", cell_id=cell, kind="traffic_open", window=window, route="mavproxy", spec=None)
+
+    def shut(self, window: str = "traffic", cell: str = "cell-1") -> None:
+        for side in (self.drone, self.gcs):
+            side.call("event", cell_id=cell, kind="traffic_close", window=window)
+
+    def stop(self, cell: str = "cell-1") -> tuple[dict[str, Any], dict[str, Any]]:
+        """(drone counters, gcs counters)."""
+        drone = self.drone.call("stop", cell_id=cell)["counters"]
+        return drone, self.gcs.call("stop", cell_id=cell)["counters"]
+
+
+@contextmanager
+def lab(keys: Path, state: Path, **options: Any) -> Iterator[Lab]:
+    made = Lab(keys, state, **options)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def wait_until(condition: Callable[[], bool], limit_s: float = 2.0) -> bool:
+    """Poll until `condition` holds; False after `limit_s`."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return condition()
