@@ -46,10 +46,11 @@ class AgentFailure(Exception):
     """A call that failed. `lost`: the agent itself is gone or does not answer; else it refused."""
 
     def __init__(self, role: str, error: RpcError) -> None:
-        super().__init__(f"{role}: {error!s}")
+        # str(error) would repeat code and hint, which travel apart from here on
+        self.what = str(error.args[0])
+        super().__init__(self.what)
         self.role = role
         self.code = error.code
-        self.what = str(error)
         self.hint = error.hint
         self.lost = error.code in TRANSPORT_CODES
 
@@ -149,28 +150,29 @@ class Pair:
     def both(
         self, method: str, params: Json | None = None, *, timeout_s: float | None = None
     ) -> dict[str, Json]:
-        """The same call at both ends at once. Waits for both, then raises the first AgentFailure."""
+        """The same call at both ends at once. Waits for both, then raises AgentFailure."""
         futures = {
             role: agent.start(method, params, timeout_s=timeout_s) for role, agent in self.agents.items()
         }
-        return gather(futures)
+        results, failure = wait_all(futures)
+        if failure is not None:
+            raise failure
+        return results
 
     def close(self) -> None:
         for agent in self.agents.values():
             agent.close()
 
 
-def gather(futures: dict[str, Future[T]]) -> dict[str, T]:
-    """Results by role; every future is waited for before the first error is raised."""
+def wait_all(futures: dict[str, Future[T]]) -> tuple[dict[str, T], AgentFailure | None]:
+    """Results by role, and the failure that explains most, after every future has ended."""
     results: dict[str, T] = {}
-    first: AgentFailure | None = None
+    worst: AgentFailure | None = None
     for role, future in futures.items():
         try:
             results[role] = future.result()
         except AgentFailure as error:
             # a peer that is gone explains the other end's complaint, not the other way round
-            if first is None or (error.lost and not first.lost):
-                first = error
-    if first is not None:
-        raise first
-    return results
+            if worst is None or (error.lost and not worst.lost):
+                worst = error
+    return results, worst

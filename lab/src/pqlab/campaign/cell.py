@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pqlab.campaign.agents import Agent, AgentFailure, Pair, gather
+from pqlab.campaign.agents import Agent, AgentFailure, Pair, wait_all
 from pqlab.campaign.clock import Clock, utc_text
 from pqlab.campaign.store import write_atomic, write_json
 from pqlab.plan import Cell
@@ -27,8 +27,6 @@ TRAFFIC_WINDOW = "traffic"
 _KEEPALIVE_S = 10.0
 _FETCH_LIMIT = 20_000
 _SLACK_S = 30.0
-#: the drone's gate opens when its source's first datagram has come, at the latest after this
-_SETTLE_S = 2.0
 
 
 @dataclass
@@ -124,7 +122,8 @@ class CellRunner:
                     "seed": cell.seed,
                     "duration_s": None,
                 }
-                self._window(cell, f"bulk-{rate_pps}", "direct", spec, spec, bulk["step_s"], journal, raw)
+                # the ground's sink always listens and is reset after every window: it needs no source
+                self._window(cell, f"bulk-{rate_pps}", "direct", spec, None, bulk["step_s"], journal, raw)
 
     def _handshakes(self, cell: Cell, journal: Journal) -> int:
         """The block of cold handshakes; returns how many completed."""
@@ -137,7 +136,6 @@ class CellRunner:
                 "event", {"cell_id": cell.cell_id, "kind": "handshake_block", **shake}, timeout_s=limit_s
             ),
             self._pair.gcs,
-            cell,
         )
         journal.event("window_end", window=HANDSHAKE_WINDOW)
         completed, failures = int(answer["completed"]), answer.get("failures", [])
@@ -150,14 +148,14 @@ class CellRunner:
         window: str,
         route: str,
         drone_spec: Json,
-        gcs_spec: Json,
+        gcs_spec: Json | None,
         duration_s: float,
         journal: Journal,
         raw: RawCell,
     ) -> None:
         """One traffic window: the ground end opens first and closes last, so that it hears all of it."""
         common = {"cell_id": cell.cell_id, "window": window}
-        opening = {**common, "kind": "traffic_open", "route": route, "spec_settle_s": _SETTLE_S}
+        opening = {**common, "kind": "traffic_open", "route": route}
         sides: dict[str, Json] = {"drone": {}, "gcs": {}}
         raw.windows[window] = {"route": route, "spec": drone_spec, **sides}
         sides["gcs"].update(self._pair.gcs.call("event", {**opening, "spec": gcs_spec}))
@@ -168,17 +166,17 @@ class CellRunner:
             {**common, "kind": "traffic_run", "duration_s": duration_s},
             timeout_s=duration_s + _SLACK_S,
         )
-        sides["drone"].update(self._wait(running, self._pair.gcs, cell))
+        sides["drone"].update(self._wait(running, self._pair.gcs))
         journal.event("window_end", window=window)
         sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
 
-    def _wait(self, running: Future[Json], other: Agent, cell: Cell) -> Json:
+    def _wait(self, running: Future[Json], other: Agent) -> Json:
         """The answer of a long call at one end; the other end is told now and then that we are still here."""
         while True:
             try:
                 return running.result(timeout=_KEEPALIVE_S)
             except FutureTimeout:
-                other.call("counters", {"cell_id": cell.cell_id})
+                other.call("counters")
 
     # ------------------------------------------------------------------ gathering
 
@@ -186,29 +184,22 @@ class CellRunner:
         self, cell: Cell, agents: dict[str, Agent], journal: Journal, raw: RawCell
     ) -> AgentFailure | None:
         """Stop both ends and fetch all their streams, both at once. Returns what prevented it, or None."""
-        try:
-            stopped = gather({role: a.start("stop", {"cell_id": cell.cell_id}) for role, a in agents.items()})
-        except AgentFailure as error:
-            return error
-        for role, answer in stopped.items():
-            raw.counters[role] = answer["counters"]
-        journal.event("stop")
         names = ["spans", "events", "telemetry", "log"] + (["ledger"] if self._scenario.ledger else [])
 
-        def fetch(agent: Agent) -> Future[None]:
+        def gather(agent: Agent) -> Future[None]:
             lines = raw.streams.setdefault(agent.role, {})
 
             def job() -> None:
+                answer = agent.call_here("stop", {"cell_id": cell.cell_id})
+                raw.counters[agent.role] = answer["counters"]
                 for name in names:
                     lines[name] = _fetch_stream(agent, str(cell.cell_id), name)
 
             return agent.submit(job)
 
-        try:
-            gather({role: fetch(agent) for role, agent in agents.items()})
-        except AgentFailure as error:
-            return error
-        return None
+        _, failure = wait_all({role: gather(agent) for role, agent in agents.items()})
+        journal.event("stop")
+        return failure
 
 
 def _fetch_stream(agent: Agent, cell_id: str, stream: str) -> list[str]:

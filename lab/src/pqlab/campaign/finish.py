@@ -10,14 +10,15 @@ from typing import Any
 from pqlab.campaign.outputs import Outputs
 from pqlab.campaign.store import Store
 from pqlab.errors import EXIT_FAILED, EXIT_OK, EXIT_WARNING, LabError
+from pqlab.paths import shown
 from pqlab.plan import Cell
 from pqlab.progress import Reporter
 
 Json = dict[str, Any]
 #: verdicts that end a run with exit code 1
 BAD_VERDICTS = ("fail", "invalid", "not-run")
-#: what a key folder holds that anybody may see
-_PUBLIC_SUFFIXES = (".cert.pem", ".pub", ".pub.json", ".public.json")
+#: what `pqtunnel keys` makes that nobody else may see; the rest of the folder is public
+_SECRET_PATTERNS = ("*.key.pem", "*.secret")
 
 
 def reconcile_run(
@@ -54,10 +55,16 @@ def reconcile_run(
 
 
 def secret_files(keys: Path) -> list[Path]:
-    """Every file under the key folder that is not public by its name."""
-    return sorted(
-        file for file in keys.rglob("*") if file.is_file() and not file.name.endswith(_PUBLIC_SUFFIXES)
-    )
+    """Every secret under the key folder. Raises LabError when there is none: that search would pass all."""
+    found = sorted({file for pattern in _SECRET_PATTERNS for file in keys.rglob(pattern)})
+    if not found:
+        raise LabError(
+            "missing-key",
+            f"no secret key under {shown(keys)}",
+            "the bundle is searched for the keys the run held, and there are none to search for",
+            "give the folder the lab was started with: --keys DIR",
+        )
+    return found
 
 
 def verdict_counts(verdicts: Iterable[str]) -> dict[str, int]:

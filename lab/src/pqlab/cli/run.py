@@ -20,7 +20,7 @@ from pqlab.campaign.outputs import production
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
 from pqlab.errors import LabError
 from pqlab.inventory import Inventory, load_inventory
-from pqlab.paths import results_dir, shown
+from pqlab.paths import project_root, results_dir, shown
 from pqlab.progress import reporter
 from pqlab.scenario import load_scenario
 
@@ -60,9 +60,20 @@ def surroundings(args: argparse.Namespace, inventory: Inventory) -> Surroundings
         outputs=production(inventory.influx_url, inventory.influx_database),
         reporter=reporter(json_output=args.json),
         token=lambda: secrets.token_hex(3),
-        command=["pqlab", *sys.argv[1:]],
+        command=["pqlab", *map(_portable, sys.argv[1:])],
         strict=args.strict,
     )
+
+
+def _portable(argument: str) -> str:
+    """An argument as it may stand in a bundle: no path of this machine."""
+    option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    path = Path(value)
+    if not path.is_absolute():
+        return argument
+    root = project_root()
+    inside = str(path.relative_to(root)) if path.is_relative_to(root) else path.name
+    return f"{option}{equals}{inside}"
 
 
 def report_result(args: argparse.Namespace, result: Result) -> int:

@@ -63,9 +63,8 @@ def _status(results: Path, run_id: str) -> dict[str, Any]:
 
 def _line(status: dict[str, Any]) -> str:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in status["verdict_counts"].items())
-    parts = [
-        f"{status['run_id']} {status['scenario']}: {status['state']}, {status['done']} of {status['total']} cells"
-    ]
+    done = f"{status['done']} of {status['total']} cells"
+    parts = [f"{status['run_id']} {status['scenario']}: {status['state']}, {done}"]
     if counts:
         parts.append(counts)
     if status["state"] == "running" and status["current"]:
