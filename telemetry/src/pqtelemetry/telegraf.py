@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 CONNECT_TIMEOUT_S = 2.0
 STALL_LIMIT_S = 30.0
 _POLL_S = 0.2
+# Small, so that little more than what is sent again after a reconnect can wait in the kernel.
+_SEND_BUFFER_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class TelegrafWriter:
         if self._socket is None:
             self._socket = socket.create_connection(self._address, timeout=CONNECT_TIMEOUT_S)
             self._socket.settimeout(_POLL_S)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
             self._connections += 1
         self._check_peer(self._socket)
         view = memoryview(batch.data)

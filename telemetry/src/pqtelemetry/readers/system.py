@@ -60,7 +60,7 @@ class SystemCpu:
     def read(self, now: Instant) -> Sequence[Sample]:
         """One sample; the shares are absent in the first."""
         first, _, _ = self._file.read().partition(b"\n")
-        name, *columns = first.split()
+        name, *columns = first.split() or [b""]
         if name != b"cpu":
             raise SensorUnavailable("/proc/stat does not begin with the cpu line")
         shares, totals = self._times.update(columns, "cpu line of /proc/stat")
@@ -81,7 +81,7 @@ class Cores:
         """One sample a core from the second reading on."""
         samples: list[Sample] = []
         for line in self._file.read().splitlines():
-            name, *columns = line.split()
+            name, *columns = line.split() or [b""]
             core = name.removeprefix(b"cpu").decode()
             if not name.startswith(b"cpu") or not core:
                 continue

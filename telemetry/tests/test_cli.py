@@ -1,0 +1,163 @@
+"""The command line as a process: runs, answers SIGTERM, explains bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fakehost import FakeHost
+
+from pqtelemetry.cli import main, parse_address
+from pqtelemetry.errors import UsageError
+from pqtelemetry.parse import parse_line
+
+SOURCE = str(Path(__file__).resolve().parents[1] / "src")
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pqtelemetry", *arguments],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_sigterm_ends_cleanly_with_everything_stored(tmp_path: Path) -> None:
+    out = tmp_path / "telemetry.lp"
+    sampler = start("sample", "--role", "drone", "--ring", "lab", "--out", str(out), "--rate-hz", "50")
+    while not out.exists() or out.stat().st_size < 2000:
+        assert sampler.poll() is None
+        time.sleep(0.02)
+    begin = time.monotonic()
+    sampler.send_signal(signal.SIGTERM)
+    stdout, stderr = sampler.communicate(timeout=10)
+    assert time.monotonic() - begin < 2
+    assert (sampler.returncode, stderr) == (0, "")
+    summary = json.loads(stdout)
+    lines = out.read_text().splitlines()
+    ticks = [line for line in lines if line.startswith("pq_sampler")]
+    assert summary["stored_count"] == len(ticks) == parse_line(ticks[-1]).fields["stored_count"]
+    assert summary["expected_count"] == summary["got_count"] + summary["late_count"] + summary["lost_count"]
+
+
+def test_the_watched_process_dies_and_the_sampler_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "telemetry.lp"
+    watched = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    sampler = start(
+        *("sample", "--role", "drone", "--ring", "lab", "--out", str(out), "--rate-hz", "50"),
+        *("--pid", str(watched.pid), "--duration-s", "1.5"),
+    )
+    time.sleep(0.7)
+    watched.kill()
+    watched.wait()
+    _, stderr = sampler.communicate(timeout=10)
+    assert (sampler.returncode, stderr) == (0, "")
+    points = [parse_line(line) for line in out.read_text().splitlines()]
+    cpu = [point.fields for point in points if point.measurement == "pq_cpu"]
+    assert "process_cpu_ns" in cpu[0]
+    assert "process_cpu_ns" not in cpu[-1]
+    assert "process_pct" not in cpu[-1]
+    assert "system_busy_ms" in cpu[-1]
+    process = [point.fields for point in points if ("name", "process") in point.tags]
+    assert process[0] == {"available": True}
+    assert process[-1]["available"] is False
+    assert str(watched.pid) in str(process[-1]["reason"])
+
+
+def test_the_sampler_ends_with_its_parent(tmp_path: Path) -> None:
+    out = tmp_path / "telemetry.lp"
+    code = (
+        "import subprocess, sys\n"
+        "p = subprocess.Popen([sys.executable, '-m', 'pqtelemetry', 'sample', '--role', 'x', '--ring', 'lab',"
+        f" '--exit-with-parent', '--out', {str(out)!r}])\n"
+        "import time\n"
+        "time.sleep(0.8)\n"
+        "print(p.pid)\n"
+    )
+    parent = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    pid = int(parent.stdout.split()[0])
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state == "Z":  # nobody here reaps orphans
+            return
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGTERM)
+    pytest.fail("the sampler outlived its parent")
+
+
+def test_facts_of_a_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    host = FakeHost(tmp_path)
+    host.write("proc/cpuinfo", "processor : 0\nmodel name : Test CPU\nflags : fpu aes avx2\nprocessor : 1\n")
+    host.write("proc/sys/kernel/osrelease", "6.1.0-test\n")
+    host.write("proc/device-tree/system/linux,revision", "")
+    (host.root / "proc/device-tree/system/linux,revision").write_bytes(bytes.fromhex("00c03115"))
+    assert main(["facts", "--root", str(host.root)]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["host"]["cpu_model"] == "Test CPU"
+    assert facts["host"]["cpu_count"] == 2
+    assert facts["host"]["cpu_features"] == ["aes", "avx2"]
+    assert facts["host"]["kernel"] == "6.1.0-test"
+    assert facts["host"]["board_revision"] == "00c03115"
+    assert facts["host"]["in_container"] is False
+    sensors = {row["name"]: row for row in facts["sensors"]}
+    assert {"cpu", "steal", "thermal", "power", "container", "udp"} <= sensors.keys()
+    assert sensors["steal"] == {"name": "steal", "available": True, "reason": None}
+    assert sensors["thermal"]["available"] is False
+    assert sensors["thermal"]["reason"]
+    assert sensors["power"]["available"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("none", None), ("telegraf:8094", ("telegraf", 8094)), ("[::1]:80", ("::1", 80))],
+)
+def test_addresses(text: str, expected: tuple[str, int] | None) -> None:
+    assert parse_address(text) == expected
+
+
+@pytest.mark.parametrize("text", ["telegraf", ":8094", "telegraf:", "telegraf:0", "telegraf:70000", "a:b"])
+def test_bad_addresses(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--rate-hz", "0"], 2, "rate-hz"),
+        (["--max-bytes", "5"], 2, "max-bytes"),
+        (["--telegraf", "nowhere"], 2, "host:port"),
+        (["--out", "/nonexistent/folder/t.lp"], 4, "next: "),
+    ],
+)
+def test_bad_input_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
+) -> None:
+    default = ["sample", "--role", "x", "--ring", "lab", "--out", str(tmp_path / "t.lp")]
+    assert main([*default, *arguments]) == code
+    assert says in capsys.readouterr().err
+
+
+def test_a_power_sensor_nobody_knows_is_a_usage_error() -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["facts", "--power", "ina999"])
+    assert caught.value.code == 2

@@ -1,0 +1,153 @@
+"""Encoder and parser against each other, and against lines written by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pqtelemetry.errors import EncodeError, ParseError
+from pqtelemetry.line import INT_MAX, INT_MIN, Sample, encode, plain_text, series_key, tag_text
+from pqtelemetry.parse import parse_line
+
+printable = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
+text_values = st.text(printable, max_size=20)
+names = (
+    st.text(printable, min_size=1, max_size=12)
+    .filter(lambda text: "\\" not in text and '"' not in text and text != "time")
+    .filter(lambda text: not text.startswith("#"))
+)
+field_values = st.one_of(
+    st.integers(INT_MIN, INT_MAX),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    text_values,
+)
+samples = st.builds(
+    Sample,
+    names,
+    st.dictionaries(names, field_values, min_size=1, max_size=6),
+    st.dictionaries(names, names, max_size=4).map(lambda tags: tuple(tags.items())),
+)
+
+
+@given(samples, st.integers(0, INT_MAX))
+def test_what_is_encoded_is_parsed_back_with_value_and_type(sample: Sample, time_ns: int) -> None:
+    line = encode(sample, time_ns)
+    assert "\n" not in line
+    point = parse_line(line)
+    assert point.measurement == sample.measurement
+    assert point.tags == tuple(sorted(sample.tags))
+    assert point.fields == dict(sample.fields)
+    assert [type(value) for value in point.fields.values()] == [type(v) for v in sample.fields.values()]
+    assert point.time_ns == time_ns
+    assert point.series == series_key(sample.measurement, sample.tags)
+    assert encode(Sample(point.measurement, point.fields, point.tags), point.time_ns) == line
+
+
+@given(samples, st.integers(0, INT_MAX), st.data())
+def test_a_cut_line_never_reads_as_another_point(sample: Sample, time_ns: int, data: st.DataObject) -> None:
+    line = encode(sample, time_ns)
+    cut = data.draw(st.integers(0, len(line) - 1))
+    try:
+        point = parse_line(line[:cut])
+    except ParseError:
+        return
+    # Only a shorter timestamp can still be a line; its fields are whole.
+    assert point.fields == dict(sample.fields)
+    assert str(time_ns).startswith(str(point.time_ns))
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_point_or_a_parse_error(text: str) -> None:
+    try:
+        point = parse_line(text)
+    except ParseError:
+        return
+    assert parse_line(encode(Sample(point.measurement, point.fields, point.tags), point.time_ns)) == point
+
+
+def test_line_by_hand() -> None:
+    sample = Sample(
+        "pq cpu,x",
+        {"a=b": 1, "c d": -2.5, "e,f": 'say "hi" \\ there', "ok": True, "no": False},
+        (("zone", "a b=c,d"), ("host", "drone")),
+    )
+    assert encode(sample, 17) == (
+        r"pq\ cpu\,x,host=drone,zone=a\ b\=c\,d "
+        r'a\=b=1i,c\ d=-2.5,e\,f="say \"hi\" \\ there",ok=true,no=false 17'
+    )
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        Sample("m", {}),
+        Sample("", {"f": 1}),
+        Sample("#m", {"f": 1}),
+        Sample("m\n", {"f": 1}),
+        Sample("m\\", {"f": 1}),
+        Sample("m", {"time": 1}),
+        Sample("m", {"f\t": 1}),
+        Sample("m", {"f": math.nan}),
+        Sample("m", {"f": math.inf}),
+        Sample("m", {"f": INT_MAX + 1}),
+        Sample("m", {"f": "two\nlines"}),
+        Sample("m", {"f": 1}, (("tag", ""),)),
+        Sample("m", {"f": 1}, (("", "value"),)),
+        Sample("m", {"f": 1}, (("tag", "a"), ("tag", "b"))),
+        Sample("m", {"f": 1}, (("tag", "trailing\\"),)),
+        Sample("m", {"f": 1}, (("tag", 'q"uote'),)),
+    ],
+)
+def test_what_line_protocol_cannot_carry_is_refused(sample: Sample) -> None:
+    with pytest.raises(EncodeError) as caught:
+        encode(sample, 1)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "m",
+        "m f=1",  # no time: a reader that invents one moves the sample
+        "m f=1i 1.5",
+        "m f=1i 1s",
+        "m  f=1i 1",
+        "m f=1i 1 ",
+        "m f= 1",
+        "m f 1",
+        "m =1 1",
+        "m f=1i,f=2i 1",
+        "m f=1u 1",
+        "m f=nan 1",
+        "m f=inf 1",
+        "m f=1e999 1",
+        "m f=.5 1",
+        "m f=t 1",
+        "m f=9223372036854775808i 1",
+        'm f="open 1',
+        'm f="a"b 1',
+        'm f="a\\n" 1',
+        "m,host f=1 1",
+        "m,host= f=1 1",
+        "m,=a f=1 1",
+        "m,a=1,a=2 f=1 1",
+        "m\\ f=1 1",
+        "m,a=b\\ f=1 1",
+        "m\\x f=1 1",
+        "m f=1 1\nm f=2 2",
+    ],
+)
+def test_lines_that_are_not_canonical_are_refused(line: str) -> None:
+    with pytest.raises(ParseError):
+        parse_line(line)
+
+
+@given(st.text(max_size=30))
+def test_names_of_the_host_become_safe_tags(text: str) -> None:
+    line = encode(Sample("m", {"f": plain_text(text)}, (("zone", tag_text(text)),)), 1)
+    assert parse_line(line).fields["f"] == plain_text(text)
