@@ -1,0 +1,43 @@
+"""Running the tests one after another and turning their outcomes into a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pqtunnel.errors import PrimitiveFailed, ProviderMissing, SelfTestFailed
+from pqtunnel.kat import oqs_kats, symmetric
+from pqtunnel.primitives import load
+from pqtunnel.suites import AEADS, KEMS, SIGS
+
+
+def _tests() -> Iterator[tuple[str, Callable[[], str]]]:
+    primitives = load()
+    yield "hash/sha512", symmetric.check_sha512
+    yield "kdf/hmac-sha512", symmetric.check_hmac
+    yield "kdf/keyschedule", symmetric.check_key_schedule
+    for token in AEADS:
+        yield f"aead/{token}", lambda token=token: symmetric.check_aead(primitives, token)  # type: ignore[misc]
+    for kem in KEMS.values():
+        yield f"kem/{kem.token}", lambda kem=kem: oqs_kats.check_kem(primitives, kem)  # type: ignore[misc]
+    for sig in SIGS.values():
+        yield f"sig/{sig.token}", lambda sig=sig: oqs_kats.check_sig(primitives, sig)  # type: ignore[misc]
+
+
+def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
+    start_ns = time.perf_counter_ns()
+    try:
+        detail, ok = test(), True
+    except ProviderMissing as error:
+        return {"name": name, "ok": None, "detail": f"unsupported: {error}"}
+    except (SelfTestFailed, PrimitiveFailed) as error:
+        detail, ok = str(error), False
+    duration_ms = (time.perf_counter_ns() - start_ns) / 1e6
+    return {"name": name, "ok": ok, "detail": f"{detail} ({duration_ms:.1f} ms)"}
+
+
+def run_all() -> dict[str, Any]:
+    """The report. To be called in a process that carries no traffic (see the package's docstring)."""
+    items = [_outcome(name, test) for name, test in _tests()]
+    return {"ok": all(item["ok"] is not False for item in items), "items": items}

@@ -1,0 +1,93 @@
+"""Known answers of hash, MAC, key schedule and AEADs."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import json
+from importlib import resources
+from typing import Final
+
+from pqtunnel.errors import SelfTestFailed
+from pqtunnel.keyschedule import PskKeys, derive_epoch
+from pqtunnel.primitives.interfaces import Primitives
+
+_SHA512_ABC: Final = (
+    "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a"
+    "2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f"
+)
+"""SHA-512("abc"), FIPS 180-4 examples."""
+_HMAC_JEFE: Final = (
+    "164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea250554"
+    "9758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737"
+)
+"""RFC 4231 §4.3, test case 2."""
+
+
+def _require(found: str, expected: str, what: str) -> None:
+    if found != expected:
+        raise SelfTestFailed(f"{what}: {found[:16]}… instead of {expected[:16]}…")
+
+
+def check_sha512() -> str:
+    """Raises SelfTestFailed."""
+    _require(hashlib.sha512(b"abc").hexdigest(), _SHA512_ABC, "SHA-512")
+    return "FIPS 180-4 example"
+
+
+def check_hmac() -> str:
+    """Raises SelfTestFailed."""
+    found = hmac.digest(b"Jefe", b"what do ya want for nothing?", "sha512").hex()
+    _require(found, _HMAC_JEFE, "HMAC-SHA-512")
+    return "RFC 4231 test case 2"
+
+
+@functools.cache
+def _read(name: str) -> list[dict[str, str]]:
+    text = resources.files("pqtunnel").joinpath("vectors", name).read_text("utf-8")
+    vectors: list[dict[str, str]] = json.loads(text)
+    return vectors
+
+
+def check_key_schedule() -> str:
+    """This project's own vector (docs/PROTOCOL.md). Raises SelfTestFailed."""
+    vectors = _read("keyschedule.json")
+    for vector in vectors:
+        secrets = derive_epoch(
+            PskKeys.derive(bytes.fromhex(vector["psk"])),
+            bytes.fromhex(vector["kem_secret"]),
+            bytes.fromhex(vector["th2"]),
+            int(vector["key_bytes"]),
+            int(vector["iv_bytes"]),
+        )
+        for name, value in (
+            ("gcs_finished", secrets.gcs_finished),
+            ("drone_key", secrets.drone.key),
+            ("drone_iv", secrets.drone.iv),
+            ("gcs_key", secrets.gcs.key),
+            ("gcs_iv", secrets.gcs.iv),
+            ("rekey_secret", secrets.rekey_secret),
+            ("exporter", secrets.exporter),
+            ("session_id", secrets.session_id),
+        ):
+            _require(value.hex(), vector[name], f"key schedule, {name}")
+    return f"{len(vectors)} vectors"
+
+
+def check_aead(primitives: Primitives, token: str) -> str:
+    """Seal, open, and refusal of a changed tag. Raises SelfTestFailed."""
+    provider = primitives.aead(token)
+    vectors = [vector for vector in _read("aead.json") if vector["aead"] == token]
+    for vector in vectors:
+        key = provider.new(bytes.fromhex(vector["key"]))
+        nonce, aad = bytes.fromhex(vector["nonce"]), bytes.fromhex(vector["aad"])
+        plaintext, sealed = bytes.fromhex(vector["plaintext"]), bytes.fromhex(vector["sealed"])
+        _require(key.seal(nonce, plaintext, aad).hex(), sealed.hex(), vector["name"])
+        _require(key.open(nonce, sealed, aad).hex(), plaintext.hex(), vector["name"])
+        try:
+            key.open(nonce, sealed[:-1] + bytes((sealed[-1] ^ 1,)), aad)
+        except key.invalid_tag:
+            continue
+        raise SelfTestFailed(f"{vector['name']}: a changed tag was accepted")
+    return ", ".join(vector["name"] for vector in vectors)
