@@ -1,4 +1,5 @@
-"""Two agents in one process on loopback, with plaintext peers beside them, for the endpoint and agent tests."""
+"""Two agents in one process on loopback, with plaintext peers beside them, for the endpoint and agent
+tests."""
 
 from __future__ import annotations
 
@@ -103,7 +104,9 @@ class Side:
 class Lab:
     """A gcs and a drone that know each other; `path` puts something between drone and gcs TCP or UDP."""
 
-    def __init__(self, keys: Path, state: Path, *, handshake_port: Callable[[int], int] = lambda port: port) -> None:
+    def __init__(
+        self, keys: Path, state: Path, *, handshake_port: Callable[[int], int] = lambda port: port
+    ) -> None:
         self.gcs = Side("gcs", keys, state)
         handshake = self.gcs.agent.endpoint.handshake_address
         assert handshake is not None
@@ -130,7 +133,9 @@ class Lab:
             side.call("start", cell_id=cell)
 
     def handshakes(self, count: int = 1, cell: str = "cell-1") -> dict[str, Any]:
-        return self.drone.call("event", cell_id=cell, kind="handshake_block", count=count, min_count=1, max_s=10)
+        return self.drone.call(
+            "event", cell_id=cell, kind="handshake_block", count=count, min_count=1, max_s=10
+        )
 
     def open(self, window: str = "traffic", cell: str = "cell-1") -> None:
         for side in (self.gcs, self.drone):

@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
     keys = verbs.add_parser("keys", help="make the lab's keys; what is valid is kept",
-                            description="Make the lab's keys, or complete them. What is valid is kept.")  # fmt: skip
+                            description="Make the lab's keys, or complete what is there.")  # fmt: skip
     keys.add_argument("--out", type=Path, default=Path("keys"), help="folder of the keys (default: keys)")
     keys.add_argument("--force", action="store_true", help="replace all keys; restart the lab afterwards")
     keys.add_argument("--owner", metavar="UID:GID", help="give all files to this user (needs root)")
@@ -43,8 +43,9 @@ def _parser() -> argparse.ArgumentParser:
                             for name, default, text in VARIABLES)  # fmt: skip
         endpoint = verbs.add_parser(
             role, help=f"run the {role} agent: {does}, serves RPC until SIGTERM",
-            description=f"Run the {role} agent until SIGTERM. Every option has an environment variable of the "
-            f"same meaning; the option wins.\n\n{options}", formatter_class=argparse.RawDescriptionHelpFormatter,
+            description=f"Run the {role} agent until SIGTERM. Every option has an environment variable of\n"
+            f"the same meaning; the option wins.\n\n{options}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         for name, _default, _text in VARIABLES:
             endpoint.add_argument(f"--{_option(name)}", dest=name, help=argparse.SUPPRESS)
@@ -120,8 +121,8 @@ def _suites(args: argparse.Namespace) -> int:
     rows = [
         {
             "id": suite.id, "level": suite.level, "kem": suite.kem.name, "sig": suite.sig.name,
-            "aead": suite.aead.name, "kem_lifecycle": suite.kem.lifecycle, "sig_lifecycle": suite.sig.lifecycle,
-            **probed.get(suite.id, {}),
+            "aead": suite.aead.name, "kem_lifecycle": suite.kem.lifecycle,
+            "sig_lifecycle": suite.sig.lifecycle, **probed.get(suite.id, {}),
         }
         for suite in dict.fromkeys(chosen)
     ]  # fmt: skip

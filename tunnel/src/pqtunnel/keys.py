@@ -5,9 +5,9 @@
     drone/       … and drone_id.hex  psk.secret  gcs.identity.json  pins.json
     gcs/         … and gcs.identity.json  sig/<token>.secret  psk/<drone id, hex>.secret
 
-Running it again keeps what is valid and makes what is missing. Every signing key pair is proved by a signature
-before it is trusted. Folders are 0700, files 0600. The control plane's CA is classical (ECDSA P-256, RFC 5480): it
-gates who may command a measurement, not the secrecy of the tunnel.
+Running it again keeps what is valid and makes what is missing. Every signing key pair is proved by a
+signature before it is trusted. Folders are 0700, files 0600. The control plane's CA is classical (ECDSA
+P-256, RFC 5480): it gates who may command a measurement, not the secrecy of the tunnel.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def provision(
 ) -> Provisioned:
     """Make or complete the keys under `root`.
 
-    `force` replaces everything. `owner` (uid, gid) is given to all files, for containers that run as another user.
-    Raises KeyMaterialError when a key pair fails its self-test or the folder cannot be written.
+    `force` replaces everything. `owner` (uid, gid) is given to all files, for containers that run as
+    another user. Raises KeyMaterialError when a key pair fails its self-test or the folder cannot be written.
     """
     report = Provisioned()
     try:

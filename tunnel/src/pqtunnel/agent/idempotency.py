@@ -44,8 +44,8 @@ class AnswerCache:
     def answer(self, identifier: str, request: bytes, run: Callable[[], bytes]) -> bytes:
         """The answer to this id: by `run` the first time, remembered afterwards.
 
-        A repetition that comes while the first is still running waits for it. Raises IdReusedError when the id
-        belongs to another request.
+        A repetition that comes while the first is still running waits for it. Raises IdReusedError when the
+        id belongs to another request.
         """
         digest = hashlib.sha256(request).digest()
         with self._lock:

@@ -5,6 +5,7 @@ In scope: framing, TLS, limits, mapping errors to codes. Not in scope: what the 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import ssl
@@ -90,10 +91,8 @@ class RpcServer:
         with self._lock:
             sockets = [self._listener, *self._open]
         for sock in sockets:
-            try:
+            with contextlib.suppress(OSError):  # not connected any more
                 sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # not connected any more
         self._listener.close()
 
     # ------------------------------------------------------------------ one connection
@@ -132,8 +131,8 @@ class RpcServer:
             if end < 0:
                 scanned = len(buffer)
                 if scanned > MAX_REQUEST_BYTES:
-                    stream.sendall(_failure(None, INVALID_REQUEST, "request_too_long",
-                                            f"a request is longer than {MAX_REQUEST_BYTES} bytes", ""))  # fmt: skip
+                    limit = f"a request is longer than {MAX_REQUEST_BYTES} bytes"
+                    stream.sendall(_failure(None, INVALID_REQUEST, "request_too_long", limit, ""))
                     return
                 chunk = stream.recv(65_536)
                 if not chunk:

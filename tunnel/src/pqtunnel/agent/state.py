@@ -1,4 +1,5 @@
-"""States of an agent: idle → prepared → running → draining → idle, with a watchdog for a controller that died."""
+"""States of an agent: idle → prepared → running → draining → idle, with a watchdog for a controller that
+died."""
 
 from __future__ import annotations
 

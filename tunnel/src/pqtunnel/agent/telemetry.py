@@ -1,7 +1,7 @@
 """The resident telemetry child: started once, restarted when it dies, its lines served by cell.
 
-The sampler is another distribution (`pqtelemetry`), reached as a process and a file. Where it is not installed the
-telemetry stream is empty and says why.
+The sampler is another distribution (`pqtelemetry`), reached as a process and a file. Where it is not
+installed the telemetry stream is empty and says why.
 """
 
 from __future__ import annotations

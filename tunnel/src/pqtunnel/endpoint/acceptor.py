@@ -1,11 +1,12 @@
 """GCS side of the handshake: pre-spawned workers that accept, check the limits and converse.
 
-Several threads block in accept() on one socket, so that a connection costs no thread creation and no hand-over.
-There is one worker more than handshakes may be half open; the extra one exists to refuse.
+Several threads block in accept() on one socket, so that a connection costs no thread creation and no
+hand-over. There is one worker more than handshakes may be half open; the extra one exists to refuse.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -78,7 +79,8 @@ class Acceptor:
         except OSError as error:
             self._listener.close()
             raise PortTakenError(
-                f"TCP {address[0]}:{address[1]} (PQ_HANDSHAKE_PORT) cannot be bound: {error.strerror or error}"
+                f"TCP {address[0]}:{address[1]} (PQ_HANDSHAKE_PORT) cannot be bound: "
+                f"{error.strerror or error}"
             ) from error
 
     @property
@@ -97,10 +99,8 @@ class Acceptor:
     def close(self) -> None:
         """Stop listening; workers end as soon as their handshake does."""
         self._closing = True
-        try:
+        with contextlib.suppress(OSError):  # not connected: other platforms wake on close alone
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes every accept() on Linux
-        except OSError:
-            pass  # not connected: other platforms wake on close alone
         self._listener.close()
         for thread in self._threads:
             thread.join(timeout=1.0)
@@ -164,9 +164,9 @@ class Acceptor:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             machine = GcsHandshake(
-                identity=self._identity, psks=self._psks, accepted=policy.accepted, min_level=policy.min_level,
-                primitives=self._primitives, rng=os.urandom, tracer=tracer, counters=counters,
-                rx_index=self._hooks.new_index(), admit_key=self._admit_key,
+                identity=self._identity, psks=self._psks, accepted=policy.accepted,
+                min_level=policy.min_level, primitives=self._primitives, rng=os.urandom,
+                tracer=tracer, counters=counters, rx_index=self._hooks.new_index(), admit_key=self._admit_key,
             )  # fmt: skip
             installed = False
 

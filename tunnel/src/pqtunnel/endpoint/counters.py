@@ -1,9 +1,9 @@
 """Counters of one cell: totals since `prepare`, and the share of each traffic window.
 
-The data threads only ever add to plain dictionaries. A window's share is the difference of two snapshots, so the
-hot path does not know that windows exist. What a window owns: everything from its opening to the opening of the
-next one (or to now); what came before the first window belongs to the first. Late datagrams therefore land in
-the window that sent them, and the windows always add up to the totals.
+The data threads only ever add to plain dictionaries. A window's share is the difference of two snapshots,
+so the hot path does not know that windows exist. What a window owns: everything from its opening to the
+opening of the next one (or to now); what came before the first window belongs to the first. Late datagrams
+therefore land in the window that sent them, and the windows always add up to the totals.
 """
 
 from __future__ import annotations

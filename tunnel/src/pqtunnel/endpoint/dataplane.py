@@ -1,7 +1,8 @@
-"""Forwarding: plaintext datagrams are sealed one for one, sealed ones opened one for one, on blocking sockets.
+"""Forwarding: plaintext datagrams are sealed one for one, sealed ones opened one for one, on blocking
+sockets.
 
-Two resident threads, one a direction, each asleep in the kernel until a datagram comes. The bounded queues are the
-kernel's socket buffers: what they drop is counted as `queue_full` from the kernel's own count.
+Two resident threads, one a direction, each asleep in the kernel until a datagram comes. The bounded queues
+are the kernel's socket buffers: what they drop is counted as `queue_full` from the kernel's own count.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class PortTakenError(TunnelError):
 
 @dataclass(frozen=True)
 class Gate:
-    """Open while a traffic window runs: which route counts, and the window's place (from 1) for the ledger."""
+    """Open while a traffic window runs: which route counts, and the window's place (from 1) for the
+    ledger."""
 
     route: Route
     place: int
@@ -70,7 +72,8 @@ class DataPlane:
         self._sources = {route.source for route in config.routes.values()}
         self._threads: list[threading.Thread] = []
         self.first_plaintext = threading.Event()
-        """Set by the next datagram on the gate's route, whether the gate is open or not; cleared by the caller."""
+        """Set by the next datagram on the gate's route, whether the gate is open or not; cleared by the
+        caller."""
         self.last_plaintext_ns = 0
         self.timestamp_source = timestamps.SOURCE_CLOCK
         self._plain = _bound(config.bind, config.plaintext_port, "PQ_PLAINTEXT_PORT")
@@ -147,7 +150,8 @@ class DataPlane:
         return self._gate.is_open
 
     def with_session(self, action: Callable[[Session], None]) -> None:
-        """Run `action` on the cell's session while neither thread touches it; nothing happens without a cell."""
+        """Run `action` on the cell's session while neither thread touches it; nothing happens without a
+        cell."""
         with self._lock:
             if self._cell is not None:
                 action(self._cell.session)
@@ -166,7 +170,8 @@ class DataPlane:
         return True
 
     def announce(self) -> None:
-        """One empty datagram to the plaintext target, so that a listener learns our address before traffic."""
+        """One empty datagram to the plaintext target, so that a listener learns our address before
+        traffic."""
         cell = self._cell
         try:
             self._plain.sendto(b"", self._config.routes["mavproxy"].target)

@@ -1,7 +1,8 @@
-"""One end of the tunnel as its agent sees it: prepare a cell, run handshakes, open and close traffic windows, stop.
+"""One end of the tunnel as its agent sees it: prepare a cell, run handshakes, open and close traffic
+windows, stop.
 
-The sans-IO core decides what is valid; the modules beside this one own sockets and threads; this one owns the order
-in which things happen. All public methods are called from the agent's threads.
+The sans-IO core decides what is valid; the modules beside this one own sockets and threads; this one owns
+the order in which things happen. All public methods are called from the agent's threads.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ QUIET_NS: Final = 100_000_000
 DRAIN_LIMIT_S: Final = 1.0
 ANNOUNCE_EVERY_NS: Final = 1_000_000_000
 PAUSE_BETWEEN_HANDSHAKES_S: Final = 0.002
-"""Lets both ends finish tearing down before the next cold handshake, so that none pays for its predecessor."""
+"""Lets both ends finish tearing down before the next cold handshake, so that none pays for its
+predecessor."""
 GIVE_UP_AFTER_FAILURES: Final = 3
 REDIAL_BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0)
 _POLL_S: Final = 0.01
@@ -99,8 +101,8 @@ class Endpoint:
                 max_half_open=config.half_open_limit,
             )  # fmt: skip
             hooks = AcceptHooks(
-                policy=self._policy, new_index=self._new_index, install=self._install, completed=self._completed,
-                failed=self._refused, counted=self._counted,
+                policy=self._policy, new_index=self._new_index, install=self._install,
+                completed=self._completed, failed=self._refused, counted=self._counted,
             )  # fmt: skip
             try:
                 self._acceptor = Acceptor(
@@ -210,7 +212,8 @@ class Endpoint:
     # ------------------------------------------------------------------ handshakes, drone
 
     def handshake_block(self, count: int, min_count: int, max_s: float) -> dict[str, Any]:
-        """Cold handshakes one after another: `count` of them, or as many as fit `max_s` but at least `min_count`.
+        """Cold handshakes one after another: `count` of them, or as many as fit `max_s` but at least
+        `min_count`.
 
         The last session carries the cell's traffic. Gives up after three failures in a row or twice `max_s`.
         """
@@ -246,8 +249,9 @@ class Endpoint:
         with work.handshake_lock:  # one handshake in flight
             counted: dict[str, int] = {}
             dialer = Dialer(
-                (self.config.peer, self.config.handshake_port), suites.get(work.plan.suite_id), self._keys.psk,
-                self._keys.psk_keys, self._keys.trusted, work.plan.min_level, self._primitives,
+                (self.config.peer, self.config.handshake_port), suites.get(work.plan.suite_id),
+                self._keys.psk, self._keys.psk_keys, self._keys.trusted, work.plan.min_level,
+                self._primitives,
             )  # fmt: skip
             try:
                 result = dialer.dial(work.handshakes, work.dialled, self._new_index(), counted)
@@ -311,7 +315,8 @@ class Endpoint:
         return route
 
     def begin_window(self, window: str, route_name: str) -> None:
-        """Name the window and aim the closed gate at its route, so that the first datagram can be waited for."""
+        """Name the window and aim the closed gate at its route, so that the first datagram can be waited
+        for."""
         work = self.work
         if work.window is not None:
             raise WindowError(f"window {work.window!r} is still open")
@@ -356,7 +361,8 @@ class Endpoint:
     # ------------------------------------------------------------------ upkeep, ten times a second
 
     def tick(self) -> None:
-        """Keepalives, announces, and the drone's redial after silence. Called by the agent's upkeep thread."""
+        """Keepalives, announces, and the drone's redial after silence. Called by the agent's upkeep
+        thread."""
         now_ns = time.monotonic_ns()
         if max(self.dataplane.last_plaintext_ns, self._announced_ns) + ANNOUNCE_EVERY_NS <= now_ns:
             self._announced_ns = now_ns

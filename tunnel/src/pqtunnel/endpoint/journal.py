@@ -1,4 +1,5 @@
-"""What a cell leaves beside its counters and ledger: events, handshake spans and a log, as lines in memory."""
+"""What a cell leaves beside its counters and ledger: events, handshake spans and a log, as lines in
+memory."""
 
 from __future__ import annotations
 

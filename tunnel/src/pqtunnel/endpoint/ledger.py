@@ -37,7 +37,8 @@ class LedgerSide:
     def add(
         self, epoch: int, sequence: int, size_bytes: int, t_in_ns: int, t_out_ns: int, window: int
     ) -> None:
-        """Append one row; `window` is a place in the cell's list of window names, counted from 1 (0: none yet)."""
+        """Append one row; `window` is a place in the cell's list of window names, counted from 1 (0: none
+        yet)."""
         if self._rows >= MAX_ROWS_PER_DIRECTION:
             self.cut += 1
             return
@@ -50,7 +51,8 @@ class LedgerSide:
         self._rows += 1  # last: a reader never sees half a row
 
     def render(self, names: Sequence[str], start: int, stop: int) -> Iterator[str]:
-        """CSV lines of rows [start, stop); a row from before the first window carries the first window's name."""
+        """CSV lines of rows [start, stop); a row from before the first window carries the first window's
+        name."""
         first = names[0] if names else ""
         for row in range(start, min(stop, self._rows)):
             place = self._window[row]

@@ -1,7 +1,7 @@
 """One TCP connection of a handshake: framed reads under a total deadline, one send a message, spans marked.
 
-In scope: bytes, time limits, lengths refused before storage. Not in scope: what the bytes mean; the machine of
-`pqtunnel.handshake` says how long each body is and what to answer.
+In scope: bytes, time limits, lengths refused before storage. Not in scope: what the bytes mean; the machine
+of `pqtunnel.handshake` says how long each body is and what to answer.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class FrameStream:
     def read(self, count: int, deadline_s: float) -> memoryview:
         """Exactly `count` bytes, valid until the next read.
 
-        Small reads are served from the buffer; a large body gets memory of its own once its length was accepted.
-        Raises TimeoutError, ConnectionLostError.
+        Small reads are served from the buffer; a large body gets memory of its own once its length was
+        accepted. Raises TimeoutError, ConnectionLostError.
         """
         held = self._end - self._start
         if held >= count:

@@ -1,1 +1,2 @@
-"""Drivers start and stop what belongs to a cell on this host: today the traffic service, by TCP (`compose`)."""
+"""Drivers start and stop what belongs to a cell on this host: today the traffic service, by TCP
+(`compose`)."""

@@ -26,11 +26,13 @@ class TrafficDriver(Protocol):
         """Start a source; returns {"source": …, "detail": …}. Raises DriverError."""
 
     def stop(self) -> dict[str, Any]:
-        """Stop whatever runs; returns the source's report of what it sent and received. Raises DriverError."""
+        """Stop whatever runs; returns the source's report of what it sent and received. Raises
+        DriverError."""
 
 
 class NoTraffic:
-    """For an agent without a traffic service: a window without a source is fine, one with a source is refused."""
+    """For an agent without a traffic service: a window without a source is fine, one with a source is
+    refused."""
 
     name = "none"
 

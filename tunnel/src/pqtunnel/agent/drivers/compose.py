@@ -1,4 +1,5 @@
-"""Driver `compose`: the traffic service is resident in its own container and takes one JSON line a command."""
+"""Driver `compose`: the traffic service is resident in its own container and takes one JSON line a
+command."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ class ComposeTraffic:
             raise DriverError(f"{where}: the answer to {request['op']} is no object")
         if answer.pop("ok", False) is not True:
             raise DriverError(
-                f"{where}: {answer.get('message', 'refused')}", code=str(answer.get("code", "traffic_driver")),
+                f"{where}: {answer.get('message', 'refused')}",
+                code=str(answer.get("code", "traffic_driver")),
                 hint=str(answer.get("hint", "")) or None,
             )  # fmt: skip
         return answer
