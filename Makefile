@@ -40,7 +40,8 @@ lab-down: ## take the lab down: no container, network or volume stays
 purge: lab-down ## lab-down, then remove images, .venv and whatever lab-up installed
 	@./bootstrap.sh purge
 
-run: ## run SCENARIO to a sealed bundle and its report (brings the lab up)
+run: ## run SCENARIO to a sealed bundle and its report (brings the lab up when it is down)
+	@./compose/lab.sh is-up || { echo 'the lab is down: bringing it up first'; $(MAKE) --no-print-directory lab-up; }
 	@./pqlab run $(SCENARIO) $(if $(SESSION_S),--session-s $(SESSION_S)) $(if $(SUITES),--suites '$(SUITES)') $(if $(REPS),--reps $(REPS)) $(if $(OUT),--out $(OUT))
 
 report: ## write the report of the newest bundle again (OUT: where)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The lab's life: ./compose/lab.sh up|status|down
+# The lab's life: ./compose/lab.sh up|status|is-up|down
 #
 # `up` is repeatable (a running lab stays as it is) and ends with a status table. `down` leaves no
 # container, network or volume of the lab, and checks that; engine and images stay.
@@ -57,7 +57,22 @@ check_binary() {
     export SITL_BINARY
 }
 
-start() { compose up -d --wait --wait-timeout 90 --remove-orphans; }
+# start: on failure the log ends with what the services that are not well have said.
+start() {
+    compose up -d --wait --wait-timeout 90 --remove-orphans && return 0
+    docker ps -a --filter "$OURS" --format '{{.Names}} {{.Status}}' | grep -v '(healthy)' |
+        while read -r name status; do
+            printf '\n%s: %s\n' "$name" "$status"
+            docker logs --tail 8 "$name" 2>&1
+        done
+    return 1
+}
+
+# is_up: every service runs and none is unwell.
+is_up() {
+    engine_up || return 1
+    [ "$(running)" -ge 7 ] && [ -z "$(docker ps -q --filter "$OURS" --filter health=unhealthy)" ]
+}
 
 cmd_up() {
     engine_up || fail 4 "no container engine answers" "the lab runs in containers" "make lab-up (starts one)"
@@ -113,9 +128,10 @@ cmd_down() {
 case ${1:-} in
     up) cmd_up ;;
     status) cmd_status ;;
+    is-up) is_up ;;
     down) cmd_down ;;
     *)
-        echo "usage: ./compose/lab.sh up|status|down" >&2
+        echo "usage: ./compose/lab.sh up|status|is-up|down" >&2
         exit 2
         ;;
 esac
