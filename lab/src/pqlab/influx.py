@@ -36,43 +36,31 @@ class InfluxError(LabError):
 
 
 @dataclass
-class FieldSum:
-    """One numeric field of one series: how many points carry it, and their exact sum."""
-
-    count: int = 0
-    numbers: list[float | int] = field(default_factory=list)
-
-    def add(self, value: float | int) -> None:
-        """One more point."""
-        self.count += 1
-        self.numbers.append(value)
-
-    @property
-    def total(self) -> float | int:
-        """Sum that does not depend on the order: exact for integers, correctly rounded for floats."""
-        if all(isinstance(number, int) for number in self.numbers):
-            return sum(self.numbers)
-        return math.fsum(self.numbers)
-
-
-@dataclass
 class SeriesContent:
-    """Points of one series in a span: distinct timestamps, and per field count and sum."""
+    """Points of one series in a span: distinct timestamps, and for each field its value by time."""
 
     times: set[int] = field(default_factory=set)
-    fields: dict[str, FieldSum] = field(default_factory=dict)
+    fields: dict[str, dict[int, Scalar]] = field(default_factory=dict)
 
-    def add(self, time_ns: int, values: Mapping[str, object]) -> None:
-        """Take one point; text and booleans count as points of their field without a sum."""
+    def add(self, time_ns: int, values: Mapping[str, Scalar | None]) -> None:
+        """Take one point; null (a field that another point of the query has) is no value."""
         self.times.add(time_ns)
         for name, value in values.items():
-            if value is None:
-                continue
-            total = self.fields.setdefault(name, FieldSum())
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                total.add(value)
-            else:
-                total.count += 1
+            if value is not None:
+                self.fields.setdefault(name, {})[time_ns] = value
+
+    def total(self, name: str) -> float | int | None:
+        """Sum of a numeric field, free of order: exact for integers, correctly rounded for floats.
+
+        None for text and truth values.
+        """
+        values = self.fields.get(name, {}).values()
+        numbers = [
+            value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
+        if len(numbers) != len(values):
+            return None
+        return sum(numbers) if all(isinstance(number, int) for number in numbers) else math.fsum(numbers)
 
 
 @dataclass(frozen=True)
@@ -257,11 +245,15 @@ def compare(record: Mapping[str, SeriesContent], view: Mapping[str, SeriesConten
         if ours.times == theirs.times:
             differences = []
         for name in sorted(ours.fields.keys() | theirs.fields.keys()):
-            left, right = ours.fields.get(name, FieldSum()), theirs.fields.get(name, FieldSum())
-            if left.count != right.count:
-                differences.append(f"{name}: {left.count} values in the file, {right.count} in InfluxDB")
-            elif left.total != right.total:
-                differences.append(f"{name}: sum {left.total!r} in the file, {right.total!r} in InfluxDB")
+            left, right = ours.fields.get(name, {}), theirs.fields.get(name, {})
+            if len(left) != len(right):
+                differences.append(f"{name}: {len(left)} values in the file, {len(right)} in InfluxDB")
+            elif left != right:
+                unequal = len(left.items() ^ right.items()) - len(left.keys() ^ right.keys())
+                differences.append(
+                    f"{name}: {unequal // 2} values differ, "
+                    f"sum {ours.total(name)!r} in the file, {theirs.total(name)!r} in InfluxDB"
+                )
         rows.append(SeriesComparison(key, len(ours.times), len(theirs.times), tuple(differences)))
     return rows
 
