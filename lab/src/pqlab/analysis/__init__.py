@@ -1,0 +1,54 @@
+"""Tables of a bundle, recomputed from its raw files and written as data/analysis/*.csv.
+
+Reading order: load (raw files) → handshakes, traffic, system (per cell) → groups, effects, comparison
+(run level) → table (CSV). stats holds the arithmetic; docs/STATISTICS.md says which rule applies when.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pqlab.analysis.comparison import comparison_table, reference_dir
+from pqlab.analysis.effects import effects_table
+from pqlab.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
+from pqlab.analysis.handshakes import handshake_table, primitive_table
+from pqlab.analysis.load import BundleData
+from pqlab.analysis.system import cpu_table, overhead_table
+from pqlab.analysis.table import Table
+from pqlab.analysis.traffic import throughput_table, traffic_table
+
+__all__ = ["analyse", "tables_of"]
+
+
+def tables_of(bundle: BundleData, published: Path | None = None) -> list[Table]:
+    """Every analysis table of a bundle; ``published`` = folder with the published tables (None: none)."""
+    handshakes = handshake_table(bundle)
+    primitives = primitive_table(bundle)
+    by_suite = by_suite_table(handshakes, bundle.seed)
+    by_level = by_level_table(handshakes, bundle.seed)
+    by_family = by_family_table(handshakes, bundle.seed)
+    return [
+        handshakes,
+        primitives,
+        by_suite,
+        by_level,
+        by_family,
+        effects_table(handshakes, bundle.seed),
+        traffic_table(bundle),
+        throughput_table(bundle),
+        overhead_table(bundle),
+        cpu_table(bundle),
+        phi_table(by_suite),
+        comparison_table(handshakes, primitives, by_level, by_family, published),
+    ]
+
+
+def analyse(bundle_root: Path, published: Path | None = None) -> list[Path]:
+    """Write data/analysis/*.csv of a bundle (before sealing) and return the paths.
+
+    ``published`` defaults to results/reference of the checkout. Raises LabError for an unreadable bundle.
+    """
+    bundle = BundleData(bundle_root)
+    directory = bundle_root / "data" / "analysis"
+    directory.mkdir(parents=True, exist_ok=True)
+    return [table.write(directory) for table in tables_of(bundle, published or reference_dir())]

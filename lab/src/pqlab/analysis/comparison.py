@@ -1,0 +1,154 @@
+"""Published reference values beside the measured ones, each with what is known to be wrong with it.
+
+The published tables live in results/reference/; provenance.csv there holds source, host and known defects.
+They were taken on other machines: the comparison prints them side by side and claims no effect.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pqlab.analysis.groups import WALL, passing
+from pqlab.analysis.stats import median
+from pqlab.analysis.table import Row, Table, read_rows, to_float
+from pqlab.paths import project_root
+
+COLUMNS = (
+    "quantity", "subject", "unit", "measured", "measured_n", "ring", "published", "published_n", "source",
+    "published_host", "known_wrong",
+)  # fmt: skip
+
+
+def reference_dir() -> Path | None:
+    """results/reference of the checkout, or None where the package was installed without it."""
+    found = project_root() / "results" / "reference"
+    return found if (found / "provenance.csv").is_file() else None
+
+
+def comparison_table(
+    handshakes: Table, primitives: Table, by_level: Table, by_family: Table, folder: Path | None
+) -> Table:
+    """All comparable pairs; empty when the published tables are not at hand."""
+    table = Table("comparison", COLUMNS)
+    if folder is None:
+        return table
+    provenance = {row["file"]: row for row in read_rows(folder / "provenance.csv")}
+    for file, rows in (
+        ("suites-2026-01-summary.csv", _smoke(folder, handshakes)),
+        ("published-72-suites.csv", _suites(folder, handshakes)),
+        ("handshake-floor-x86.csv", _floor(folder, handshakes)),
+        ("pqc-mav-2026-02-primitives.csv", _primitives(folder, primitives, "pqc-mav-2026-02-primitives.csv")),
+        ("primitives-2026-01.csv", _primitives(folder, primitives, "primitives-2026-01.csv")),
+        ("pqc-mav-2026-02-statistics.csv", _statistics(folder, by_level, by_family)),
+    ):
+        about = provenance[file]
+        for row in rows:
+            table.add(
+                **{"published_n": about["n"], **row},
+                source=about["source"],
+                published_host=about["host"],
+                known_wrong=about["known_wrong"],
+            )
+    return table
+
+
+def _measured(handshakes: Table, column: str) -> dict[str, tuple[float, int, str]]:
+    """suite → (median over cells, number of cells, ring)."""
+    values: dict[str, list[Row]] = {}
+    for row in passing(handshakes.rows):
+        values.setdefault(str(row["suite_id"]), []).append(row)
+    found = {}
+    for suite_id, rows in values.items():
+        middle = median([float(r[column]) for r in rows if r[column] is not None])  # type: ignore[arg-type]
+        if middle is not None:
+            found[suite_id] = (middle, len(rows), str(rows[0]["ring"]))
+    return found
+
+
+def _pairs(
+    quantity: str, measured: dict[str, tuple[float, int, str]], published: dict[str, float]
+) -> list[Row]:
+    return [
+        {
+            "quantity": quantity,
+            "subject": subject,
+            "unit": "ms",
+            "measured": measured[subject][0],
+            "measured_n": measured[subject][1],
+            "ring": measured[subject][2],
+            "published": published[subject],
+        }
+        for subject in sorted(measured)
+        if subject in published
+    ]
+
+
+def _smoke(folder: Path, handshakes: Table) -> list[Row]:
+    published = {
+        row["suite_id"]: value
+        for row in read_rows(folder / "suites-2026-01-summary.csv")
+        if (value := to_float(row["handshake_ms"])) is not None
+    }
+    return _pairs("handshake, total", _measured(handshakes, WALL), published)
+
+
+def _suites(folder: Path, handshakes: Table) -> list[Row]:
+    rows = [r for r in read_rows(folder / "published-72-suites.csv") if r["base_handshake_ok"] == "True"]
+    walls = {r["suite_id"]: v for r in rows if (v := to_float(r["base_handshake_ms"])) is not None}
+    sums = {r["suite_id"]: v for r in rows if (v := to_float(r["base_crypto_sum_ms"])) is not None}
+    return [
+        *_pairs("handshake, baseline", _measured(handshakes, WALL), walls),
+        *_pairs("crypto sum, baseline", _measured(handshakes, "crypto_sum_median_ms"), sums),
+    ]
+
+
+def _floor(folder: Path, handshakes: Table) -> list[Row]:
+    floor = {
+        r["suite"]: v
+        for r in read_rows(folder / "handshake-floor-x86.csv")
+        if (v := to_float(r["floor_ms"])) is not None
+    }
+    return _pairs("crypto sum, floor", _measured(handshakes, "crypto_sum_median_ms"), floor)
+
+
+def _primitives(folder: Path, primitives: Table, file: str) -> list[Row]:
+    measured = {
+        f"{r['algorithm']} {r['operation']}": (
+            float(r["median_ms"] or 0.0),
+            int(str(r["n_handshakes"])),
+            str(r["ring"]),
+        )
+        for r in primitives.rows
+    }
+    published = {
+        f"{r['algorithm']} {r['operation']}": v
+        for r in read_rows(folder / file)
+        if (v := to_float(r["median_ms"])) is not None
+    }
+    return _pairs("primitive, median", measured, published)
+
+
+def _statistics(folder: Path, by_level: Table, by_family: Table) -> list[Row]:
+    measured = {
+        **{f"L{r['level']}": r for r in by_level.rows},
+        **{str(r["family"]): r for r in by_family.rows if r["part"] == "kem"},
+    }
+    rows: list[Row] = []
+    for row in read_rows(folder / "pqc-mav-2026-02-statistics.csv"):
+        own = measured.get(row["group"])
+        if own is None or own["status"] != "ok":
+            continue
+        for name in ("median_ms", "mean_ms", "p95_ms", "max_ms"):
+            rows.append(
+                {
+                    "quantity": f"handshake by group, {name.removesuffix('_ms')}",
+                    "subject": row["group"],
+                    "unit": "ms",
+                    "measured": own[name],
+                    "measured_n": own["n_cells"],
+                    "ring": own["ring"],
+                    "published": float(row[name]),
+                    "published_n": row["n"],
+                }
+            )
+    return rows

@@ -1,0 +1,165 @@
+"""Handshake and primitive tables, recomputed from the raw spans of both hosts.
+
+A handshake counts when both ends wrote their whole wall (step ``handshake``): drone wall = connect to a
+verified FinishedGcs, GCS wall = accept to FinishedGcs sent. No figure is a difference of two others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from pqlab.analysis.load import BundleData, Cell, Span
+from pqlab.analysis.stats import mean, median, quantile
+from pqlab.analysis.table import Table
+
+WALL_STEP = "handshake"
+#: step name → (which algorithm of the suite, operation)
+PRIMITIVES = {
+    "keygen": "kem",
+    "encaps": "kem",
+    "decaps": "kem",
+    "sign": "sig",
+    "verify": "sig",
+}
+CELL_COLUMNS = (
+    "cell_id", "suite_id", "kem", "sig", "aead", "level", "kem_family", "sig_family",
+    "condition", "repetition", "position", "ring", "verdict",
+)  # fmt: skip
+
+
+@dataclass
+class Handshake:
+    """One cold handshake as both ends timed it, in milliseconds."""
+
+    wall_ms: dict[str, float] = field(default_factory=dict)
+    spans_ms: dict[str, float] = field(default_factory=dict)
+    crypto_ms: float = 0.0
+    steps_ms: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Both ends wrote their wall."""
+        return {"drone", "gcs"} <= set(self.wall_ms)
+
+
+def handshakes_of(cell: Cell) -> list[Handshake]:
+    """Complete cold handshakes of a cell, in the order of their ids' first appearance."""
+    found: dict[str, Handshake] = {}
+    for span in cell.spans:
+        if span.mode == "cold":
+            _add(found.setdefault(span.handshake_id, Handshake()), span)
+    return [handshake for handshake in found.values() if handshake.complete]
+
+
+def _add(handshake: Handshake, span: Span) -> None:
+    duration_ms = span.duration_ns / 1e6
+    if span.step == WALL_STEP:
+        handshake.wall_ms[span.host] = duration_ms
+        return
+    handshake.spans_ms[span.host] = handshake.spans_ms.get(span.host, 0.0) + duration_ms
+    if span.kind == "crypto":
+        handshake.crypto_ms += duration_ms
+        host, earlier = handshake.steps_ms.get(span.step, (span.host, 0.0))
+        handshake.steps_ms[span.step] = (host, earlier + duration_ms)
+
+
+def cell_columns(cell: Cell) -> dict[str, str | int | None]:
+    """The identifying columns every per-cell table starts with."""
+    facts = cell.facts
+    return {
+        "cell_id": cell.cell_id,
+        "suite_id": cell.suite_id,
+        "kem": facts.kem if facts else None,
+        "sig": facts.sig if facts else None,
+        "aead": facts.aead if facts else None,
+        "level": facts.level if facts else None,
+        "kem_family": facts.kem_family if facts else None,
+        "sig_family": facts.sig_family if facts else None,
+        "condition": cell.condition,
+        "repetition": cell.repetition,
+        "position": int(cell.plan["position"]),
+        "ring": cell.ring,
+        "verdict": cell.verdict,
+    }
+
+
+def handshake_table(bundle: BundleData) -> Table:
+    """One row a cell: both walls, crypto sum, ratio, coverage, each with n."""
+    table = Table(
+        "handshakes",
+        (
+            *CELL_COLUMNS,
+            "n", "drone_wall_median_ms", "drone_wall_p95_ms", "drone_wall_min_ms", "drone_wall_max_ms",
+            "gcs_wall_median_ms", "gcs_wall_p95_ms", "gcs_wall_min_ms", "gcs_wall_max_ms",
+            "crypto_sum_median_ms", "wall_over_crypto_ratio", "coverage_drone_min_pct",
+            "coverage_gcs_min_pct", "reason",
+        ),
+    )  # fmt: skip
+    for cell in bundle.cells:
+        rows = handshakes_of(cell)
+        walls = {role: [h.wall_ms[role] for h in rows] for role in ("drone", "gcs")}
+        crypto = [h.crypto_ms for h in rows]
+        table.add(
+            **cell_columns(cell),
+            n=len(rows),
+            drone_wall_median_ms=median(walls["drone"]),
+            drone_wall_p95_ms=quantile(walls["drone"], 0.95),
+            drone_wall_min_ms=min(walls["drone"], default=None),
+            drone_wall_max_ms=max(walls["drone"], default=None),
+            gcs_wall_median_ms=median(walls["gcs"]),
+            gcs_wall_p95_ms=quantile(walls["gcs"], 0.95),
+            gcs_wall_min_ms=min(walls["gcs"], default=None),
+            gcs_wall_max_ms=max(walls["gcs"], default=None),
+            crypto_sum_median_ms=median(crypto),
+            wall_over_crypto_ratio=median(
+                [h.wall_ms["drone"] / h.crypto_ms for h in rows if h.crypto_ms > 0]
+            ),
+            coverage_drone_min_pct=_coverage(rows, "drone"),
+            coverage_gcs_min_pct=_coverage(rows, "gcs"),
+            reason=None if rows else str(cell.record.get("reason") or "no complete handshake in the spans"),
+        )
+    return table
+
+
+def _coverage(rows: list[Handshake], role: str) -> float | None:
+    """Least share of a host's wall that its spans cover, over the handshakes, percent."""
+    shares = [100.0 * h.spans_ms.get(role, 0.0) / h.wall_ms[role] for h in rows if h.wall_ms[role] > 0]
+    return min(shares, default=None)
+
+
+def primitive_table(bundle: BundleData) -> Table:
+    """One row an algorithm, operation and host: median of cell medians, extremes over all handshakes."""
+    table = Table(
+        "primitives",
+        (
+            "algorithm", "kind", "level", "operation", "host", "ring", "n_cells", "n_handshakes",
+            "median_ms", "q1_ms", "q3_ms", "mean_ms", "min_ms", "max_ms",
+        ),
+    )  # fmt: skip
+    samples: dict[tuple[str, str, int, str, str, str], list[list[float]]] = defaultdict(list)
+    for cell in bundle.cells:
+        if cell.facts is None or cell.verdict != "pass":
+            continue
+        by_step: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for handshake in handshakes_of(cell):
+            for step, (host, duration_ms) in handshake.steps_ms.items():
+                by_step[step, host].append(duration_ms)
+        for (step, host), values in by_step.items():
+            kind = PRIMITIVES.get(step)
+            if kind is not None:
+                algorithm = cell.facts.kem if kind == "kem" else cell.facts.sig
+                samples[algorithm, kind, cell.facts.level, step, host, cell.ring].append(values)
+    order = list(PRIMITIVES)
+    for key in sorted(samples, key=lambda k: (k[1], k[0].split("-")[0], k[2], order.index(k[3]), k[4:])):
+        cells = samples[key]
+        medians = [m for m in (median(values) for values in cells) if m is not None]
+        every = [v for values in cells for v in values]
+        algorithm, kind, level, operation, host, ring = key
+        table.add(
+            algorithm=algorithm, kind=kind, level=level, operation=operation, host=host, ring=ring,
+            n_cells=len(cells), n_handshakes=len(every),
+            median_ms=median(medians), q1_ms=quantile(medians, 0.25), q3_ms=quantile(medians, 0.75),
+            mean_ms=mean(every), min_ms=min(every), max_ms=max(every),
+        )  # fmt: skip
+    return table

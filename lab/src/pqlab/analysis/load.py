@@ -1,0 +1,256 @@
+"""Read a bundle's raw files into plain structures; nothing is computed here.
+
+In scope: JSON, NDJSON and CSV of the bundle layout, with one clear error for a damaged file.
+Not in scope: deciding whether a cell is good (the record's verdict says) and telemetry text, which stays
+lines until a table needs a slice of it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pqlab.errors import EXIT_CHECK, LabError
+from pqtunnel import suites as registry
+from pqtunnel.errors import SuiteUnknown
+
+Json = dict[str, Any]
+
+KEM_FAMILIES = {"mlkem": "ML-KEM", "hqc": "HQC", "mceliece": "Classic-McEliece"}
+SIG_FAMILIES = {"mldsa": "ML-DSA", "falcon": "Falcon", "sphincs": "SPHINCS+"}
+ROLES = ("drone", "gcs")
+
+
+@dataclass(frozen=True)
+class SuiteFacts:
+    """What a suite id stands for; ``level`` is the NIST level, names are those of the registry."""
+
+    kem: str
+    sig: str
+    aead: str
+    level: int
+    kem_family: str
+    sig_family: str
+
+
+def suite_facts(suite_id: str) -> SuiteFacts | None:
+    """Facts of a registered suite (aliases resolve), or None for one the registry does not know."""
+    try:
+        suite = registry.get(suite_id)
+    except SuiteUnknown:
+        return None
+    return SuiteFacts(
+        kem=suite.kem.name,
+        sig=suite.sig.name,
+        aead=suite.aead.name,
+        level=suite.kem.level,
+        kem_family=KEM_FAMILIES.get(suite.kem.family, suite.kem.family),
+        sig_family=SIG_FAMILIES.get(suite.sig.family, suite.sig.family),
+    )
+
+
+@dataclass(frozen=True)
+class Span:
+    """One timed step of one host; times are nanoseconds of that host's monotonic clock."""
+
+    host: str
+    handshake_id: str
+    mode: str
+    step: str
+    kind: str
+    start_ns: int
+    end_ns: int
+
+    @property
+    def duration_ns(self) -> int:
+        """Length of the step."""
+        return self.end_ns - self.start_ns
+
+
+class Cell:
+    """One planned cell and the raw files it left. Files are read when first asked for."""
+
+    def __init__(self, data_dir: Path, plan: Json) -> None:
+        self.plan = plan
+        self.cell_id = str(plan["cell_id"])
+        self.directory = data_dir / "cells" / self.cell_id
+        self.record: Json = read_json(self.directory / "record.json")
+
+    @property
+    def suite_id(self) -> str:
+        """Suite of the plan, aliases resolved by the planner."""
+        return str(self.plan["suite_id"])
+
+    @property
+    def condition(self) -> str:
+        """Name of the condition."""
+        return str(self.plan["condition"])
+
+    @property
+    def repetition(self) -> int:
+        """Counted from 0 in the plan."""
+        return int(self.plan["repetition"])
+
+    @property
+    def verdict(self) -> str:
+        """pass, fail, unsupported, invalid or not-run."""
+        return str(self.record["verdict"])
+
+    @property
+    def ring(self) -> str:
+        """Weakest ring of the cell's numbers."""
+        return str(self.record["ring"])
+
+    @cached_property
+    def facts(self) -> SuiteFacts | None:
+        """Parts of the suite."""
+        return suite_facts(self.suite_id)
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """All spans of both ends; empty when the cell never reached a handshake."""
+        return [
+            Span(
+                host=str(row["host"]),
+                handshake_id=str(row["handshake_id"]),
+                mode=str(row["mode"]),
+                step=str(row["step"]),
+                kind=str(row["kind"]),
+                start_ns=int(row["start_ns"]),
+                end_ns=int(row["end_ns"]),
+            )
+            for row in read_ndjson(self.directory / "spans.ndjson")
+        ]
+
+    @cached_property
+    def events(self) -> list[Json]:
+        """Events of all hosts."""
+        return read_ndjson(self.directory / "events.ndjson")
+
+    @cached_property
+    def counters(self) -> Json:
+        """Counters by role; empty when the cell has none."""
+        return read_optional_json(self.directory / "counters.json")
+
+    @cached_property
+    def traffic_windows(self) -> dict[str, Json]:
+        """Window name → what both ends report about it."""
+        windows: dict[str, Json] = read_optional_json(self.directory / "traffic.json").get("windows", {})
+        return windows
+
+    def telemetry_lines(self, role: str) -> list[str]:
+        """Line protocol of one end; empty when there is none."""
+        path = self.directory / f"telemetry.{role}.lp"
+        return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+
+    def window(self, name: str) -> tuple[int, int] | None:
+        """(start, end) of a labelled window on the controller's clock, realtime ns; None without one."""
+        start = end = None
+        for event in self.events:
+            if event.get("host") == "controller" and event.get("window") == name:
+                if event["event"] == "window_start":
+                    start = int(event["t_ns"])
+                elif event["event"] == "window_end":
+                    end = int(event["t_ns"])
+        return None if start is None or end is None else (start, end)
+
+    def value(self, letter: str, field: str) -> Json | None:
+        """One field of the record ({value, unit, source, validity, reason, n}), or None when absent."""
+        found = self.record.get("categories", {}).get(letter, {}).get(field)
+        return found if isinstance(found, dict) else None
+
+
+class BundleData:
+    """The data/ folder of a bundle or of a run in progress."""
+
+    def __init__(self, root: Path) -> None:
+        self.data = root / "data"
+        if not (self.data / "plan.json").is_file():
+            raise LabError(
+                "no-bundle",
+                f"{root} holds no result bundle",
+                "data/plan.json is missing",
+                "name a folder under results/, or run: ./pqlab run smoke",
+                EXIT_CHECK,
+            )
+        self.plan = read_json(self.data / "plan.json")
+        self.run = read_optional_json(self.data / "run.json")
+        self.providers = read_optional_json(self.data / "providers.json")
+        self.hosts = {
+            role: read_optional_json(self.data / "hosts" / f"{role}.json") for role in (*ROLES, "controller")
+        }
+        self.scenario = _read_yaml(self.data / "scenario.effective.yml")
+        cells = [Cell(self.data, plan) for plan in self.plan["cells"]]
+        order = {suite_id: index for index, suite_id in enumerate(registry.SUITES)}
+        self.cells = sorted(
+            cells,
+            key=lambda c: (
+                order.get(c.suite_id, len(order)),
+                c.suite_id,
+                c.condition,
+                c.repetition,
+                c.cell_id,
+            ),
+        )
+
+    @property
+    def seed(self) -> int:
+        """Campaign seed, which also seeds every bootstrap."""
+        return int(self.plan.get("seed", 0))
+
+
+def read_json(path: Path) -> Json:
+    """A JSON object; a missing or damaged file is an error that names it."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise _unreadable(path, "the file is missing") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _unreadable(path, str(error)) from error
+    if not isinstance(value, dict):
+        raise _unreadable(path, f"expected an object, found {type(value).__name__}")
+    return value
+
+
+def read_optional_json(path: Path) -> Json:
+    """Like :func:`read_json`, but an absent file is an empty object (the cell may not have come that far)."""
+    return read_json(path) if path.is_file() else {}
+
+
+def read_ndjson(path: Path) -> list[Json]:
+    """One JSON object a line; absent file → no rows; a damaged line is an error that names it."""
+    if not path.is_file():
+        return []
+    rows: list[Json] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise _unreadable(path, f"line {number}: {error}") from error
+    return rows
+
+
+def _read_yaml(path: Path) -> Json:
+    if not path.is_file():
+        raise _unreadable(path, "the file is missing")
+    try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise _unreadable(path, str(error)) from error
+    if not isinstance(value, dict):
+        raise _unreadable(path, "expected a mapping")
+    return value
+
+
+def _unreadable(path: Path, why: str) -> LabError:
+    short = "/".join(path.parts[-3:])
+    return LabError(
+        "unreadable", f"cannot read {short}", why, "./pqlab verify names every damaged file", EXIT_CHECK
+    )

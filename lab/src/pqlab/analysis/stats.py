@@ -1,0 +1,176 @@
+"""Descriptive and run-level statistics, in plain Python.
+
+In scope: order statistics, spread, Student-t and BCa bootstrap intervals on log values, Bonferroni levels.
+Not in scope: models, p-values of raw handshakes. The unit of inference is the cell (one run), so callers
+pass one number a cell; docs/STATISTICS.md says which rule applies when.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+#: Below this many runs no interval and no claim is made.
+MIN_RUNS_COUNT = 3
+#: From this many runs on, the BCa bootstrap replaces Student's t.
+BOOTSTRAP_RUNS_COUNT = 10
+#: Resamples of one bootstrap; fixed, so that the bytes of a report do not depend on the machine.
+RESAMPLES_COUNT = 2000
+
+INSUFFICIENT = "insufficient"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A two-sided confidence interval of a geometric mean (or of a ratio), back on the natural scale."""
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+    n: int
+    method: str
+
+
+def quantile(values: Sequence[float], q: float) -> float | None:
+    """Linear interpolation between order statistics (Hyndman and Fan type 7); None without values."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    position = (len(ordered) - 1) * q
+    below = math.floor(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+
+
+def median(values: Sequence[float]) -> float | None:
+    """Middle order statistic; None without values."""
+    return quantile(values, 0.5)
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Arithmetic mean; None without values."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def sd(values: Sequence[float]) -> float | None:
+    """Sample standard deviation (divisor n - 1); None below two values."""
+    if len(values) < 2:
+        return None
+    centre = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1))
+
+
+def mad(values: Sequence[float]) -> float | None:
+    """Median absolute deviation from the median, unscaled; None without values."""
+    centre = median(values)
+    return None if centre is None else median([abs(v - centre) for v in values])
+
+
+def student_t_quantile(p: float, df: int) -> float:
+    """Quantile of Student's t with ``df`` degrees of freedom, for 0.5 <= p < 1 (bisection on the CDF)."""
+    if not 0.5 <= p < 1.0 or df < 1:
+        raise ValueError(f"student_t_quantile needs 0.5 <= p < 1 and df >= 1, got p={p}, df={df}")
+    low, high = 0.0, 2.0
+    while _student_t_cdf(high, df) < p:
+        high *= 2.0
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        if _student_t_cdf(middle, df) < p:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2.0
+
+
+def _student_t_cdf(t: float, df: int) -> float:
+    x = df / (df + t * t)
+    return 1.0 - 0.5 * _regularised_beta(x, df / 2.0, 0.5)
+
+
+def _regularised_beta(x: float, a: float, b: float) -> float:
+    """Regularised incomplete beta function by its continued fraction (Lentz)."""
+    if x <= 0.0:
+        return 0.0
+    if x >= 1.0:
+        return 1.0
+    if x > (a + 1.0) / (a + b + 2.0):
+        return 1.0 - _regularised_beta(1.0 - x, b, a)
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    tiny = 1e-300
+    c, d = 1.0, 1.0 - (a + b) * x / (a + 1.0)
+    d = 1.0 / (d if abs(d) > tiny else tiny)
+    fraction = d
+    for m in range(1, 400):
+        for numerator in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1.0 + numerator * d
+            d = 1.0 / (d if abs(d) > tiny else tiny)
+            c = 1.0 + numerator / c
+            c = c if abs(c) > tiny else tiny
+            fraction *= c * d
+        if abs(c * d - 1.0) < 1e-14:
+            break
+    return math.exp(log_front) * fraction / a
+
+
+def log_interval(values: Sequence[float], *, level: float = 0.95, seed: int = 0) -> Interval | None:
+    """Interval of the geometric mean of positive run-level values.
+
+    Student-t on the logarithms below :data:`BOOTSTRAP_RUNS_COUNT` runs, BCa bootstrap from there on;
+    None ("insufficient") below :data:`MIN_RUNS_COUNT` runs.
+    """
+    n = len(values)
+    if n < MIN_RUNS_COUNT:
+        return None
+    if min(values) <= 0.0:
+        raise ValueError("a log interval needs positive values")
+    logs = [math.log(v) for v in values]
+    centre = math.fsum(logs) / n
+    if n >= BOOTSTRAP_RUNS_COUNT:
+        low, high = _bca(logs, level, seed)
+        return Interval(math.exp(centre), math.exp(low), math.exp(high), level, n, "BCa bootstrap")
+    spread = sd(logs) or 0.0
+    half = student_t_quantile(0.5 + level / 2.0, n - 1) * spread / math.sqrt(n)
+    return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half), level, n, "Student t")
+
+
+def _bca(values: Sequence[float], level: float, seed: int) -> tuple[float, float]:
+    """Bias-corrected and accelerated bootstrap interval of the mean (Efron 1987)."""
+    n = len(values)
+    centre = math.fsum(values) / n
+    rng = random.Random(seed)
+    means = sorted(math.fsum(rng.choices(values, k=n)) / n for _ in range(RESAMPLES_COUNT))
+    normal = NormalDist()
+    # Ties count half: identical values would otherwise give an infinite bias correction.
+    below = sum(1 for m in means if m < centre) + 0.5 * sum(1 for m in means if m == centre)
+    share = min(max(below / len(means), 0.5 / len(means)), 1.0 - 0.5 / len(means))
+    bias = normal.inv_cdf(share)
+    total = math.fsum(values)
+    jack = [(total - v) / (n - 1) for v in values]
+    jack_mean = math.fsum(jack) / n
+    squares = math.fsum((jack_mean - j) ** 2 for j in jack)
+    cubes = math.fsum((jack_mean - j) ** 3 for j in jack)
+    acceleration = cubes / (6.0 * squares**1.5) if squares > 0.0 else 0.0
+
+    def bound(p: float) -> float:
+        z = normal.inv_cdf(p)
+        adjusted = normal.cdf(bias + (bias + z) / (1.0 - acceleration * (bias + z)))
+        picked = quantile(means, adjusted)
+        assert picked is not None
+        return picked
+
+    tail = (1.0 - level) / 2.0
+    return bound(tail), bound(1.0 - tail)
+
+
+def simultaneous_level(family_size: int, level: float = 0.95) -> float:
+    """Per-comparison level that keeps ``family_size`` intervals together at ``level`` (Bonferroni)."""
+    if family_size < 1:
+        raise ValueError("a family of comparisons has at least one member")
+    return 1.0 - (1.0 - level) / family_size

@@ -1,0 +1,117 @@
+"""Overhead per cell, CPU and temperature per host, from events and raw telemetry lines."""
+
+from __future__ import annotations
+
+from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
+from pqlab.analysis.load import ROLES, BundleData, Cell
+from pqlab.analysis.stats import mean
+from pqlab.analysis.table import Table, Value
+from pqtelemetry import slice as lines_of
+
+#: More steal than this and the CPU figures of a cell say nothing about the tunnel.
+MAX_STEAL_PCT = 5.0
+CPU_FIELDS = ("system_pct", "steal_pct", "process_pct", "container_pct", "sampler_pct")
+
+
+def overhead_table(bundle: BundleData) -> Table:
+    """One row a cell: wall, labelled windows and what is left over, on the controller's clock."""
+    table = Table(
+        "overhead",
+        (
+            *CELL_COLUMNS,
+            "wall_s",
+            "handshake_window_s",
+            "traffic_window_s",
+            "bulk_windows_s",
+            "overhead_s",
+            "reason",
+        ),
+    )
+    for cell in bundle.cells:
+        times = [int(e["t_ns"]) for e in cell.events if e.get("host") == "controller"]
+        names = sorted({str(e["window"]) for e in cell.events if e.get("event") == "window_end"})
+        lengths = {name: _length_s(cell.window(name)) for name in names}
+        if len(times) < 2:
+            table.add(**cell_columns(cell), reason=str(cell.record.get("reason") or "the cell did not run"))
+            continue
+        wall_s = (max(times) - min(times)) / 1e9
+        bulk = [s for name, s in lengths.items() if name.startswith("bulk-")]
+        table.add(
+            **cell_columns(cell),
+            wall_s=wall_s,
+            handshake_window_s=lengths.get("handshake_cold"),
+            traffic_window_s=lengths.get("traffic"),
+            bulk_windows_s=sum(bulk) if bulk else None,
+            overhead_s=wall_s - sum(lengths.values()),
+        )
+    return table
+
+
+def _length_s(window: tuple[int, int] | None) -> float:
+    return 0.0 if window is None else (window[1] - window[0]) / 1e9
+
+
+def cpu_table(bundle: BundleData) -> Table:
+    """One row a cell and host: CPU shares and temperature over the traffic window (else the whole cell).
+
+    ``process_pct`` and ``container_pct`` are per cent of one core, ``system_pct`` and ``steal_pct`` of all.
+    """
+    table = Table(
+        "cpu",
+        (
+            *CELL_COLUMNS, "host", "span", "n_samples",
+            "system_mean_pct", "steal_mean_pct", "steal_max_pct", "process_mean_pct", "process_max_pct",
+            "container_mean_pct", "sampler_mean_pct", "rss_max_mb",
+            "temperature_mean_c", "temperature_reason",
+            "cpu_valid", "reason",
+        ),
+    )  # fmt: skip
+    for cell in bundle.cells:
+        for role in ROLES:
+            table.add(**cell_columns(cell), host=role, **_cpu_row(bundle, cell, role))
+    return table
+
+
+def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
+    lines = cell.telemetry_lines(role)
+    no_zone = _sensor_reason(bundle, role, "thermal")
+    if not lines:
+        return {
+            "reason": "no telemetry in this cell",
+            "temperature_reason": no_zone or "no telemetry in this cell",
+        }
+    window = cell.window("traffic")
+    start, end = window or (None, None)
+    found = {
+        name: [float(v) for _, v in lines_of.values(lines, "pq_cpu", name, start_ns=start, end_ns=end)]
+        for name in CPU_FIELDS
+    }
+    rss = [v for _, v in lines_of.values(lines, "pq_mem", "rss_bytes", start_ns=start, end_ns=end)]
+    temperature = [
+        float(v) for _, v in lines_of.values(lines, "pq_temp", "temperature_c", start_ns=start, end_ns=end)
+    ]
+    steal = mean(found["steal_pct"])
+    return {
+        "span": "traffic" if window else "cell",
+        "n_samples": len(found["system_pct"]),
+        "system_mean_pct": mean(found["system_pct"]),
+        "steal_mean_pct": steal,
+        "steal_max_pct": max(found["steal_pct"], default=None),
+        "process_mean_pct": mean(found["process_pct"]),
+        "process_max_pct": max(found["process_pct"], default=None),
+        "container_mean_pct": mean(found["container_pct"]),
+        "sampler_mean_pct": mean(found["sampler_pct"]),
+        "rss_max_mb": max(rss) / 1e6 if rss else None,
+        "temperature_mean_c": mean(temperature),
+        "temperature_reason": None if temperature else (no_zone or "the series carries no temperature"),
+        "cpu_valid": None if steal is None else steal <= MAX_STEAL_PCT,
+        "reason": None if found["system_pct"] else "no CPU sample in the span",
+    }
+
+
+def _sensor_reason(bundle: BundleData, role: str, wanted: str) -> str | None:
+    """Why a host has no sensor of that kind, in the host's own words."""
+    for sensor in bundle.hosts[role].get("sensors") or []:
+        if wanted in str(sensor.get("name", "")) and not sensor.get("available"):
+            return str(sensor.get("reason") or "not available")
+    return None

@@ -1,0 +1,218 @@
+"""What a report is made of: sections of tables, figures, facts and findings, as plain data.
+
+Both writers (HTML and Markdown) render these blocks, so a number can never differ between them. A missing
+value is a :func:`missing` cell with its reason; there is no way to print it as a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pqlab.report.svg import significant
+
+
+#: A reason up to this length stays on one line.
+SHORT_REASON_CHARS = 46
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One table cell: what it shows, how it sorts, where it leads."""
+
+    text: str
+    sort: str | float | None = None
+    href: str | None = None
+    kind: str = "text"
+    title: str | None = None
+
+    @property
+    def sort_key(self) -> str:
+        """The value a sort compares; empty sorts last."""
+        if self.kind.startswith("null"):
+            return ""
+        return format(self.sort, ".9g") if isinstance(self.sort, float) else str(self.sort or self.text)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column head with its unit; numbers align right."""
+
+    label: str
+    unit: str = ""
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a stable id, a caption, the ring of its numbers and the file they come from."""
+
+    id: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    ring: str
+    source: str | None = None
+    note: str | None = None
+    collapsed: bool = False
+    sortable: bool = True
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing (SVG markup made by figures.py) with a caption."""
+
+    id: str
+    caption: str
+    svg: str
+    ring: str
+    source: str | None = None
+    legend: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Label → value pairs."""
+
+    id: str
+    caption: str
+    items: tuple[tuple[str, Cell], ...]
+
+
+@dataclass(frozen=True)
+class Paragraphs:
+    """Plain sentences."""
+
+    id: str
+    sentences: tuple[str, ...]
+    as_list: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A statement that a verdict carries, with effect, n, ring and the cells behind it."""
+
+    statement: str
+    effect: str
+    basis: str
+    ring: str
+    cells: tuple[Cell, ...]
+    tone: str = "plain"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All findings, or the sentence that says there are none."""
+
+    id: str
+    items: tuple[Finding, ...]
+    empty: str
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """One line of the verdict matrix."""
+
+    label: str
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Verdict letters of all planned cells, each leading to its section."""
+
+    id: str
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+    ring: str
+
+
+@dataclass(frozen=True)
+class CellDetail:
+    """One cell's section: verdict, key numbers, fields by category, raw files."""
+
+    id: str
+    title: str
+    verdict: str
+    reason: str | None
+    facts: tuple[tuple[str, Cell], ...]
+    files: tuple[Cell, ...]
+    categories: tuple[tuple[str, Table], ...]
+
+
+@dataclass(frozen=True)
+class CellDetails:
+    """All cell sections."""
+
+    id: str
+    items: tuple[CellDetail, ...]
+
+
+Block = Table | Figure | Facts | Paragraphs | Findings | Matrix | CellDetails
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled part of the report."""
+
+    id: str
+    title: str
+    blocks: tuple[Block, ...]
+    lead: str | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole report, ready to be written."""
+
+    title: str
+    subtitle: str
+    run_id: str
+    ring: str
+    verdicts: tuple[tuple[str, int], ...]
+    head: tuple[tuple[str, Cell], ...]
+    numbers_sha256: str
+    sections: tuple[Section, ...]
+
+
+def label(text: object, *, href: str | None = None, sort: str | float | None = None) -> Cell:
+    """A text cell."""
+    return Cell(str(text), sort=sort, href=href)
+
+
+def missing(reason: str | None) -> Cell:
+    """A value that was not measured, with its reason."""
+    text = f"not measured: {reason or 'no reason recorded'}"
+    return Cell(text, kind="null short" if len(text) <= SHORT_REASON_CHARS else "null")
+
+
+def not_applicable() -> Cell:
+    """A value that cannot exist here, such as the nominal rate of an uplink."""
+    return Cell("–", kind="none")
+
+
+def number(value: str | float | int | None, *, digits: int = 3, reason: str | None = None) -> Cell:
+    """A measured number to ``digits`` significant digits, or why it is missing. CSV text is accepted."""
+    if value is None or value == "":
+        return missing(reason)
+    real = float(value)
+    return Cell(significant(real, digits), sort=real, kind="num")
+
+
+def count(value: str | int | None, *, reason: str | None = None) -> Cell:
+    """An integer with grouped thousands, or why it is missing."""
+    if value is None or value == "":
+        return missing(reason)
+    whole = int(value)
+    return Cell(f"{whole:,}", sort=float(whole), kind="num")
+
+
+def verdict(word: str, *, href: str | None = None) -> Cell:
+    """A verdict word, coloured by CSS."""
+    return Cell(word, href=href, kind=f"verdict v-{word}")
+
+
+def rows_of(rows: Iterable[Sequence[Cell]]) -> tuple[tuple[Cell, ...], ...]:
+    """Rows as the tuples a table holds."""
+    return tuple(tuple(row) for row in rows)

@@ -1,0 +1,41 @@
+"""Writes a report as one HTML file: style, script and drawings inline, nothing fetched.
+
+Autoescape is on; the only markup taken as is are the project's own stylesheet, script and drawings, whose
+texts svg.py escapes.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from pqlab.report import blocks
+from pqlab.report.blocks import Report
+
+
+def render_html(report: Report) -> str:
+    """The whole page; deterministic for equal reports."""
+    environment = Environment(
+        loader=PackageLoader("pqlab.report", "templates"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.tests["figure"] = lambda block: isinstance(block, blocks.Figure)
+    environment.tests["table"] = lambda block: isinstance(block, blocks.Table)
+    environment.tests["facts"] = lambda block: isinstance(block, blocks.Facts)
+    environment.tests["paragraphs"] = lambda block: isinstance(block, blocks.Paragraphs)
+    environment.tests["findings"] = lambda block: isinstance(block, blocks.Findings)
+    environment.tests["matrix"] = lambda block: isinstance(block, blocks.Matrix)
+    environment.tests["celldetails"] = lambda block: isinstance(block, blocks.CellDetails)
+    environment.filters["drawing"] = lambda figure: Markup(figure.svg)
+    folder = files("pqlab.report") / "templates"
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        style=Markup((folder / "report.css").read_text(encoding="utf-8")),
+        script=Markup((folder / "report.js").read_text(encoding="utf-8")),
+    )

@@ -1,0 +1,230 @@
+"""Published values beside ours, the environment, methods and limits generated from the scenario."""
+
+from __future__ import annotations
+
+from pqlab.analysis.effects import ASSUMED_FLOOR_RATIO, MIN_FLOOR_PAIRS_COUNT
+from pqlab.analysis.load import Json
+from pqlab.analysis.stats import BOOTSTRAP_RUNS_COUNT, MIN_RUNS_COUNT
+from pqlab.report import blocks
+from pqlab.report.blocks import Cell, Column, Facts, Paragraphs, Section, Table, label, missing, number
+from pqlab.report.source import Source
+
+
+def published(source: Source) -> Section | None:
+    """Measured beside published, with a numbered note on what was wrong with each source."""
+    rows = source.rows("comparison")
+    if not rows:
+        return None
+    notes: list[tuple[str, str, str]] = []
+    lines = []
+    for r in rows:
+        note = (r["source"], r["published_host"], r["known_wrong"])
+        if note not in notes:
+            notes.append(note)
+        lines.append(
+            [
+                label(r["quantity"]), label(r["subject"]), number(r["measured"]), blocks.count(r["measured_n"]),
+                label(r["ring"]), number(r["published"]), label(r["published_n"]), label(r["source"]),
+                label(f"note {notes.index(note) + 1}"),
+            ]
+        )  # fmt: skip
+    sentences = tuple(f"Note {i}. {s}, {h}. Known wrong: {w}." for i, (s, h, w) in enumerate(notes, start=1))
+    return Section(
+        "published",
+        "Published values beside ours",
+        (
+            Table(
+                "published-table",
+                "Measured here and published elsewhere, in milliseconds",
+                (
+                    Column("quantity"), Column("subject"), Column("measured", "ms", True),
+                    Column("n", "cells or handshakes", True), Column("ring"), Column("published", "ms", True),
+                    Column("published n"), Column("source"), Column("known wrong"),
+                ),
+                blocks.rows_of(lines),
+                source.ring,
+                "analysis/comparison.csv",
+                collapsed=len(lines) > 40,
+            ),
+            Paragraphs("published-notes", sentences, as_list=True),
+        ),
+        "Different machines, so no effect is claimed; the column shows the size of what was published and the notes "
+        "say why it need not be a measurement.",
+    )  # fmt: skip
+
+
+def environment(source: Source) -> Section:
+    """Hosts, providers, images, self-test."""
+    parts: list[blocks.Block] = [_hosts(source)]
+    providers = source.bundle.providers
+    ends = [_flatten(providers.get(role) or {}) for role in ("drone", "gcs")]
+    names = sorted({key for end in ends for key in end})
+    if names:
+        lines = [
+            [
+                label(name), *(label(end[name]) if name in end else missing("not reported") for end in ends),
+                label("yes" if ends[0].get(name) == ends[1].get(name) else "no"),
+            ]
+            for name in names
+        ]  # fmt: skip
+        parts.append(
+            Table(
+                "providers", "Builds that ran on each end",
+                (Column("provider"), Column("drone"), Column("GCS"), Column("equal")),
+                blocks.rows_of(lines), source.ring, "providers.json",
+            )
+        )  # fmt: skip
+    images = providers.get("images") or {}
+    if images:
+        parts.append(
+            Table(
+                "images", "Container images by content digest", (Column("image"), Column("digest")),
+                tuple((label(k), label(v)) for k, v in sorted(images.items())), source.ring, "providers.json",
+            )
+        )  # fmt: skip
+    return Section("environment", "Environment", tuple(parts))
+
+
+def _hosts(source: Source) -> Table:
+    roles = ("drone", "gcs", "controller")
+    facts = [source.bundle.hosts[role].get("host") or {} for role in roles]
+    names = [
+        "machine",
+        "cpu_model",
+        "cpu_count",
+        "kernel",
+        "hostname",
+        "in_container",
+        "board_revision",
+        "cpu_features",
+    ]
+    lines = []
+    for name in names:
+        line = [label(name.replace("_", " "))]
+        for fact in facts:
+            value = fact.get(name)
+            if isinstance(value, list):
+                value = " ".join(str(v) for v in value)
+            if isinstance(value, bool):
+                value = "yes" if value else "no"
+            line.append(label(value) if value not in (None, "") else missing("not reported by the host"))
+        lines.append(line)
+    for role_test in ("selftest",):
+        line = [label("self-test")]
+        for role in roles:
+            test = source.bundle.hosts[role].get(role_test)
+            if not isinstance(test, dict):
+                line.append(missing("no self-test on this host"))
+                continue
+            items = test.get("items") or []
+            good = sum(1 for item in items if item.get("ok"))
+            line.append(label(f"{good} of {len(items)} known answers right"))
+        lines.append(line)
+    return Table(
+        "hosts", "Hosts as they described themselves",
+        (Column("fact"), Column("drone"), Column("GCS"), Column("controller")),
+        blocks.rows_of(lines), source.ring, "hosts/drone.json", sortable=False,
+    )  # fmt: skip
+
+
+def _flatten(value: Json, prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for key, inner in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(inner, dict):
+            flat.update(_flatten(inner, f"{name} "))
+        elif inner is not None:
+            flat[name] = str(inner)
+    return flat
+
+
+def methods(source: Source) -> Section:
+    """Sentences made from the effective scenario, and the limits that follow from it."""
+    scenario = source.bundle.scenario
+    items: list[tuple[str, Cell]] = [
+        (
+            "suites",
+            label(
+                f"{len({c.suite_id for c in source.bundle.cells})} of {len(scenario.get('suites') or [])} named"
+            ),
+        ),
+        ("repetitions", label(scenario.get("repetitions", "not recorded"))),
+        ("conditions", label(", ".join(str(c.get("name")) for c in scenario.get("conditions") or []))),
+        ("order", label((scenario.get("order") or {}).get("method", "not recorded"))),
+        ("seed", label(scenario.get("seed", "not recorded"))),
+        ("ledger", label("on" if scenario.get("ledger") else "off")),
+        ("plan digest", label(source.bundle.plan.get("scenario_sha256", "not recorded"))),
+    ]
+    return Section(
+        "methods",
+        "Methods and limits",
+        (
+            Facts("scenario-facts", "Effective scenario", tuple(items)),
+            Paragraphs("method-list", tuple(_methods(source, scenario)), as_list=True),
+            Paragraphs("limit-list", tuple(_limits(source, scenario)), as_list=True),
+        ),
+    )
+
+
+def _methods(source: Source, scenario: Json) -> list[str]:
+    sentences = []
+    handshake = scenario.get("handshake") or {}
+    if handshake:
+        sentences.append(
+            f"Each cell repeats the cold handshake {handshake.get('count')} times or for {handshake.get('max_s')} s, "
+            f"whichever comes first, and at least {handshake.get('min_count')} times, in a labelled window of its own."
+        )
+    traffic = scenario.get("traffic")
+    if traffic:
+        sentences.append(
+            f"MAVLink runs for {traffic.get('session_s'):g} s at a nominal {traffic.get('rate_hz'):g} Hz "
+            f"(profile {traffic.get('profile')}, source {traffic.get('source')}); a cell outside the traffic contract "
+            "is invalid, is repeated at most twice, and every attempt stays in the bundle."
+        )
+    bulk = scenario.get("bulk")
+    if bulk:
+        rates = ", ".join(f"{rate:g}" for rate in bulk.get("rates_pps") or [])
+        sentences.append(
+            f"Bulk datagrams of {bulk.get('size_bytes')} B are offered at {rates} a second, {bulk.get('step_s'):g} s each; "
+            "the sink verifies every byte."
+        )
+    sentences.append(
+        "Spans are independent pairs of start and end on one host's monotonic clock; none is obtained by subtraction, "
+        "and their sum per host is printed as span cover."
+    )
+    sentences.append(
+        f"Below {MIN_RUNS_COUNT} cells nothing but the median is printed. Intervals are of the geometric mean: Student's t on "
+        f"logarithms below {BOOTSTRAP_RUNS_COUNT} cells, BCa bootstrap from there on, seeded with the campaign's seed."
+    )
+    sentences.append(
+        f"The noise floor is the 95th percentile of the ratio between repetitions of the same suite, from at least "
+        f"{MIN_FLOOR_PAIRS_COUNT} pairs; with fewer, only effects beyond a ratio of {ASSUMED_FLOOR_RATIO:g} are stated."
+    )
+    return sentences
+
+
+def _limits(source: Source, scenario: Json) -> list[str]:
+    sentences = []
+    if source.ring == "lab":
+        sentences.append(
+            "Ring lab: containers on one machine. The figures are about protocol, network and CPU cost of that machine; "
+            "they are no claim about a board's speed, temperature or supply."
+        )
+    elif source.ring == "sim":
+        sentences.append("Ring sim: virtual time, no physical claim at all.")
+    if source.repetitions < MIN_RUNS_COUNT:
+        sentences.append(
+            f"{source.repetitions} repetition{'s' if source.repetitions > 1 else ''} a suite: no single suite carries an "
+            "interval, and differences between two suites are not claimed."
+        )
+    if scenario.get("traffic") and float((scenario["traffic"] or {}).get("session_s") or 0) < 10:
+        sentences.append("Sessions are shorter than 10 s, so the rate is held to ± 10 % and not to ± 2 %.")
+    if scenario.get("ledger"):
+        sentences.append("The ledger was on: latency is measured, and CPU figures include its cost.")
+    else:
+        sentences.append("The ledger was off: CPU figures exclude its cost, and there is no latency.")
+    if not any(c.get("link") not in (None, "none") for c in scenario.get("conditions") or []):
+        sentences.append("No impairment: nothing here says how a suite behaves on a lossy or slow link.")
+    sentences.append("Φ(R) is a model; no rekey was performed.")
+    sentences.append("Latency includes both tunnel ends and the bridge between two containers, and no radio.")
+    return sentences

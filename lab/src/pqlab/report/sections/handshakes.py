@@ -1,0 +1,394 @@
+"""Handshake of all suites, run-level statistics, primitives and the rekey-share model."""
+
+from __future__ import annotations
+
+from pqlab.analysis.groups import REKEY_INTERVALS_S
+from pqlab.analysis.load import suite_facts
+from pqlab.analysis.stats import median
+from pqlab.analysis.table import to_float
+from pqlab.report import blocks, figures
+from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, number, verdict
+from pqlab.report.source import RawRow, Source, anchor, record_link
+from pqlab.report.svg import significant
+
+MS = "ms"
+FAMILY_LEGEND = (("f-mlkem", "ML-KEM"), ("f-hqc", "HQC"), ("f-mceliece", "Classic-McEliece"))
+
+
+def all_suites(source: Source) -> Section:
+    """Bars, heat map and table of every suite."""
+    rows = source.rows("handshakes")
+    drawn: list[blocks.Block] = [_bars(source, rows)]
+    heat = _heat(source, rows)
+    if heat is not None:
+        drawn.append(heat)
+    drawn.append(_table(source, rows))
+    return Section(
+        "handshakes",
+        "Handshake of all suites",
+        tuple(drawn),
+        "Cold handshakes: a fresh key pair each time. Wall is measured on the drone from connect to the verified "
+        "Finished; the crypto sum adds the five primitives of that same handshake on both ends.",
+    )
+
+
+def _medians(rows: list[RawRow], column: str) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        value = to_float(row[column])
+        if row["verdict"] == "pass" and value is not None:
+            values.setdefault(row["suite_id"], []).append(value)
+    return {suite: m for suite, v in values.items() if (m := median(v)) is not None}
+
+
+def _bars(source: Source, rows: list[RawRow]) -> Figure:
+    walls, sums = _medians(rows, "drone_wall_median_ms"), _medians(rows, "crypto_sum_median_ms")
+    first = {row["suite_id"]: row for row in reversed(rows)}
+    bars = [
+        figures.Bar(
+            label=suite.removeprefix("cs-"),
+            family=row["kem_family"] or None,
+            value=walls.get(suite),
+            marker=sums.get(suite),
+            href=anchor(row["cell_id"]),
+            group=f"NIST level {row['level']}" if row["level"] else "outside the registry",
+            missing=f"not measured: {row['verdict']}",
+        )
+        for suite, row in first.items()
+    ]
+    bars.sort(key=lambda b: (b.group, b.value is None, b.value or 0.0, b.label))
+    used = {b.family for b in bars}
+    return Figure(
+        "fig-handshake-suites",
+        f"Cold handshake of {len(bars)} suites, fastest first within each level",
+        figures.handshake_bars("svg-handshake-suites", "Cold handshake by suite", bars),
+        source.ring,
+        "analysis/handshakes.csv",
+        (*((c, n) for c, n in FAMILY_LEGEND if n in used), ("mark", "sum of the five primitives")),
+    )
+
+
+def _heat(source: Source, rows: list[RawRow]) -> Figure | None:
+    cells: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        value = to_float(row["drone_wall_median_ms"])
+        if row["verdict"] == "pass" and value is not None and row["kem"]:
+            cells.setdefault((row["kem"], row["sig"]), []).append(value)
+    values = {key: m for key, v in cells.items() if (m := median(v)) is not None}
+    if len({k for k, _ in values}) < 3 or len({s for _, s in values}) < 3:
+        return None
+    order = {row["kem"]: (row["kem_family"], row["level"]) for row in rows if row["kem"]}
+    sig_order = {row["sig"]: (row["sig_family"], row["level"]) for row in rows if row["sig"]}
+    families = ["ML-KEM", "HQC", "Classic-McEliece", "ML-DSA", "Falcon", "SPHINCS+"]
+
+    def rank(item: tuple[str, tuple[str, str]]) -> tuple[int, str]:
+        return (families.index(item[1][0]) if item[1][0] in families else 9, item[1][1])
+
+    kems = [k for k, _ in sorted(order.items(), key=rank)]
+    sigs = [s for s, _ in sorted(sig_order.items(), key=rank)]
+    return Figure(
+        "fig-handshake-heat",
+        "Median handshake by KEM and signature, over AEADs and repetitions",
+        figures.heat_map("svg-handshake-heat", "Handshake by KEM and signature", kems, sigs, values, MS),
+        source.ring,
+        "analysis/handshakes.csv",
+    )
+
+
+def _table(source: Source, rows: list[RawRow]) -> Table:
+    columns = [Column("suite"), Column("level", "", True)]
+    if source.many_conditions:
+        columns.append(Column("condition"))
+    if source.repetitions > 1:
+        columns.append(Column("rep", "", True))
+    columns += [
+        Column("verdict"), Column("n", "", True),
+        Column("wall drone, median", MS, True), Column("p95", MS, True), Column("min", MS, True),
+        Column("max", MS, True), Column("wall GCS, median", MS, True), Column("crypto sum", MS, True),
+        Column("wall / crypto", "", True), Column("span cover drone", "%", True),
+        Column("span cover GCS", "%", True), Column("raw"),
+    ]  # fmt: skip
+    lines = []
+    for row in rows:
+        why = row["reason"] or row["verdict"]
+        line: list[Cell] = [
+            label(row["suite_id"], href=anchor(row["cell_id"])),
+            blocks.count(row["level"] or None),
+        ]
+        if source.many_conditions:
+            line.append(label(row["condition"]))
+        if source.repetitions > 1:
+            line.append(blocks.count(int(row["repetition"]) + 1))
+        line += [verdict(row["verdict"]), blocks.count(row["n"])]
+        line += [
+            number(row[name], reason=why)
+            for name in (
+                "drone_wall_median_ms", "drone_wall_p95_ms", "drone_wall_min_ms", "drone_wall_max_ms",
+                "gcs_wall_median_ms", "crypto_sum_median_ms", "wall_over_crypto_ratio",
+            )
+        ]  # fmt: skip
+        line += [
+            number(row[name], digits=4, reason=why)
+            for name in ("coverage_drone_min_pct", "coverage_gcs_min_pct")
+        ]
+        line.append(record_link(row["cell_id"]))
+        lines.append(line)
+    return Table(
+        "handshake-table",
+        "Cold handshake of every cell; median, p95, min and max over its n handshakes",
+        tuple(columns),
+        blocks.rows_of(lines),
+        source.ring,
+        "analysis/handshakes.csv",
+        "Span cover: the least share of a host's wall that its independently timed spans add up to.",
+    )
+
+
+STAT_COLUMNS = (
+    Column("cells", "n", True), Column("suites", "n", True), Column("median", MS, True), Column("MAD", MS, True),
+    Column("Q1", MS, True), Column("Q3", MS, True), Column("mean", MS, True), Column("sd", MS, True),
+    Column("P95", MS, True), Column("max", MS, True), Column("geometric mean", MS, True),
+    Column("95 % interval", MS), Column("ring"),
+)  # fmt: skip
+
+
+def _stat_cells(row: RawRow) -> list[Cell]:
+    few = "insufficient: fewer than 3 cells"
+
+    def value(name: str) -> Cell:
+        return number(row[name], reason=few) if row[name] else Cell("insufficient", kind="null", title=few)
+
+    interval = (
+        label(f"{significant(float(row['interval_low_ms']))} – {significant(float(row['interval_high_ms']))}")
+        if row["interval_low_ms"]
+        else Cell("insufficient", kind="null", title=few)
+    )
+    return [
+        blocks.count(row["n_cells"]), blocks.count(row["n_suites"]), number(row["median_ms"]),
+        *(value(n) for n in ("mad_ms", "q1_ms", "q3_ms", "mean_ms", "sd_ms", "p95_ms")),
+        number(row["max_ms"]), value("geomean_ms"), interval, label(row["ring"]),
+    ]  # fmt: skip
+
+
+def statistics(source: Source) -> Section | None:
+    """By level, by family, by suite over repetitions, paired effects."""
+    if not source.rows("by_suite"):
+        return None
+    parts: list[blocks.Block] = [_level_strips(source)]
+    with_condition = source.many_conditions
+    condition = (Column("condition"),) if with_condition else ()
+
+    def table(block_id: str, caption: str, name: str, heads: tuple[tuple[str, str], ...]) -> Table:
+        lines = []
+        for row in source.rows(name):
+            line = [label(f"L{row[c]}" if c == "level" else row[c]) for c, _ in heads]
+            if with_condition:
+                line.append(label(row["condition"]))
+            lines.append(line + _stat_cells(row))
+        return Table(
+            block_id,
+            caption,
+            (*(Column(h) for _, h in heads), *condition, *STAT_COLUMNS),
+            blocks.rows_of(lines),
+            source.ring,
+            f"analysis/{name}.csv",
+        )
+
+    parts.append(table("stat-level", "Handshake by NIST level", "by_level", (("level", "level"),)))
+    parts.append(
+        table(
+            "stat-family", "Handshake by family of KEM, signature and AEAD", "by_family",
+            (("part", "part"), ("family", "family")),
+        )
+    )  # fmt: skip
+    if source.repetitions > 1:
+        parts.append(
+            table(
+                "stat-suite", "Handshake by suite over its repetitions", "by_suite", (("suite_id", "suite"),)
+            )
+        )
+    effects = _effects(source)
+    if effects is not None:
+        parts.append(effects)
+    return Section(
+        "statistics",
+        "Statistics by level and family",
+        tuple(parts),
+        "The unit is the cell: one number each, the median of its cold handshakes. Only cells that passed enter. "
+        "Intervals are 95 %, of the geometric mean.",
+    )
+
+
+def _level_strips(source: Source) -> Figure:
+    rows = [r for r in source.rows("handshakes") if r["verdict"] == "pass" and r["drone_wall_median_ms"]]
+    strips = []
+    for kind, column in (("L", "level"), ("", "kem_family"), ("", "sig_family")):
+        names = sorted({r[column] for r in rows if r[column]})
+        for name in names:
+            values = tuple(float(r["drone_wall_median_ms"]) for r in rows if r[column] == name)
+            strips.append(
+                figures.Strip(
+                    f"NIST level {name}" if kind else name, None if kind else name, values, median(values)
+                )
+            )
+    return Figure(
+        "fig-handshake-groups",
+        "Handshake by NIST level, KEM family and signature family: every cell and the median",
+        figures.strips(
+            "svg-handshake-groups", "Handshake by group", "median handshake of a cell, ms (log scale)", strips
+        ),
+        source.ring,
+        "analysis/handshakes.csv",
+    )
+
+
+def _effects(source: Source) -> Table | None:
+    rows = source.rows("effects")
+    if not rows:
+        return None
+    lines = []
+    for row in rows:
+        few = "insufficient: fewer than 3 pairs"
+        interval = (
+            label(f"{significant(float(row['low_ratio']))} – {significant(float(row['high_ratio']))}")
+            if row["low_ratio"]
+            else Cell("insufficient", kind="null", title=few)
+        )
+        lines.append(
+            [
+                label(row["part"]), label(row["family"]), label(row["reference"]), blocks.count(row["n_pairs"]),
+                number(row["ratio"], reason=few), interval,
+                number(100 * float(row["interval_level"]), digits=4) if row["interval_level"] else label("–"),
+                label(row["method"] or "–"), number(row["floor_ratio"]),
+                label(f"{row['floor_method']}, {row['floor_pairs']} pairs"), label(row["verdict"]), label(row["ring"]),
+            ]
+        )  # fmt: skip
+    return Table(
+        "effects",
+        "Paired comparison of handshakes: suites that differ in one part only",
+        (
+            Column("part"), Column("family"), Column("against"), Column("pairs", "n", True),
+            Column("ratio of walls", "", True), Column("interval"), Column("level", "%", True), Column("method"),
+            Column("noise floor", "ratio", True), Column("floor from"), Column("verdict"), Column("ring"),
+        ),
+        blocks.rows_of(lines),
+        source.ring,
+        "analysis/effects.csv",
+        "Intervals hold together for all comparisons of this table (Bonferroni). A claim needs an interval without "
+        "1 and an effect beyond the noise floor.",
+    )  # fmt: skip
+
+
+def primitives(source: Source) -> Section | None:
+    """Median time of each operation on the host that carried it out."""
+    rows = source.rows("primitives")
+    if not rows:
+        return None
+    dots = [
+        figures.Dot(
+            r["algorithm"], r["operation"], float(r["median_ms"]), float(r["q1_ms"]), float(r["q3_ms"])
+        )
+        for r in rows
+    ]
+    lines = [
+        [
+            label(r["algorithm"]), blocks.count(r["level"]), label(r["operation"]), label(r["host"]),
+            blocks.count(r["n_cells"]), blocks.count(r["n_handshakes"]), number(r["median_ms"]), number(r["q1_ms"]),
+            number(r["q3_ms"]), number(r["mean_ms"]), number(r["min_ms"]), number(r["max_ms"]), label(r["ring"]),
+        ]
+        for r in rows
+    ]  # fmt: skip
+    return Section(
+        "primitives",
+        "Primitives inside the handshake",
+        (
+            Figure(
+                "fig-primitives",
+                "Primitive operations as the handshakes ran them",
+                figures.dot_rows("svg-primitives", "Primitive operations", "median, ms (log scale)", dots),
+                source.ring,
+                "analysis/primitives.csv",
+                (
+                    ("s-1", "K keygen"), ("s-2", "E encaps"), ("s-3", "D decaps"), ("s-4", "S sign"),
+                    ("s-5", "V verify"),
+                ),
+            ),
+            Table(
+                "primitive-table",
+                "Primitive operations: median of cell medians, quartiles over cells, extremes over handshakes",
+                (
+                    Column("algorithm"), Column("level", "", True), Column("operation"), Column("host"),
+                    Column("cells", "n", True), Column("handshakes", "n", True), Column("median", MS, True),
+                    Column("Q1", MS, True), Column("Q3", MS, True), Column("mean", MS, True), Column("min", MS, True),
+                    Column("max", MS, True), Column("ring"),
+                ),
+                blocks.rows_of(lines),
+                source.ring,
+                "analysis/primitives.csv",
+            ),
+        ),
+        "One span each, on the host that did the work: the GCS makes keys, signs and decapsulates, the drone "
+        "verifies and encapsulates. Cold caches and queueing between steps are part of them.",
+    )  # fmt: skip
+
+
+def phi(source: Source) -> Section | None:
+    """Φ(R): fastest and slowest suite of each KEM family as curves, all suites as a table."""
+    rows = source.rows("phi")
+    if not rows:
+        return None
+    by_family: dict[str, list[RawRow]] = {}
+    for row in rows:
+        facts = suite_facts(row["suite_id"])
+        by_family.setdefault(facts.kem_family if facts else "other", []).append(row)
+    lines = []
+    for family, members in by_family.items():
+        ordered = sorted(members, key=lambda r: (float(r["t_median_ms"]), r["suite_id"]))
+        for row, word in ((ordered[0], "fastest"), (ordered[-1], "slowest"))[: 1 if len(ordered) == 1 else 2]:
+            points = tuple((float(r), float(row[f"phi_{r}s_pct"])) for r in REKEY_INTERVALS_S)
+            name = f"{family}, {word}: {significant(float(row['t_median_ms']))} ms"
+            lines.append(figures.Curve(name, family, points))
+    lines.sort(key=lambda c: -c.points[-1][1])
+    table_rows = [
+        [
+            label(row["suite_id"]),
+            *([label(row["condition"])] if source.many_conditions else []),
+            number(row["t_median_ms"]),
+            blocks.count(row["n_cells"]),
+            *(number(row[f"phi_{r}s_pct"]) for r in REKEY_INTERVALS_S),
+            label("model"),
+        ]
+        for row in sorted(rows, key=lambda r: (float(r["t_median_ms"]), r["suite_id"]))
+    ]
+    condition = [Column("condition")] if source.many_conditions else []
+    return Section(
+        "phi",
+        "Rekey share Φ(R): model",
+        (
+            Figure(
+                "fig-phi",
+                "Model of the share of time spent in handshakes when rekeying every R seconds",
+                figures.curves(
+                    "svg-phi", "Rekey share model", "rekey interval R, s (log scale)", "Φ, % (model, log scale)",
+                    lines, logarithmic=True,
+                ),
+                source.ring,
+                "analysis/phi.csv",
+                tuple((c, n) for c, n in FAMILY_LEGEND if n in by_family),
+            ),
+            Table(
+                "phi-table",
+                "Φ(R) = T / (R + T) as a model, from the measured median T of each suite",
+                (
+                    Column("suite"), *condition, Column("T, measured", MS, True), Column("cells", "n", True),
+                    *(Column(f"Φ({r} s)", "%", True) for r in REKEY_INTERVALS_S), Column("kind"),
+                ),
+                blocks.rows_of(table_rows),
+                source.ring,
+                "analysis/phi.csv",
+                collapsed=len(table_rows) > 12,
+            ),
+        ),
+        "T is measured, Φ is computed: the published model takes a handshake as a pause. No rekey was performed for "
+        "these figures, and a make-before-break rekey need not pause traffic.",
+    )  # fmt: skip

@@ -1,0 +1,208 @@
+"""First screen: what ran, where, with which verdicts; findings; the verdict matrix."""
+
+from __future__ import annotations
+
+from pqlab.report import blocks
+from pqlab.report.blocks import Cell, Finding, Findings, Matrix, MatrixRow, Section, label, missing
+from pqlab.report.source import VERDICTS, RawRow, Source, anchor, cell_link, utc
+from pqlab.report.svg import significant
+
+LETTERS = {"pass": "P", "fail": "F", "unsupported": "U", "invalid": "I", "not-run": "–"}
+PART_WORDS = {"kem": "KEM", "sig": "signature", "aead": "AEAD"}
+
+
+def head(source: Source) -> tuple[tuple[str, Cell], ...]:
+    """Label → value pairs of the header."""
+    run, plan, hosts = source.bundle.run, source.bundle.plan, source.bundle.hosts
+    drone = hosts["drone"].get("host") or {}
+    providers = source.bundle.providers.get("drone") or {}
+    started, ended = run.get("started_ns"), run.get("ended_ns")
+    liboqs = (providers.get("liboqs") or {}).get("version")
+    items: list[tuple[str, Cell]] = [
+        ("scenario", label(source.bundle.scenario.get("name", "unnamed"))),
+        ("started", label(utc(int(started))) if started else missing("the run wrote no start")),
+        (
+            "duration",
+            label(_duration((int(ended) - int(started)) / 1e9))
+            if started and ended
+            else missing("no end of run"),
+        ),
+        ("cells planned", blocks.count(len(source.bundle.cells))),
+        ("campaign seed", label(plan.get("seed", "none recorded"))),
+        ("machine", label(_machine(drone)) if drone else missing("no host facts")),
+        ("kernel", _optional(drone.get("kernel"))),
+        ("load average", _load(run)),
+        ("liboqs", _optional(liboqs)),
+        ("OpenSSL", _optional(providers.get("openssl"))),
+    ]
+    if (run.get("controller") or {}).get("controller_on_dut"):
+        items.append(("controller", label("on the measured machine; its CPU is part of the system figures")))
+    return tuple(items)
+
+
+def _optional(value: object) -> Cell:
+    return label(value) if value else missing("the host did not report it")
+
+
+def _machine(host: dict[str, object]) -> str:
+    count = host.get("cpu_count")
+    return (
+        f"{host.get('cpu_model') or host.get('machine')}, {count} cores"
+        if count
+        else str(host.get("cpu_model"))
+    )
+
+
+def _load(run: dict[str, object]) -> Cell:
+    def shown(values: object) -> str | None:
+        return " ".join(f"{float(v):.2f}" for v in values) if isinstance(values, list) else None
+
+    start, end = shown(run.get("loadavg_start")), shown(run.get("loadavg_end"))
+    if start is None:
+        return missing("the run wrote no load average")
+    return label(f"{start} → {end}" if end else start)
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {left:02d} s" if minutes else f"{seconds:.1f} s"
+
+
+def findings(source: Source) -> Section:
+    """Statements that a verdict carries, and nothing else."""
+    items = [*_verdict_findings(source), *_effect_findings(source)]
+    return Section(
+        "findings",
+        "Findings",
+        (
+            Findings(
+                "findings-list",
+                tuple(items),
+                "No statement: every cell passed and no comparison in this run is distinguishable.",
+            ),
+        ),
+        "Generated from the verdicts of the cells and of the paired comparisons. What is not distinguishable "
+        "in this run is not mentioned.",
+    )
+
+
+def _verdict_findings(source: Source) -> list[Finding]:
+    found = []
+    planned = len(source.bundle.cells)
+    for word in ("fail", "invalid", "unsupported", "not-run"):
+        reasons: dict[str, list[str]] = {}
+        for cell in source.bundle.cells:
+            if cell.verdict == word:
+                reasons.setdefault(str(cell.record.get("reason") or "no reason recorded"), []).append(
+                    cell.cell_id
+                )
+        for reason, ids in sorted(reasons.items()):
+            found.append(
+                Finding(
+                    statement=f"{len(ids)} of {planned} cells: {word}. {reason}",
+                    effect="no result from these cells enters a statistic",
+                    basis=f"n = {len(ids)} cells",
+                    ring=source.ring,
+                    cells=tuple(cell_link(i, source.cells[i].suite_id) for i in ids),
+                    tone=word,
+                )
+            )
+    passed = [cell for cell in source.bundle.cells if cell.verdict == "pass"]
+    if passed:
+        found.insert(
+            0,
+            Finding(
+                statement=f"{len(passed)} of {planned} cells passed: handshake, traffic contract and counters "
+                "of both ends hold.",
+                effect=f"{100.0 * len(passed) / planned:.0f} % of the plan",
+                basis=f"n = {len(passed)} cells",
+                ring=source.ring,
+                cells=tuple(cell_link(c.cell_id, c.suite_id) for c in passed),
+                tone="pass",
+            ),
+        )
+    return found
+
+
+def _effect_findings(source: Source) -> list[Finding]:
+    found = []
+    for row in source.rows("effects"):
+        if row["verdict"] != "distinguishable":
+            continue
+        found.append(
+            Finding(
+                statement=_effect_statement(row),
+                effect=f"ratio {significant(float(row['ratio']))} "
+                f"({significant(float(row['low_ratio']))} to {significant(float(row['high_ratio']))}, "
+                f"{100 * float(row['interval_level']):.1f} % {row['method']})",
+                basis=f"n = {row['n_pairs']} pairs of cells; noise floor {row['floor_method']}, "
+                f"ratio {significant(float(row['floor_ratio']))}",
+                ring=row["ring"],
+                cells=tuple(cell_link(i, source.cells[i].suite_id) for i in row["cells"].split()),
+            )
+        )
+    return found
+
+
+def _effect_statement(row: RawRow) -> str:
+    ratio = float(row["ratio"])
+    part = PART_WORDS[row["part"]]
+    if ratio >= 1.0:
+        change = (
+            f"{significant(ratio)} × as long"
+            if ratio >= 2
+            else f"{significant(100 * (ratio - 1), 2)} % longer"
+        )
+    else:
+        change = f"{significant(100 * (1 - ratio), 2)} % shorter"
+    return (
+        f"With {row['family']} in place of {row['reference']} ({part}; level and the other two parts equal) "
+        f"a cold handshake takes {change}."
+    )
+
+
+def matrix(source: Source) -> Section:
+    """Suites by AEAD, condition and repetition; a letter a cell."""
+    aeads: list[str] = []
+    rows: dict[str, dict[tuple[str, str, int], Cell]] = {}
+    for cell in source.bundle.cells:
+        facts = cell.facts
+        aead = facts.aead if facts else "other"
+        if aead not in aeads:
+            aeads.append(aead)
+        name = f"L{facts.level} {facts.kem} + {facts.sig}" if facts else cell.suite_id
+        rows.setdefault(name, {})[aead, cell.condition, cell.repetition] = blocks.Cell(
+            LETTERS[cell.verdict],
+            href=anchor(cell.cell_id),
+            kind=f"verdict v-{cell.verdict}",
+            title=f"{cell.suite_id}, {cell.condition}, repetition {cell.repetition + 1}: {cell.verdict}",
+        )
+    keys = sorted(
+        {key for cells in rows.values() for key in cells}, key=lambda k: (aeads.index(k[0]), k[1], k[2])
+    )
+    heads = tuple(_matrix_head(source, key) for key in keys)
+    lines = tuple(
+        MatrixRow(name, tuple(cells.get(key) for key in keys))
+        for name, cells in rows.items()
+    )
+    counts = source.verdict_counts
+    legend = ", ".join(f"{LETTERS[word]} {word} ({counts[word]})" for word in VERDICTS)
+    return Section(
+        "verdicts",
+        "Verdict of every cell",
+        (Matrix("matrix", f"{legend}. Each letter leads to its cell.", heads, lines, source.ring),),
+    )
+
+
+def _matrix_head(source: Source, key: tuple[str, str, int]) -> str:
+    aead, condition, repetition = key
+    parts = [aead]
+    if source.many_conditions:
+        parts.append(condition)
+    if source.repetitions > 1:
+        parts.append(f"rep {repetition + 1}")
+    return " · ".join(parts)

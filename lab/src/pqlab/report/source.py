@@ -1,0 +1,91 @@
+"""Everything a report reads of a bundle: records, plan, hosts and the analysis CSVs, with link helpers.
+
+Links are relative to data/, where report.html lies inside the bundle.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from pqlab.analysis.load import BundleData, Cell
+from pqlab.analysis.table import read_rows
+from pqlab.report import blocks
+
+RawRow = dict[str, str]
+VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
+RAW_FILES = (
+    "record.json", "spans.ndjson", "ledger.drone.csv", "ledger.gcs.csv", "counters.json", "traffic.json",
+    "events.ndjson", "telemetry.drone.lp", "telemetry.gcs.lp",
+    "logs/drone.log", "logs/gcs.log", "logs/controller.log",
+)  # fmt: skip
+
+
+class Source:
+    """A bundle with its analysis tables as text rows."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.bundle = BundleData(root)
+        self._analysis: dict[str, list[RawRow]] = {}
+
+    def rows(self, name: str) -> list[RawRow]:
+        """Rows of data/analysis/<name>.csv."""
+        if name not in self._analysis:
+            self._analysis[name] = read_rows(self.bundle.data / "analysis" / f"{name}.csv")
+        return self._analysis[name]
+
+    @cached_property
+    def cells(self) -> dict[str, Cell]:
+        """Cells by id."""
+        return {cell.cell_id: cell for cell in self.bundle.cells}
+
+    @cached_property
+    def ring(self) -> str:
+        """Weakest ring of the run."""
+        rings = {cell.ring for cell in self.bundle.cells} or {str(self.bundle.scenario.get("ring", "lab"))}
+        return min(rings, key=("sim", "lab", "hardware").index)
+
+    @cached_property
+    def verdict_counts(self) -> dict[str, int]:
+        """Verdict → number of cells; the sum is the plan."""
+        counts = dict.fromkeys(VERDICTS, 0)
+        for cell in self.bundle.cells:
+            counts[cell.verdict] += 1
+        return counts
+
+    @property
+    def many_conditions(self) -> bool:
+        """More than one condition was planned."""
+        return len({cell.condition for cell in self.bundle.cells}) > 1
+
+    @property
+    def repetitions(self) -> int:
+        """Largest number of repetitions of one suite."""
+        return max((cell.repetition for cell in self.bundle.cells), default=0) + 1
+
+
+def anchor(cell_id: str) -> str:
+    """Link to a cell's section."""
+    return f"#cell-{cell_id}"
+
+
+def cell_link(cell_id: str, text: str | None = None) -> blocks.Cell:
+    """A cell id that leads to its section."""
+    return blocks.Cell(text or cell_id[:8], href=anchor(cell_id), kind="id", title=cell_id)
+
+
+def record_link(cell_id: str) -> blocks.Cell:
+    """The raw record of a cell, relative to data/."""
+    return blocks.Cell("record", href=f"cells/{cell_id}/record.json", kind="id")
+
+
+def analysis_link(name: str) -> str:
+    """Path of an analysis CSV, relative to data/."""
+    return f"analysis/{name}.csv"
+
+
+def utc(t_ns: int) -> str:
+    """Realtime nanoseconds as ISO 8601 in UTC to the second."""
+    return datetime.fromtimestamp(t_ns // 1_000_000_000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
