@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def find_binary(explicit: Path | None) -> Path:
         if path.is_file():
             if os.access(path, os.X_OK):
                 return path
-            raise SourceUnavailableError(f"{path} is not executable", f"chmod +x {path}")
+            raise SourceUnavailableError(f"{path} is not executable", f"chmod +x {path}", "not_executable")
     if explicit is not None:
         raise SourceUnavailableError(
             f"SITL_BINARY {explicit} does not exist here",
@@ -63,10 +63,23 @@ def find_binary(explicit: Path | None) -> Path:
     )
 
 
-def command_line(binary: Path, defaults: Path, port: int, speedup: int = 1) -> list[str]:
-    """The binary's arguments: `udpclient` boots at once and sends one frame a datagram."""
+def command_line(binary: Path, defaults: Sequence[Path], port: int, speedup: int = 1) -> list[str]:
+    """The binary's arguments: `udpclient` boots at once and sends one frame a datagram.
+
+    Of several default files the later ones win.
+    """
     home = f"{HOME_LAT_DEG},{HOME_LON_DEG},{HOME_ALT_M:.0f},353"
-    fixed = ["--model", "+", "--speedup", str(speedup), "-I0", "--home", home, "--defaults", str(defaults)]
+    fixed = [
+        "--model",
+        "+",
+        "--speedup",
+        str(speedup),
+        "-I0",
+        "--home",
+        home,
+        "--defaults",
+        ",".join(map(str, defaults)),
+    ]
     return [str(binary), *fixed, "--serial0", f"udpclient:127.0.0.1:{port}"]
 
 
@@ -170,10 +183,11 @@ class ArduCopter:
 
     def _launch(self) -> None:
         folder = Path(self._folder.name)
-        defaults = self.defaults
-        if defaults is None:
-            defaults = folder / "copter-sitl.parm"
-            defaults.write_bytes(resources.files("pqsitl").joinpath("data", "copter-sitl.parm").read_bytes())
+        own = ["lab-sitl.parm"] if self.defaults else ["copter-sitl.parm", "lab-sitl.parm"]
+        for name in own:
+            data = resources.files("pqsitl").joinpath("data", name).read_bytes()
+            (folder / name).write_bytes(data)
+        defaults = [*([self.defaults.resolve()] if self.defaults else []), *(folder / name for name in own)]
         self._peer = None
         self._director = FlightDirector(time.monotonic_ns(), settle_s=self._settle_s, limit_s=self._limit_s)
         arguments = command_line(self.binary, defaults, self._socket.getsockname()[1], self._speedup)

@@ -60,11 +60,16 @@ class _SeenStream:
 
 
 class BulkVerifier:
-    """Counts intact, corrupt, duplicate and missing payloads of any number of streams."""
+    """Counts intact, corrupt, duplicate and missing payloads.
+
+    Of any number of streams, or of one when its seed and size are told: anything else is corrupt then.
+    """
 
     max_streams = 64
 
-    def __init__(self) -> None:
+    def __init__(self, expected_seed: int | None = None, expected_size: int | None = None) -> None:
+        self._expected_seed = None if expected_seed is None else expected_seed & _SEED_MASK
+        self._expected_size = expected_size
         self.count = 0
         self.byte_count = 0
         self.corrupt = 0
@@ -82,6 +87,9 @@ class BulkVerifier:
             self.corrupt += 1
             return
         seed = int.from_bytes(datagram[:4], "big")
+        if self._expected_seed not in (None, seed) or self._expected_size not in (None, size):
+            self.corrupt += 1
+            return
         counter = int.from_bytes(datagram[4:INDEX_BYTES], "big")
         stream = self._streams.get(seed)
         pool = _pool(seed) if stream is None else stream.pool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from importlib import resources
 
-from pqsitl.arducopter import ArduCopter, ArduCopterSource, find_binary
+from pqsitl.arducopter import IMAGE_BINARIES, ArduCopter, ArduCopterSource, find_binary
 from pqsitl.errors import ProcessError, SitlError
 from pqsitl.mavproxy import GROUND_CLIENT_PORT, Mavproxy, air_plan, ground_plan
 from pqsitl.net import UdpLink
@@ -40,14 +40,15 @@ class VehicleService(TrafficService):
         try:
             binary = find_binary(settings.sitl_binary)
         except SitlError as error:
-            if settings.sitl_binary is not None:
+            if settings.sitl_binary not in (None, *IMAGE_BINARIES) or error.code == "not_executable":
                 raise  # asked for by name: silently flying something else would be a lie
             self._arducopter_absence = error.message
         else:
             copter = self._arducopter = ArduCopter(binary, settings.sitl_defaults, link)
             factories = {"arducopter": lambda spec: ArduCopterSource(copter, link, spec), **factories}
             copter.start()
-        super().__init__("vehicle", factories, BulkSink(settings.listen_host, settings.sink_port))
+        sink = BulkSink(settings.listen_host, settings.sink_port)
+        super().__init__("vehicle", factories, sink, ("sink",))
 
     def choose_auto(self) -> str:
         return "embedded" if self._arducopter is None else "arducopter"
@@ -72,7 +73,7 @@ class AirService(TrafficService):
 
     def __init__(self, settings: Settings) -> None:
         self.mavproxy = Mavproxy(air_plan(settings.listen_host))
-        super().__init__("air", {}, None)
+        super().__init__("air", {})
 
     @property
     def ready(self) -> bool:
@@ -91,7 +92,10 @@ class AirService(TrafficService):
 
 
 class GroundService(TrafficService):
-    """MAVProxy of the ground station, its client (uplink), bulk the other way, and the bulk sink."""
+    """MAVProxy of the ground station, its client (uplink), and the sink of the vehicle's bulk.
+
+    `bulk` here means the receiving half of the same spec; `bulk-uplink` sends the other way.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.mavproxy = Mavproxy(ground_plan(settings.listen_host))
@@ -99,13 +103,13 @@ class GroundService(TrafficService):
         factories: dict[str, SourceFactory] = {"uplink": lambda spec: UplinkSource(client, spec)}
         if settings.direct_target is not None:
             direct = UdpLink(settings.direct_target)
-            factories["bulk"] = lambda spec: BulkSource(direct, spec)
+            factories["bulk-uplink"] = lambda spec: BulkSource(direct, spec, "bulk-uplink")
         try:
             sink = BulkSink(settings.listen_host, settings.sink_port)
         except SitlError:
             self.mavproxy.stop()
             raise
-        super().__init__("ground", factories, sink)
+        super().__init__("ground", factories, sink, ("sink", "bulk"))
 
     def choose_auto(self) -> str:
         return "uplink"

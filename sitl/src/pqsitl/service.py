@@ -30,12 +30,19 @@ def installed_version(distribution: str) -> str | None:
 class TrafficService:
     """At most one source at a time; the sink runs always."""
 
-    def __init__(self, role: str, factories: Mapping[str, SourceFactory], sink: BulkSink | None) -> None:
+    def __init__(
+        self,
+        role: str,
+        factories: Mapping[str, SourceFactory],
+        sink: BulkSink | None = None,
+        sink_names: tuple[str, ...] = (),
+    ) -> None:
         self.role = role
+        self._sink_names = sink_names if sink is not None else ()
         self._factories = dict(factories)
         self._sink = sink
         self._source: Source | None = None
-        self._sink_only = False
+        self._sink_only: str | None = None
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer one request; SitlError for what cannot be done."""
@@ -78,19 +85,24 @@ class TrafficService:
         if self._sink is not None:
             self._sink.close()
 
+    @property
+    def _running_name(self) -> str | None:
+        return self._sink_only if self._source is None else self._source.name
+
     def _names(self) -> list[str]:
-        return ["auto", *self._factories, *(["sink"] if self._sink is not None else [])]
+        return ["auto", *self._factories, *self._sink_names]
 
     def _start(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self._source is not None or self._sink_only:
-            running = "sink" if self._source is None else self._source.name
+        running = self._running_name
+        if running is not None:
             raise BusyError(f"source {running} runs already", 'send {"op":"stop"} first')
         spec = TrafficSpec.from_mapping(request.get("spec"))
         name = self.choose_auto() if spec.source == "auto" else spec.source
-        if name == "sink" and self._sink is not None:
-            self._sink.reset()
-            self._sink_only = True
-            return {"ok": True, "source": name, "detail": {"port": self._sink.port}}
+        if name in self._sink_names and self._sink is not None:
+            named = name != "sink"
+            self._sink.reset(spec.seed if named else None, spec.size_bytes if named else None)
+            self._sink_only = name
+            return {"ok": True, "source": name, "detail": {"sends": False, "sink_port": self._sink.port}}
         factory = self._factories.get(name)
         if factory is None:
             raise SpecError(f"no source {name!r} at {self.role}", f"sources here: {', '.join(self._names())}")
@@ -107,9 +119,9 @@ class TrafficService:
             isinstance(expected, bool) or not isinstance(expected, int) or expected < 0
         ):
             raise SpecError("expected_count must be a whole number ≥ 0", "leave it out when it is not known")
+        name = self._running_name
         source, self._source = self._source, None
-        name = "sink" if self._sink_only else None if source is None else source.name
-        self._sink_only = False
+        self._sink_only = None
         report = dict(_IDLE_REPORT) if source is None else source.stop()
         if self._sink is not None:
             self._sink.settle()
@@ -120,8 +132,8 @@ class TrafficService:
     def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         source = self._source
         answer: dict[str, Any] = {"ok": True, "role": self.role, "ready": self.ready}
-        answer["source"] = "sink" if self._sink_only else None if source is None else source.name
-        answer["running"] = self._sink_only or (source is not None and source.running)
+        answer["source"] = self._running_name
+        answer["running"] = self._sink_only is not None or (source is not None and source.running)
         answer |= dict(_IDLE_REPORT) if source is None else source.report()
         if self._sink is not None:
             answer["received"] = self._sink.report()

@@ -39,10 +39,10 @@ class BulkSink:
         self._thread = threading.Thread(target=self._run, name="bulk-sink", daemon=True)
         self._thread.start()
 
-    def reset(self) -> None:
-        """Forget everything received so far."""
+    def reset(self, expected_seed: int | None = None, expected_size: int | None = None) -> None:
+        """Forget everything received so far; from now on expect this stream, or any."""
         with self._lock:
-            self._verifier = BulkVerifier()
+            self._verifier = BulkVerifier(expected_seed, expected_size)
             self._dropped_before = self._dropped() or 0
 
     def settle(self) -> None:

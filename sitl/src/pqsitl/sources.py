@@ -153,11 +153,12 @@ class BulkSource(Source):
     """
 
     name = "bulk"
-    tick_ns = 1_000_000
+    wake_floor_ns = 1_000_000
     burst_limit = 256
 
-    def __init__(self, link: UdpLink, spec: TrafficSpec) -> None:
+    def __init__(self, link: UdpLink, spec: TrafficSpec, name: str = "bulk") -> None:
         super().__init__(link, spec)
+        self.name = name
         self._stream = BulkStream(spec.seed, spec.size_bytes)
         self.behind_count = 0
         self.max_late_ns = 0
@@ -171,9 +172,9 @@ class BulkSource(Source):
     def run(self) -> None:
         rate_hz = self.spec.rate_hz
         period_ns = 1e9 / rate_hz
-        wake_ns = max(period_ns, float(self.tick_ns))
+        wake_ns = max(period_ns, float(self.wake_floor_ns))
         start_ns = time.monotonic_ns()
-        counter, wakes = 0, 0
+        counter = 0
         while not self.finished(now_ns := time.monotonic_ns()):
             due = int((now_ns - start_ns) / period_ns) + 1
             self.max_late_ns = max(self.max_late_ns, int(now_ns - start_ns - counter * period_ns))
@@ -183,10 +184,9 @@ class BulkSource(Source):
             self.behind_count = max(0, due - counter)
             if counter < due:
                 continue
-            wakes = int((time.monotonic_ns() - start_ns) / wake_ns) + 1
-            wait_s = (start_ns + wakes * wake_ns - time.monotonic_ns()) / 1e9
-            if wait_s > 0:
-                time.sleep(min(wait_s, MAX_WAIT_S))
+            now_ns = time.monotonic_ns()
+            wake = int((now_ns - start_ns) / wake_ns) + 1
+            time.sleep(min((start_ns + wake * wake_ns - now_ns) / 1e9, MAX_WAIT_S))
 
 
 class TlogSource(Source):
