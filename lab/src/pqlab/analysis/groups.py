@@ -36,20 +36,21 @@ def passing(rows: Iterable[Row]) -> list[Row]:
 
 
 def statistics_of(values: list[float], suites: int, ring: str, seed: int) -> Row:
-    """The statistics columns of one group of run-level values, milliseconds."""
+    """The statistics columns of one group of run-level values, milliseconds; only median and range below three."""
     interval = log_interval(values, seed=seed)
+    enough = len(values) >= MIN_RUNS_COUNT
     return {
         "ring": ring,
         "n_cells": len(values),
         "n_suites": suites,
-        "status": "ok" if len(values) >= MIN_RUNS_COUNT else INSUFFICIENT,
+        "status": "ok" if enough else INSUFFICIENT,
         "median_ms": median(values),
-        "mad_ms": mad(values),
-        "q1_ms": quantile(values, 0.25),
-        "q3_ms": quantile(values, 0.75),
-        "mean_ms": mean(values),
-        "sd_ms": sd(values),
-        "p95_ms": quantile(values, 0.95),
+        "mad_ms": mad(values) if enough else None,
+        "q1_ms": quantile(values, 0.25) if enough else None,
+        "q3_ms": quantile(values, 0.75) if enough else None,
+        "mean_ms": mean(values) if enough else None,
+        "sd_ms": sd(values) if enough else None,
+        "p95_ms": quantile(values, 0.95) if enough else None,
         "min_ms": min(values, default=None),
         "max_ms": max(values, default=None),
         "geomean_ms": interval.estimate if interval else None,
@@ -78,7 +79,7 @@ def by_suite_table(handshakes: Table, seed: int) -> Table:
     """One row a suite and condition, over its repetitions."""
     table = Table("by_suite", ("suite_id", "condition", *STAT_COLUMNS))
     groups = _grouped(handshakes.rows, lambda r: (str(r["suite_id"]), str(r["condition"])))
-    for suite_id, condition in sorted(groups):
+    for suite_id, condition in groups:
         table.add(
             suite_id=str(suite_id),
             condition=str(condition),
@@ -103,7 +104,7 @@ def by_family_table(handshakes: Table, seed: int) -> Table:
     for part, column in (("kem", "kem_family"), ("sig", "sig_family"), ("aead", "aead")):
         rows = [row for row in handshakes.rows if row[column] is not None]
         groups = _grouped(rows, lambda r, c=column: (str(r[c]), str(r["condition"])))  # type: ignore[misc]
-        for key in sorted(groups, key=str):
+        for key in groups:  # the registry's order, which the cells come in
             table.add(
                 part=part, family=str(key[0]), condition=str(key[1]), **_group_statistics(groups[key], seed)
             )

@@ -13,7 +13,7 @@ from pqlab.bundle import numbers_sha256
 from pqlab.report.blocks import Report, Section
 from pqlab.report.html import render_html
 from pqlab.report.markdown import render_markdown
-from pqlab.report.sections import cells, context, dataplane, handshakes, overview, suites
+from pqlab.report.sections import cells, context, dataplane, handshakes, overview, statistics, suites
 from pqlab.report.source import Source
 
 __all__ = ["build", "render"]
@@ -27,7 +27,7 @@ def build(source: Source) -> Report:
         suites.suite_benchmark(source),
         suites.checklist_section(source),
         handshakes.all_suites(source),
-        handshakes.statistics(source),
+        statistics.statistics(source),
         handshakes.primitives(source),
         handshakes.phi(source),
         dataplane.traffic(source),
@@ -56,8 +56,8 @@ def build(source: Source) -> Report:
 def render(bundle_root: Path, out: Path | None = None) -> tuple[Path, Path]:
     """Write report.html and report.md of a bundle; returns both paths.
 
-    ``bundle_root`` is the folder that holds data/; ``out`` (default: data/) the folder to write into. Links in
-    the report are relative to the bundle's data/. Raises LabError for an unreadable or unanalysed bundle.
+    ``bundle_root`` is the folder that holds data/; ``out`` (default: data/) the folder to write into. Links
+    in the report are relative to the bundle's data/. Raises LabError for an unreadable or unanalysed bundle.
     """
     report = build(Source(bundle_root))
     folder = out if out is not None else bundle_root / "data"

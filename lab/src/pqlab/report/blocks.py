@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from pqlab.report.svg import significant
 
-
 #: A reason up to this length stays on one line.
 SHORT_REASON_CHARS = 46
+#: Text beyond this length wraps inside its table cell.
+LONG_TEXT_CHARS = 60
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,14 @@ class MatrixRow:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Verdict letters of all planned cells, each leading to its section."""
+    """Verdict letters of all planned cells, each leading to its section.
+
+    ``groups`` are (AEAD, number of columns) over ``heads``, which name condition and repetition.
+    """
 
     id: str
     caption: str
+    groups: tuple[tuple[str, int], ...]
     heads: tuple[str, ...]
     rows: tuple[MatrixRow, ...]
     ring: str
@@ -177,8 +182,9 @@ class Report:
 
 
 def label(text: object, *, href: str | None = None, sort: str | float | None = None) -> Cell:
-    """A text cell."""
-    return Cell(str(text), sort=sort, href=href)
+    """A text cell; long text may wrap."""
+    shown = str(text)
+    return Cell(shown, sort=sort, href=href, kind="text long" if len(shown) > LONG_TEXT_CHARS else "text")
 
 
 def missing(reason: str | None) -> Cell:

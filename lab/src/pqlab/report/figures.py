@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pqlab.report import svg
 from pqlab.report.svg import LinearAxis, LogAxis, significant, tick_label
@@ -57,7 +58,7 @@ def _vertical_grid(axis: LogAxis | LinearAxis, top: float, bottom: float, unit: 
 
 def handshake_bars(figure_id: str, title: str, bars: Sequence[Bar]) -> str:
     """Horizontal bars on a log axis, grouped; the tick on each bar is the crypto sum of the same cells."""
-    left, right, top, row, gap = 316.0, 58.0, 26.0, 15.0, 26.0
+    left, right, top, row, gap = 352.0, 58.0, 26.0, 15.0, 26.0
     groups: dict[str, list[Bar]] = {}
     for bar in bars:
         groups.setdefault(bar.group, []).append(bar)
@@ -74,7 +75,8 @@ def handshake_bars(figure_id: str, title: str, bars: Sequence[Bar]) -> str:
             items.append(_bar(bar, axis, y, row))
             y += row
     description = (
-        f"{len(bars)} suites; the bar is the median wall at the drone, the tick across it the median sum of the "
+        f"{len(bars)} suites; the bar is the median wall at the drone, the tick across it the median sum "
+        "of the "
         "five primitives. The table below holds the same numbers."
     )
     return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)
@@ -214,11 +216,11 @@ def _spread(wanted: Sequence[float], distance: float, top: float, bottom: float)
     """Label positions near the wanted ones, at least ``distance`` apart, inside the frame."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     placed = list(wanted)
-    for previous, current in zip(order, order[1:], strict=False):
+    for previous, current in pairwise(order):
         placed[current] = max(placed[current], placed[previous] + distance)
     if order and placed[order[-1]] > bottom:
         placed[order[-1]] = bottom
-        for current, previous in zip(reversed(order), list(reversed(order))[1:], strict=False):
+        for current, previous in pairwise(reversed(order)):
             placed[previous] = min(placed[previous], placed[current] - distance)
     return [max(p, top) for p in placed]
 
@@ -305,7 +307,7 @@ def heat_map(
                     class_="heat", fill_opacity=0.08 + 0.82 * share,
                 )
             )  # fmt: skip
-            shade = "heat-text strong" if share > 0.55 else "heat-text"
+            shade = "heat-text strong" if share > 0.8 else "heat-text"
             items.append(
                 svg.text(
                     x + width / 2, y + height / 2 + 4, significant(value), class_=shade, text_anchor="middle"

@@ -9,9 +9,15 @@ from pqlab.report import blocks
 from pqlab.report.blocks import Block, Cell, Report
 
 _ESCAPES = str.maketrans(
-    {"|": "\\|", "<": "&lt;", ">": "&gt;", "&": "&amp;", "*": "\\*", "_": "\\_", "`": "\\`", "[": "\\[", "]": "\\]",
-     "\n": " ", "\r": " "}
-)  # fmt: skip
+    {
+        **{mark: f"\\{mark}" for mark in "\\|*_`[]"},
+        "<": "&lt;",
+        ">": "&gt;",
+        "&": "&amp;",
+        "\n": " ",
+        "\r": " ",
+    }
+)
 
 
 def escape(text: str) -> str:
@@ -102,7 +108,9 @@ def _findings(block: blocks.Findings) -> list[str]:
 
 def _matrix(block: blocks.Matrix) -> list[str]:
     lines = [f"### {escape(block.caption)} (ring {block.ring})", ""]
-    lines.append("| suite | " + " | ".join(escape(h) for h in block.heads) + " |")
+    names = [name for name, span in block.groups for _ in range(span)]
+    heads = [escape(f"{name} {head}".strip()) for name, head in zip(names, block.heads, strict=True)]
+    lines.append("| suite | " + " | ".join(heads) + " |")
     lines.append("|---" * (len(block.heads) + 1) + "|")
     lines += [f"| {escape(r.label)} | " + " | ".join(_cell(c) for c in r.cells) + " |" for r in block.rows]
     return [*lines, ""]

@@ -23,7 +23,8 @@ def published(source: Source) -> Section | None:
             notes.append(note)
         lines.append(
             [
-                label(r["quantity"]), label(r["subject"]), number(r["measured"]), blocks.count(r["measured_n"]),
+                label(r["quantity"]), label(r["subject"]), number(r["measured"]),
+                blocks.count(r["measured_n"]),
                 label(r["ring"]), number(r["published"]), label(r["published_n"]), label(r["source"]),
                 label(f"note {notes.index(note) + 1}"),
             ]
@@ -48,7 +49,8 @@ def published(source: Source) -> Section | None:
             ),
             Paragraphs("published-notes", sentences, as_list=True),
         ),
-        "Different machines, so no effect is claimed; the column shows the size of what was published and the notes "
+        "Different machines, so no effect is claimed; the column shows the size of what was published "
+        "and the notes "
         "say why it need not be a measurement.",
     )  # fmt: skip
 
@@ -145,7 +147,8 @@ def methods(source: Source) -> Section:
         (
             "suites",
             label(
-                f"{len({c.suite_id for c in source.bundle.cells})} of {len(scenario.get('suites') or [])} named"
+                f"{len({c.suite_id for c in source.bundle.cells})} of {len(scenario.get('suites') or [])} "
+                "named"
             ),
         ),
         ("repetitions", label(scenario.get("repetitions", "not recorded"))),
@@ -171,34 +174,43 @@ def _methods(source: Source, scenario: Json) -> list[str]:
     handshake = scenario.get("handshake") or {}
     if handshake:
         sentences.append(
-            f"Each cell repeats the cold handshake {handshake.get('count')} times or for {handshake.get('max_s')} s, "
-            f"whichever comes first, and at least {handshake.get('min_count')} times, in a labelled window of its own."
+            f"Each cell repeats the cold handshake {handshake.get('count')} times or for "
+            f"{handshake.get('max_s')} s, "
+            f"whichever comes first, and at least {handshake.get('min_count')} times, in a labelled "
+            "window of its own."
         )
     traffic = scenario.get("traffic")
     if traffic:
         sentences.append(
             f"MAVLink runs for {traffic.get('session_s'):g} s at a nominal {traffic.get('rate_hz'):g} Hz "
-            f"(profile {traffic.get('profile')}, source {traffic.get('source')}); a cell outside the traffic contract "
+            f"(profile {traffic.get('profile')}, source {traffic.get('source')}); a cell outside the "
+            "traffic contract "
             "is invalid, is repeated at most twice, and every attempt stays in the bundle."
         )
     bulk = scenario.get("bulk")
     if bulk:
         rates = ", ".join(f"{rate:g}" for rate in bulk.get("rates_pps") or [])
         sentences.append(
-            f"Bulk datagrams of {bulk.get('size_bytes')} B are offered at {rates} a second, {bulk.get('step_s'):g} s each; "
+            f"Bulk datagrams of {bulk.get('size_bytes')} B are offered at {rates} a second, "
+            f"{bulk.get('step_s'):g} s each; "
             "the sink verifies every byte."
         )
     sentences.append(
-        "Spans are independent pairs of start and end on one host's monotonic clock; none is obtained by subtraction, "
+        "Spans are independent pairs of start and end on one host's monotonic clock; none is obtained by "
+        "subtraction, "
         "and their sum per host is printed as span cover."
     )
     sentences.append(
-        f"Below {MIN_RUNS_COUNT} cells nothing but the median is printed. Intervals are of the geometric mean: Student's t on "
-        f"logarithms below {BOOTSTRAP_RUNS_COUNT} cells, BCa bootstrap from there on, seeded with the campaign's seed."
+        f"Below {MIN_RUNS_COUNT} cells nothing but the median is printed. Intervals are of the geometric "
+        "mean: Student's t on "
+        f"logarithms below {BOOTSTRAP_RUNS_COUNT} cells, BCa bootstrap from there on, seeded with the "
+        "campaign's seed."
     )
     sentences.append(
-        f"The noise floor is the 95th percentile of the ratio between repetitions of the same suite, from at least "
-        f"{MIN_FLOOR_PAIRS_COUNT} pairs; with fewer, only effects beyond a ratio of {ASSUMED_FLOOR_RATIO:g} are stated."
+        "The noise floor is the 95th percentile of the ratio between repetitions of the same suite, from "
+        "at least "
+        f"{MIN_FLOOR_PAIRS_COUNT} pairs; with fewer, only effects beyond a ratio of "
+        f"{ASSUMED_FLOOR_RATIO:g} are stated."
     )
     return sentences
 
@@ -207,14 +219,16 @@ def _limits(source: Source, scenario: Json) -> list[str]:
     sentences = []
     if source.ring == "lab":
         sentences.append(
-            "Ring lab: containers on one machine. The figures are about protocol, network and CPU cost of that machine; "
+            "Ring lab: containers on one machine. The figures are about protocol, network and CPU cost "
+            "of that machine; "
             "they are no claim about a board's speed, temperature or supply."
         )
     elif source.ring == "sim":
         sentences.append("Ring sim: virtual time, no physical claim at all.")
     if source.repetitions < MIN_RUNS_COUNT:
         sentences.append(
-            f"{source.repetitions} repetition{'s' if source.repetitions > 1 else ''} a suite: no single suite carries an "
+            f"{source.repetitions} repetition{'s' if source.repetitions > 1 else ''} a suite: no single "
+            "suite carries an "
             "interval, and differences between two suites are not claimed."
         )
     if scenario.get("traffic") and float((scenario["traffic"] or {}).get("session_s") or 0) < 10:

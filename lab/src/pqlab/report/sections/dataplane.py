@@ -53,7 +53,8 @@ def traffic(source: Source) -> Section | None:
             *_suite(source, r), label(WORDS[r["direction"]]), label(r["source"] or "not named"),
             number(r["duration_s"], digits=4, reason="the gate times are missing"),
             blocks.count(r["sent_count"]), blocks.count(r["received_count"]), blocks.count(r["lost_count"]),
-            number(r["loss_pct"], reason="nothing was sent"), number(r["achieved_rate_hz"], reason="no duration"),
+            number(r["loss_pct"], reason="nothing was sent"),
+            number(r["achieved_rate_hz"], reason="no duration"),
             number(r["nominal_rate_hz"]) if r["nominal_rate_hz"] else not_applicable(),
             number(r["rate_deviation_pct"], digits=2) if r["rate_deviation_pct"] else not_applicable(),
             label("equal" if r["digest_equal"] == "true" else "differ"), verdict(r["verdict"]),
@@ -84,13 +85,15 @@ def traffic(source: Source) -> Section | None:
                     *_suite_columns(source), Column("direction"), Column("source"), Column("open", "s", True),
                     Column("sent", "datagrams", True), Column("received", "datagrams", True),
                     Column("lost", "datagrams", True), Column("loss", "%", True), Column("rate", "Hz", True),
-                    Column("nominal", "Hz", True), Column("deviation", "%", True), Column("digest of both ends"),
+                    Column("nominal", "Hz", True), Column("deviation", "%", True),
+                    Column("digest of both ends"),
                     Column("verdict"), Column("raw"),
                 ),
                 blocks.rows_of(contract),
                 source.ring,
                 "analysis/traffic.csv",
-                "Digest: the sum of BLAKE2b-64 over sequence and plaintext of every datagram; equal digests mean the "
+                "Digest: the sum of BLAKE2b-64 over sequence and plaintext of every datagram; equal "
+                "digests mean the "
                 "same bytes arrived, whatever their order.",
                 collapsed=len(contract) > 60,
             ),
@@ -121,7 +124,8 @@ def throughput(source: Source) -> Section | None:
         [
             *_suite(source, r), number(r["offered_pps"], digits=6), number(r["really_offered_pps"], digits=4),
             number(r["offered_mbps"], reason="datagram size not recorded"), number(r["goodput_mbps"]),
-            blocks.count(r["sent_count"]), blocks.count(r["received_count"]), number(r["loss_pct"], reason="none sent"),
+            blocks.count(r["sent_count"]), blocks.count(r["received_count"]),
+            number(r["loss_pct"], reason="none sent"),
             blocks.count(r["corrupt_count"], reason="the sink did not report it"),
             label({"true": "yes", "false": "no"}.get(r["holds"], "–")), label(r["knee"] or "–"),
             record_link(r["cell_id"]),
@@ -137,15 +141,18 @@ def throughput(source: Source) -> Section | None:
             "throughput-table",
             "Bulk throughput by offered rate; goodput is plaintext delivered, one direction",
             (
-                *_suite_columns(source), Column("offered", "1/s", True), Column("really offered", "1/s", True),
+                *_suite_columns(source), Column("offered", "1/s", True),
+                Column("really offered", "1/s", True),
                 Column("offered", "Mbit/s", True), Column("goodput", "Mbit/s", True),
-                Column("sent", "datagrams", True), Column("received", "datagrams", True), Column("loss", "%", True),
+                Column("sent", "datagrams", True), Column("received", "datagrams", True),
+                Column("loss", "%", True),
                 Column("corrupt", "datagrams", True), Column("holds"), Column("knee"), Column("raw"),
             ),
             blocks.rows_of(lines),
             source.ring,
             "analysis/throughput.csv",
-            f"A rung holds when at most {KNEE_LOSS_PCT:g} % is lost and at least {KNEE_OFFERED_PCT:g} % of the offered "
+            f"A rung holds when at most {KNEE_LOSS_PCT:g} % is lost and at least {KNEE_OFFERED_PCT:g} % "
+            "of the offered "
             "rate was offered. The knee is the last rung before the first that does not hold.",
             collapsed=len(lines) > 60,
         )
@@ -228,7 +235,8 @@ def cpu(source: Source) -> Section | None:
                 blocks.rows_of(lines),
                 source.ring,
                 "analysis/cpu.csv",
-                "Both containers share the cores of one machine, and the ledger was on where latency was measured: these "
+                "Both containers share the cores of one machine, and the ledger was on where latency was "
+                "measured: these "
                 "figures describe this lab and are no claim about a board.",
                 collapsed=len(lines) > 60,
             ),
@@ -274,7 +282,8 @@ def overhead(source: Source) -> Section | None:
             "overhead-table",
             "Where the time of each cell went; the rest lies outside every labelled window",
             (
-                *_suite_columns(source), Column("cell wall", "s", True), Column("handshake window", "s", True),
+                *_suite_columns(source), Column("cell wall", "s", True),
+                Column("handshake window", "s", True),
                 Column("traffic window", "s", True), Column("bulk windows", "s", True),
                 Column("outside windows", "s", True), Column("verdict"), Column("raw"),
             ),

@@ -116,7 +116,8 @@ def _verdict_findings(source: Source) -> list[Finding]:
         found.insert(
             0,
             Finding(
-                statement=f"{len(passed)} of {planned} cells passed: handshake, traffic contract and counters "
+                statement=f"{len(passed)} of {planned} cells passed: handshake, traffic contract and "
+                "counters "
                 "of both ends hold.",
                 effect=f"{100.0 * len(passed) / planned:.0f} % of the plan",
                 basis=f"n = {len(passed)} cells",
@@ -153,7 +154,7 @@ def _effect_statement(row: RawRow) -> str:
     part = PART_WORDS[row["part"]]
     if ratio >= 1.0:
         change = (
-            f"{significant(ratio)} × as long"
+            f"{significant(ratio)}\u00a0× as long"
             if ratio >= 2
             else f"{significant(100 * (ratio - 1), 2)} % longer"
         )
@@ -185,24 +186,22 @@ def matrix(source: Source) -> Section:
         {key for cells in rows.values() for key in cells}, key=lambda k: (aeads.index(k[0]), k[1], k[2])
     )
     heads = tuple(_matrix_head(source, key) for key in keys)
-    lines = tuple(
-        MatrixRow(name, tuple(cells.get(key) for key in keys))
-        for name, cells in rows.items()
-    )
+    groups = tuple((aead, sum(1 for key in keys if key[0] == aead)) for aead in aeads)
+    lines = tuple(MatrixRow(name, tuple(cells.get(key) for key in keys)) for name, cells in rows.items())
     counts = source.verdict_counts
     legend = ", ".join(f"{LETTERS[word]} {word} ({counts[word]})" for word in VERDICTS)
     return Section(
         "verdicts",
         "Verdict of every cell",
-        (Matrix("matrix", f"{legend}. Each letter leads to its cell.", heads, lines, source.ring),),
+        (Matrix("matrix", f"{legend}. Each letter leads to its cell.", groups, heads, lines, source.ring),),
     )
 
 
 def _matrix_head(source: Source, key: tuple[str, str, int]) -> str:
-    aead, condition, repetition = key
-    parts = [aead]
+    _, condition, repetition = key
+    parts = []
     if source.many_conditions:
         parts.append(condition)
     if source.repetitions > 1:
-        parts.append(f"rep {repetition + 1}")
+        parts.append(f"rep {repetition + 1}" if source.many_conditions else str(repetition + 1))
     return " · ".join(parts)

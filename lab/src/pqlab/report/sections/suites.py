@@ -11,7 +11,8 @@ from pqlab.report.svg import significant
 from pqlab.verify import checklist
 
 NO_POWER = (
-    "Power and energy columns are left out: containers on one machine have no sensor of a board's supply, and "
+    "Power and energy columns are left out: containers on one machine have no sensor of a board's "
+    "supply, and "
     "a figure without a sensor would be invented."
 )
 
@@ -75,7 +76,10 @@ def _offered(details: list[_Detail]) -> str:
     sizes = sorted({d.bulk["size_bytes"] for d in details if d.bulk and d.bulk["size_bytes"]})
     if not rates:
         return ""
-    return f"Throughput is bulk goodput of {' / '.join(sizes)} B datagrams, offered at up to {rates[-1]:,.0f} a second."
+    return (
+        f"Throughput is bulk goodput of {' / '.join(sizes)} B datagrams, offered at up to "
+        f"{rates[-1]:,.0f} a second."
+    )
 
 
 def _summary(source: Source, details: list[_Detail]) -> Table:
@@ -141,9 +145,10 @@ def _averages(source: Source, details: list[_Detail]) -> list[str]:
         if len(values) < MIN_RUNS_COUNT or spread is None:
             tail = f"(n = {len(values)} cells; spread: insufficient)"
         else:
-            tail = f"± {significant(spread, 2)} {unit} (mean and standard deviation over n = {len(values)} cells)"
+            tail = f"± {significant(spread, 2)} {unit} (mean and sd over n = {len(values)} cells)"
         sentences.append(
-            f"Average {name} of the cells that passed: {significant(middle)} {unit} {tail}, ring {source.ring}."
+            f"Average {name} of the cells that passed: {significant(middle)} {unit} {tail}, ring "
+            f"{source.ring}."
         )
     return sentences or ["No cell passed, so there is no average."]
 
@@ -191,7 +196,8 @@ def _detail_table(source: Source, details: list[_Detail]) -> Table:
         blocks.rows_of(rows),
         source.ring,
         "analysis/handshakes.csv",
-        "GCS: accept to Finished sent. Drone: connect to verified Finished; that wall spans the whole exchange and "
+        "GCS: accept to Finished sent. Drone: connect to verified Finished; that wall spans the whole "
+        "exchange and "
         "so is the total, measured and not added up from two machines.",
         collapsed=len(rows) > 40,
     )
@@ -222,5 +228,6 @@ def checklist_section(source: Source) -> Section:
         "verification",
         "Verification checklist",
         (table,),
-        "The rows of suites-2026-01. Evidence is recomputed from the raw files; ./pqlab verify runs the full list.",
+        "The rows of suites-2026-01. Evidence is recomputed from the raw files; ./pqlab verify runs the "
+        "full list.",
     )
