@@ -31,6 +31,7 @@ DRONE_STEPS: Final[dict[str, Kind]] = {
     "verify_finished": "kdf",
 }
 GCS_STEPS: Final[dict[str, Kind]] = {
+    "accept": "io",
     "challenge": "codec",
     "send_challenge": "io",
     "wait_hello": "network_wait",

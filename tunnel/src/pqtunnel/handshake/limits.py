@@ -77,10 +77,12 @@ class HandshakeLimits:
         self.half_open -= 1
 
     def admit_key(self, key_id: bytes, now_ns: int) -> None:
-        """After the Hello's MAC verified, so that nobody can spend another drone's tokens. Raises
-        RateLimited."""
+        """After the Hello's MAC verified, so that nobody can spend another drone's tokens.
+
+        Raises RateLimited, which the state machine that asked counts like every refusal of its own.
+        """
         if not self._keys.take(key_id, now_ns):
-            self._refuse(RateLimited(f"drone {key_id.hex()} dials too often"))
+            raise RateLimited(f"drone {key_id.hex()} dials too often")
 
     def _refuse(self, error: RateLimited | HalfOpenLimit) -> None:
         self._counters[error.counter] = self._counters.get(error.counter, 0) + 1

@@ -68,11 +68,11 @@ class HqcShake:
 def replaced_randomness(native: Any, generator: Generator) -> Iterator[None]:
     """While active, liboqs draws every random byte of this process from `generator`."""
 
-    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
     def fill(target: int, count: int) -> None:
         ctypes.memmove(target, generator.read(count), count)
 
-    native.OQS_randombytes_custom_algorithm(fill)
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)(fill)
+    native.OQS_randombytes_custom_algorithm(callback)
     try:
         yield
     finally:

@@ -1,0 +1,78 @@
+"""The registry: 72 suites, level-matched, found by id, alias, glob and wire code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pqtunnel import suites
+from pqtunnel.errors import SuiteUnknown
+
+
+def test_exactly_the_level_matched_72() -> None:
+    by_level = {level: sum(suite.level == level for suite in suites.SUITES.values()) for level in (1, 3, 5)}
+    assert by_level == {1: 27, 3: 18, 5: 27}
+    assert all(suite.kem.level == suite.sig.level for suite in suites.SUITES.values())
+    assert len({suite.wire_code for suite in suites.SUITES.values()}) == 72
+
+
+def test_published_sizes() -> None:
+    # primitives-2026-01 §9; Falcon's are maxima here and measured lengths there.
+    mceliece = suites.KEMS["classicmceliece8192128"]
+    assert (mceliece.public_key_bytes, mceliece.secret_key_bytes, mceliece.ciphertext_bytes) == (
+        1357824,
+        14120,
+        208,
+    )
+    assert suites.SIGS["sphincs192s"].signature_bytes == 16224
+    assert suites.SIGS["falcon512"].signature_bytes >= 659
+    assert suites.SIGS["falcon1024"].signature_bytes >= 1277
+
+
+def test_older_spelling_is_an_alias() -> None:
+    assert suites.get("cs-mlkem768-ascon128-mldsa65").id == "cs-mlkem768-ascon128a-mldsa65"
+    assert [suite.id for suite in suites.match(["cs-mlkem768-ascon128-mldsa65"])] == [
+        "cs-mlkem768-ascon128a-mldsa65"
+    ]
+
+
+def test_unknown_suite_names_the_nearest() -> None:
+    with pytest.raises(SuiteUnknown) as caught:
+        suites.get("cs-mlkem786-aesgcm-mldsa65")
+    assert caught.value.nearest == "cs-mlkem768-aesgcm-mldsa65"
+    assert "cs-mlkem768-aesgcm-mldsa65" in caught.value.hint
+
+
+def test_globs_keep_registry_order_and_refuse_to_match_nothing() -> None:
+    assert [suite.id for suite in suites.match(["cs-*"])] == list(suites.SUITES)
+    assert len(suites.match(["*-falcon512", "*-falcon512"])) == 9
+    with pytest.raises(SuiteUnknown):
+        suites.match(["cs-rsa*"])
+
+
+@given(st.binary(max_size=5))
+def test_wire_codes_resolve_only_to_themselves(code: bytes) -> None:
+    found = suites.by_wire(code)
+    assert found is None or found.wire_code == code
+
+
+def test_lifecycle_is_the_weakest_part() -> None:
+    assert suites.get("cs-mlkem768-aesgcm-mldsa65").lifecycle == "standard"
+    assert suites.get("cs-hqc128-aesgcm-mldsa44").lifecycle == "experimental"
+    assert "IND-CCA2" in suites.get("cs-hqc128-aesgcm-mldsa44").notes[0]
+
+
+def test_registry_imports_nothing_native() -> None:
+    native = "{'oqs', 'cryptography', 'pq_ascon', 'ctypes'}"
+    code = f"import sys, pqtunnel.suites; print(sorted({native} & set(sys.modules)))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(suites.__file__).parents[1])}
+    child = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert child.stdout.strip() == "[]"
