@@ -89,10 +89,11 @@ compose_up() { docker compose version >/dev/null 2>&1; }
 buildx_up() { docker buildx version >/dev/null 2>&1; }
 
 # A daemon that is running but not answering is waited for, never doubled: a second one in the same
-# network namespace removes the first one's bridge.
+# network namespace removes the first one's bridge. One in another namespace is somebody else's.
 daemon_running() {
     for p in /proc/[0-9]*; do
-        [ "$(cat "$p/comm" 2>/dev/null)" = dockerd ] && return 0
+        [ "$(cat "$p/comm" 2>/dev/null)" = dockerd ] || continue
+        [ "$(readlink "$p/ns/net")" != "$(readlink /proc/self/ns/net)" ] || return 0
     done
     return 1
 }
