@@ -1,7 +1,7 @@
 """Result bundles: a BagIt bag (RFC 8493, sha-512) that holds an RO-Crate of one run. Format: docs/BUNDLE.md.
 
-Reading order: bag (tag files), crate (metadata), secrets (what must not be in it), seal (work folder → bundle),
-locate (find and open one), numbers (the hash a report carries).
+Reading order: bag (tag files), crate (metadata), secrets (what must not be in it), seal (work folder →
+bundle), locate (find and open one), numbers (the hash a report carries).
 """
 
 from pqlab.bundle.bag import BagError

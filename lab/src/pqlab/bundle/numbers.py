@@ -15,9 +15,10 @@ def number_files(data_dir: Path) -> list[Path]:
 
 
 def numbers_sha256(data_dir: Path) -> str:
-    """Hex SHA-256 over (path length, path, content length, content) of each of number_files, 8-byte big-endian.
+    """Hex SHA-256 over path length, path, content length and content of each of number_files.
 
-    The report embeds it, so that a page and the tables beside it cannot be of different runs.
+    Paths are relative to data/, lengths are 8 bytes big-endian. The report embeds it, so that a page and the
+    tables beside it cannot be of different runs.
     """
     digest = hashlib.sha256()
     for path in number_files(data_dir):

@@ -20,7 +20,8 @@ MIN_SECRET_BYTES = 16
 _MIN_DISTINCT_BYTES = 8
 _RUN = re.compile(rb"[A-Za-z0-9+/_=-]{20,}")
 _TOKEN = re.compile(rb"[A-Za-z0-9+/_=-]{22,}")
-_PUBLIC_SUFFIXES = (".pub", ".pem.pub", ".crt", ".cert", ".srl")
+# What a key folder holds beside secrets: public halves, pins of them, and opaque ids.
+_PUBLIC_SUFFIXES = (".pub", ".crt", ".cert.pem", ".identity.json", "pins.json", "drone_id.hex")
 _PUBLIC_BLOCK = re.compile(
     rb"-----BEGIN (CERTIFICATE|PUBLIC KEY)[ A-Z]*-----.*?-----END [ A-Z]+-----", re.DOTALL
 )
@@ -43,7 +44,7 @@ class _Needle:
 
 
 def key_files(secrets: Iterable[Path]) -> list[Path]:
-    """The files named, and every file under the folders named; public halves left out by their suffix.
+    """The files named, and every file under the folders named; public files are left out by name.
 
     FileNotFoundError for a path that is not there: a search that looks for nothing must not look like a pass.
     """
@@ -61,8 +62,8 @@ def key_files(secrets: Iterable[Path]) -> list[Path]:
 def secret_values(content: bytes) -> list[bytes]:
     """The byte strings in a key file that must not leak.
 
-    A binary file is one secret. In a text file each long token is one, and so is what it decodes to; the bodies
-    of certificates and public keys are not secret.
+    A binary file is one secret. In a text file each long token is one, and so is what it decodes to; the
+    bodies of certificates and public keys are not secret.
     """
     if not content.isascii():
         return [content] if len(content) >= MIN_SECRET_BYTES else []

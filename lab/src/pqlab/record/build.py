@@ -62,14 +62,18 @@ def build_record(cell_dir: Path, plan_cell: Mapping[str, Any], context: RawRun) 
     Raises RawDataError for a raw file that is damaged. A file that is absent leaves nulls and shows in the
     verdict.
     """
+    return record_from_raw(load_cell(cell_dir), plan_cell, context)
+
+
+def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun) -> dict[str, Any]:
+    """The same, from raw files that are loaded already."""
     plan = dict(plan_cell)
-    cell = load_cell(cell_dir)
     condition = context.condition(str(plan["condition"]))
     wall = _wall(cell)
     windows = _windows(cell)
     plane = data_plane(cell)
     cold = traces(cell.spans or [])
-    telemetry = _telemetry(cell, cell_dir, wall)
+    telemetry = _telemetry(cell, wall)
     rate_hz = float((context.scenario.get("telemetry") or {}).get("rate_hz", 10))
     accounts = {role: sample_account(telemetry[role], *wall, rate_hz) for role in telemetry} if wall else {}
     completed, failed = _handshake_counts(cell)
@@ -162,13 +166,13 @@ def _windows(cell: RawCell) -> list[Json]:
     return windows
 
 
-def _telemetry(cell: RawCell, cell_dir: Path, wall: tuple[int, int] | None) -> dict[str, Telemetry]:
+def _telemetry(cell: RawCell, wall: tuple[int, int] | None) -> dict[str, Telemetry]:
     parsed: dict[str, Telemetry] = {}
     for role, lines in cell.telemetry.items():
         try:
             parsed[role] = parse_telemetry(lines, *(wall or (0, 0)))
         except TelemetryError as error:
-            raise RawDataError(cell_dir / f"telemetry.{role}.lp", str(error)) from error
+            raise RawDataError(cell.folder / f"telemetry.{role}.lp", str(error)) from error
     return parsed
 
 

@@ -84,6 +84,7 @@ class RawRun:
 class RawCell:
     """The raw files of one cell; None where a file is absent."""
 
+    folder: Path
     events: list[Json] = field(default_factory=list)
     spans: list[Span] | None = None
     ledgers: dict[str, Ledger] = field(default_factory=dict)
@@ -178,7 +179,7 @@ def load_run(data_dir: Path) -> RawRun:
 
 def load_cell(cell_dir: Path) -> RawCell:
     """Every raw file of one cell that is there."""
-    cell = RawCell()
+    cell = RawCell(cell_dir)
 
     def take(name: str, reader: Callable[[Path], T]) -> T | None:
         path = cell_dir / name

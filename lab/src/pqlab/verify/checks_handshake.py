@@ -1,0 +1,165 @@
+"""Handshakes: spans that add up, lie where they should, and belong to the suite that was claimed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import median
+
+from pqlab.record.context import primitive_sizes, suite_of
+from pqlab.verify.result import Tally
+from pqlab.verify.view import BundleView, CellView, steps_of, wall_of
+
+COVERAGE_PCT = (95.0, 101.0)
+WINDOW_SLACK_NS = 20_000_000
+WAIT_SLACK_NS = 50_000
+LEAST_HANDSHAKES = 5
+SAME_TIMES_SHARE = 0.01
+#: what the ground does while the drone waits for it; sending overlaps with the drone's next step
+GROUND_WORK = ("crypto", "kdf", "codec")
+
+
+def span_coverage(cell: CellView, tally: Tally) -> None:
+    """In every handshake and on each host the steps sum to 95–101 % of the wall that was measured apart."""
+    for handshake_id, hosts in cell.handshakes.items():
+        for host, spans in hosts.items():
+            wall = wall_of(spans)
+            where = f"{cell.label} {host} {handshake_id}"
+            if wall is None or wall.duration_ns <= 0:
+                tally.fail(f"{where}: no wall")
+                continue
+            percent = 100 * sum(span.duration_ns for span in steps_of(spans)) / wall.duration_ns
+            tally.see(percent)
+            tally.require(
+                COVERAGE_PCT[0] <= percent <= COVERAGE_PCT[1], f"{where}: spans are {percent:.1f} % of it"
+            )
+    tally.unit = "walls"
+
+
+def span_order(cell: CellView, tally: Tally) -> None:
+    """On one host the steps of a handshake follow one another, forward in time, inside the wall."""
+    tally.see()
+    for handshake_id, hosts in cell.handshakes.items():
+        for host, spans in hosts.items():
+            wall, steps = wall_of(spans), steps_of(spans)
+            where = f"{cell.label} {host} {handshake_id}"
+            for span in steps:
+                tally.require(span.duration_ns >= 0, f"{where}: {span.step} ends before it starts")
+                if wall is not None:
+                    inside = wall.start_ns <= span.start_ns and span.end_ns <= wall.end_ns
+                    tally.require(inside, f"{where}: {span.step} lies outside the wall")
+            for before, after in pairwise(sorted(steps, key=lambda span: (span.start_ns, span.end_ns))):
+                tally.require(
+                    before.end_ns <= after.start_ns, f"{where}: {before.step} overlaps {after.step}"
+                )
+
+
+def span_window(cell: CellView, tally: Tally) -> None:
+    """All handshakes lie in the labelled window. The agents' events give both clocks, and so the difference;
+    without them the handshakes must at least fit in the window's length."""
+    labels = {name: (start, end) for name, start, end in cell.labelled()}
+    start, end = labels["handshake_cold"]
+    tally.see()
+    for host in ("drone", "gcs"):
+        walls = [w for hosts in cell.handshakes.values() if (w := wall_of(hosts.get(host, [])))]
+        if not walls:
+            continue
+        first, last = min(wall.start_ns for wall in walls), max(wall.end_ns for wall in walls)
+        offsets = [
+            int(event["t_ns"]) - int(event["mono_ns"])
+            for event in cell.raw.events
+            if event.get("host") == host and isinstance(event.get("mono_ns"), int)
+        ]
+        where = f"{cell.label} {host}"
+        if offsets:
+            shift = int(median(offsets))
+            inside = start - WINDOW_SLACK_NS <= first + shift and last + shift <= end + WINDOW_SLACK_NS
+            tally.require(inside, f"{where}: handshakes lie outside their window")
+        else:
+            fits = last - first <= end - start + WINDOW_SLACK_NS
+            tally.require(fits, f"{where}: handshakes over {(last - first) / 1e9:.3f} s in a shorter window")
+
+
+def network_wait(cell: CellView, tally: Tally) -> None:
+    """The drone waits at least as long as the ground works in the same handshake."""
+    for handshake_id, hosts in cell.handshakes.items():
+        drone, ground = steps_of(hosts.get("drone", [])), steps_of(hosts.get("gcs", []))
+        if not drone or not ground:
+            tally.fail(f"{cell.label} {handshake_id}: spans of one host only")
+            continue
+        waited = sum(s.duration_ns for s in drone if s.kind == "network_wait" or s.step == "connect")
+        worked = sum(s.duration_ns for s in ground if s.kind in GROUND_WORK)
+        tally.see()
+        enough = waited + WAIT_SLACK_NS >= worked
+        text = f"drone waited {waited / 1e6:.3f} ms, ground worked {worked / 1e6:.3f} ms"
+        tally.require(enough, f"{cell.label} {handshake_id}: {text}")
+    tally.unit = "handshakes"
+
+
+def handshake_count(cell: CellView, tally: Tally) -> None:
+    """Handshakes counted at both ends = handshakes traced at both ends, and at least 5 cold ones (or what the
+    scenario sets above that)."""
+    shake = cell.bundle.raw.scenario.get("handshake") or {}
+    least = max(LEAST_HANDSHAKES, int(shake.get("min_count", LEAST_HANDSHAKES)))
+    spans = cell.raw.spans or []
+    for host in ("drone", "gcs"):
+        traced = len({span.handshake_id for span in spans if span.host == host and span.step == "handshake"})
+        counted = int((cell.raw.counters or {})[host]["hs_completed"])
+        tally.require(traced == counted, f"{cell.label} {host}: {counted} counted, {traced} traced")
+    cold = sum(1 for hosts in cell.handshakes.values() if wall_of(hosts.get("drone", [])))
+    tally.see(cold)
+    tally.require(cold >= least, f"{cell.label}: {cold} cold handshakes, {least} are due")
+    suites = {span.suite_id for span in spans}
+    tally.require(
+        suites <= {str(cell.plan["suite_id"])}, f"{cell.label}: spans of {', '.join(sorted(suites))}"
+    )
+
+
+def primitive_sizes_match(cell: CellView, tally: Tally) -> None:
+    """Sizes in the record, and sizes that spans carry, are those of the suite's algorithms."""
+    suite = suite_of(str(cell.plan["suite_id"]))
+    due = primitive_sizes(suite)
+    if suite is None or due is None:
+        tally.fail(f"{cell.label}: the registry does not know this suite")
+        return
+    tally.see()
+    for name, size in due.items():
+        told = cell.value("E", f"{name}_size_bytes")
+        tally.require(told == size, f"{cell.label}: {name} of {told} bytes, {size} are due")
+    algorithms = {
+        "kem_algorithm": suite.kem.name,
+        "sig_algorithm": suite.sig.name,
+        "aead_algorithm": suite.aead.name,
+    }
+    for name, algorithm in algorithms.items():
+        told = cell.value("B", name)
+        tally.require(told == algorithm, f"{cell.label}: {name} {told}, the suite has {algorithm}")
+    exact = {"keygen": due["kem_public_key"], "encaps": due["kem_ciphertext"], "sign": due["sig"]}
+    for span in cell.raw.spans or []:
+        if span.size_bytes is None or span.step not in exact:
+            continue
+        size = exact[span.step]
+        at_most = span.step == "sign" and suite.sig.variable_length
+        right = 0 < span.size_bytes <= size if at_most else span.size_bytes == size
+        tally.require(right, f"{cell.label}: {span.step} made {span.size_bytes} bytes, {size} are due")
+
+
+def level_dependence(bundle: BundleView, tally: Tally) -> None:
+    """Handshake medians that agree to 1 % over three or more suites of two or more levels measure a sleep,
+    not cryptography. Fewer suites, or one level, cannot show it."""
+    by_suite: dict[str, list[float]] = {}
+    levels: set[int] = set()
+    for cell in bundle.cells:
+        told = cell.record["categories"]["D"]["handshake_total_duration_ms"]["value"]
+        suite = suite_of(str(cell.plan["suite_id"]))
+        if cell.verdict == "pass" and told is not None and suite is not None:
+            by_suite.setdefault(suite.id, []).append(float(told))
+            levels.add(suite.level)
+    medians = {suite: median(values) for suite, values in by_suite.items()}
+    for value in medians.values():
+        tally.see(value)
+    if len(medians) < 3 or len(levels) < 2:
+        tally.note = "too few suites or levels to tell"
+        return
+    spread = (max(medians.values()) - min(medians.values())) / median(medians.values())
+    text = f"{len(medians)} suites of {len(levels)} levels within {100 * spread:.2f} %"
+    tally.require(spread > SAME_TIMES_SHARE, text)

@@ -1,0 +1,153 @@
+"""Hosts, builds, samplers and the view: who measured, with what, and whether all of it was kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pqlab.verify.result import Tally
+from pqlab.verify.view import BundleView, CellView
+
+ROLES = ("drone", "gcs")
+LOST_SHARE = 0.05
+LOST_SLACK = 2
+WEAKEST = ("sim", "lab", "hardware")
+
+
+def unsupported(cell: CellView, tally: Tally) -> None:
+    """`unsupported` exactly where at least one host's probe says so: it is not another word for failed."""
+    missing = []
+    for role in ROLES:
+        suites = cell.bundle.raw.hosts[role].get("suites") or {}
+        status = (suites.get(str(cell.plan["suite_id"])) or {}).get("status")
+        if status != "available":
+            missing.append(role)
+    tally.see()
+    if cell.verdict == "unsupported":
+        tally.require(bool(missing), f"{cell.label}: unsupported, while both hosts have it")
+    elif cell.verdict == "pass":
+        tally.require(
+            not missing, f"{cell.label}: a result on a host that lacks the suite ({', '.join(missing)})"
+        )
+
+
+def ring_claims(cell: CellView, tally: Tally) -> None:
+    """The record's ring is not above the scenario's or either host's; hardware needs a board revision."""
+    tally.see()
+    claimed = str(cell.record["ring"])
+    rings = [str(cell.bundle.raw.scenario.get("ring"))]
+    rings += [str(cell.bundle.raw.hosts[role].get("ring")) for role in ROLES]
+    weakest = min(WEAKEST.index(ring) for ring in rings)
+    tally.require(
+        WEAKEST.index(claimed) <= weakest, f"{cell.label}: ring {claimed}, its hosts are {', '.join(rings)}"
+    )
+    if claimed == "hardware":
+        board = cell.bundle.raw.hosts["drone"]["host"].get("board_revision")
+        tally.require(bool(board), f"{cell.label}: ring hardware without a board revision of the drone")
+
+
+def samples(cell: CellView, tally: Tally) -> None:
+    """Ticks of each sampler in the file against the cell's length and the sampler's own account."""
+    start, end = cell.wall
+    rate_hz = float((cell.bundle.raw.scenario.get("telemetry") or {}).get("rate_hz", 10))
+    due = int((end - start) / 1e9 * rate_hz)
+    for role in ROLES:
+        rows = [line for line in cell.raw.telemetry.get(role, []) if line.startswith("pq_sampler,")]
+        inside = [line for line in rows if start <= int(line.rsplit(" ", 1)[1]) <= end]
+        where = f"{cell.label} {role}"
+        lost = due - len(inside)
+        tally.see(100 * len(inside) / due if due else 100.0)
+        allowed = max(LOST_SLACK, LOST_SHARE * due)
+        tally.require(lost <= allowed, f"{where}: {len(inside)} ticks stored, {due} were due")
+        tally.require(len(inside) <= due + LOST_SLACK, f"{where}: {len(inside)} ticks in time for {due}")
+        if len(rows) > 1:
+            grown = _account(rows[-1])["stored_count"] - _account(rows[0])["stored_count"] + 1
+            tally.require(
+                grown == len(rows), f"{where}: the sampler stored {grown} ticks, the file has {len(rows)}"
+            )
+            last = _account(rows[-1])
+            if "lost_count" in last:
+                parts = last["got_count"] + last["late_count"] + last["lost_count"]
+                total = last["expected_count"]
+                tally.require(
+                    abs(total - parts) <= 1, f"{where}: expected {total} ≠ got + late + lost {parts}"
+                )
+    tally.unit = "files"
+
+
+def _account(line: str) -> dict[str, int]:
+    """Integer fields of one sampler line."""
+    body = line.split(" ")[1]
+    pairs = (field.split("=", 1) for field in body.split(","))
+    return {name: int(value[:-1]) for name, value in pairs if value.endswith("i")}
+
+
+def influx(bundle: BundleView, tally: Tally) -> None:
+    """The view holds as many points a series as the files; the files are the record, so a difference warns.
+    That the file counts are those of the files is required."""
+    view = bundle.raw.run.get("influx")
+    if not isinstance(view, dict) or not view.get("available"):
+        reason = view.get("reason") if isinstance(view, dict) else None
+        tally.warn(f"the view was not reconciled: {reason or 'run.json has no comparison'}")
+        return
+    for entry in view.get("cells") or []:
+        folder = bundle.data / "cells" / str(entry["cell_id"])
+        counted: Counter[str] = Counter()
+        for path in folder.glob("telemetry.*.lp"):
+            with path.open(encoding="utf-8") as handle:
+                counted.update(line.split(" ", 1)[0] for line in handle)
+        for row in entry["series"]:
+            tally.see()
+            name, told, points = str(row["series"]), int(row["file_count"]), int(row["influx_count"])
+            where = f"{entry['cell_id']} {name}"
+            have = counted.get(name, 0)
+            tally.require(told == have, f"{where}: {told} points claimed, the file has {have}")
+            if points != told or row.get("ok") is False:
+                tally.warn(f"{where}: {points} points in the view, {told} in the file")
+
+
+def providers(bundle: BundleView, tally: Tally) -> None:
+    """Every provider is the same build at both ends (native digests only between equal machines)."""
+    both = bundle.raw.providers
+    drone, ground = both["drone"], both["gcs"]
+    machines = {str(bundle.raw.hosts[role]["host"].get("machine")) for role in ROLES}
+    for name in sorted(set(drone) | set(ground)):
+        tally.see()
+        ours, theirs = drone.get(name), ground.get(name)
+        if len(machines) > 1 and isinstance(ours, dict) and isinstance(theirs, dict):
+            ours, theirs = ({k: v for k, v in side.items() if k != "sha256"} for side in (ours, theirs))
+        tally.require(ours == theirs, f"{name}: {ours} at the drone, {theirs} at the ground")
+    for name in ("liboqs", "pqtunnel"):
+        digest = (drone.get(name) or {}).get("sha256") or (drone.get(name) or {}).get("tree_sha256")
+        tally.require(bool(digest), f"{name} has no digest")
+
+
+def identity(bundle: BundleView, tally: Tally) -> None:
+    """Each host file is of its role and complete; in ring lab all hosts share one kernel (one boot id)."""
+    boots: dict[str, str] = {}
+    for role in (*ROLES, "controller"):
+        tally.see()
+        facts = bundle.raw.hosts.get(role)
+        if facts is None:
+            tally.fail(f"hosts/{role}.json is missing")
+            continue
+        host = facts["host"]
+        for name in ("machine", "cpu_model", "cpu_count", "kernel", "boot_id"):
+            tally.require(host.get(name) not in (None, ""), f"{role}: no {name}")
+        boots[role] = str(host.get("boot_id"))
+        if role != "controller":
+            tally.require(facts.get("role") == role, f"hosts/{role}.json says it is the {facts.get('role')}")
+    protocols = {str(bundle.raw.hosts[role].get("protocol_version")) for role in ROLES}
+    tally.require(len(protocols) == 1, f"protocol versions {', '.join(sorted(protocols))}")
+    if bundle.raw.scenario.get("ring") == "lab":
+        tally.require(len(set(boots.values())) == 1, f"ring lab over {len(set(boots.values()))} kernels")
+
+
+def selftest(bundle: BundleView, tally: Tally) -> None:
+    """Both ends ran their known answers, and all were right."""
+    for role in ROLES:
+        told = bundle.raw.hosts[role]["selftest"]
+        bad = [str(item["name"]) for item in told["items"] if not item["ok"]]
+        tally.require(bool(told["items"]), f"{role}: the self-test tested nothing")
+        tally.require(not bad and bool(told["ok"]), f"{role}: {', '.join(bad) or 'self-test'} failed")
+        for _ in told["items"]:
+            tally.see()

@@ -1,0 +1,133 @@
+"""The plan: valid, complete, every cell in it exactly once, every id what its content says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from importlib import resources
+from typing import Any
+
+import jsonschema
+
+from pqlab.record.raw import Json, read_object
+from pqlab.verify.result import Tally
+from pqlab.verify.view import BundleView
+
+VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
+CELL_BLOCKS = ("handshake", "traffic", "bulk", "ledger", "telemetry")
+#: written into the effective scenario for readers: what a command line changed
+_READER_KEYS = ("overrides",)
+
+
+def schema_errors(value: Any, schema: Json) -> list[str]:
+    """Every violation as `path: message`, in a stable order."""
+    validator = jsonschema.Draft202012Validator(schema)
+    found = sorted(
+        validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path]
+    )
+    return [f"{'/'.join(map(str, error.absolute_path)) or 'top'}: {error.message[:160]}" for error in found]
+
+
+def _schema(package: str, name: str) -> Json:
+    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    schema: Json = json.loads(text)
+    return schema
+
+
+def scenario_schema(bundle: BundleView, tally: Tally) -> None:
+    """The effective scenario is valid, and the plan was made from these very bytes."""
+    scenario = {key: value for key, value in bundle.raw.scenario.items() if key not in _READER_KEYS}
+    tally.see()
+    for text in schema_errors(scenario, _schema("pqlab.scenario", "scenario.schema.json")):
+        tally.fail(text)
+    content = (bundle.data / "scenario.effective.yml").read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    claimed = bundle.plan.get("scenario_sha256")
+    tally.require(
+        digest == claimed, f"scenario has sha256 {digest[:12]}…, the plan names {str(claimed)[:12]}…"
+    )
+
+
+def plan_schema(bundle: BundleView, tally: Tally) -> None:
+    """plan.json is complete, and belongs to the run whose name the folder and run.json carry."""
+    for text in schema_errors(bundle.plan, _schema("pqlab.verify", "plan.schema.json")):
+        tally.fail(text)
+    tally.looked = len(bundle.plan["cells"])
+    positions = sorted(int(cell["position"]) for cell in bundle.plan["cells"])
+    tally.require(positions == list(range(len(positions))), "positions are not 0, 1, 2, …")
+    run_id = bundle.raw.run.get("run_id")
+    tally.require(run_id == bundle.plan.get("run_id"), f"run.json is of {run_id}, the plan of another run")
+
+
+def cells_accounted(bundle: BundleView, tally: Tally) -> None:
+    """The plan is the scenario's whole matrix; each planned cell has one folder with its own record."""
+    planned = Counter(str(cell["cell_id"]) for cell in bundle.plan["cells"])
+    for cell_id, count in planned.items():
+        tally.see()
+        tally.require(count == 1, f"{cell_id} is planned {count} times")
+    folder = bundle.data / "cells"
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    for cell_id in sorted(set(planned) - there):
+        tally.fail(f"{cell_id} left no folder")
+    for cell_id in sorted(there - set(planned)):
+        tally.fail(f"{cell_id} was not planned")
+    for row in bundle.plan["cells"]:
+        path = folder / str(row["cell_id"]) / "record.json"
+        if not path.is_file():
+            tally.fail(f"{row['cell_id']} has no record.json")
+            continue
+        record = read_object(path)
+        for key in ("cell_id", "suite_id", "condition", "repetition", "position"):
+            if record.get(key) != row[key]:
+                tally.fail(f"{row['cell_id']}: record says {key} {record.get(key)!r}, plan {row[key]!r}")
+    scenario = bundle.raw.scenario
+    places = Counter((row["suite_id"], row["condition"]) for row in bundle.plan["cells"])
+    due = {(s, c["name"]) for s in scenario["suites"] for c in scenario["conditions"]}
+    for place in sorted(set(places) - due):
+        tally.fail(f"{place[0]} under {place[1]} is planned, the scenario does not ask for it")
+    for suite_id, condition in sorted(due):
+        count = places.get((suite_id, condition), 0)
+        if count != scenario["repetitions"]:
+            tally.fail(
+                f"{suite_id} under {condition}: {count} of {scenario['repetitions']} repetitions planned"
+            )
+
+
+def cell_ids(bundle: BundleView, tally: Tally) -> None:
+    """Each id is 16 hex of SHA-256 over suite, effective settings, repetition and provider builds."""
+    scenario, providers = bundle.raw.scenario, bundle.raw.providers
+    for row in bundle.plan["cells"]:
+        tally.see()
+        settings = {
+            **bundle.raw.condition(str(row["condition"])),
+            **{block: scenario.get(block) for block in CELL_BLOCKS},
+        }
+        content = {
+            "condition": settings,
+            "providers": {"drone": providers["drone"], "gcs": providers["gcs"]},
+            "repetition": row["repetition"],
+            "suite": row["suite_id"],
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        due = hashlib.sha256(text.encode()).hexdigest()[:16]
+        if row["cell_id"] != due:
+            tally.fail(
+                f"{row['suite_id']} #{row['repetition']} is filed as {row['cell_id']}, its content says {due}"
+            )
+
+
+def verdict_counts(bundle: BundleView, tally: Tally) -> None:
+    """Each planned cell has one verdict of the five; the counts of run.json, where it has them, are these."""
+    counts: Counter[str] = Counter()
+    for cell in bundle.cells:
+        counts[cell.verdict] += 1
+        tally.require(cell.verdict in VERDICTS, f"{cell.label}: verdict {cell.verdict!r}")
+    tally.looked = len(bundle.plan["cells"])
+    total = sum(counts[verdict] for verdict in VERDICTS)
+    tally.require(total == tally.looked, f"{total} verdicts for {tally.looked} planned cells")
+    claimed = bundle.raw.run.get("verdict_counts")
+    if claimed is not None:
+        told = {key: value for key, value in claimed.items() if value}
+        tally.require(told == dict(counts), f"run.json counts {told}, the records {dict(counts)}")
+    tally.note = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))

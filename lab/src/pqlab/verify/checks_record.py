@@ -1,0 +1,230 @@
+"""Records: valid, complete, plausible, and exactly what their raw files give."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+from typing import Any
+
+import pqlab
+from pqlab.record.build import OPTIONAL_FILES, record_from_raw
+from pqlab.record.raw import ROLES, Json
+from pqlab.record.sheet import catalogue, record_schema
+from pqlab.verify.checks_plan import schema_errors
+from pqlab.verify.result import Tally
+from pqlab.verify.view import CellView, wall_of
+
+MAX_ATTEMPTS = 3
+ROUNDING = 1e-6
+PRIMITIVES = {
+    "keygen": "kem_keygen_ms",
+    "encaps": "kem_encaps_ms",
+    "decaps": "kem_decaps_ms",
+    "sign": "sig_sign_ms",
+    "verify": "sig_verify_ms",
+}
+#: unit → least and greatest value that can be true of this lab
+LIMITS: dict[str, tuple[float, float]] = {
+    "%": (0.0, 6400.0),
+    "ratio": (0.0, 1e6),
+    "ms": (0.0, 1e8),
+    "ns": (0.0, 1e19),
+    "s": (0.0, 1e9),
+    "B": (0.0, 1e15),
+    "MB": (0.0, 1e7),
+    "MHz": (1.0, 1e5),
+    "Mbit/s": (0.0, 1e6),
+    "1/s": (0.0, 1e8),
+    "count": (0.0, 1e15),
+    "°C": (-40.0, 125.0),
+    "V": (0.5, 60.0),
+    "A": (0.001, 100.0),
+    "W": (0.01, 1000.0),
+    "J": (1e-6, 1e7),
+}
+SHARES = ("packet_loss_ratio", "packet_loss_up_ratio", "packet_delivery_ratio", "bulk_loss_ratio")
+PHYSICAL_UNITS = ("V", "A", "W", "J")
+
+
+def schema(cell: CellView, tally: Tally) -> None:
+    """Valid by record.schema.json; the fields, units and sources are those of the catalogue, none missing."""
+    tally.see()
+    for text in schema_errors(cell.record, record_schema()):
+        tally.fail(f"{cell.label}: {text}")
+    for letter, category in catalogue().items():
+        fields = cell.record["categories"][letter]
+        odd = sorted(set(fields) ^ set(category.fields))
+        tally.require(not odd, f"{cell.label}: {letter} differs from the catalogue in {', '.join(odd[:3])}")
+        for name in set(fields) & set(category.fields):
+            unit = category.fields[name].unit
+            told = fields[name].get("unit")
+            tally.require(
+                told == unit, f"{cell.label}: {letter}.{name} in {told!r}, the catalogue has {unit!r}"
+            )
+
+
+def attempts(cell: CellView, tally: Tally) -> None:
+    """As many attempts as are kept beside the last one, at most three; each earlier one left its files."""
+    folders = sorted(path for path in cell.folder.glob("attempt-*") if path.is_dir())
+    tally.see()
+    told = int(cell.record["attempts"])
+    due = 0 if cell.verdict in ("unsupported", "not-run") else len(folders) + 1
+    tally.require(told == due, f"{cell.label}: {told} attempts, {due} are there")
+    tally.require(told <= MAX_ATTEMPTS, f"{cell.label}: {told} attempts, {MAX_ATTEMPTS} are allowed")
+    for folder in folders:
+        tally.require((folder / "events.ndjson").is_file(), f"{cell.label}: {folder.name} is empty")
+
+
+def raw_files(cell: CellView, tally: Tally) -> None:
+    """A result has all its raw files: spans, counters, telemetry, events, and traffic with both ledgers."""
+    scenario = cell.bundle.raw.scenario
+    carried = bool(scenario.get("traffic") or scenario.get("bulk"))
+    exempt = set() if carried else set(OPTIONAL_FILES)
+    if not carried or not scenario.get("ledger", True):
+        exempt |= {f"ledger.{role}.csv" for role in ROLES}
+    absent = [name for name in cell.raw.missing if name not in exempt]
+    tally.see()
+    tally.require(not absent, f"{cell.label}: {', '.join(absent)} missing")
+
+
+def medians(cell: CellView, tally: Tally) -> None:
+    """Handshake and primitive times, coverage and counts, by another route than the record's own code."""
+    walls: dict[str, list[int]] = {"drone": [], "gcs": []}
+    steps: dict[str, list[int]] = {name: [] for name in PRIMITIVES}
+    crypto: list[int] = []
+    ratios: list[float] = []
+    for hosts in cell.handshakes.values():
+        wall = wall_of(hosts.get("drone", []))
+        if wall is None:
+            continue
+        ground = wall_of(hosts.get("gcs", []))
+        walls["drone"].append(wall.end_ns - wall.start_ns)
+        if ground is not None:
+            walls["gcs"].append(ground.end_ns - ground.start_ns)
+        spent = dict.fromkeys(PRIMITIVES, 0)
+        for spans in hosts.values():
+            for span in spans:
+                if span.kind == "crypto":
+                    spent[span.step] = spent.get(span.step, 0) + span.end_ns - span.start_ns
+        for name in PRIMITIVES:
+            if spent[name]:
+                steps[name].append(spent[name])
+        total = sum(spent.values())
+        if total:
+            crypto.append(total)
+            ratios.append((wall.end_ns - wall.start_ns) / total)
+    told: list[tuple[str, str, Sequence[float], float, Callable[[list[float]], float]]] = [
+        ("D", "handshake_total_duration_ms", walls["drone"], 1e6, median),
+        ("D", "handshake_gcs_duration_ms", walls["gcs"], 1e6, median),
+        ("D", "handshake_min_ms", walls["drone"], 1e6, min),
+        ("D", "handshake_max_ms", walls["drone"], 1e6, max),
+        ("D", "handshake_over_crypto_ratio", ratios, 1.0, median),
+        ("E", "crypto_critical_path_ms", crypto, 1e6, median),
+        *[("E", field, steps[step], 1e6, median) for step, field in PRIMITIVES.items()],
+    ]
+    for letter, name, values, scale, function in told:
+        due = function([value / scale for value in values]) if values else None
+        _compare(cell, tally, letter, name, due, len(values))
+    if cell.plane.down is not None:
+        traffic = cell.plane.down.windows.get("traffic")
+        latency = [ns / 1e6 for ns in traffic.latency_ns] if traffic else []
+        if latency and cell.bundle.raw.one_clock:
+            _compare(cell, tally, "H", "one_way_latency_p50_ms", median(latency), len(latency))
+            _compare(cell, tally, "H", "one_way_latency_mean_ms", fmean(latency), len(latency))
+        _compare(cell, tally, "G", "packets_sent_count", len(cell.raw.ledgers["drone"].tx), None)
+    tally.unit = "fields"
+
+
+def _compare(
+    cell: CellView, tally: Tally, letter: str, name: str, due: float | None, count: int | None
+) -> None:
+    field = cell.record["categories"][letter][name]
+    told = field["value"]
+    tally.see()
+    where = f"{cell.label} {letter}.{name}"
+    if due is None or told is None:
+        tally.require(due is None and told is None, f"{where}: {told}, the raw files give {due}")
+        return
+    near = abs(float(told) - due) <= ROUNDING * (1 + abs(due))
+    tally.require(near, f"{where}: {told}, the raw files give {due:.6f}")
+    if count is not None:
+        tally.require(field["n"] == count, f"{where}: n {field['n']}, the raw files give {count}")
+
+
+def rebuild(cell: CellView, tally: Tally) -> None:
+    """The whole record, verdict included, is what its raw files give. A bundle of another version of pqlab is
+    compared by its verdict alone, with a warning."""
+    made_by = cell.bundle.raw.run.get("pqlab_version")
+    due = json.loads(json.dumps(record_from_raw(cell.raw, cell.plan, cell.bundle.raw)))
+    told = cell.record
+    tally.see()
+    if made_by != pqlab.__version__:
+        tally.warn(f"made by pqlab {made_by}, this is {pqlab.__version__}: verdicts compared only")
+        tally.require(told.get("verdict") == due["verdict"], f"{cell.label}: verdict {told.get('verdict')}")
+        return
+    for path, ours, theirs in differences(due, told):
+        tally.fail(f"{cell.label}: {path} is {theirs!r}, the raw files give {ours!r}")
+
+
+def differences(due: Any, told: Any, path: str = "") -> list[tuple[str, Any, Any]]:
+    """(path, due, told) of every leaf in which two JSON values differ."""
+    if isinstance(due, dict) and isinstance(told, dict):
+        found: list[tuple[str, Any, Any]] = []
+        for key in sorted(set(due) | set(told)):
+            inner = f"{path}/{key}".removeprefix("/categories/").removeprefix("/")
+            found += differences(due.get(key), told.get(key), inner)
+        return found
+    return [] if due == told else [(path, due, told)]
+
+
+def plausible(cell: CellView, tally: Tally) -> None:
+    """Every number lies within what its unit allows; a null has a reason; shares lie in 0…1."""
+    tally.see()
+    for letter, name, field in _fields(cell.record):
+        value, where = field["value"], f"{cell.label} {letter}.{name}"
+        if value is None:
+            tally.require(bool(field["reason"]), f"{where}: null without a reason")
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or field["unit"] in PHYSICAL_UNITS:
+            continue
+        if name == "clock_offset_ms":
+            continue
+        low, high = LIMITS.get(str(field["unit"]), (float("-inf"), float("inf")))
+        high = 1.0 if name in SHARES else high
+        tally.require(low <= value <= high, f"{where}: {value} {field['unit']}")
+    ratio = cell.value("D", "handshake_over_crypto_ratio")
+    tally.require(ratio is None or ratio >= 1.0, f"{cell.label}: a handshake shorter than its own primitives")
+
+
+def power_claims(cell: CellView, tally: Tally) -> None:
+    """Volts, amperes, watts and joules: outside the hardware ring only from a sensor that says it is
+    synthetic, with validity `model`; at no place 0.0, which is what a missing sensor used to read."""
+    tally.see()
+    for letter, name, field in _fields(cell.record):
+        if field["unit"] not in PHYSICAL_UNITS or field["value"] is None or letter == "L":
+            continue
+        where = f"{cell.label} {letter}.{name}: {field['value']} {field['unit']}"
+        low, high = LIMITS[str(field["unit"])]
+        tally.require(low <= float(field["value"]) <= high, f"{where} is not a measurement")
+        if cell.record["ring"] != "hardware":
+            honest = field["validity"] == "model" and "synthetic" in str(field["reason"])
+            tally.require(honest, f"{where} in ring {cell.record['ring']}")
+    asked = (cell.bundle.raw.scenario.get("telemetry") or {}).get("power", "none")
+    for role, lines in cell.raw.telemetry.items():
+        for line in lines:
+            if not line.startswith("pq_power"):
+                continue
+            tally.require(asked != "none", f"{cell.label} {role}: power samples nobody asked for")
+            if cell.record["ring"] != "hardware":
+                tagged = "synthetic=true" in line.split(" ")[0]
+                tally.require(tagged, f"{cell.label} {role}: watts in ring {cell.record['ring']}")
+            break
+
+
+def _fields(record: Json) -> list[tuple[str, str, Json]]:
+    return [
+        (letter, name, field)
+        for letter, fields in record["categories"].items()
+        for name, field in fields.items()
+    ]

@@ -1,0 +1,154 @@
+"""The checks in the order they run: name → function, what is expected, and which cells it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pqlab.verify import (
+    checks_bag,
+    checks_data,
+    checks_handshake,
+    checks_host,
+    checks_plan,
+    checks_record,
+    checks_text,
+    checks_time,
+)
+from pqlab.verify.result import Tally
+from pqlab.verify.view import BundleView, CellView
+
+Scope = Literal["bundle", "all", "run", "pass"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check.
+
+    scope: `bundle` calls once with the bundle; `all` once a cell that has a record, `run` once a cell that
+    was carried out (pass, fail or invalid), `pass` once a cell that claims a result.
+    needs_seal: left out for a run that is not sealed yet.
+    """
+
+    name: str
+    expected: str
+    scope: Scope
+    bundle: Callable[[BundleView, Tally], None] | None = None
+    cell: Callable[[CellView, Tally], None] | None = None
+    unit: str = "cells"
+    value_unit: str = ""
+    needs_seal: bool = False
+
+
+def _whole(
+    name: str,
+    function: Callable[[BundleView, Tally], None],
+    expected: str,
+    unit: str,
+    *,
+    needs_seal: bool = False,
+    value_unit: str = "",
+) -> Check:
+    return Check(name, expected, "bundle", function, None, unit, value_unit, needs_seal)
+
+
+def _each(
+    name: str, function: Callable[[CellView, Tally], None], scope: Scope, expected: str, value_unit: str = ""
+) -> Check:
+    return Check(name, expected, scope, None, function, "cells", value_unit)
+
+
+CHECKS: tuple[Check, ...] = (
+    _whole(
+        "bagit_structure", checks_bag.structure, "a BagIt 1.0 bag of sha-512", "tag files", needs_seal=True
+    ),
+    _whole(
+        "tagmanifest_fixity",
+        checks_bag.tag_fixity,
+        "every tag file as sealed, none added",
+        "tag files",
+        needs_seal=True,
+    ),
+    _whole(
+        "manifest_fixity",
+        checks_bag.payload_fixity,
+        "every file as sealed, none added or dropped",
+        "files",
+        needs_seal=True,
+    ),
+    _whole("ro_crate", checks_bag.crate, "metadata that lists every file", "files", needs_seal=True),
+    _whole(
+        "scenario_schema", checks_plan.scenario_schema, "a valid scenario, its hash in the plan", "scenario"
+    ),
+    _whole("plan_schema", checks_plan.plan_schema, "a complete plan", "planned cells"),
+    _each(
+        "record_schema", checks_record.schema, "all", "records of pqlab/record/v1, units as in the catalogue"
+    ),
+    _whole(
+        "cells_accounted", checks_plan.cells_accounted, "every planned cell exactly once", "planned cells"
+    ),
+    _whole("cell_ids", checks_plan.cell_ids, "ids that follow from scenario and builds", "planned cells"),
+    _whole("verdict_counts", checks_plan.verdict_counts, "verdicts that sum to the plan", "planned cells"),
+    _each("unsupported_proved", checks_host.unsupported, "all", "unsupported exactly where a probe says so"),
+    _each("attempts_kept", checks_record.attempts, "all", "at most two repeats, each kept"),
+    _each("raw_files", checks_record.raw_files, "pass", "all raw files of a result"),
+    _whole("wall_clock", checks_time.run_wall, "Σ cells ≤ run, one after another", "cells"),
+    _each(
+        "window_sum", checks_time.window_sum, "run", "Σ windows ≤ cell wall, one after another", "s outside"
+    ),
+    _each("session_duration", checks_time.session_duration, "pass", "as long as the scenario says", "s"),
+    _each(
+        "rate_time_packets", checks_data.rate_time_packets, "pass", "rate × time = packets", "% of nominal"
+    ),
+    _each("ledger_counters", checks_data.ledger_counters, "pass", "one ledger row a counted datagram"),
+    _each("ledger_join", checks_data.ledger_join, "pass", "tx = rx on (epoch, sequence), no duplicate"),
+    _each("sequence_gaps", checks_data.sequence_gaps, "pass", "no gap that keepalives do not explain"),
+    _each("counters_agree", checks_data.counters_agree, "pass", "what one end sent the other received"),
+    _each("counter_sums", checks_data.counter_sums, "pass", "totals = Σ windows"),
+    _each("byte_identity", checks_data.byte_identity, "pass", "equal digests at both ends"),
+    _each("seal_overhead", checks_data.seal_overhead, "pass", "plaintext + 24 bytes", "bytes"),
+    _each("span_coverage", checks_handshake.span_coverage, "pass", "Σ spans 95–101 % of each wall", "%"),
+    _each("span_order", checks_handshake.span_order, "pass", "spans one after another inside their wall"),
+    _each("span_window", checks_handshake.span_window, "pass", "handshakes inside their labelled window"),
+    _each(
+        "network_wait", checks_handshake.network_wait, "pass", "drone's wait ≥ ground's work, same handshake"
+    ),
+    _each(
+        "handshake_count",
+        checks_handshake.handshake_count,
+        "pass",
+        "handshakes counted = traced, ≥ 5",
+        "a cell",
+    ),
+    _each(
+        "primitive_sizes", checks_handshake.primitive_sizes_match, "pass", "sizes of the suite's algorithms"
+    ),
+    _whole(
+        "level_dependence",
+        checks_handshake.level_dependence,
+        "times that are not the same at every level",
+        "suites",
+        value_unit="ms",
+    ),
+    _each("record_medians", checks_record.medians, "pass", "medians as recomputed from spans and ledgers"),
+    _each("record_rebuild", checks_record.rebuild, "all", "the record that its raw files give"),
+    _each("plausible_values", checks_record.plausible, "all", "values within what their unit allows"),
+    _each("power_claims", checks_record.power_claims, "all", "no watts without a sensor, never 0.0 W"),
+    _each("ring_claims", checks_host.ring_claims, "all", "the weakest ring of host and sensor"),
+    _each(
+        "sample_accounting", checks_host.samples, "pass", "ticks stored = due − lost, ≤ 5 % lost", "% stored"
+    ),
+    _whole("influx_reconcile", checks_host.influx, "points in the view = points in the files", "series"),
+    _whole("providers_equal", checks_host.providers, "the same builds at both ends", "providers"),
+    _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
+    _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
+    _each("refused_datagrams", checks_data.refused, "pass", "nothing refused on an unimpaired link"),
+    _whole("no_secrets", checks_text.no_secrets, "no key, token, private address or machine path", "files"),
+    _whole(
+        "report_present", checks_text.report_present, "report.html and report.md", "files", needs_seal=True
+    ),
+    _whole(
+        "report_numbers", checks_text.report_numbers, "a report of these numbers", "files", needs_seal=True
+    ),
+)

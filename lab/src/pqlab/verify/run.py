@@ -1,0 +1,87 @@
+"""Run the checks over one bundle, reading each cell's raw files once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pqlab.errors import LabError
+from pqlab.verify.registry import CHECKS, Check
+from pqlab.verify.result import CheckResult, Tally
+from pqlab.verify.view import BundleView, CellView
+from pqtelemetry.errors import TelemetryError
+
+CARRIED_OUT = ("pass", "fail", "invalid")
+# What damaged or forged data can raise in a check that reads it as what it should be. It becomes that check's
+# failure, with the text; anything else is a fault of ours and is not caught.
+_DAMAGE = (LabError, TelemetryError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
+
+
+def verify_bundle(path: Path, skip: Iterable[str] = ()) -> list[CheckResult]:
+    """All checks in registry order. `skip` leaves checks out by name (used to test the checks themselves).
+
+    A run that is not sealed (no tag file at all, under .work) is checked without fixity and report. A folder
+    that is no bundle gives one failed line.
+    """
+    root = path.resolve()
+    if not (root / "data").is_dir():
+        observed = f"{path} has no data/"
+        return [CheckResult("bagit_structure", "fail", observed, "a BagIt 1.0 bag of sha-512")]
+    sealed = root.parent.name != ".work"
+    left_out = set(skip)
+    checks = [check for check in CHECKS if check.name not in left_out and (sealed or not check.needs_seal)]
+    return run_checks(BundleView(root), checks)
+
+
+def run_checks(bundle: BundleView, checks: list[Check]) -> list[CheckResult]:
+    """The given checks over one bundle, in their order."""
+    tallies = {check.name: Tally(unit=check.unit) for check in checks}
+    for check in checks:
+        if check.bundle is not None:
+            _call(lambda check=check: check.bundle(bundle, tallies[check.name]), tallies[check.name], "")
+    by_cell = [check for check in checks if check.cell is not None]
+    try:
+        cells = bundle.cells
+    except _DAMAGE as error:
+        for check in by_cell:
+            tallies[check.name].fail(f"the plan cannot be read: {_text(error)}")
+        cells = []
+    for cell in cells:
+        _check_cell(cell, by_cell, tallies)
+        cell.release()
+    return [tallies[check.name].result(check.name, check.expected, check.value_unit) for check in checks]
+
+
+def _check_cell(cell: CellView, checks: list[Check], tallies: dict[str, Tally]) -> None:
+    verdict = ""
+    try:
+        verdict = cell.verdict
+    except _DAMAGE as error:
+        for check in checks:
+            if check.scope == "all":
+                tallies[check.name].fail(f"{cell.label}: {_text(error)}")
+        return
+    for check in checks:
+        applies = (
+            check.scope == "all"
+            or (check.scope == "run" and verdict in CARRIED_OUT)
+            or (check.scope == "pass" and verdict == "pass")
+        )
+        if applies and check.cell is not None:
+            _call(lambda check=check: check.cell(cell, tallies[check.name]), tallies[check.name], cell.label)
+
+
+def _call(function: object, tally: Tally, label: str) -> None:
+    assert callable(function)
+    try:
+        function()
+    except _DAMAGE as error:
+        tally.fail(f"{label}: {_text(error)}".removeprefix(": "))
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, LabError):
+        return f"{error.what}: {error.why}"
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    return f"{type(error).__name__}: {error}"

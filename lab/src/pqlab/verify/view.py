@@ -1,0 +1,140 @@
+"""The bundle and its cells as the checks see them. Raw files of a cell are read once and dropped after it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pqlab.record.dataplane import DataPlane, data_plane
+from pqlab.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
+
+LABELS = ("handshake_cold", "traffic", "bulk-")
+
+
+class BundleView:
+    """Run-level files, each read when first asked for; a damaged one raises in the check that needs it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.data = root / "data"
+
+    @cached_property
+    def raw(self) -> RawRun:
+        """run.json, scenario, plan, providers, hosts."""
+        return load_run(self.data)
+
+    @cached_property
+    def plan(self) -> Json:
+        """plan.json."""
+        return read_object(self.data / "plan.json")
+
+    @cached_property
+    def plan_cells(self) -> list[Json]:
+        """Rows of the plan in running order."""
+        return sorted((dict(row) for row in self.plan["cells"]), key=lambda row: int(row["position"]))
+
+    @cached_property
+    def cells(self) -> list[CellView]:
+        """Planned cells that left a record."""
+        views = [CellView(self, row) for row in self.plan_cells]
+        return [view for view in views if (view.folder / "record.json").is_file()]
+
+    @property
+    def run_wall(self) -> tuple[int, int]:
+        """Start and end of the run in realtime ns. TypeError when run.json has none."""
+        return int(self.raw.run["started_ns"]), int(self.raw.run["ended_ns"])
+
+
+class CellView:
+    """One planned cell. `label` names it in messages."""
+
+    def __init__(self, bundle: BundleView, plan: Json) -> None:
+        self.bundle = bundle
+        self.plan = plan
+        self.cell_id = str(plan["cell_id"])
+        self.folder = bundle.data / "cells" / self.cell_id
+        self.label = f"{plan['suite_id']} #{plan['repetition']}"
+
+    @cached_property
+    def record(self) -> Json:
+        """record.json."""
+        return read_object(self.folder / "record.json")
+
+    @property
+    def verdict(self) -> str:
+        """The record's claim."""
+        return str(self.record.get("verdict"))
+
+    @cached_property
+    def raw(self) -> RawCell:
+        """The raw files."""
+        return load_cell(self.folder)
+
+    @cached_property
+    def plane(self) -> DataPlane:
+        """Both ledgers joined, gates, round trips."""
+        return data_plane(self.raw)
+
+    @property
+    def impaired(self) -> bool:
+        """True where the condition puts a link model in the path."""
+        return str(self.bundle.raw.condition(str(self.plan["condition"])).get("link", "none")) != "none"
+
+    def value(self, letter: str, name: str) -> Any:
+        """A value of the record; None where it is null or absent."""
+        return self.record["categories"].get(letter, {}).get(name, {}).get("value")
+
+    def windows(self, role: str) -> dict[str, Json]:
+        """Per-window counters of one end. KeyError when the counters are not there."""
+        if self.raw.counters is None:
+            raise KeyError("counters.json")
+        return dict(self.raw.counters[role]["windows"])
+
+    def labelled(self) -> list[tuple[str, int, int]]:
+        """(name, start, end) of the controller's windows, from events.ndjson."""
+        opened: dict[str, int] = {}
+        found: list[tuple[str, int, int]] = []
+        for event in self.raw.events:
+            name = event.get("window")
+            if event.get("host") != "controller" or not isinstance(name, str) or not name.startswith(LABELS):
+                continue
+            if event.get("event") == "window_start":
+                opened[name] = int(event["t_ns"])
+            elif event.get("event") == "window_end" and name in opened:
+                found.append((name, opened.pop(name), int(event["t_ns"])))
+        return found
+
+    @property
+    def wall(self) -> tuple[int, int]:
+        """First and last controller event. ValueError when there is none."""
+        times = [int(event["t_ns"]) for event in self.raw.events if event.get("host") == "controller"]
+        return min(times), max(times)
+
+    @cached_property
+    def handshakes(self) -> dict[str, dict[str, list[Span]]]:
+        """Cold spans by handshake id and host, in order of start; the wall row (`handshake`) included."""
+        found: dict[str, dict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
+        for span in self.raw.spans or []:
+            if span.mode == "cold":
+                found[span.handshake_id][span.host].append(span)
+        for hosts in found.values():
+            for spans in hosts.values():
+                spans.sort(key=lambda span: (span.start_ns, -span.end_ns))
+        return {key: dict(hosts) for key, hosts in found.items()}
+
+    def release(self) -> None:
+        """Forget the raw files: a campaign's ledgers do not fit into memory together."""
+        for name in ("raw", "plane", "handshakes"):
+            self.__dict__.pop(name, None)
+
+
+def wall_of(spans: list[Span]) -> Span | None:
+    """The whole-wall row of one host in one handshake."""
+    return next((span for span in spans if span.step == "handshake"), None)
+
+
+def steps_of(spans: list[Span]) -> list[Span]:
+    """The steps of one host in one handshake, the wall row apart."""
+    return [span for span in spans if span.step != "handshake"]
