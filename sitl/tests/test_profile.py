@@ -37,7 +37,7 @@ def test_burst_plan_has_the_measured_bursts(name: str) -> None:
     )
     offsets = [burst.offset for burst in profile.cycle]
     assert offsets == sorted(offsets)
-    assert 0 <= offsets[0] and offsets[-1] < 1
+    assert offsets[0] >= 0 and offsets[-1] < 1
 
 
 @given(st.floats(min_value=5, max_value=5000), st.sampled_from(sorted(profile_names())))
@@ -59,9 +59,5 @@ def test_impossible_requests_say_what_is_possible() -> None:
 
 def test_contract_and_profile_need_no_pymavlink() -> None:
     code = "import sys, pqsitl.contract, pqsitl.bulk; sys.exit('pymavlink' in sys.modules)"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=False
-        ).returncode
-        == 0
-    )
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

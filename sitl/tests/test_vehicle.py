@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def fly(name: str, rate_hz: float, duration_s: float, seed: int = 3) -> list[tup
 
 def bursts_of(sent: list[tuple[int, bytes]]) -> list[int]:
     sizes, current = [], 1
-    for (before, _), (after, _) in zip(sent, sent[1:], strict=False):
+    for (before, _), (after, _) in pairwise(sent):
         if after - before < 2_000_000:
             current += 1
         else:
@@ -172,7 +173,7 @@ def test_arm_takeoff_land(ground: Ground) -> None:
     heard = ground.wait(15.0)
     heights = [m.relative_alt / 1000 for m in heard if m.get_type() == "GLOBAL_POSITION_INT"]
     assert heights[-1] == pytest.approx(10.0, abs=0.3)
-    steps = [after - before for before, after in zip(heights, heights[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(heights)]
     assert max(steps) < 0.3, "it climbs, it does not jump"
     assert ground.command(mav.MAV_CMD_COMPONENT_ARM_DISARM, 0)[0].result == failed, "in flight"
     assert ground.command(mav.MAV_CMD_NAV_LAND)[0].result == accepted

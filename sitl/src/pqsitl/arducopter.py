@@ -125,7 +125,9 @@ class ArduCopter:
 
     @property
     def ready(self) -> bool:
-        return self.failure is None and self._director.phase == "ready"
+        process = self._process
+        alive = process is not None and process.exit_status is None
+        return alive and self.failure is None and self._director.phase == "ready"
 
     @property
     def pid(self) -> int | None:
@@ -251,8 +253,8 @@ class ArduCopter:
             return
         print(f"pqsitl: {death}; launching it again in {RESTART_PAUSE_S:.0f} s", file=sys.stderr, flush=True)
         if not self._closing.wait(RESTART_PAUSE_S):
-            self.restart_count += 1
             self._launch()
+            self.restart_count += 1
 
 
 class ArduCopterSource(Source):

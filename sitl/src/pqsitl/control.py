@@ -85,5 +85,5 @@ class ControlServer(socketserver.ThreadingTCPServer):
     def serve_in_background(self) -> None:
         """Serve until `shutdown`."""
         threading.Thread(
-            target=self.serve_forever, kwargs={"poll_interval": 0.2}, name="control", daemon=True
+            target=self.serve_forever, kwargs={"poll_interval": 0.1}, name="control", daemon=True
         ).start()

@@ -121,10 +121,12 @@ class TrafficService:
             raise SpecError("expected_count must be a whole number ≥ 0", "leave it out when it is not known")
         name = self._running_name
         source, self._source = self._source, None
+        receiving = self._sink_only is not None
         self._sink_only = None
         report = dict(_IDLE_REPORT) if source is None else source.stop()
         if self._sink is not None:
-            self._sink.settle()
+            if receiving or self._sink.touched:
+                self._sink.settle()
             report["received"] = self._sink.report(expected)
             self._sink.reset()
         return {"ok": True, "source": name, **report}

@@ -46,13 +46,19 @@ class BulkSink:
             self._dropped_before = self._dropped() or 0
 
     def settle(self) -> None:
-        """Wait until nothing has come for 30 ms, at most 0.5 s."""
-        end_ns = time.monotonic_ns() + round(SETTLE_LIMIT_S * 1e9)
-        while time.monotonic_ns() < end_ns:
-            quiet_ns = time.monotonic_ns() - self._last_ns
-            if quiet_ns >= SETTLE_S * 1e9:
+        """Wait until nothing has come for 30 ms from now on, at most 0.5 s."""
+        begin_ns = time.monotonic_ns()
+        end_ns = begin_ns + round(SETTLE_LIMIT_S * 1e9)
+        while (now_ns := time.monotonic_ns()) < end_ns:
+            quiet_s = (now_ns - max(self._last_ns, begin_ns)) / 1e9
+            if quiet_s >= SETTLE_S:
                 return
-            time.sleep(SETTLE_S - quiet_ns / 1e9 + 0.001)
+            time.sleep(SETTLE_S - quiet_s)
+
+    @property
+    def touched(self) -> bool:
+        """Something has come since the last reset."""
+        return self._verifier.count > 0
 
     def report(self, expected_count: int | None = None) -> dict[str, object]:
         """Counts since the last reset; `kernel_dropped` is null where the kernel does not tell."""
@@ -64,6 +70,8 @@ class BulkSink:
 
     def close(self) -> None:
         self._closing.set()
+        host, port = self._socket.getsockname()
+        self._socket.sendto(b"", (host if host != "0.0.0.0" else "127.0.0.1", port))  # wakes the thread
         self._thread.join(timeout=2.0)
         self._socket.close()
 

@@ -1,0 +1,204 @@
+"""The ArduPilot launcher against a stand-in that obeys the binary's command line, ports and timing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pymavlink.dialects.v20 import ardupilotmega as mav
+
+from pqsitl import arducopter
+from pqsitl.arducopter import ArduCopter, ArduCopterSource, asked_rates_hz, command_line, find_binary
+from pqsitl.director import FlightDirector
+from pqsitl.errors import NotReadyError, ProcessError, SourceUnavailableError
+from pqsitl.net import UdpLink
+from pqsitl.profile import load_profile
+from pqsitl.spec import TrafficSpec
+
+SPEEDUP = 60
+SETTLE_S = 60.0 / SPEEDUP
+STANDIN = Path(__file__).with_name("standin_arducopter.py")
+
+
+def wait_for(condition: Callable[[], bool], limit_s: float = 15.0) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.fixture
+def binary(tmp_path: Path) -> Path:
+    path = tmp_path / "arducopter"
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STANDIN}" "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def far_end() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        end.bind(("127.0.0.1", 0))
+        end.settimeout(2.0)
+        yield end
+
+
+@pytest.fixture
+def launch(binary: Path, far_end: socket.socket) -> Iterator[Callable[..., ArduCopter]]:
+    started: list[ArduCopter] = []
+
+    def start(settle_s: float = SETTLE_S, limit_s: float = 20.0, defaults: Path | None = None) -> ArduCopter:
+        link = UdpLink(far_end.getsockname())
+        copter = ArduCopter(binary, defaults, link, settle_s=settle_s, limit_s=limit_s, speedup=SPEEDUP)
+        started.append(copter)
+        copter.start()
+        return copter
+
+    yield start
+    for copter in started:
+        copter.close()
+
+
+def test_it_takes_off_and_sends_its_profile(
+    launch: Callable[..., ArduCopter], far_end: socket.socket
+) -> None:
+    copter = launch()
+    with pytest.raises(NotReadyError) as early:
+        copter.require_ready()
+    assert early.value.retry_after_s > 0
+    assert early.value.as_answer()["code"] == "not_ready"
+    wait_for(lambda: copter.ready)
+    facts = copter.facts()
+    assert (facts["version"], facts["phase"], facts["restart_count"]) == ("4.7.1", "ready", 0)
+
+    far_end.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        far_end.recv(2048)  # silent until a window opens
+    far_end.settimeout(2.0)
+
+    source = ArduCopterSource(copter, copter._link, TrafficSpec(rate_hz=320.0))
+    assert source.start()["ardupilot"] is True
+    time.sleep(1.5)
+    parser = mav.MAVLink(None)
+    kinds = [m.get_type() for m in parser.parse_buffer(far_end.recv(2048))]
+    assert len(kinds) == 1, "one frame a datagram, unchanged"
+    report = source.stop()
+    sent = report["sent"]
+    assert isinstance(sent, dict)
+    assert report["error"] is None
+    assert sent["count"] == pytest.approx(320 * 1.5, rel=0.15)
+    assert set(sent["sizes"]) >= {"40", "24", "41", "21"}
+
+    time.sleep(0.3)
+    far_end.setblocking(False)
+    while True:
+        try:
+            far_end.recv(2048)
+        except BlockingIOError:
+            break
+    time.sleep(0.4)
+    with pytest.raises(BlockingIOError):
+        far_end.recv(2048)
+
+
+def test_a_refused_arming_is_tried_again(launch: Callable[..., ArduCopter]) -> None:
+    copter = launch(settle_s=0.05)
+    wait_for(lambda: copter.ready)
+    assert copter._director.refusals >= 1
+
+
+def test_what_cannot_arm_fails_with_the_autopilots_words(
+    launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANDIN_FAULT", "never-arm")
+    copter = launch(settle_s=0.1, limit_s=1.5)
+    wait_for(lambda: copter.failure is not None)
+    assert "PreArm: EKF attitude is bad" in str(copter.failure)
+    with pytest.raises(ProcessError):
+        copter.require_ready()
+
+
+def test_a_death_is_seen_in_the_window_and_the_binary_launched_again(
+    launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arducopter, "RESTART_PAUSE_S", 0.05)
+    monkeypatch.setenv("STANDIN_FAULT", "die")
+    copter = launch(settle_s=0.75)
+    wait_for(lambda: copter.ready or copter.restart_count > 0)
+    monkeypatch.delenv("STANDIN_FAULT")
+    first = copter.pid
+    wait_for(lambda: copter.restart_count == 1)
+    assert copter.pid != first
+    wait_for(lambda: copter.ready)
+    assert copter.failure is None
+
+
+def test_a_source_whose_autopilot_dies_reports_it(
+    launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arducopter, "RESTART_PAUSE_S", 0.05)
+    copter = launch()
+    wait_for(lambda: copter.ready)
+    source = ArduCopterSource(copter, copter._link, TrafficSpec())
+    source.start()
+    pid = copter.pid
+    assert pid is not None
+    os.kill(pid, 9)
+    wait_for(lambda: not source.running)
+    assert "left its hover" in str(source.stop()["error"])
+
+
+def test_close_leaves_no_process_and_no_folder(launch: Callable[..., ArduCopter]) -> None:
+    copter = launch()
+    folder, pid = Path(copter._folder.name), copter.pid
+    assert pid is not None
+    wait_for(lambda: (folder / "eeprom.bin").is_file())
+    copter.close()
+    assert gone(pid)
+    assert not folder.exists()
+
+
+def test_own_defaults_come_first_and_the_labs_last(binary: Path, tmp_path: Path) -> None:
+    line = command_line(binary, [tmp_path / "copter.parm", tmp_path / "lab-sitl.parm"], 14560)
+    assert line[1:7] == ["--model", "+", "--speedup", "1", "-I0", "--home"]
+    assert line[line.index("--defaults") + 1].endswith("copter.parm," + str(tmp_path / "lab-sitl.parm"))
+    assert line[-2:] == ["--serial0", "udpclient:127.0.0.1:14560"]
+
+
+def test_missing_and_unusable_binaries_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailableError, match="does not exist"):
+        find_binary(tmp_path / "no")
+    (tmp_path / "plain").write_text("x")
+    with pytest.raises(SourceUnavailableError, match="not executable"):
+        find_binary(tmp_path / "plain")
+
+
+def test_asked_rates_add_up() -> None:
+    profile = load_profile()
+    rates = asked_rates_hz(profile, 320.0)
+    assert sum(rates.values()) + sum(profile.fixed_hz.values()) == pytest.approx(320.0)
+    assert rates[mav.MAVLINK_MSG_ID_ATTITUDE] == pytest.approx(99.63, abs=0.05)
+
+
+def test_the_director_waits_a_minute_before_arming() -> None:
+    director = FlightDirector(0)
+    heartbeat = mav.MAVLink_heartbeat_message(2, 3, 1, 0, 3, 3)
+    director.receive(heartbeat, 1_000_000_000)
+    for second in range(2, 61):
+        asked = [m.get_type() for m in director.poll(second * 1_000_000_000)]
+        assert asked == ["HEARTBEAT"]
+    assert director.retry_after_s(31_000_000_000) == pytest.approx(45.0)
+    assert director.poll(61_000_000_000)[1].command == mav.MAV_CMD_DO_SET_MODE

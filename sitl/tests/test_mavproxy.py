@@ -1,0 +1,208 @@
+"""MAVProxy at both ends with a plain UDP forwarder in the tunnel's place: nothing lost, nothing changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pqsitl.errors import ProcessError
+from pqsitl.mavproxy import MODULES, Mavproxy, air_plan, ground_plan
+from pqsitl.net import UdpLink, udp_socket_state
+from pqsitl.roles import mavproxy_trouble
+from pqsitl.sources import EmbeddedSource
+from pqsitl.spec import TrafficSpec
+from pqsitl.uplink import UplinkSource
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("MAVProxy") is None, reason="MAVProxy is not installed (the sitl image has it)"
+)
+
+
+def wait_for(condition: Callable[[], bool], limit_s: float = 15.0) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Bump:
+    """Two plaintext sockets joined: what the tunnel is to MAVProxy. Announces itself as its ends do."""
+
+    def __init__(self, air_port: int, ground_port: int) -> None:
+        self.down: list[bytes] = []
+        self.up: list[bytes] = []
+        self._ends = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+        for end, port in zip(self._ends, (air_port, ground_port), strict=True):
+            end.bind(("127.0.0.1", 0))
+            end.connect(("127.0.0.1", port))
+            end.send(b"")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        for end in self._ends:
+            end.close()
+
+    def _run(self) -> None:
+        drone, ground = self._ends
+        while not self._stop.is_set():
+            for end in select.select(self._ends, [], [], 0.05)[0]:
+                datagram = end.recv(4096)
+                (self.down if end is drone else self.up).append(datagram)
+                (ground if end is drone else drone).send(datagram)
+
+
+@pytest.fixture
+def chain() -> Iterator[tuple[Bump, UdpLink, UdpLink]]:
+    air = air_plan("127.0.0.1", free_port(), free_port())
+    ground = ground_plan("127.0.0.1", free_port(), free_port())
+    ends = [Mavproxy(air), Mavproxy(ground)]
+    try:
+        wait_for(lambda: all(end.ready for end in ends))
+        out, client = (int(plan.outs[0].rsplit(":", 1)[1]) for plan in (air, ground))
+        wait_for(lambda: udp_socket_state(out) is not None and udp_socket_state(client) is not None)
+        bump = Bump(out, ground.master_port)
+        vehicle = UdpLink(("127.0.0.1", air.master_port))
+        station = UdpLink(("127.0.0.1", client))
+        yield bump, vehicle, station
+        bump.close()
+        vehicle.close()
+        station.close()
+    finally:
+        for end in ends:
+            end.stop()
+
+
+def test_frames_pass_one_by_one_unchanged_and_timesync_comes_back(
+    chain: tuple[Bump, UdpLink, UdpLink],
+) -> None:
+    bump, vehicle_link, station_link = chain
+    sent: list[bytes] = []
+
+    class Recording(EmbeddedSource):
+        def send(self, datagram: bytes) -> None:
+            sent.append(datagram)
+            super().send(datagram)
+
+    vehicle = Recording(vehicle_link, TrafficSpec(rate_hz=320.0))
+    uplink = UplinkSource(station_link, TrafficSpec())
+    time.sleep(0.5)  # MAVProxy takes note of the announcements
+    vehicle.start()
+    time.sleep(0.3)
+    uplink.start()
+    time.sleep(3.0)
+    probe = uplink.stop()
+    report = vehicle.stop()
+    time.sleep(0.3)
+
+    assert report["error"] is None and probe["error"] is None
+    assert bump.down == sent, "each frame its own datagram, same bytes, same order, none lost"
+    assert report["overridden"] == [] and report["ignored"] == {}, (
+        "MAVProxy steers no rates and downloads nothing"
+    )
+    rtt_ms = probe["rtt_ms"]
+    assert isinstance(rtt_ms, list)
+    assert probe["timesync_sent"] == probe["timesync_answered"] == len(rtt_ms) >= 6
+    assert 0 < min(rtt_ms) < 50
+    assert probe["downlink_frame_count"] > 900
+
+
+def test_mavproxy_is_quiet_while_nobody_flies(chain: tuple[Bump, UdpLink, UdpLink]) -> None:
+    bump, _, _ = chain
+    time.sleep(2.5)
+    assert bump.down == []
+    assert 1 <= len(bump.up) <= 4, "one ground heartbeat a second"
+    assert {len(frame) for frame in bump.up} == {21}
+
+
+def test_a_dead_mavproxy_is_trouble_with_its_last_words() -> None:
+    proxy = Mavproxy(ground_plan("127.0.0.1", free_port(), free_port()))
+    try:
+        wait_for(lambda: proxy.ready)
+        assert mavproxy_trouble(proxy) is None
+        os.kill(proxy.process.pid, signal.SIGKILL)
+        wait_for(lambda: proxy.process.exit_status is not None)
+        trouble = mavproxy_trouble(proxy)
+        assert isinstance(trouble, ProcessError)
+        assert "status -9" in trouble.message
+    finally:
+        proxy.stop()
+
+
+def service(role: str, **environment: str) -> subprocess.Popen[str]:
+    values = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PQ_LISTEN_HOST": "127.0.0.1", **environment}
+    return subprocess.Popen(
+        [sys.executable, "-m", "pqsitl", role], env=values, stderr=subprocess.PIPE, text=True
+    )
+
+
+def children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(part) for part in text.split()]
+
+
+def hello(port: int) -> dict[str, object] | None:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+            connection.sendall(b'{"op":"hello"}\n')
+            answer: dict[str, object] = json.loads(connection.makefile().readline())
+            return answer
+    except OSError:
+        return None
+
+
+@pytest.mark.skipif(udp_socket_state(14550) is not None, reason="UDP 14550 is taken on this host")
+def test_the_service_exits_with_a_clear_message_when_mavproxy_dies() -> None:
+    port = free_port()
+    with service("air", PQ_CONTROL_PORT=str(port)) as process:
+        wait_for(lambda: (answer := hello(port)) is not None and answer["ready"] is True)
+        (proxy,) = children(process.pid)
+        os.kill(proxy, signal.SIGKILL)
+        assert process.wait(timeout=10) == 1
+        assert process.stderr is not None
+        assert "mavproxy-air ended with status -9" in process.stderr.read()
+
+
+@pytest.mark.skipif(udp_socket_state(14550) is not None, reason="UDP 14550 is taken on this host")
+def test_mavproxy_does_not_outlive_a_killed_service() -> None:
+    port = free_port()
+    with service("air", PQ_CONTROL_PORT=str(port)) as process:
+        wait_for(lambda: (answer := hello(port)) is not None and answer["ready"] is True)
+        (proxy,) = children(process.pid)
+        process.kill()
+        process.wait(timeout=10)
+        wait_for(
+            lambda: (
+                not Path(f"/proc/{proxy}/cmdline").exists() or not Path(f"/proc/{proxy}/cmdline").read_bytes()
+            )
+        )
+
+
+def test_the_command_line_steers_nothing_and_downloads_nothing() -> None:
+    line = air_plan().command()
+    assert {"--streamrate=-1", "--daemon", "--non-interactive", "--no-state", "--nowait"} <= set(line)
+    assert {"--master=udpin:0.0.0.0:14550", "--out=udpin:0.0.0.0:47004"} <= set(line)
+    for modules in MODULES.values():
+        assert not {"param", "wp", "ftp", "terrain", "console", "map", "log"} & set(modules.split(","))
