@@ -11,11 +11,12 @@ from pathlib import Path
 from pqlab.analysis.comparison import comparison_table, reference_dir
 from pqlab.analysis.effects import effects_table
 from pqlab.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
-from pqlab.analysis.handshakes import handshake_table, primitive_table
+from pqlab.analysis.handshakes import handshake_table, primitive_table, size_table
 from pqlab.analysis.load import BundleData
 from pqlab.analysis.system import cpu_table, overhead_table
 from pqlab.analysis.table import Table
 from pqlab.analysis.traffic import throughput_table, traffic_table
+from pqlab.verify import checklist
 
 __all__ = ["analyse", "tables_of"]
 
@@ -30,6 +31,7 @@ def tables_of(bundle: BundleData, published: Path | None = None) -> list[Table]:
     return [
         handshakes,
         primitives,
+        size_table(bundle),
         by_suite,
         by_level,
         by_family,
@@ -51,4 +53,13 @@ def analyse(bundle_root: Path, published: Path | None = None) -> list[Path]:
     bundle = BundleData(bundle_root)
     directory = bundle_root / "data" / "analysis"
     directory.mkdir(parents=True, exist_ok=True)
-    return [table.write(directory) for table in tables_of(bundle, published or reference_dir())]
+    tables = [*tables_of(bundle, published or reference_dir()), checklist_table(bundle_root)]
+    return [table.write(directory) for table in tables]
+
+
+def checklist_table(bundle_root: Path) -> Table:
+    """The eight verification rows of `suites-2026-01` with the evidence that the raw files hold."""
+    table = Table("checklist", ("position", "name", "status", "evidence"))
+    for position, row in enumerate(checklist(bundle_root), start=1):
+        table.add(position=position, name=row.name, status=row.status, evidence=row.evidence)
+    return table

@@ -36,7 +36,7 @@ def passing(rows: Iterable[Row]) -> list[Row]:
 
 
 def statistics_of(values: list[float], suites: int, ring: str, seed: int) -> Row:
-    """The statistics columns of one group of run-level values, milliseconds; only median and range below three."""
+    """The statistics columns of one group of run-level values, ms; below three only median and range."""
     interval = log_interval(values, seed=seed)
     enough = len(values) >= MIN_RUNS_COUNT
     return {

@@ -163,3 +163,38 @@ def primitive_table(bundle: BundleData) -> Table:
             mean_ms=mean(every), min_ms=min(every), max_ms=max(every),
         )  # fmt: skip
     return table
+
+
+#: record field (category E) → column of the size table, per kind of algorithm
+SIZE_FIELDS = {
+    "kem": {
+        "kem_public_key_size_bytes": "public_key_bytes",
+        "kem_ciphertext_size_bytes": "ciphertext_bytes",
+        "shared_secret_size_bytes": "shared_secret_bytes",
+    },
+    "sig": {"sig_size_bytes": "signature_bytes"},
+}
+
+
+def size_table(bundle: BundleData) -> Table:
+    """One row an algorithm: the sizes its cells' records hold, bytes."""
+    columns = tuple(column for fields in SIZE_FIELDS.values() for column in fields.values())
+    table = Table("sizes", ("algorithm", "kind", "family", "level", "ring", "n_cells", *columns))
+    cells: dict[tuple[str, str, str, int, str], list[Cell]] = defaultdict(list)
+    for cell in bundle.cells:
+        if cell.facts is not None and cell.verdict == "pass":
+            facts = cell.facts
+            cells["kem", facts.kem_family, facts.kem, facts.level, cell.ring].append(cell)
+            cells["sig", facts.sig_family, facts.sig, facts.level, cell.ring].append(cell)
+    for kind, family, algorithm, level, ring in sorted(cells, key=lambda key: (*key[:2], key[3])):
+        members = cells[kind, family, algorithm, level, ring]
+        found: dict[str, int | None] = {}
+        for name, column in SIZE_FIELDS[kind].items():
+            fields = [cell.value("E", name) for cell in members]
+            known = {int(f["value"]) for f in fields if f is not None and f["value"] is not None}
+            found[column] = known.pop() if len(known) == 1 else None
+        table.add(
+            algorithm=algorithm, kind=kind, family=family, level=level, ring=ring, n_cells=len(members),
+            **found
+        )  # fmt: skip
+    return table

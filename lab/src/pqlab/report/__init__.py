@@ -29,6 +29,7 @@ def build(source: Source) -> Report:
         handshakes.all_suites(source),
         statistics.statistics(source),
         handshakes.primitives(source),
+        handshakes.sizes(source),
         handshakes.phi(source),
         dataplane.traffic(source),
         dataplane.throughput(source),

@@ -237,16 +237,25 @@ class Dot:
 
 
 #: mark of each operation; shape and letter, not colour alone
-SERIES_CLASS = {"keygen": "s-1", "encaps": "s-2", "decaps": "s-3", "sign": "s-4", "verify": "s-5"}
+SERIES_CLASS = {
+    "keygen": "s-1",
+    "encaps": "s-2",
+    "decaps": "s-3",
+    "sign": "s-4",
+    "verify": "s-5",
+    "public key": "s-1",
+    "ciphertext": "s-2",
+    "signature": "s-4",
+}
 
 
-def dot_rows(figure_id: str, title: str, unit: str, dots: Sequence[Dot]) -> str:
+def dot_rows(figure_id: str, title: str, axis_title: str, dots: Sequence[Dot], unit: str = "ms") -> str:
     """One row a label, one dot a series with its first letter inside, on a log axis."""
     left, right, top, row = 236.0, 20.0, 24.0, 27.0
     labels = list(dict.fromkeys(d.label for d in dots))
     bottom = top + row * len(labels)
     axis = LogAxis.over([v for d in dots for v in (d.low, d.high) if v > 0], left, WIDTH - right)
-    items = _vertical_grid(axis, top, bottom, unit)
+    items = _vertical_grid(axis, top, bottom, axis_title)
     for index, name in enumerate(labels):
         middle = top + row * index + row / 2
         items.append(svg.text(0, middle + 4, name, class_="label"))
@@ -255,14 +264,12 @@ def dot_rows(figure_id: str, title: str, unit: str, dots: Sequence[Dot]) -> str:
             shade = SERIES_CLASS.get(dot.series, "s-1")
             x = axis(dot.value)
             items.append(svg.line(axis(dot.low), middle, axis(dot.high), middle, f"range {shade}"))
-            tip = svg.hover(f"{name} {dot.series}: {significant(dot.value)} ms")
+            tip = svg.hover(f"{name} {dot.series}: {significant(dot.value)} {unit}")
             items.append(svg.element("circle", tip, cx=x, cy=middle, r=8, class_=f"op {shade}"))
             items.append(
                 svg.text(x, middle + 3.6, dot.series[0].upper(), class_="letter", text_anchor="middle")
             )
-    description = (
-        f"Median time of each operation of {len(labels)} algorithms; the thin line spans the quartiles."
-    )
+    description = f"{axis_title}, for {len(labels)} algorithms; a line through a dot spans its quartiles."
     return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)
 
 

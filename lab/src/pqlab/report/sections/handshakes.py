@@ -202,6 +202,65 @@ def primitives(source: Source) -> Section | None:
     )  # fmt: skip
 
 
+def sizes(source: Source) -> Section | None:
+    """Sizes of what travels in a handshake."""
+    rows = source.rows("sizes")
+    if not rows:
+        return None
+    series = (
+        ("public key", "public_key_bytes"),
+        ("ciphertext", "ciphertext_bytes"),
+        ("signature", "signature_bytes"),
+    )
+    dots = [
+        figures.Dot(r["algorithm"], name, float(r[column]), float(r[column]), float(r[column]))
+        for r in rows
+        for name, column in series
+        if r[column]
+    ]
+    columns = ("public_key_bytes", "ciphertext_bytes", "shared_secret_bytes", "signature_bytes")
+    own = {"kem": columns[:3], "sig": columns[3:]}
+    lines = [
+        [
+            label(r["algorithm"]), label(r["family"]), blocks.count(r["level"]),
+            *(
+                blocks.count(r[c], reason="the records of its cells do not agree on it")
+                if c in own[r["kind"]] else blocks.not_applicable()
+                for c in columns
+            ),
+            blocks.count(r["n_cells"]),
+        ]
+        for r in rows
+    ]  # fmt: skip
+    return Section(
+        "sizes",
+        "Sizes on the wire",
+        (
+            Figure(
+                "fig-sizes",
+                "Public key, ciphertext and signature of each algorithm",
+                figures.dot_rows("svg-sizes", "Sizes on the wire", "bytes (log scale)", dots, "B"),
+                source.ring,
+                "analysis/sizes.csv",
+                (("s-1", "P public key"), ("s-2", "C ciphertext"), ("s-4", "S signature")),
+            ),
+            Table(
+                "sizes-table",
+                "Sizes as the records hold them; a Falcon signature is at most this long",
+                (
+                    Column("algorithm"), Column("family"), Column("level", "", True),
+                    Column("public key", "B", True),
+                    Column("ciphertext", "B", True), Column("shared secret", "B", True),
+                    Column("signature", "B", True), Column("cells", "n", True),
+                ),
+                blocks.rows_of(lines),
+                source.ring,
+                "analysis/sizes.csv",
+            ),
+        ),
+    )  # fmt: skip
+
+
 def phi(source: Source) -> Section | None:
     """Φ(R): fastest and slowest suite of each KEM family as curves, all suites as a table."""
     rows = source.rows("phi")

@@ -8,7 +8,6 @@ from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Paragraphs, Section, Table, label, missing, number, verdict
 from pqlab.report.source import RawRow, Source, anchor, record_link
 from pqlab.report.svg import significant
-from pqlab.verify import checklist
 
 NO_POWER = (
     "Power and energy columns are left out: containers on one machine have no sensor of a board's "
@@ -203,25 +202,36 @@ def _detail_table(source: Source, details: list[_Detail]) -> Table:
     )
 
 
+#: status of a checklist row → (word, verdict class)
+CHECK_WORDS = {
+    "ok": ("verified", "pass"),
+    "warn": ("warning", "invalid"),
+    "fail": ("not verified", "fail"),
+    "not measured": ("not measured", "not-run"),
+}
+
+
 def checklist_section(source: Source) -> Section:
     """The eight published verification rows, with evidence computed from this bundle."""
-    words = {"ok": "verified", "warn": "warning", "fail": "not verified"}
-    kinds = {"ok": "pass", "warn": "invalid", "fail": "fail"}
-    rows = [
-        (
-            label(str(index)),
-            label(item.name),
-            Cell(words.get(item.status, item.status), kind=f"verdict v-{kinds.get(item.status, 'invalid')}"),
-            label(item.evidence) if item.evidence else missing("no evidence"),
+    rows = []
+    for row in source.rows("checklist"):
+        word, shade = CHECK_WORDS[row["status"]]
+        evidence = label(row["evidence"]) if row["evidence"] else missing("no evidence")
+        rows.append(
+            (
+                blocks.count(row["position"]),
+                label(row["name"]),
+                Cell(word, kind=f"verdict v-{shade}"),
+                evidence,
+            )
         )
-        for index, item in enumerate(checklist(source.root), start=1)
-    ]
     table = Table(
         "checklist",
         "Verification checklist with the evidence found in this bundle",
         (Column("#", "", True), Column("check"), Column("status"), Column("evidence")),
         tuple(rows),
         source.ring,
+        "analysis/checklist.csv",
         sortable=False,
     )
     return Section(
