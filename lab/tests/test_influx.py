@@ -232,6 +232,20 @@ def test_a_difference_names_the_field_and_both_values(influx: FakeInflux) -> Non
     ]
 
 
+def test_each_host_is_compared_over_its_own_span(influx: FakeInflux) -> None:
+    """Samplers are resident: what they wrote just before and after a cell's slice is no difference."""
+    drone, gcs = telemetry(), telemetry("gcs")
+    view = load(influx, drone + gcs)
+    rows = reconcile(drone[4:-9] + gcs[8:-5], view)
+    assert all(row.ok for row in rows), rows
+    assert {row.series.split("host=")[1][:3] for row in rows} == {"dro", "gcs"}
+
+
+def test_a_line_without_a_host_is_refused(influx: FakeInflux) -> None:
+    with pytest.raises(ValueError, match="host"):
+        reconcile([encode(Sample("pq_cpu", {"f": 1}), BASE_NS)], load(influx, []))
+
+
 def test_no_lines_no_rows(influx: FakeInflux) -> None:
     assert reconcile(["", "\n"], load(influx, [])) == []
 

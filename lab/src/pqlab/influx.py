@@ -177,10 +177,13 @@ class InfluxView:
         return series
 
     def content(
-        self, start_ns: int, end_ns: int, measurements: str = OWN_MEASUREMENTS
+        self, start_ns: int, end_ns: int, measurements: str = OWN_MEASUREMENTS, *, host: str | None = None
     ) -> dict[str, SeriesContent]:
-        """Every point with start_ns <= time < end_ns, by canonical series key."""
-        statement = f"SELECT * FROM {measurements} WHERE time >= {start_ns} AND time < {end_ns} GROUP BY *"
+        """Every point with start_ns <= time < end_ns (of one host, where given), by canonical series key."""
+        where = f"time >= {start_ns} AND time < {end_ns}"
+        if host is not None:
+            where += f" AND {_identifier('host')} = {_literal(host)}"
+        statement = f"SELECT * FROM {measurements} WHERE {where} GROUP BY *"
         found: dict[str, SeriesContent] = {}
         for item in self.query(statement):
             tags = tuple(sorted((key, value) for key, value in item.get("tags", {}).items() if value != ""))
@@ -259,20 +262,24 @@ def compare(record: Mapping[str, SeriesContent], view: Mapping[str, SeriesConten
 
 
 def reconcile(lines: Iterable[str], view: InfluxView) -> list[SeriesComparison]:
-    """Compare telemetry lines with the database over exactly the span of the lines.
+    """Compare telemetry lines with the database, each host over exactly the span of its own lines.
 
-    Only series of hosts that occur in the lines are compared, so that the other end's points of the same
-    span are no difference. Raises InfluxError when the database cannot be asked.
+    The samplers run on between cells and no two hosts tick at the same moment: over a common span one host's
+    next tick would look like an extra point. Lines need the tag host. Raises InfluxError when the database
+    cannot be asked, pqtelemetry's ParseError for a damaged line.
     """
-    kept = [line for line in lines if line.strip()]
-    record = file_content(kept)
-    if not record:
-        return []
-    start_ns = min(min(content.times) for content in record.values())
-    end_ns = max(max(content.times) for content in record.values()) + 1
-    hosts = {_host(key) for key in record}
-    found = view.content(start_ns, end_ns)
-    return compare(record, {key: content for key, content in found.items() if _host(key) in hosts})
+    by_host: dict[str, dict[str, SeriesContent]] = {}
+    for series, content in file_content(lines).items():
+        host = _host(series)
+        if host is None:
+            raise ValueError(f"series {series} has no tag host: it cannot be a sampler's")
+        by_host.setdefault(host, {})[series] = content
+    rows: list[SeriesComparison] = []
+    for host, record in sorted(by_host.items()):
+        start_ns = min(min(content.times) for content in record.values())
+        end_ns = max(max(content.times) for content in record.values()) + 1
+        rows += compare(record, view.content(start_ns, end_ns, host=host))
+    return rows
 
 
 def reconcile_settled(
