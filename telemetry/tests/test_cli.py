@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,18 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def wait_for(sampler: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert sampler.poll() is None, "the sampler ended by itself"
+        assert time.monotonic() < end, "the awaited state did not come"
+        time.sleep(0.02)
+
+
 def test_sigterm_ends_cleanly_with_everything_stored(tmp_path: Path) -> None:
     out = tmp_path / "telemetry.lp"
     sampler = start("sample", "--role", "drone", "--ring", "lab", "--out", str(out), "--rate-hz", "50")
-    while not out.exists() or out.stat().st_size < 2000:
-        assert sampler.poll() is None
-        time.sleep(0.02)
+    wait_for(sampler, lambda: out.exists() and out.stat().st_size > 2000)
     begin = time.monotonic()
     sampler.send_signal(signal.SIGTERM)
     stdout, stderr = sampler.communicate(timeout=10)
@@ -53,11 +60,15 @@ def test_the_watched_process_dies_and_the_sampler_goes_on(tmp_path: Path) -> Non
     watched = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     sampler = start(
         *("sample", "--role", "drone", "--ring", "lab", "--out", str(out), "--rate-hz", "50"),
-        *("--pid", str(watched.pid), "--duration-s", "1.5"),
+        *("--pid", str(watched.pid)),
     )
-    time.sleep(0.7)
+    wait_for(sampler, lambda: out.exists() and out.read_text().count("process_pct") > 2)
     watched.kill()
     watched.wait()
+    wait_for(sampler, lambda: "name=process,ring=lab available=false" in out.read_text())
+    stored = out.stat().st_size
+    wait_for(sampler, lambda: out.stat().st_size > stored + 2000)
+    sampler.terminate()
     _, stderr = sampler.communicate(timeout=10)
     assert (sampler.returncode, stderr) == (0, "")
     points = [parse_line(line) for line in out.read_text().splitlines()]

@@ -178,8 +178,8 @@ def test_the_sampler_stays_on_schedule_while_telegraf_stalls(server: FakeTelegra
     sampler.run()
     writer.close(timeout_s=0.2)
     store.close()
-    assert 49 <= sampler.schedule.expected_count <= 51
+    assert sampler.schedule.expected_count >= 45
     # A loaded machine may delay some ticks; a writer that blocked would have lost nearly all.
-    assert sampler.schedule.taken_count >= 0.8 * sampler.schedule.expected_count
+    assert sampler.schedule.taken_count >= 0.6 * sampler.schedule.expected_count
     assert sampler.stored_count == sampler.schedule.taken_count
     assert writer.dropped_count > 0
