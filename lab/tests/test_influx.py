@@ -241,9 +241,11 @@ def test_each_host_is_compared_over_its_own_span(influx: FakeInflux) -> None:
     assert {row.series.split("host=")[1][:3] for row in rows} == {"dro", "gcs"}
 
 
-def test_a_line_without_a_host_is_refused(influx: FakeInflux) -> None:
-    with pytest.raises(ValueError, match="host"):
-        reconcile([encode(Sample("pq_cpu", {"f": 1}), BASE_NS)], load(influx, []))
+@pytest.mark.parametrize("line", [encode(Sample("pq_cpu", {"f": 1}), BASE_NS), "pq_cpu,host=drone f="])
+def test_a_line_no_sampler_wrote_is_an_error_of_the_lab(influx: FakeInflux, line: str) -> None:
+    with pytest.raises(InfluxError) as caught:
+        reconcile([*telemetry(), line], load(influx, []))
+    assert caught.value.code == "telemetry-damaged"
 
 
 def test_no_lines_no_rows(influx: FakeInflux) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pqlab.errors import EXIT_ENVIRONMENT, LabError
+from pqtelemetry.errors import TelemetryError
 from pqtelemetry.line import series_key
 from pqtelemetry.slice import parse_line
 
@@ -265,14 +266,18 @@ def reconcile(lines: Iterable[str], view: InfluxView) -> list[SeriesComparison]:
     """Compare telemetry lines with the database, each host over exactly the span of its own lines.
 
     The samplers run on between cells and no two hosts tick at the same moment: over a common span one host's
-    next tick would look like an extra point. Lines need the tag host. Raises InfluxError when the database
-    cannot be asked, pqtelemetry's ParseError for a damaged line.
+    next tick would look like an extra point. Raises InfluxError when the database cannot be asked, and for
+    lines that no sampler wrote (damaged, or without the tag host).
     """
     by_host: dict[str, dict[str, SeriesContent]] = {}
-    for series, content in file_content(lines).items():
+    try:
+        contents = file_content(lines)
+    except TelemetryError as error:
+        raise _damaged(str(error)) from error
+    for series, content in contents.items():
         host = _host(series)
         if host is None:
-            raise ValueError(f"series {series} has no tag host: it cannot be a sampler's")
+            raise _damaged(f"series {series} has no tag host")
         by_host.setdefault(host, {})[series] = content
     rows: list[SeriesComparison] = []
     for host, record in sorted(by_host.items()):
@@ -299,6 +304,15 @@ def reconcile_settled(
         if all(row.ok for row in rows) or clock() >= end:
             return rows
         sleep(poll_s)
+
+
+def _damaged(why: str) -> InfluxError:
+    return InfluxError(
+        "telemetry-damaged",
+        "a telemetry line cannot be compared with InfluxDB",
+        why,
+        "look at the telemetry.*.lp files of that cell; ./pqlab verify names the damaged line",
+    )
 
 
 def _host(series: str) -> str | None:
