@@ -59,8 +59,8 @@ class _Epoch:
     """Keys, sequence and window of one epoch, both directions."""
 
     __slots__ = (
-        "data_word", "epoch", "failed_tags", "id", "installed_ns", "invalid_tag", "iv_bytes", "nibble", "open",
-        "receive_iv", "retire_ns", "rx_index", "seal", "send_iv", "sequence", "tx_index", "window",
+        "data_word", "epoch", "failed_tags", "id", "installed_ns", "invalid_tag", "iv_bytes", "nibble",
+        "open", "receive_iv", "retire_ns", "rx_index", "seal", "send_iv", "sequence", "tx_index", "window",
     )  # fmt: skip
 
     def __init__(self, established: Established, primitives: Primitives, now_ns: int) -> None:

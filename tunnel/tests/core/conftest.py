@@ -10,10 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from core_kit import Lab, native_primitives  # noqa: E402
+from core_kit import Lab, native_primitives
 
-from pqtunnel.errors import ProviderMissing  # noqa: E402
-from pqtunnel.primitives import Primitives  # noqa: E402
+from pqtunnel.errors import ProviderMissing
+from pqtunnel.primitives import Primitives
 
 
 @pytest.fixture

@@ -112,7 +112,8 @@ def two_handshakes(lab: Lab) -> list[tuple[Established, Established]]:
 
 def test_late_packets_of_the_previous_epoch_are_delivered_for_two_seconds(lab: Lab) -> None:
     (d0, g0), (d1, g1), _ = two_handshakes(lab)
-    drone, gcs = Session("drone", {}, lab.primitives), Session("gcs", counters := {}, lab.primitives)
+    counters: dict[str, int] = {}
+    drone, gcs = Session("drone", {}, lab.primitives), Session("gcs", counters, lab.primitives)
     gcs.install(g0, 0)
     drone.install(d0, 0)
     assert gcs.receive(drone.seal_data(b"first")[0], 1).epoch == 0

@@ -92,8 +92,8 @@ def test_inner_ciphertext_length_must_be_the_registrys() -> None:
 )  # fmt: skip
 def test_hello_round_trip(purpose: int, flags: int, epoch: int, index: int, seed: bytes) -> None:
     hello = wire.Hello(
-        1, purpose, stream(seed + b"s", 3), flags, stream(seed + b"d", 8), stream(seed + b"n", 32), epoch, index,
-        stream(seed + b"o", 16), stream(seed + b"m", 32),
+        1, purpose, stream(seed + b"s", 3), flags, stream(seed + b"d", 8), stream(seed + b"n", 32), epoch,
+        index, stream(seed + b"o", 16), stream(seed + b"m", 32),
     )  # fmt: skip
     frame = hello.encode_unauthenticated() + hello.mac
     assert wire.check_header(frame[:4], wire.HELLO, None) == len(frame) - 4 == wire.HELLO_BODY_BYTES

@@ -1,7 +1,6 @@
 """Admission before any work: token buckets by source and by key id, and a bound on half-open handshakes.
 
-Sans-IO: the caller passes monotonic nanoseconds. Memory is bounded: a full bucket is as good as none and is
-forgotten.
+Sans-IO: the caller passes monotonic nanoseconds. Memory is bounded.
 """
 
 from __future__ import annotations
@@ -24,23 +23,15 @@ class TokenBuckets:
 
     def take(self, name: Hashable, now_ns: int) -> bool:
         """Take one token; False when there is none."""
-        tokens, then_ns = self._buckets.get(name, (self._burst, now_ns))
+        tokens, then_ns = self._buckets.pop(name, (self._burst, now_ns))
         tokens = min(self._burst, tokens + (now_ns - then_ns) * self._rate_per_ns)
         admitted = tokens >= 1.0
-        if name not in self._buckets and len(self._buckets) >= _MAX_BUCKETS:
-            self._forget(now_ns)
+        # Popped and set again, so the first entry is the one untouched for longest. Forgetting it can only
+        # give a source its full burst back, and costs the same however many sources a flood invents.
+        if len(self._buckets) >= _MAX_BUCKETS:
+            self._buckets.pop(next(iter(self._buckets)))
         self._buckets[name] = (tokens - 1.0 if admitted else tokens, now_ns)
         return admitted
-
-    def _forget(self, now_ns: int) -> None:
-        full_after_ns = self._burst / self._rate_per_ns
-        self._buckets = {
-            name: (tokens, then_ns)
-            for name, (tokens, then_ns) in self._buckets.items()
-            if now_ns - then_ns < full_after_ns
-        }
-        while len(self._buckets) >= _MAX_BUCKETS:
-            self._buckets.pop(next(iter(self._buckets)))
 
 
 class HandshakeLimits:
