@@ -311,7 +311,7 @@ def _damaged(why: str) -> InfluxError:
         "telemetry-damaged",
         "a telemetry line cannot be compared with InfluxDB",
         why,
-        "look at the telemetry.*.lp files of that cell; ./pqlab verify names the damaged line",
+        "look at the telemetry.*.lp files of that cell",
     )
 
 
