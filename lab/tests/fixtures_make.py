@@ -608,15 +608,19 @@ def _write_telemetry(path: Path, role: str, start_ns: int, end_ns: int, rng: ran
         for tick, t_ns in enumerate(range(first, end_ns, 100 * MS)):
             busy = rng.uniform(3, 9)
             fields = {
-                "pq_cpu": f"system_pct={busy + 8:.2f},steal_pct=0.0,process_pct={busy:.2f},"
-                f"container_pct={busy + 1:.2f},sampler_pct={rng.uniform(0.8, 1.4):.2f}",
-                "pq_mem": "rss_bytes=41943040i,available_bytes=3221225472i",
+                "pq_cpu": f"system_pct={busy + 8:.2f},steal_pct=0.0,system_busy_ms={26 * tick}i,"
+                f"system_steal_ms=0i,system_total_ms={200 * tick}i,process_cpu_ns={6_000_000 * tick}i,"
+                f"process_pct={busy:.2f},container_cpu_ns={7_000_000 * tick}i,container_pct={busy + 1:.2f},"
+                f"sampler_cpu_ns={1_000_000 * tick}i,sampler_pct={rng.uniform(0.8, 1.4):.2f}",
+                "pq_mem": "rss_bytes=41943040i,thread_count=7i,available_bytes=3221225472i",
                 "pq_net": f"udp_in_datagrams={32 * tick}i,udp_in_errors=0i,"
                 "udp_rcvbuf_errors=0i,if_rx_dropped=0i",
                 "pq_tunnel": f"tx_data={16 * tick}i,rx_ok={16 * tick}i",
                 "pq_sampler": f"expected_count={tick + 1}i,got_count={tick + 1}i,late_count=0i,"
-                f"stored_count={tick + 1}i,telegraf_dropped_count=0i",
+                f"lost_count=0i,stored_count={tick + 1}i,telegraf_dropped_count=0i",
             }
+            if tick % 10 == 0:
+                fields["pq_load"] = "load1=0.42,load5=0.31,load15=0.2"
             for name, values in fields.items():
                 handle.write(f"{name},{tags} {values} {t_ns}\n")
                 counts[f"{name},{tags}"] = counts.get(f"{name},{tags}", 0) + 1

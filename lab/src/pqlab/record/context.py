@@ -173,6 +173,10 @@ def fill_mavlink(sheet: Sheet, cell: RawCell, plane: DataPlane, wall: tuple[int,
     sheet.put("K", "mavlink_duplicate_count", plane.down.duplicates if plane.down else None, absent=no_ledger)
     latency = sheet_value(sheet, "H", "one_way_latency_mean_ms")
     sheet.put("K", "mavlink_message_latency_mean_ms", latency, absent="no valid one-way latency")
+    unparsed = report.get("unparsed_count")
+    sheet.put(
+        "K", "mavlink_decode_error_count", unparsed if isinstance(unparsed, int) else None, absent=NOT_COUNTED
+    )
     sheet.null_rest("K", NOT_COUNTED)
     messages = counts if isinstance(counts, dict) else {}
     for name, message in (("fc_attitude", "ATTITUDE"), ("fc_position", "GLOBAL_POSITION_INT")):

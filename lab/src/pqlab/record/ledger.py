@@ -59,7 +59,8 @@ class Joined:
     """One direction of one window: sender's rows against the receiver's.
 
     latency_ns: plaintext in at the sender's kernel → plaintext handed over at the receiver, in arrival order.
-    transit_ns: sender's send call done → receiver's kernel timestamp. departures and sizes are the sender's.
+    transit_ns: plaintext in at the sender's kernel → sealed datagram in at the receiver's kernel. The end of
+    the send call is no departure: on one machine the receiver's kernel often has the datagram before that.
     """
 
     sent: int = 0
@@ -139,7 +140,7 @@ def join(sender: Column, receiver: Column) -> Join:
         window.resized += receiver.size_bytes[index] != sender.size_bytes[origin]
         window.delivered_bytes += receiver.size_bytes[index]
         window.latency_ns.append(receiver.t_out_ns[index] - sender.t_in_ns[origin])
-        window.transit_ns.append(receiver.t_in_ns[index] - sender.t_out_ns[origin])
+        window.transit_ns.append(receiver.t_in_ns[index] - sender.t_in_ns[origin])
     for index, key in enumerate(sender.key):
         window = result.windows.setdefault(sender.window[index], Joined())
         window.sent += 1

@@ -45,6 +45,22 @@ class Telemetry:
             return None
         return found[-1] - found[0]
 
+    def growth(self, measurement: str, name: str, start_ns: int, end_ns: int) -> tuple[int, int, int] | None:
+        """(growth, time in ns, points) of a cumulative counter in [start, end); None as in increase."""
+        found = [
+            (t_ns, fields[name])
+            for t_ns, fields in self.series.get(measurement, [])
+            if start_ns <= t_ns < end_ns and isinstance(fields.get(name), int)
+        ]
+        if len(found) < 2 or any(after < before for (_, before), (_, after) in pairwise(found)):
+            return None
+        return found[-1][1] - found[0][1], found[-1][0] - found[0][0], len(found)
+
+    def last(self, measurement: str, name: str) -> float | None:
+        """Last value of a field in the cell."""
+        found = [f[name] for _, f in self.series.get(measurement, []) if isinstance(f.get(name), int | float)]
+        return float(found[-1]) if found else None
+
     @property
     def ticks_ns(self) -> list[int]:
         """Times of the sampler's own series: one a tick that was stored."""
@@ -89,41 +105,62 @@ def fill_system(
         sheet.null_rest(letter, "no telemetry file of this host")
         return
     none = f"no sample within {window}"
-    steal = mean(telemetry.values("pq_cpu", "steal_pct", *span_ns))
+    steal, n_steal = _system_share(telemetry, "system_steal_ms", span_ns)
     stolen = steal is not None and steal > MAX_STEAL_PCT
     why = f"steal {steal:.1f} % is above {MAX_STEAL_PCT:g} %" if stolen and steal is not None else None
 
-    def cpu(name: str, values: list[float], value: float | None, absent: str = none) -> None:
+    def cpu(name: str, value: float | None, n: int | None, absent: str = none) -> None:
         sheet.put(
             letter,
             name,
             value,
-            n=len(values),
+            n=n,
             absent=absent,
             validity="invalid" if stolen else "ok",
             reason=why,
         )
 
-    system = telemetry.values("pq_cpu", "system_pct", *span_ns)
-    cpu("cpu_usage_mean_pct", system, mean(system))
-    cpu("cpu_usage_peak_pct", system, max(system, default=None))
+    cpu("cpu_usage_mean_pct", *_system_share(telemetry, "system_busy_ms", span_ns))
+    peaks = telemetry.values("pq_cpu", "system_pct", *span_ns)
+    cpu("cpu_usage_peak_pct", max(peaks, default=None), len(peaks))
     for name, source in (
-        ("tunnel_cpu_mean_pct", "process_pct"),
-        ("container_cpu_mean_pct", "container_pct"),
-        ("sampler_cpu_mean_pct", "sampler_pct"),
+        ("tunnel_cpu_mean_pct", "process_cpu_ns"),
+        ("container_cpu_mean_pct", "container_cpu_ns"),
+        ("sampler_cpu_mean_pct", "sampler_cpu_ns"),
     ):
-        values = telemetry.values("pq_cpu", source, *span_ns)
-        cpu(name, values, mean(values), f"the sampler has no {source} on this host")
-    n_steal = len(telemetry.values("pq_cpu", "steal_pct", *span_ns))
+        grown = telemetry.growth("pq_cpu", source, *span_ns)
+        share = 100 * grown[0] / grown[1] if grown else None
+        cpu(name, share, grown[2] if grown else None, f"the sampler has no {source} on this host")
     sheet.put(letter, "steal_mean_pct", steal, n=n_steal, absent="the kernel reports no steal time")
     memory = telemetry.values("pq_mem", "rss_bytes", *span_ns)
     rss = max(memory) / 1e6 if memory else None
     sheet.put(letter, "memory_rss_mb", rss, n=len(memory), absent=none)
     heat = telemetry.values("pq_temp", "temperature_c", *span_ns)
     sheet.put(letter, "temperature_c", mean(heat), n=len(heat), absent=sensor_reason(raw, role, "thermal"))
-    for name in ("load_avg_1m_count", "load_avg_5m_count", "load_avg_15m_count"):
-        sheet.put(letter, name, None, absent="read once a run, not once a cell: run.json has it")
+    for name, source in (("1m", "load1"), ("5m", "load5"), ("15m", "load15")):
+        load = telemetry.last("pq_load", source)
+        sheet.put(
+            letter, f"load_avg_{name}_count", load, absent="the sampler has no load average on this host"
+        )
+    clock = telemetry.values("pq_freq", "frequency_mhz", *span_ns)
+    sheet.put(
+        letter, "cpu_freq_mhz", mean(clock), n=len(clock), absent="this host does not expose its frequency"
+    )
+    threads = telemetry.values("pq_mem", "thread_count", *span_ns)
+    thread_count = int(max(threads)) if threads else None
+    sheet.put(letter, "thread_count", thread_count, n=len(threads), absent=none)
     sheet.null_rest(letter, "this version's sampler does not read it")
+
+
+def _system_share(
+    telemetry: Telemetry, name: str, span_ns: tuple[int, int]
+) -> tuple[float | None, int | None]:
+    """(per cent of all CPU time, points) from the kernel's cumulative times: 100 ms percentages are coarse."""
+    part = telemetry.growth("pq_cpu", name, *span_ns)
+    whole = telemetry.growth("pq_cpu", "system_total_ms", *span_ns)
+    if part is None or whole is None or whole[0] <= 0:
+        return None, None
+    return 100 * part[0] / whole[0], part[2]
 
 
 def sensor_reason(raw: RawRun, role: str, name: str) -> str:

@@ -15,6 +15,7 @@ WAIT_SLACK_NS = 50_000
 LEAST_HANDSHAKES = 5
 SAME_TIMES_SHARE = 0.01
 #: what the ground does while the drone waits for it; sending overlaps with the drone's next step
+NETWORK = ("network_wait", "io")
 GROUND_WORK = ("crypto", "kdf", "codec")
 
 
@@ -80,13 +81,16 @@ def span_window(cell: CellView, tally: Tally) -> None:
 
 
 def network_wait(cell: CellView, tally: Tally) -> None:
-    """The drone waits at least as long as the ground works in the same handshake."""
+    """The drone is on the network at least as long as the ground works in the same handshake.
+
+    Its time in send and connect calls counts: on a shared core the kernel runs the peer inside them.
+    """
     for handshake_id, hosts in cell.handshakes.items():
         drone, ground = steps_of(hosts.get("drone", [])), steps_of(hosts.get("gcs", []))
         if not drone or not ground:
             tally.fail(f"{cell.label} {handshake_id}: spans of one host only")
             continue
-        waited = sum(s.duration_ns for s in drone if s.kind == "network_wait" or s.step == "connect")
+        waited = sum(s.duration_ns for s in drone if s.kind in NETWORK)
         worked = sum(s.duration_ns for s in ground if s.kind in GROUND_WORK)
         tally.see()
         enough = waited + WAIT_SLACK_NS >= worked

@@ -112,7 +112,10 @@ CHECKS: tuple[Check, ...] = (
     _each("span_order", checks_handshake.span_order, "pass", "spans one after another inside their wall"),
     _each("span_window", checks_handshake.span_window, "pass", "handshakes inside their labelled window"),
     _each(
-        "network_wait", checks_handshake.network_wait, "pass", "drone's wait ≥ ground's work, same handshake"
+        "network_wait",
+        checks_handshake.network_wait,
+        "pass",
+        "drone's network time ≥ ground's work, same handshake",
     ),
     _each(
         "handshake_count",
