@@ -240,8 +240,6 @@ start_engine() {
     else
         # setsid: the daemon outlives this shell and its terminal.
         setsid dockerd >>/var/log/pqlab-dockerd.log 2>&1 </dev/null &
-        mkdir -p "$STATE"
-        echo "started" >"$STATE/daemon"
     fi
     wait_for_engine
 }
@@ -399,9 +397,29 @@ stop_own_daemon() {
     while kill -0 "$pid" 2>/dev/null; do sleep 0.2; done
 }
 
+# takes_along PACKAGE...: what apt would remove with them that bootstrap did not install.
+takes_along() {
+    apt-get -s -qq purge "$@" | awk '$1 == "Purg" || $1 == "Remv" { print $2 }' | grep -vxFf "$STATE/packages" || true
+}
+
 remove_packages() {
-    xargs env DEBIAN_FRONTEND=noninteractive apt-get -qy purge <"$STATE/packages"
-    [ ! -f "$STATE/owns-var-lib-docker" ] || rm -rf /var/lib/docker /var/lib/containerd
+    # A package that something else has come to need since then stays.
+    gone=$(tr '\n' ' ' <"$STATE/packages")
+    # shellcheck disable=SC2086  # a list of package names
+    if [ -n "$(takes_along $gone)" ]; then
+        gone=
+        while read -r name; do
+            if [ -n "$(takes_along "$name")" ]; then echo "kept, in use: $name"; else gone="$gone $name"; fi
+        done <"$STATE/packages"
+    fi
+    # shellcheck disable=SC2086
+    [ -z "$gone" ] || DEBIAN_FRONTEND=noninteractive apt-get -qy purge $gone
+    if [ -f "$STATE/owns-var-lib-docker" ]; then
+        # The daemon leaves its folder mounted on itself.
+        umount /var/lib/docker 2>/dev/null || true
+        rm -rf /var/lib/docker /var/lib/containerd
+    fi
+    if have ip && ip link show docker0 >/dev/null 2>&1; then ip link delete docker0; fi
     rm -rf "$STATE" /var/log/pqlab-dockerd.log
 }
 
