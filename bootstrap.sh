@@ -201,11 +201,13 @@ apt_private() {
 
 apt_update() { apt_private update; }
 
+installed() { dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' | awk '$2 ~ /^ii/ { print $1 }' | sort; }
+
 # apt_install PACKAGE...: notes what is new on the machine, before and after compared.
 apt_install() {
-    before=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' | awk '$2 ~ /^ii/ { print $1 }' | sort)
+    before=$(installed)
     apt_private install -y --no-install-recommends "$@"
-    after=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' | awk '$2 ~ /^ii/ { print $1 }' | sort)
+    after=$(installed)
     printf '%s\n' "$after" | while read -r name; do
         printf '%s\n' "$before" | grep -qx "$name" || printf '%s\n' "$name"
     done >>"$STATE/packages"
@@ -404,9 +406,9 @@ takes_along() {
 
 remove_packages() {
     # A package that something else has come to need since then stays.
-    gone=$(tr '\n' ' ' <"$STATE/packages")
+    gone=$(installed | grep -xFf "$STATE/packages" | tr '\n' ' ' || true)
     # shellcheck disable=SC2086  # a list of package names
-    if [ -n "$(takes_along $gone)" ]; then
+    if [ -n "$gone" ] && [ -n "$(takes_along $gone)" ]; then
         gone=
         while read -r name; do
             if [ -n "$(takes_along "$name")" ]; then echo "kept, in use: $name"; else gone="$gone $name"; fi
