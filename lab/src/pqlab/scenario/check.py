@@ -67,8 +67,10 @@ def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
                 f"did you mean `{close}`?" if close else f"remove `{key}`",
             )
     elif error.validator == "required":
+        strangers = [key for key in value if key not in _schema_of(error).get("properties", {})]
         for key in rule:
-            if key not in value:
+            # a misspelt key is one mistake, not two
+            if key not in value and nearest(key, strangers) is None:
                 yield Problem(
                     marked.line(path), f"key `{key}` is missing{where}", "it has no default", f"add `{key}:`"
                 )

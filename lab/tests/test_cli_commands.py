@@ -1,0 +1,164 @@
+"""The command line: exit codes, JSON on the last line, errors as what / why / next. No lab is needed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+
+import pytest
+from fake_agent import FakeAgent, FakeLab, once
+
+from pqlab.campaign.engine import Campaign
+from pqlab.cli.main import main
+from pqlab.cli.run import _portable, controller
+from pqlab.errors import LabError
+from pqlab.paths import project_root
+
+NOWHERE = """\
+[drone]
+d pqlab_agent_host=127.0.0.1 pqlab_agent_port=9
+[gcs]
+g pqlab_agent_host=127.0.0.1 pqlab_agent_port=9
+[all:vars]
+pqlab_keys={keys}
+"""
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> list[str]:
+    """Options that lead to no lab and no keys."""
+    file = tmp_path / "hosts.ini"
+    file.write_text(NOWHERE.format(keys=tmp_path / "keys"))
+    return ["--inventory", str(file), "--out", str(tmp_path / "results")]
+
+
+def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    loaded: dict[str, object] = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    return loaded
+
+
+def test_validate_all_and_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate"]) == 0
+    assert "baseline.yml: valid, 72 suites, 72 cells" in capsys.readouterr().out
+    assert main(["validate", "smoke", "--json", "--reps", "2"]) == 0
+    scenarios = last_json(capsys)["scenarios"]
+    assert isinstance(scenarios, list)
+    assert scenarios[0]["cells"] == 10
+
+
+def test_a_bad_scenario_is_two_with_what_why_next(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "smoke", "--suites", "cs-mlkem786-aesgcm-mldsa65", "--json"]) == 2
+    caught = capsys.readouterr()
+    assert [line[:8] for line in caught.err.splitlines()] == ["error: -", "  why:  ", "  next: "]
+    error = json.loads(caught.out.splitlines()[-1])["error"]
+    assert error["code"] == "unknown-suite"
+    assert "cs-mlkem768-aesgcm-mldsa65" in error["hint"]
+
+
+def test_an_unknown_verb_or_option_is_two(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (["fly"], ["run", "smoke", "--speed", "9"], []):
+        with pytest.raises(SystemExit) as caught:
+            main(argv)
+        assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_show_effective(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "smoke", "--effective", "--session-s", "3"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "traffic.session_s: 3.0 # --session-s" in lines
+    assert any(line.startswith("handshake.count: 30 # ") and "smoke.yml:" in line for line in lines)
+    assert "ledger: true # default" in lines
+    assert main(["show", "smoke"]) == 0
+    assert capsys.readouterr().out == (project_root() / "scenarios" / "smoke.yml").read_text()
+
+
+def test_plan_without_a_lab(capsys: pytest.CaptureFixture[str], nowhere: list[str]) -> None:
+    assert main(["plan", "baseline", "--json", *nowhere]) == 0
+    plan = last_json(capsys)
+    cells = plan["cells"]
+    assert isinstance(cells, list)
+    assert len(cells) == 72
+    assert plan["cell_ids_unknown"]
+    assert main(["plan", "smoke", *nowhere]) == 0
+    text = capsys.readouterr().out
+    assert "15 cells: 5 suites" in text
+    assert "time: unknown, between 01:45 and" in text
+
+
+def test_run_without_keys_is_four_and_says_make_keys(
+    capsys: pytest.CaptureFixture[str], nowhere: list[str]
+) -> None:
+    assert main(["run", "smoke", *nowhere]) == 4
+    assert "make keys" in capsys.readouterr().err
+
+
+def test_status_and_resume_with_nothing_there(capsys: pytest.CaptureFixture[str], nowhere: list[str]) -> None:
+    out = nowhere[2:]
+    assert main(["status", *out]) == 0
+    assert "no run in work" in capsys.readouterr().out
+    assert main(["resume", *nowhere]) == 2
+    assert "nothing" in capsys.readouterr().err or "no run is in work"
+    assert main(["status", "20260101T000000Z-aaaaaa", *out]) == 2
+
+
+def test_status_of_a_killed_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab = FakeLab(tmp_path)
+
+    def stop(agent: FakeAgent) -> None:
+        raise KeyboardInterrupt
+
+    lab.drone.hooks.append(once("prepare", stop, at=2))
+    with pytest.raises(LabError):
+        Campaign.begin(lab.around(), lab.scenario(3)).carry_out()
+    status_file = next((lab.results / ".work").glob("*/status.json"))
+    status = json.loads(status_file.read_text())
+    status_file.write_text(json.dumps({**status, "state": "running"}))  # as SIGKILL leaves it
+    assert main(["status", "--json", "--out", str(lab.results)]) == 0
+    runs = last_json(capsys)["runs"]
+    assert isinstance(runs, list)
+    assert (runs[0]["state"], runs[0]["done"], runs[0]["total"]) == ("killed", 1, 3)
+    assert main(["status", "--out", str(lab.results)]) == 0
+    assert f"next: ./pqlab resume {runs[0]['run_id']}" in capsys.readouterr().out
+
+
+def test_resume_of_a_sealed_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sealed = tmp_path / "20260101T000000Z-aaaaaa"
+    sealed.mkdir()
+    (sealed / "bagit.txt").write_text("BagIt-Version: 1.0\n")
+    assert main(["resume", sealed.name, "--out", str(tmp_path)]) == 2
+    assert "sealed" in capsys.readouterr().err
+
+
+def test_one_controller_a_lab(tmp_path: Path) -> None:
+    lab = FakeLab(tmp_path)
+    inventory = lab.inventory()
+    with (inventory.controller_keys / "tls.key.pem").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(LabError) as caught, controller(inventory):
+            raise AssertionError("two controllers")
+    assert caught.value.code == "lab-busy"
+    with controller(inventory):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("argument", "portable"),
+    [
+        ("smoke", "smoke"),
+        ("--reps", "--reps"),
+        ("cs-mlkem*", "cs-mlkem*"),
+        ("/srv/lab/results", "results"),
+        ("--out=/srv/lab/results", "--out=results"),
+        (str(project_root() / "scenarios" / "smoke.yml"), "scenarios/smoke.yml"),
+    ],
+)
+def test_no_path_of_this_machine_enters_a_bundle(argument: str, portable: str) -> None:
+    assert _portable(argument) == portable
+
+
+def test_report_and_verify_without_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--out", str(tmp_path)]) == 4
+    assert "make run SCENARIO=smoke" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "none")]) == 4

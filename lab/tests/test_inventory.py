@@ -1,0 +1,73 @@
+"""What pqlab reads from an Ansible inventory, and how it refuses what it cannot use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pqlab.errors import EXIT_USAGE, UsageError
+from pqlab.inventory import load_inventory
+from pqlab.paths import project_root
+
+HOSTS = """\
+[drone]
+pi pqlab_role=drone pqlab_agent_host=192.0.2.10
+[gcs]
+station pqlab_role=gcs ansible_host=192.0.2.20 pqlab_agent_port=48080
+[lab:children]
+drone
+gcs
+[lab:vars]
+pqlab_ring=hardware
+pqlab_keys=elsewhere
+"""
+
+
+def write(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "hosts.ini"
+    file.write_text(text)
+    return str(file)
+
+
+def test_the_container_lab() -> None:
+    lab = load_inventory()
+    assert (lab.agents["drone"].host, lab.agents["drone"].port) == ("127.0.0.1", 48081)
+    assert (lab.agents["gcs"].host, lab.agents["gcs"].port) == ("127.0.0.1", 48080)
+    assert lab.ring == "lab"
+    assert lab.controller_keys == project_root() / "keys" / "controller"
+    assert lab.influx_url == "http://127.0.0.1:8086"
+
+
+def test_other_hosts(tmp_path: Path) -> None:
+    lab = load_inventory(write(tmp_path, HOSTS))
+    assert (lab.agents["drone"].host, lab.agents["drone"].port) == ("192.0.2.10", 48080)
+    assert lab.agents["gcs"].host == "192.0.2.20"
+    assert lab.ring == "hardware"
+    assert lab.keys == project_root() / "elsewhere"
+    assert lab.influx_url is None
+    assert load_inventory(write(tmp_path, HOSTS), keys=str(tmp_path)).keys == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[gcs]\na\n", "no host in group [drone]"),
+        ("[drone]\na\nb\n[gcs]\nc\n", "2 hosts in group [drone]"),
+        ("[drone]\na stray\n[gcs]\nc\n", "hosts.ini:2"),
+        ("[drone]\na pqlab_agent_port=99999\n[gcs]\nc\n", "pqlab_agent_port=99999"),
+        ("[drone\na\n", "hosts.ini:1"),
+        ("[drone:things]\na\n", "hosts.ini:1"),
+        ("[lab:vars]\nstray\n", "hosts.ini:2"),
+    ],
+)
+def test_refusals_name_the_place(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_inventory(write(tmp_path, text))
+    assert said in caught.value.what
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read inventory"):
+        load_inventory(str(tmp_path / "none.ini"))
