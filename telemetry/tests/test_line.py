@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from pqtelemetry.errors import EncodeError, ParseError
 from pqtelemetry.line import INT_MAX, INT_MIN, Sample, encode, plain_text, series_key, tag_text
-from pqtelemetry.parse import parse_line
+from pqtelemetry.parse import Point, _parse_escaped, _parse_simple, parse_line
 
 printable = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
 text_values = st.text(printable, max_size=20)
@@ -58,6 +59,22 @@ def test_a_cut_line_never_reads_as_another_point(sample: Sample, time_ns: int, d
     # Only a shorter timestamp can still be a line; its fields are whole.
     assert point.fields == dict(sample.fields)
     assert str(time_ns).startswith(str(point.time_ns))
+
+
+def outcome(parse: Callable[[str], Point], text: str) -> Point | None:
+    try:
+        return parse(text)
+    except ParseError:
+        return None
+
+
+@given(samples, st.integers(0, INT_MAX), st.data())
+def test_the_fast_path_is_the_same_grammar(sample: Sample, time_ns: int, data: st.DataObject) -> None:
+    line = encode(sample, time_ns).replace("\\", "")
+    where = data.draw(st.integers(0, len(line)))
+    damaged = line[:where] + data.draw(st.sampled_from([*' ,="i1.-x\t', ""])) + line[where + 1 :]
+    for text in (line, damaged):
+        assert outcome(_parse_simple, text) == outcome(_parse_escaped, text)
 
 
 @given(st.text(max_size=40))
@@ -136,6 +153,14 @@ def test_what_line_protocol_cannot_carry_is_refused(sample: Sample) -> None:
         "m,host= f=1 1",
         "m,=a f=1 1",
         "m,a=1,a=2 f=1 1",
+        'm"x" f=1 1',
+        'm,a="x" f=1 1',
+        'm "f"=1 1',
+        "#m f=1 1",
+        "m time=1 1",
+        "m,time=1 f=1 1",
+        "m f=1, 1",
+        'm f="a", 1',
         "m\\ f=1 1",
         "m,a=b\\ f=1 1",
         "m\\x f=1 1",
