@@ -1,4 +1,4 @@
-"""Ascon-128a (Ascon v1.2, not Ascon-AEAD128). Key, nonce and tag have 16 bytes; the tag follows the ciphertext."""
+"""Ascon-128a (Ascon v1.2, not Ascon-AEAD128). Key, nonce, tag: 16 bytes; the tag follows the ciphertext."""
 
 from typing import Final, final
 

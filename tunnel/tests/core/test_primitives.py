@@ -160,6 +160,7 @@ def test_probe_reports_what_fails_its_known_answer(native: Primitives) -> None:
 def test_selftest_passes_and_leaves_this_process_random(native: Primitives) -> None:
     report = kat.selftest()
     assert report["ok"] is True
+    assert kat.selftest(timeout_s=0.0) == report
     names = [item["name"] for item in report["items"]]
     assert len(names) == len(set(names)) == 3 + 3 + 9 + 8
     assert all(item["ok"] is True for item in report["items"])
@@ -170,7 +171,12 @@ def test_selftest_passes_and_leaves_this_process_random(native: Primitives) -> N
 def test_selftest_that_cannot_run_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(SelfTestFailed, match="status 1"):
-        kat.selftest()
+        kat.run_selftest()
+
+
+def test_selftest_that_does_not_end_says_so() -> None:
+    with pytest.raises(SelfTestFailed, match="did not end"):
+        kat.run_selftest(timeout_s=0.001)
 
 
 def test_known_answer_tests_reject_mutants(native: Primitives, monkeypatch: pytest.MonkeyPatch) -> None:
