@@ -55,6 +55,23 @@ def test_sigterm_ends_cleanly_with_everything_stored(tmp_path: Path) -> None:
     assert summary["expected_count"] == summary["got_count"] + summary["late_count"] + summary["lost_count"]
 
 
+def test_sigterm_does_not_wait_for_a_telegraf_that_is_away(tmp_path: Path) -> None:
+    out = tmp_path / "telemetry.lp"
+    sampler = start(
+        *("sample", "--role", "drone", "--ring", "lab", "--out", str(out), "--rate-hz", "50"),
+        *("--telegraf", "127.0.0.1:1"),
+    )
+    wait_for(sampler, lambda: out.exists() and out.stat().st_size > 2000)
+    begin = time.monotonic()
+    sampler.terminate()
+    stdout, stderr = sampler.communicate(timeout=10)
+    assert time.monotonic() - begin < 3
+    assert (sampler.returncode, stderr) == (0, "")
+    summary = json.loads(stdout)
+    assert summary["telegraf_sent_lines"] == 0
+    assert summary["telegraf_dropped_lines"] == len(out.read_text().splitlines())
+
+
 def test_the_watched_process_dies_and_the_sampler_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "telemetry.lp"
     watched = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])

@@ -98,9 +98,9 @@ def _sample(args: argparse.Namespace) -> int:
     try:
         sampler.run()
     finally:
+        store.close()
         if forwarder:
             forwarder.close()
-        store.close()
     schedule = sampler.schedule
     summary: dict[str, object] = {
         "expected_count": schedule.expected_count,
