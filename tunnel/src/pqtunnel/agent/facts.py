@@ -16,7 +16,7 @@ from pqtunnel import PROTOCOL_VERSION, __version__
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.errors import TunnelError
 
-GATHER_LIMIT_S: Final = 60.0
+GATHER_LIMIT_S: Final = 150.0
 
 
 class FactsError(TunnelError):
@@ -47,14 +47,15 @@ class HostFacts:
             from pqtunnel.probe import probe
 
             told = self._telemetry.facts()
+            report = selftest()
             self._facts = {
                 "agent_version": __version__,
                 "protocol_version": PROTOCOL_VERSION,
                 "host": told["host"] if told else _bare_host(),
                 "sensors": told["sensors"] if told else [],
                 "providers": provider_facts(),
-                "suites": probe(),
-                "selftest": selftest(),
+                "suites": probe(selftest_report=report),
+                "selftest": report,
             }
         except Exception:  # noqa: BLE001  whatever it is, hello must say that there are no facts, not hang
             self._note(f"host facts failed\n{traceback.format_exc()}")

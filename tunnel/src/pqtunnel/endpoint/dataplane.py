@@ -95,7 +95,9 @@ class DataPlane:
             self._threads.append(thread)
 
     def close(self) -> None:
-        """Stop both threads and free the ports."""
+        """Stop both threads and free the ports; calling again changes nothing."""
+        if self._stopping:
+            return
         self._stopping = True
         for sock in (self._plain, self._sealed):
             host, port = sock.getsockname()

@@ -1,0 +1,190 @@
+"""The agent's RPC server: framing, limits, and the same answer for the same request id."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rpc_kit import client_of, serving
+
+from pqtunnel.agent.idempotency import AnswerCache, IdReusedError
+from pqtunnel.agent.params import Params, ParamsError
+from pqtunnel.agent.server import MAX_CONNECTIONS, MAX_REQUEST_BYTES, RpcServer
+from pqtunnel.rpc import RemoteError, RpcError, TlsFiles
+
+
+def _raw(server: RpcServer, keys: Path) -> ssl.SSLSocket:
+    context = TlsFiles.in_folder(keys / "controller").context(ssl.Purpose.SERVER_AUTH)
+    return context.wrap_socket(socket.create_connection(server.address, timeout=5), server_hostname="gcs")
+
+
+def _ask(stream: ssl.SSLSocket, data: bytes) -> dict[str, Any]:
+    stream.sendall(data)
+    buffer = b""
+    while not buffer.endswith(b"\n"):
+        chunk = stream.recv(65_536)
+        if not chunk:
+            raise ConnectionError
+        buffer += chunk
+    answer: dict[str, Any] = json.loads(buffer)
+    return answer
+
+
+def test_same_id_same_answer_and_one_run(tls_folder: Path) -> None:
+    ran: list[Any] = []
+
+    def count(params: Any) -> dict[str, Any]:
+        ran.append(params)
+        return {"n": len(ran)}
+
+    with serving(tls_folder, {"count": count}) as server:
+        first, second = client_of(server, tls_folder), client_of(server, tls_folder)
+        with first, second:
+            assert first.call("count", request_id="a") == {"n": 1}
+            assert second.call("count", request_id="a") == {"n": 1}
+            assert second.call("count", request_id="b") == {"n": 2}
+            with pytest.raises(RemoteError) as caught:
+                first.call("count", {"other": 1}, request_id="a")
+            assert caught.value.code == "id_reused"
+    assert len(ran) == 2
+
+
+def test_repetition_while_running_waits_for_the_first(tls_folder: Path) -> None:
+    started, ran = threading.Event(), []
+
+    def slow(params: Any) -> dict[str, Any]:
+        ran.append(1)
+        started.set()
+        time.sleep(0.3)
+        return {"n": len(ran)}
+
+    with serving(tls_folder, {"slow": slow}) as server:
+        answers: list[Any] = []
+
+        def ask() -> None:
+            with client_of(server, tls_folder) as client:
+                answers.append(client.call("slow", request_id="x"))
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(5)
+    assert answers == [{"n": 1}] * 3
+    assert ran == [1]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"not json\n", "bad_json"),
+        (b"[1,2]\n", "bad_request"),
+        (b'{"id":"1","method":"echo"}\n', "bad_request"),
+        (b'{"jsonrpc":"2.0","method":"echo"}\n', "bad_id"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"echo"}\n', "bad_id"),
+        (b'{"jsonrpc":"2.0","id":"1","method":["echo"]}\n', "unknown_method"),
+    ],
+)
+def test_malformed_requests_get_an_error_and_the_connection_lives(
+    tls_folder: Path, line: bytes, code: str
+) -> None:
+    with (
+        serving(tls_folder, {"echo": lambda params: {"ok": 1}}) as server,
+        _raw(server, tls_folder) as stream,
+    ):
+        assert _ask(stream, line)["error"]["data"]["code"] == code
+        good = b'{"jsonrpc":"2.0","id":"z","method":"echo"}\n'
+        assert _ask(stream, good)["result"] == {"ok": 1}
+
+
+def test_endless_request_is_cut_off(tls_folder: Path) -> None:
+    with serving(tls_folder, {}) as server, _raw(server, tls_folder) as stream:
+        sent = 0
+        try:
+            while sent < 8 * MAX_REQUEST_BYTES:
+                stream.sendall(b"x" * 65_536)
+                sent += 65_536
+            code = _ask(stream, b"x")["error"]["data"]["code"]
+        except (ConnectionError, ssl.SSLError):
+            code = "request_too_long"  # closed before all was sent: the answer went down with the connection
+        assert code == "request_too_long"
+        assert sent < 8 * MAX_REQUEST_BYTES
+
+
+def test_connections_are_bounded(tls_folder: Path) -> None:
+    with serving(tls_folder, {"echo": lambda params: {}}) as server:
+        held = [_raw(server, tls_folder) for _ in range(MAX_CONNECTIONS)]
+        for stream in held:
+            _ask(stream, b'{"jsonrpc":"2.0","id":"%d","method":"echo"}\n' % id(stream))
+        with pytest.raises(RpcError):
+            client_of(server, tls_folder, timeout_s=2).call("echo")
+        for stream in held:
+            stream.close()
+        time.sleep(0.1)
+        assert client_of(server, tls_folder).call("echo") == {}
+
+
+def test_a_defect_is_an_answer(tls_folder: Path) -> None:
+    def broken(params: Any) -> dict[str, Any]:
+        raise ZeroDivisionError("by design")
+
+    with serving(tls_folder, {"broken": broken}) as server, client_of(server, tls_folder) as client:
+        with pytest.raises(RemoteError) as caught:
+            client.call("broken")
+        assert caught.value.code == "internal"
+        assert "ZeroDivisionError" in server.notes[0]  # type: ignore[attr-defined]
+
+
+def test_cache_forgets_the_oldest_but_bounds_bytes() -> None:
+    cache = AnswerCache(max_answers=3, max_bytes=1000)
+    ran: list[str] = []
+
+    def run(name: str) -> bytes:
+        ran.append(name)
+        return b"x" * 300
+
+    for name in ("a", "b", "c", "d"):
+        cache.answer(name, b"q", lambda name=name: run(name))  # type: ignore[misc]
+    cache.answer("d", b"q", lambda: run("d"))
+    assert ran == ["a", "b", "c", "d"]
+    cache.answer("a", b"q", lambda: run("a"))
+    assert ran[-1] == "a"
+    with pytest.raises(IdReusedError):
+        cache.answer("a", b"another", lambda: run("never"))
+
+
+def test_cache_does_not_keep_a_run_that_raised() -> None:
+    cache = AnswerCache()
+
+    def fail() -> bytes:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cache.answer("a", b"q", fail)
+    assert cache.answer("a", b"q", lambda: b"second") == b"second"
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({}, "cell_id"),
+        ({"cell_id": 7}, "cell_id"),
+        ({"cell_id": ""}, "cell_id"),
+        ({"cell_id": "c", "n": True}, "n"),
+        ({"cell_id": "c", "n": 11}, "n"),
+        ({"cell_id": "c", "n": 1, "mistyped": 1}, "mistyped"),
+    ],
+)
+def test_params_name_the_field(values: dict[str, Any], field: str) -> None:
+    with pytest.raises(ParamsError) as caught:
+        given = Params("m", values)
+        given.text("cell_id")
+        given.whole("n", 1, least=0, most=10)
+        given.done()
+    assert repr(field) in str(caught.value)

@@ -1,0 +1,425 @@
+"""Two endpoints on loopback: traffic both ways, and everything that must be refused, each with its
+counter."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import threading
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint_kit import SUITE, Lab, Side, lab, wait_until
+
+from pqtunnel import packet, suites, wire
+from pqtunnel.rpc import RemoteError, fetch_all
+
+pytestmark = pytest.mark.native
+
+
+def _spans(side: Side, cell: str = "cell-1") -> dict[str, list[dict[str, Any]]]:
+    by_id: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in fetch_all(side.rpc, cell, "spans"):
+        row = json.loads(line)
+        by_id[row["handshake_id"]].append(row)
+    return by_id
+
+
+def test_traffic_both_ways_is_byte_identical_and_counted_alike(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    assert lab_pair.handshakes(3)["completed"] == 3
+    lab_pair.open()
+    down = [os.urandom(1 + n * 7 % 280) for n in range(300)]
+    up = [os.urandom(20) for _ in range(50)]
+    for start in range(0, len(down), 50):  # bursts that the peers' socket buffers can hold
+        for payload in down[start : start + 50]:
+            lab_pair.drone.plain.send(payload)
+        assert [lab_pair.gcs.plain.receive() for _ in range(50)] == down[start : start + 50]
+    for payload in up:
+        lab_pair.gcs.plain.send(payload)
+    assert [lab_pair.drone.plain.receive() for _ in up] == up
+    lab_pair.shut()
+    drone, gcs = lab_pair.stop()
+    assert drone["tx_data"] == gcs["rx_ok"] == gcs["plaintext_out"] == len(down)
+    assert gcs["tx_data"] == drone["rx_ok"] == len(up)
+    assert (
+        drone["tx_data_bytes"]
+        == sum(map(len, down)) + packet.OVERHEAD_BYTES * len(down)
+        == gcs["rx_ok_bytes"]
+    )
+    assert drone["digest_tx"] == gcs["digest_rx"] != "0" * 16
+    assert gcs["digest_tx"] == drone["digest_rx"] != "0" * 16
+    assert drone["windows"]["traffic"]["tx_data"] == gcs["windows"]["traffic"]["rx_ok"] == len(down)
+    for refused in ("bad_header", "unknown_index", "auth_failed", "replay", "queue_full", "wrong_source"):
+        assert drone[refused] == gcs[refused] == 0
+
+
+def test_ledgers_join_on_epoch_and_sequence(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    lab_pair.handshakes(2)
+    lab_pair.open()
+    for n in range(40):
+        lab_pair.drone.plain.send(b"d%03d" % n)
+        assert lab_pair.gcs.plain.receive() == b"d%03d" % n
+    lab_pair.shut()
+    lab_pair.stop()
+    sides = {}
+    for side in (lab_pair.drone, lab_pair.gcs):
+        header, *rows = (line.split(",") for line in fetch_all(side.rpc, "cell-1", "ledger", limit=7))
+        sides[side.config.role] = [dict(zip(header, row, strict=True)) for row in rows]
+    sent = {(row["epoch"], row["sequence"]): row for row in sides["drone"] if row["direction"] == "tx"}
+    got = {(row["epoch"], row["sequence"]): row for row in sides["gcs"] if row["direction"] == "rx"}
+    assert len(sent) == 40
+    assert sent.keys() == got.keys()
+    for key, row in sent.items():
+        assert row["size_bytes"] == got[key]["size_bytes"] == str(4 + packet.OVERHEAD_BYTES)
+        assert row["window"] == got[key]["window"] == "traffic"
+        times = [int(row["t_in_ns"]), int(got[key]["t_in_ns"]), int(got[key]["t_out_ns"])]
+        assert times == sorted(times)
+        assert int(row["t_in_ns"]) <= int(row["t_out_ns"])
+
+
+def test_gate_and_source_address(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    lab_pair.handshakes()
+    drone = lab_pair.drone
+    drone.plain.send(b"before the window")
+    assert wait_until(lambda: drone.counters()["gated"] == 1)
+    lab_pair.open()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.bind(("127.0.0.9", 0))
+        stranger.sendto(b"not from MAVProxy", drone.agent.endpoint.dataplane.plaintext_address)
+    assert wait_until(lambda: drone.counters()["wrong_source"] == 1)
+    drone.plain.send(b"inside")
+    assert lab_pair.gcs.plain.receive() == b"inside"
+    lab_pair.shut()
+    drone.plain.send(b"after")
+    assert wait_until(lambda: drone.counters()["gated"] == 2)
+    assert lab_pair.gcs.plain.nothing_for(0.1)
+
+
+def test_announces_reach_the_plaintext_peer(lab_pair: Lab) -> None:
+    lab_pair.gcs.plain.socket.settimeout(2.5)
+    assert lab_pair.gcs.plain.socket.recv(10) == b""
+
+
+def test_spans_are_contiguous_and_join_by_handshake_id(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    result = lab_pair.handshakes(5)
+    lab_pair.stop()
+    drone, gcs = _spans(lab_pair.drone), _spans(lab_pair.gcs)
+    assert list(drone) == result["handshake_ids"]
+    assert set(drone) == set(gcs)
+    for rows in [*drone.values(), *gcs.values()]:
+        *steps, wall = rows
+        assert wall["step"] == "handshake"
+        covered = sum(row["end_ns"] - row["start_ns"] for row in steps)
+        assert 0.95 <= covered / (wall["end_ns"] - wall["start_ns"]) <= 1.01
+    for identifier in drone:
+
+        def busy(rows: list[dict[str, Any]], *kinds: str) -> int:
+            return sum(row["end_ns"] - row["start_ns"] for row in rows[:-1] if row["kind"] in kinds)
+
+        waited = busy(drone[identifier], "network_wait")
+        assert waited >= busy(gcs[identifier], "crypto", "kdf", "codec") * 0.95
+
+
+class Relay:
+    """A TCP relay between drone and gcs that may alter the bytes of either direction."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.target = 0
+        self.change: dict[str, Any] = {}
+        self.recorded: dict[str, bytearray] = {"up": bytearray(), "down": bytearray()}
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self.target))
+            for name, a, b in (("up", near, far), ("down", far, near)):
+                threading.Thread(target=self._pump, args=(name, a, b), daemon=True).start()
+
+    def _pump(self, name: str, source: socket.socket, sink: socket.socket) -> None:
+        position = 0
+        try:
+            while chunk := source.recv(65_536):
+                data = bytearray(chunk)
+                self.recorded[name] += data
+                change = self.change.get(name)
+                if change is not None:
+                    data = change(data, position)
+                position += len(chunk)
+                sink.sendall(data)
+        except OSError:
+            pass
+        finally:
+            for sock in (source, sink):
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.listener.close()
+
+
+@pytest.fixture
+def relayed(key_folder: Path, tmp_path: Path) -> Any:
+    relay = Relay()
+
+    def through(port: int) -> int:
+        relay.target = port
+        return relay.port
+
+    with lab(key_folder, tmp_path, handshake_port=through) as pair:
+        yield pair, relay
+    relay.close()
+
+
+def _hello_bytes() -> int:
+    return wire.max_frame_length(wire.HELLO, None)
+
+
+def test_relay_that_swaps_one_ciphertext_byte_is_refused_before_decapsulation(relayed: Any) -> None:
+    pair, relay = relayed
+    pair.prepare()
+    at = _hello_bytes() + 4 + 40  # inside ClientKem's ciphertext
+
+    def swap(data: bytearray, position: int) -> bytearray:
+        if position <= at < position + len(data):
+            data[at - position] ^= 1
+        return data
+
+    relay.change["up"] = swap
+    result = pair.handshakes(1)
+    assert result["completed"] == 0
+    assert result["failures"][0]["reason"]
+    assert wait_until(lambda: pair.gcs.counters()["hs_bad_finished"] >= 1)
+    counted = pair.gcs.counters()
+    assert counted["hs_decaps"] == 0
+    assert counted["hs_completed"] == 0
+    assert pair.drone.counters()["hs_completed"] == 0
+    relay.change.clear()
+    assert pair.handshakes(1)["completed"] == 1  # and nothing is left broken
+
+
+def test_relay_that_alters_the_server_hello_is_refused_by_signature(relayed: Any) -> None:
+    pair, relay = relayed
+    pair.prepare()
+    at = wire.max_frame_length(wire.CHALLENGE, None) + 200
+
+    def swap(data: bytearray, position: int) -> bytearray:
+        if position <= at < position + len(data):
+            data[at - position] ^= 0x80
+        return data
+
+    relay.change["down"] = swap
+    assert pair.handshakes(1)["completed"] == 0
+    assert pair.drone.counters()["hs_bad_signature"] >= 1
+    assert pair.drone.counters()["hs_encaps"] == 0
+
+
+def test_recorded_hello_replayed_500_times_costs_no_keygen_and_no_signature(relayed: Any) -> None:
+    pair, relay = relayed
+    pair.prepare()
+    assert pair.handshakes(1)["completed"] == 1
+    hello = bytes(relay.recorded["up"][: _hello_bytes()])
+    before = pair.gcs.counters()
+    for _ in range(500):
+        with socket.create_connection(("127.0.0.1", relay.target), timeout=5) as sock:
+            sock.sendall(hello)
+            while sock.recv(4096):
+                pass
+    assert wait_until(
+        lambda: pair.gcs.counters()["hs_bad_mac"] + pair.gcs.counters()["hs_rate_limited"] == 500
+    )
+    after = pair.gcs.counters()
+    assert after["hs_keygens"] == before["hs_keygens"]
+    assert after["hs_signatures"] == before["hs_signatures"]
+    assert after["hs_bad_mac"] > 0
+    assert pair.handshakes(1)["completed"] == 1
+
+
+def test_another_suite_than_the_prepared_one_is_refused(lab_pair: Lab) -> None:
+    lab_pair.gcs.call("prepare", cell_id="cell-1", suite_id="cs-mlkem1024-aesgcm-mldsa87")
+    lab_pair.gcs.call("start", cell_id="cell-1")
+    lab_pair.drone.call("prepare", cell_id="cell-1", suite_id=SUITE)
+    lab_pair.drone.call("start", cell_id="cell-1")
+    result = lab_pair.handshakes(1)
+    assert result["completed"] == 0
+    assert wait_until(lambda: lab_pair.gcs.counters()["hs_policy"] >= 1)
+    assert lab_pair.gcs.counters()["hs_keygens"] == 0
+
+
+def test_unprepared_gcs_is_a_clear_failure(lab_pair: Lab) -> None:
+    lab_pair.drone.call("prepare", cell_id="cell-1", suite_id=SUITE)
+    lab_pair.drone.call("start", cell_id="cell-1")
+    result = lab_pair.handshakes(1)
+    assert result["completed"] == 0
+    assert result["failures"][0]["code"] == "connection_lost"
+    assert "prepared" in result["failures"][0]["hint"]
+
+
+def test_killed_peer_is_a_clear_failure(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    assert lab_pair.handshakes(1)["completed"] == 1
+    lab_pair.gcs.agent.endpoint.close()
+    result = lab_pair.handshakes(5)
+    assert result["completed"] == 0
+    assert result["failed"] == 3  # gives up instead of waiting out the block
+    assert result["failures"][0]["code"] == "peer_unreachable"
+    assert "make lab-status" in result["failures"][0]["hint"]
+
+
+def test_wrong_psk_is_refused_like_an_unknown_drone(key_folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    keys = tmp_path / "keys"
+    shutil.copytree(key_folder, keys)
+    (keys / "drone" / "psk.secret").write_bytes(bytes(32))
+    with lab(keys, tmp_path / "state") as pair:
+        pair.prepare()
+        assert pair.handshakes(1)["completed"] == 0
+        assert wait_until(lambda: pair.gcs.counters()["hs_bad_mac"] >= 1)
+        assert pair.gcs.counters()["hs_keygens"] == 0
+
+
+@pytest.mark.parametrize(
+    ("attack", "counter"),
+    [
+        (bytes([wire.VERSION << 4 | wire.HELLO]) + b"\xff\xff\xff" + b"x" * 100, "hs_bad_length"),  # 16 MiB
+        (wire.frame_header(wire.CLIENT_KEM, 1200) + b"x" * 100, "hs_bad_length"),  # not its turn
+        (b"\xff\xff\xff\xff", "hs_bad_version"),
+        (b"GET / HTTP/1.1\r\n\r\n", "hs_bad_version"),
+        (wire.frame_header(wire.HELLO, wire.HELLO_BODY_BYTES) + b"x", "hs_connection_lost"),  # cut short
+        (b"\x11", "hs_connection_lost"),
+    ],
+)
+def test_malformed_frames_are_refused_without_work(lab_pair: Lab, attack: bytes, counter: str) -> None:
+    lab_pair.prepare()
+    address = lab_pair.gcs.agent.endpoint.handshake_address
+    assert address is not None
+    with socket.create_connection(address, timeout=5) as sock:
+        sock.sendall(attack)
+        sock.shutdown(socket.SHUT_WR)
+        while sock.recv(4096):
+            pass
+    assert wait_until(lambda: lab_pair.gcs.counters()[counter] == 1)
+    assert lab_pair.gcs.counters()["hs_keygens"] == 0
+    assert lab_pair.handshakes(1)["completed"] == 1
+
+
+def test_silent_strangers_do_not_keep_the_drone_out(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    address = lab_pair.gcs.agent.endpoint.handshake_address
+    assert address is not None
+    held = [socket.create_connection(address, timeout=5) for _ in range(10)]
+    try:
+        assert lab_pair.handshakes(3)["completed"] == 3
+    finally:
+        for sock in held:
+            sock.close()
+
+
+def test_half_open_connections_are_bounded(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    address = lab_pair.gcs.agent.endpoint.handshake_address
+    assert address is not None
+    limit = lab_pair.gcs.config.half_open_limit
+    held = [socket.create_connection(address, timeout=5) for _ in range(limit + 4)]
+    try:
+        assert wait_until(lambda: lab_pair.gcs.counters()["hs_half_open_limit"] == 4)
+    finally:
+        for sock in held:
+            sock.close()
+    assert wait_until(lambda: lab_pair.handshakes(1)["completed"] == 1)
+
+
+def test_forged_packets_stop_nothing(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    lab_pair.handshakes(1)
+    lab_pair.open()
+    lab_pair.drone.plain.send(b"first")
+    assert lab_pair.gcs.plain.receive() == b"first"
+    gcs_address = lab_pair.gcs.agent.endpoint.dataplane.sealed_address
+    captured: list[bytes] = []
+    tap = lab_pair.drone.agent.endpoint.dataplane
+    send = tap._send
+
+    def spy(sock: Any, datagram: bytes, target: Any, cell: Any) -> bool:
+        captured.append(datagram)
+        return send(sock, datagram, target, cell)
+
+    tap._send = spy  # type: ignore[method-assign]
+    lab_pair.drone.plain.send(b"second")
+    assert lab_pair.gcs.plain.receive() == b"second"
+    real = next(datagram for datagram in captured if datagram[0] >> 4 == packet.DATA)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as forger:
+        forged_sequence = real[:4] + struct.pack(">I", 0xFFFF_FFF0) + real[8:]
+        forger.sendto(forged_sequence, gcs_address)  # a huge sequence
+        forger.sendto(
+            real[:-1] + bytes([real[-1] ^ 1]), gcs_address
+        )  # an altered tag (seen sequence: replay)
+        forger.sendto(real, gcs_address)  # a true replay
+        forger.sendto(b"\xfd" * 40, gcs_address)  # foreign traffic
+        forger.sendto(bytes([packet.DATA << 4]) + os.urandom(50), gcs_address)  # nobody's index
+        forger.sendto(b"", gcs_address)
+    for n in range(50):
+        lab_pair.drone.plain.send(b"after %d" % n)
+        assert lab_pair.gcs.plain.receive() == b"after %d" % n
+    counted = lab_pair.gcs.counters()
+    assert counted["auth_failed"] == 1
+    assert counted["replay"] == 2
+    assert counted["bad_header"] >= 1
+    assert counted["unknown_index"] == 1
+    # The forger's address was not taken for the drone's: what the gcs sends still reaches the drone.
+    lab_pair.gcs.plain.send(b"downlink")
+    assert lab_pair.drone.plain.receive() == b"downlink"
+
+
+def test_oversize_plaintext_is_counted_not_sent(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    lab_pair.handshakes(1)
+    lab_pair.open()
+    lab_pair.drone.plain.send(b"x" * (packet.MAX_PLAINTEXT_BYTES + 1))
+    assert wait_until(lambda: lab_pair.drone.counters()["oversize"] == 1)
+    lab_pair.drone.plain.send(b"y" * packet.MAX_PLAINTEXT_BYTES)
+    assert lab_pair.gcs.plain.receive() == b"y" * packet.MAX_PLAINTEXT_BYTES
+
+
+def test_keepalives_flow_both_ways_while_nothing_else_does(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    lab_pair.handshakes(1)
+    before = lab_pair.gcs.counters()["rx_keepalive"]
+    assert wait_until(lambda: lab_pair.gcs.counters()["rx_keepalive"] > before, 2.5)
+    assert wait_until(lambda: lab_pair.drone.counters()["rx_keepalive"] >= 1, 2.5)
+
+
+@pytest.mark.parametrize("suite", ["cs-mlkem512-chacha20poly1305-falcon512", "cs-hqc128-ascon128a-mldsa44",
+                                   "cs-classicmceliece348864-aesgcm-mldsa44"])  # fmt: skip
+def test_other_families_carry_traffic(lab_pair: Lab, suite: str) -> None:
+    lab_pair.prepare(suites.get(suite).id)
+    assert lab_pair.handshakes(1)["completed"] == 1
+    lab_pair.open()
+    lab_pair.drone.plain.send(b"hello")
+    assert lab_pair.gcs.plain.receive() == b"hello"
+
+
+def test_prepare_names_the_nearest_suite(lab_pair: Lab) -> None:
+    with pytest.raises(RemoteError) as caught:
+        lab_pair.drone.call("prepare", cell_id="c", suite_id="cs-mlkem768-aesgcm-mldsa66")
+    assert caught.value.code == "unknown_suite"
+    assert SUITE in caught.value.hint
+    with pytest.raises(RemoteError) as caught:
+        lab_pair.drone.call("prepare", cell_id="c", suite_id=SUITE, min_level=5)
+    assert caught.value.code == "below_floor"
+    assert lab_pair.drone.call("counters")["state"] == "idle"  # a refused prepare leaves the agent idle

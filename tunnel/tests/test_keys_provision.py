@@ -1,0 +1,162 @@
+"""`pqtunnel keys`: what it makes fits together, what is valid is kept, what is damaged is replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from pqtunnel.cli import main
+from pqtunnel.endpoint.identity_files import load_drone, load_gcs
+from pqtunnel.errors import KeyMaterialError
+from pqtunnel.keys import provision
+from pqtunnel.pki import Authority, certificate_is_good
+from pqtunnel.primitives import load
+from pqtunnel.suites import SIGS
+
+
+@pytest.fixture
+def folder(key_folder: Path, tmp_path: Path) -> Path:
+    """A copy that a test may damage."""
+    return Path(shutil.copytree(key_folder, tmp_path / "keys"))
+
+
+def _state(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.native
+def test_both_ends_fit_together(key_folder: Path) -> None:
+    drone, gcs = load_drone(key_folder / "drone"), load_gcs(key_folder / "gcs")
+    assert [identity.key_id for identity in drone.trusted] == [gcs.identity.public.key_id]
+    assert set(gcs.identity.secrets) == set(SIGS)
+    assert len(gcs.psks) == 1
+    for token in SIGS:
+        signer = load().sig(token)
+        signature = signer.sign(gcs.identity.secrets[token], b"m")
+        assert signer.verify(drone.trusted[0].keys[token], b"m", signature)
+
+
+@pytest.mark.native
+def test_modes_are_private(key_folder: Path) -> None:
+    for path in (key_folder, *key_folder.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+@pytest.mark.native
+def test_again_changes_nothing_and_force_changes_every_secret(folder: Path) -> None:
+    before = _state(folder)
+    report = provision(folder, load())
+    assert report.made == []
+    assert _state(folder) == before
+    report = provision(folder, load(), force=True)
+    assert report.kept == []
+    after = _state(folder)
+    for name, content in before.items():
+        if name.endswith((".secret", ".key.pem")):
+            assert after.get(name) != content, name
+    load_drone(folder / "drone")
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    ("damaged", "remade"),
+    [
+        ("gcs/sig/mldsa65.secret", "gcs/sig/mldsa65"),
+        ("gcs/sig/falcon512.secret", "gcs/sig/falcon512"),
+        ("drone/psk.secret", "drone/psk"),
+        ("drone/tls.cert.pem", "drone/tls"),
+        ("ca/ca.key.pem", "ca"),
+    ],
+)
+def test_what_is_damaged_is_replaced(folder: Path, damaged: str, remade: str) -> None:
+    file = folder / damaged
+    content = bytearray(file.read_bytes())
+    file.write_bytes(content[:-10])
+    report = provision(folder, load())
+    assert remade in report.made
+    assert load_drone(folder / "drone").trusted[0].key_id == load_gcs(folder / "gcs").identity.public.key_id
+    assert provision(folder, load()).made == []
+
+
+@pytest.mark.native
+def test_a_swapped_signing_key_of_the_right_length_is_noticed(folder: Path) -> None:
+    secret = folder / "gcs" / "sig" / "mldsa44.secret"
+    _, stranger = load().sig("mldsa44").generate()
+    secret.write_bytes(stranger)
+    report = provision(folder, load())
+    assert "gcs/sig/mldsa44" in report.made
+    assert "drone/pins" in report.made  # the identity changed, so its pin did
+
+
+@pytest.mark.native
+def test_unpinned_identity_is_refused(folder: Path) -> None:
+    (folder / "drone" / "pins.json").write_text(json.dumps(["00" * 32]))
+    with pytest.raises(KeyMaterialError) as caught:
+        load_drone(folder / "drone")
+    assert "make keys" in caught.value.hint
+
+
+@pytest.mark.native
+def test_two_pins_trust_two_identities(folder: Path, tmp_path: Path) -> None:
+    provision(tmp_path / "next", load())
+    shutil.copy(tmp_path / "next" / "gcs" / "gcs.identity.json", folder / "drone" / "next.identity.json")
+    pins = json.loads((folder / "drone" / "pins.json").read_text())
+    next_pin = json.loads((folder / "drone" / "next.identity.json").read_text())["key_id"]
+    assert len(load_drone(folder / "drone").trusted) == 1  # not before it is pinned
+    (folder / "drone" / "pins.json").write_text(json.dumps([*pins, next_pin]))
+    assert len(load_drone(folder / "drone").trusted) == 2
+
+
+def test_missing_keys_name_the_file_and_the_command(tmp_path: Path) -> None:
+    for read in (load_drone, load_gcs):
+        with pytest.raises(KeyMaterialError) as caught:
+            read(tmp_path)
+        assert str(tmp_path) in str(caught.value)
+        assert "make keys" in caught.value.hint
+
+
+def test_certificates_are_judged_by_ca_role_and_pair() -> None:
+    ours, other = Authority.new(), Authority.new()
+    cert, key = ours.issue("drone")
+    assert certificate_is_good(cert, key, ours, "drone")
+    assert not certificate_is_good(cert, key, other, "drone")
+    assert not certificate_is_good(cert, key, ours, "gcs")
+    assert not certificate_is_good(cert, ours.issue("drone")[1], ours, "drone")
+    assert not certificate_is_good(b"junk", key, ours, "drone")
+    assert Authority.from_pem(ours.cert_pem(), other.key_pem()) is None
+
+
+@pytest.mark.native
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+def test_owner(folder: Path) -> None:
+    provision(folder, load(), owner=(10001, 10002))
+    for path in (folder, *folder.rglob("*")):
+        assert (path.stat().st_uid, path.stat().st_gid) == (10001, 10002)
+
+
+def test_command_line_errors_and_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys", "--out", str(tmp_path), "--owner", "me"]) == 2
+    assert "UID:GID" in capsys.readouterr().err
+    assert main(["suites", "cs-mlkem768-aesgcm-mldsa66"]) == 2
+    assert "cs-mlkem768-aesgcm-mldsa65" in capsys.readouterr().err
+    assert main(["gcs", "--plaintext-target", "x"]) == 2
+    assert main(["suites", "--json", "cs-mlkem*-aesgcm-*"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 9 - 1
+    with pytest.raises(SystemExit) as caught:
+        main(["nothing"])
+    assert caught.value.code == 2
+
+
+@pytest.mark.native
+def test_missing_keys_stop_the_endpoint_with_code_4(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PQ_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("PQ_KEYS", str(tmp_path / "absent"))
+    assert main(["gcs", "--plaintext-target", "127.0.0.1:1"]) == 4
+    assert "make keys" in capsys.readouterr().err
