@@ -148,14 +148,15 @@ class EmbeddedSource(Source):
 class BulkSource(Source):
     """Fixed-size verifiable payloads at an offered rate, paced by an absolute schedule.
 
-    Above 1 kHz the datagrams of one millisecond leave together. After a stall it catches up at no more than
-    twice the rate: a default socket buffer holds some 90 datagrams of 1,200 bytes, and a burst of ours that
-    overflows it would look like loss of the tunnel. A host that cannot keep up falls behind the schedule and
-    `behind_count` says by how much: the offered rate is never claimed, only what was sent.
+    Above 1 kHz the datagrams of one millisecond leave together. After a stall it sends at most 64 at once and
+    catches up at twice the rate: a default socket buffer holds some 90 datagrams of 1,200 bytes, and a burst
+    of ours that overflows it would look like loss of the tunnel. A host that cannot keep up falls behind the
+    schedule and `behind_count` says by how much: the offered rate is never claimed, only what was sent.
     """
 
     name = "bulk"
     wake_floor_ns = 1_000_000
+    stall_burst = 64
 
     def __init__(self, link: UdpLink, spec: TrafficSpec, name: str = "bulk") -> None:
         super().__init__(link, spec)
@@ -173,13 +174,15 @@ class BulkSource(Source):
     def run(self) -> None:
         period_ns = 1e9 / self.spec.rate_hz
         wake_ns = max(period_ns, float(self.wake_floor_ns))
-        wake_limit = max(2, round(2 * wake_ns / period_ns))
-        start_ns = time.monotonic_ns()
+        most = max(self.stall_burst, round(2 * wake_ns / period_ns))
+        start_ns = last_ns = time.monotonic_ns()
         counter = 0
         while not self.finished(now_ns := time.monotonic_ns()):
             due = int((now_ns - start_ns) / period_ns) + 1
             self.max_late_ns = max(self.max_late_ns, int(now_ns - start_ns - counter * period_ns))
-            for _ in range(min(due - counter, wake_limit)):
+            allowed = min(most, 1 + int(2 * (now_ns - last_ns) / period_ns))
+            last_ns = now_ns
+            for _ in range(min(due - counter, allowed)):
                 self.send(self._stream.payload(counter))
                 counter += 1
             self.behind_count = max(0, due - counter)
