@@ -142,7 +142,8 @@ class LinearAxis:
     @classmethod
     def from_zero(cls, values: Sequence[float], start: float, end: float) -> LinearAxis:
         """An axis from zero to a round number above the largest value."""
-        top = max(values, default=1.0)
+        top = max(values, default=0.0)
+        top = top if top > 1e-9 else 1.0
         return cls(0.0, _nice_step(top / 5.0) * math.ceil(top / _nice_step(top / 5.0) - 1e-9), start, end)
 
     def __call__(self, value: float) -> float:

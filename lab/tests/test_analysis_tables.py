@@ -1,0 +1,249 @@
+"""Analysis tables: every number again from the raw files, and mutants that must change them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import report_bundle
+
+from pqlab.analysis import analyse, effects, groups, traffic
+from pqlab.analysis.load import BundleData
+from pqlab.analysis.table import Row, Table
+from pqlab.errors import LabError
+
+Rows = list[dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return report_bundle.make_bundle(tmp_path_factory.mktemp("analysis") / "run", repetitions=3)
+
+
+def read(root: Path, name: str) -> Rows:
+    with (root / "data" / "analysis" / f"{name}.csv").open(encoding="utf-8", newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def spans(root: Path, cell_id: str) -> list[dict[str, Any]]:
+    text = (root / "data" / "cells" / cell_id / "spans.ndjson").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_handshakes_recompute_from_raw_spans(bundle: Path) -> None:
+    rows = read(bundle, "handshakes")
+    assert len(rows) == 9
+    for row in rows:
+        walls: dict[str, list[float]] = {"drone": [], "gcs": []}
+        crypto: dict[str, float] = defaultdict(float)
+        wall_of: dict[str, float] = {}
+        for span in spans(bundle, row["cell_id"]):
+            length_ms = (span["end_ns"] - span["start_ns"]) / 1e6
+            if span["step"] == "handshake":
+                walls[span["host"]].append(length_ms)
+                if span["host"] == "drone":
+                    wall_of[span["handshake_id"]] = length_ms
+            elif span["kind"] == "crypto":
+                crypto[span["handshake_id"]] += length_ms
+        assert int(row["n"]) == len(walls["drone"]) == 8
+        assert float(row["drone_wall_median_ms"]) == pytest.approx(
+            statistics.median(walls["drone"]), rel=1e-8
+        )
+        assert float(row["gcs_wall_median_ms"]) == pytest.approx(statistics.median(walls["gcs"]), rel=1e-8)
+        assert float(row["crypto_sum_median_ms"]) == pytest.approx(
+            statistics.median(crypto.values()), rel=1e-8
+        )
+        ratios = [wall_of[i] / crypto[i] for i in wall_of]
+        assert float(row["wall_over_crypto_ratio"]) == pytest.approx(statistics.median(ratios), rel=1e-8)
+        assert 95.0 <= float(row["coverage_drone_min_pct"]) <= 101.0
+
+
+def test_primitives_name_the_host_that_did_the_work(bundle: Path) -> None:
+    hosts = {row["operation"]: row["host"] for row in read(bundle, "primitives")}
+    assert hosts == {"keygen": "gcs", "sign": "gcs", "decaps": "gcs", "encaps": "drone", "verify": "drone"}
+    assert {row["n_handshakes"] for row in read(bundle, "primitives")} == {"24"}
+
+
+def test_level_and_family_count_cells_and_not_handshakes(bundle: Path) -> None:
+    levels = {row["level"]: row for row in read(bundle, "by_level")}
+    assert (levels["1"]["n_cells"], levels["1"]["n_suites"]) == ("6", "2")
+    assert (levels["3"]["n_cells"], levels["3"]["status"]) == ("3", "ok")
+    assert sum(int(r["n_cells"]) for r in read(bundle, "by_family") if r["part"] == "kem") == 9
+
+
+def test_too_few_cells_are_insufficient_and_carry_no_spread(tmp_path: Path) -> None:
+    root = report_bundle.make_bundle(tmp_path / "run", handshakes=5, bulk=False)
+    for row in read(root, "by_suite"):
+        assert row["status"] == "insufficient"
+        assert row["median_ms"]
+        assert {row[c] for c in ("mean_ms", "sd_ms", "mad_ms", "interval_low_ms", "geomean_ms")} == {""}
+
+
+def test_phi_is_the_formula_and_says_model(bundle: Path) -> None:
+    for row in read(bundle, "phi"):
+        t_s = float(row["t_median_ms"]) / 1e3
+        assert float(row["phi_60s_pct"]) == pytest.approx(100 * t_s / (60 + t_s), rel=1e-7)
+        assert row["kind"].startswith("model")
+
+
+def test_cells_that_did_not_pass_enter_no_statistic(tmp_path: Path) -> None:
+    def break_one(root: Path) -> None:
+        cell = report_bundle.plan_cells(root)[0]["cell_id"]
+        path = root / "data" / "cells" / cell / "counters.json"
+        counters = json.loads(path.read_text(encoding="utf-8"))
+        counters["gcs"]["windows"]["traffic"]["digest_rx"] = "0" * 16
+        path.write_text(json.dumps(counters), encoding="utf-8")
+
+    root = report_bundle.make_bundle(tmp_path / "run", edit=break_one, repetitions=1, bulk=False)
+    verdicts = [row["verdict"] for row in read(root, "handshakes")]
+    assert sorted(verdicts) == ["fail", "pass", "pass"]
+    assert sum(int(row["n_cells"]) for row in read(root, "by_level")) == 2
+    broken = next(r for r in read(root, "traffic") if r["verdict"] == "fail" and r["direction"] == "down")
+    assert broken["digest_equal"] == "false"
+
+
+def test_a_lost_datagram_shows_as_loss(bundle: Path) -> None:
+    data = BundleData(bundle)
+    cell = data.cells[0]
+    before = traffic.join_ledgers(cell)
+    assert before is not None
+    path = cell.directory / "ledger.gcs.csv"
+    kept = path.read_text(encoding="ascii")
+    lines = kept.splitlines(keepends=True)
+    victim = next(
+        i for i, line in enumerate(lines) if line.startswith("rx") and line.strip().endswith("traffic")
+    )
+    path.write_text("".join(lines[:victim] + lines[victim + 1 :]), encoding="ascii")
+    try:
+        after = traffic.join_ledgers(cell)
+    finally:
+        path.write_text(kept, encoding="ascii")
+    assert after is not None
+    assert after["traffic", "down"].sent == before["traffic", "down"].sent
+    assert after["traffic", "down"].received == before["traffic", "down"].received - 1
+
+
+def test_latency_is_sender_kernel_to_receiver_hand_over(bundle: Path) -> None:
+    row = next(r for r in read(bundle, "traffic") if r["window"] == "traffic" and r["direction"] == "down")
+    folder = bundle / "data" / "cells" / row["cell_id"]
+    sent, delays = {}, []
+    for line in (folder / "ledger.drone.csv").read_text(encoding="ascii").splitlines()[1:]:
+        direction, epoch, sequence, _, t_in, _, window = line.split(",")
+        if direction == "tx" and window == "traffic":
+            sent[epoch, sequence] = int(t_in)
+    for line in (folder / "ledger.gcs.csv").read_text(encoding="ascii").splitlines()[1:]:
+        direction, epoch, sequence, _, _, t_out, _ = line.split(",")
+        if direction == "rx" and (epoch, sequence) in sent:
+            delays.append((int(t_out) - sent[epoch, sequence]) / 1e6)
+    assert int(row["latency_n"]) == len(delays) == int(row["sent_count"])
+    assert float(row["latency_p50_ms"]) == pytest.approx(statistics.median(delays), rel=1e-8)
+
+
+def test_overhead_is_wall_minus_labelled_windows(bundle: Path) -> None:
+    for row in read(bundle, "overhead"):
+        windows = sum(float(row[c]) for c in ("handshake_window_s", "traffic_window_s", "bulk_windows_s"))
+        assert float(row["overhead_s"]) == pytest.approx(float(row["wall_s"]) - windows, abs=1e-6)
+        assert 0 < float(row["overhead_s"]) < 1
+
+
+def test_missing_temperature_is_empty_with_the_hosts_reason(bundle: Path) -> None:
+    for row in read(bundle, "cpu"):
+        assert row["temperature_mean_c"] == ""
+        assert row["temperature_reason"] == "no thermal zone"
+        assert row["cpu_valid"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("holds", "marks"),
+    [
+        ([], []),
+        ([True], ["not reached"]),
+        ([True, True, False, True], ["", "knee", "", ""]),
+        ([False, True], ["", ""]),
+    ],
+)
+def test_knee(holds: list[bool], marks: list[str]) -> None:
+    assert traffic._knees(holds) == marks
+
+
+def cell_row(suite: int, repetition: int, family: str, wall_ms: float, verdict: str = "pass") -> Row:
+    return {
+        "cell_id": f"{suite:02d}{repetition}{family}", "suite_id": f"{family}-{suite}",
+        "condition": "baseline",
+        "repetition": repetition, "ring": "lab", "verdict": verdict, "level": 1, "kem_family": family,
+        "kem": family, "sig_family": "ML-DSA", "sig": f"sig{suite}", "aead": "AES-256-GCM",
+        "drone_wall_median_ms": wall_ms,
+    }  # fmt: skip
+
+
+def compare(rows: list[Row]) -> Row:
+    table = Table("handshakes", tuple(rows[0]), rows)
+    return effects.effects_table(table, seed=1).rows[0]
+
+
+def test_a_large_effect_is_distinguishable_and_a_small_one_is_not() -> None:
+    def rows(factor: float) -> list[Row]:
+        base = [cell_row(s, 0, "ML-KEM", 1.0 + 0.01 * s) for s in range(5)]
+        return base + [cell_row(s, 0, "HQC", (1.0 + 0.012 * s) * factor) for s in range(5)]
+
+    assert compare(rows(3.0))["verdict"] == effects.DISTINGUISHABLE
+    assert compare(rows(3.0))["ratio"] == pytest.approx(3.0, rel=0.02)
+    # 4 % with a tight interval, but inside the assumed floor of 10 %
+    assert compare(rows(1.04))["verdict"] == effects.NOT_DISTINGUISHABLE
+    assert compare(rows(3.0)[:2] + rows(3.0)[5:7])["verdict"] == "insufficient"
+
+
+def test_noise_floor_needs_ten_pairs_and_then_bounds_the_claim() -> None:
+    few = [cell_row(s, r, "ML-KEM", 1.0) for s in range(4) for r in range(3)]
+    assert effects.noise_floor(few) == (effects.ASSUMED_FLOOR_RATIO, 8, "assumed")
+    noisy = [cell_row(s, r, "ML-KEM", 2.0 if r % 2 else 1.0) for s in range(5) for r in range(3)]
+    ratio, pairs, method = effects.noise_floor(noisy)
+    assert (pairs, method) == (10, "measured")
+    assert ratio == pytest.approx(2.0)
+    assert effects.noise_floor([{**row, "verdict": "fail"} for row in noisy])[1] == 0
+
+
+def test_failed_cells_make_no_pair() -> None:
+    rows = [cell_row(s, 0, "ML-KEM", 1.0) for s in range(4)]
+    rows += [cell_row(s, 0, "HQC", 9.0, "invalid") for s in range(4)]
+    table = Table("handshakes", tuple(rows[0]), rows)
+    assert effects.effects_table(table, seed=1).rows == []
+    assert groups.passing(rows) == rows[:4]
+
+
+def test_published_values_carry_source_and_defect(bundle: Path) -> None:
+    rows = read(bundle, "comparison")
+    assert {row["source"] for row in rows} >= {"pqc-mav-2026-02", "suites-2026-01", "primitives-2026-01"}
+    assert all(row["known_wrong"] and row["published_n"] and row["ring"] == "lab" for row in rows)
+
+
+def test_analysis_gives_the_same_bytes_again(bundle: Path) -> None:
+    folder = bundle / "data" / "analysis"
+    before = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+    analyse(bundle)
+    assert before == {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+
+
+def test_a_table_refuses_a_column_it_does_not_have() -> None:
+    with pytest.raises(KeyError, match="colour"):
+        Table("t", ("a",)).add(a=1, colour="red")
+
+
+def test_damaged_and_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(LabError) as no_bundle:
+        BundleData(tmp_path)
+    assert no_bundle.value.code == "no-bundle"
+    root = report_bundle.make_bundle(tmp_path / "run", handshakes=5, bulk=False)
+    cell = report_bundle.plan_cells(root)[0]["cell_id"]
+    path = root / "data" / "cells" / cell / "spans.ndjson"
+    path.write_text(path.read_text(encoding="utf-8")[:-20], encoding="utf-8")
+    with pytest.raises(LabError) as damaged:
+        analyse(root)
+    assert damaged.value.code == "unreadable"
+    assert "spans.ndjson" in damaged.value.what
+    assert "line" in damaged.value.why
