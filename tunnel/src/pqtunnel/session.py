@@ -10,6 +10,8 @@ Times are monotonic nanoseconds given by the caller.
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections import deque
 from collections.abc import Callable, MutableMapping
 from typing import Final
@@ -60,7 +62,8 @@ class _Epoch:
 
     __slots__ = (
         "data_word", "epoch", "failed_tags", "id", "installed_ns", "invalid_tag", "iv_bytes", "nibble",
-        "open", "receive_iv", "retire_ns", "rx_index", "seal", "send_iv", "sequence", "tx_index", "window",
+        "open", "receive_iv", "retire_ns", "rx_index", "seal", "send_iv", "sent", "take_sequence", "tx_index",
+        "window",
     )  # fmt: skip
 
     def __init__(self, established: Established, primitives: Primitives, now_ns: int) -> None:
@@ -78,7 +81,10 @@ class _Epoch:
         self.tx_index = established.tx_index
         self.data_word = packet.first_word(packet.DATA, established.epoch, established.tx_index)
         self.id = established.session_id
-        self.sequence = 0
+        # Taking a number is one indivisible step of the interpreter: however many threads seal, no two
+        # packets can share a nonce.
+        self.take_sequence = itertools.count().__next__
+        self.sent = 0
         self.window = ReplayWindow()
         self.failed_tags = 0
         self.installed_ns = now_ns
@@ -86,8 +92,10 @@ class _Epoch:
 
 
 class Session:
-    """Data plane of one endpoint; not thread-safe on one direction, safe between one sealer and one
-    receiver."""
+    """Data plane of one endpoint.
+
+    Any thread may seal, install, or ask; one thread receives (the replay window belongs to it).
+    """
 
     def __init__(self, role: Role, counters: MutableMapping[str, int], primitives: Primitives) -> None:
         self.role: Role = role
@@ -97,6 +105,8 @@ class Session:
         self._retired: deque[int] = deque(maxlen=_RETIRED_MEMORY)
         self._current: _Epoch | None = None
         self._next: _Epoch | None = None
+        self._switch = threading.Lock()
+        """Held while the table of epochs changes; neither sealing nor opening takes it."""
         self._last_heard_ns = 0
         self._last_sent_ns = 0
         self._sent_seen = -1
@@ -135,26 +145,28 @@ class Session:
         """
         if established.role != self.role:
             raise SessionError(f"keys of the {established.role} cannot serve the {self.role}")
-        if established.rx_index in self._by_index:
-            raise SessionError(
-                f"receiver index {established.rx_index:#08x} is taken", hint="Draw it by new_index."
-            )
         entry = _Epoch(established, self._primitives, now_ns)
-        if self._next is not None:
-            self._drop(self._next)
-            self._next = None
-        self._by_index[entry.rx_index] = entry
-        self._last_heard_ns = now_ns
-        if self.role == "drone":
-            self._promote(entry, now_ns)
-        else:
-            self._next = entry
+        with self._switch:
+            if entry.rx_index in self._by_index:
+                raise SessionError(
+                    f"receiver index {entry.rx_index:#08x} is taken", hint="Draw it by new_index."
+                )
+            if self._next is not None:
+                self._drop(self._next)
+                self._next = None
+            self._by_index[entry.rx_index] = entry
+            self._last_heard_ns = now_ns
+            if self.role == "drone":
+                self._promote(entry, now_ns)
+            else:
+                self._next = entry
 
     def close(self) -> None:
         """Forget every key. Nothing can be sent or received until the next install."""
-        for entry in list(self._by_index.values()):
-            self._drop(entry)
-        self._current = self._next = None
+        with self._switch:
+            for entry in list(self._by_index.values()):
+                self._drop(entry)
+            self._current = self._next = None
 
     def seal_data(self, payload: bytes) -> tuple[bytes, int, int]:
         """(datagram, epoch, sequence) of one plaintext datagram.
@@ -168,10 +180,10 @@ class Session:
             raise SessionError(
                 f"plaintext of {len(payload)} bytes does not fit one datagram", code="oversize"
             )
-        sequence = entry.sequence
+        sequence = entry.take_sequence()
         if sequence >= HARD_STOP_PACKETS:
-            raise SequenceExhausted(f"epoch {entry.epoch} has sent {sequence} packets")
-        entry.sequence = sequence + 1
+            raise SequenceExhausted(f"epoch {entry.epoch} has sent {HARD_STOP_PACKETS} packets")
+        entry.sent = sequence + 1
         header = packet.pack_words(entry.data_word, sequence)
         nonce = (entry.send_iv ^ sequence).to_bytes(entry.iv_bytes, "big")
         datagram = header + entry.seal(nonce, payload, header)
@@ -187,10 +199,10 @@ class Session:
             raise SessionNotReady("no epoch may be sent on yet")
         if packet_type == packet.DATA or packet_type not in packet.TYPE_NAMES:
             raise SessionError(f"packet type {packet_type} is not a control type")
-        sequence = entry.sequence
+        sequence = entry.take_sequence()
         if sequence >= HARD_STOP_PACKETS:
-            raise SequenceExhausted(f"epoch {entry.epoch} has sent {sequence} packets")
-        entry.sequence = sequence + 1
+            raise SequenceExhausted(f"epoch {entry.epoch} has sent {HARD_STOP_PACKETS} packets")
+        entry.sent = sequence + 1
         header = packet.header(packet_type, entry.epoch, entry.tx_index, sequence)
         nonce = (entry.send_iv ^ sequence).to_bytes(entry.iv_bytes, "big")
         if packet_type == packet.KEEPALIVE:
@@ -231,7 +243,9 @@ class Session:
         window.accept(sequence)
         self._last_heard_ns = now_ns
         if entry is self._next:
-            self._promote(entry, now_ns)
+            with self._switch:
+                if entry is self._next:  # still: another handshake may just have replaced it
+                    self._promote(entry, now_ns)
         counters = self._counters
         if packet_type == packet.DATA:
             counters["rx_ok"] += 1
@@ -247,8 +261,8 @@ class Session:
         entry = self._current
         if entry is None:
             return False
-        if entry.sequence != self._sent_seen:
-            self._sent_seen = entry.sequence
+        if entry.sent != self._sent_seen:
+            self._sent_seen = entry.sent
             self._last_sent_ns = now_ns
             return False
         return now_ns - self._last_sent_ns >= KEEPALIVE_NS
@@ -262,7 +276,7 @@ class Session:
         entry = self._current
         if entry is None:
             return False
-        return entry.sequence >= REKEY_PACKETS or now_ns - entry.installed_ns >= REKEY_AGE_NS
+        return entry.sent >= REKEY_PACKETS or now_ns - entry.installed_ns >= REKEY_AGE_NS
 
     def _promote(self, entry: _Epoch, now_ns: int) -> None:
         """Send on `entry` from now on; the epoch before it keeps receiving for 2 s, older ones end."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
+import threading
+
 import pytest
 from core_kit import FALCON, MLKEM, Lab, converse
 from hypothesis import given, settings
@@ -194,13 +198,13 @@ def test_silence_is_broken_by_authentic_packets_only(lab: Lab) -> None:
 def test_sequence_stops_hard_and_rekey_falls_due_before(lab: Lab) -> None:
     drone, gcs = lab.sessions()
     assert not drone.rekey_due(S) and drone.rekey_due(600 * S)
-    entry = drone._current
-    assert entry is not None
-    entry.sequence = session.REKEY_PACKETS
+    entry, gcs_entry = drone._current, gcs._current
+    assert entry is not None and gcs_entry is not None
+    entry.take_sequence = itertools.count(session.REKEY_PACKETS).__next__
+    gcs_entry.window.next_sequence = session.REKEY_PACKETS
+    assert gcs.receive(drone.seal_data(b"x")[0], 1).sequence == session.REKEY_PACKETS
     assert drone.rekey_due(S)
-    entry.sequence = session.HARD_STOP_PACKETS - 1
-    gcs_entry = gcs._current
-    assert gcs_entry is not None
+    entry.take_sequence = itertools.count(session.HARD_STOP_PACKETS - 1).__next__
     gcs_entry.window.next_sequence = session.HARD_STOP_PACKETS - 5
     datagram, _, sequence = drone.seal_data(b"last")
     assert gcs.receive(datagram, 1).sequence == sequence == 2**32 - 2
@@ -226,6 +230,27 @@ def test_oversize_plaintext_is_refused_not_cut(lab: Lab) -> None:
     datagram, _, _ = drone.seal_data(b"")
     assert len(datagram) == packet.OVERHEAD_BYTES == 24
     assert gcs.receive(datagram, 1).payload == b""
+
+
+def test_no_two_threads_ever_share_a_sequence(lab: Lab) -> None:
+    drone, _ = lab.sessions()
+    taken: list[list[int]] = [[] for _ in range(4)]
+
+    def seal(own: list[int]) -> None:
+        own.extend(drone.seal_data(b"")[2] for _ in range(1500))
+
+    threads = [threading.Thread(target=seal, args=(own,)) for own in taken]
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval_s)
+    everything = [sequence for own in taken for sequence in own]
+    assert sorted(everything) == list(range(1, 6001))  # 0 was the keepalive
 
 
 @pytest.mark.native
