@@ -112,7 +112,7 @@ def test_resume_runs_only_what_is_missing_or_failed(tmp_path: Path) -> None:
     with pytest.raises(LabError) as caught:
         Campaign.begin(lab.around(), lab.scenario(4)).carry_out()
     assert caught.value.code == "interrupted"
-    assert f"./pqlab resume {work_runs(lab.results)[0]}" in caught.value.hint
+    assert f"./pqlab resume {work_runs(lab.results)[0]} --out " in caught.value.hint
     assert lab.drone.state == lab.gcs.state == "idle"
     assert not (lab.results / "latest").exists()
     kept = finished(lab)

@@ -24,7 +24,7 @@ from pqlab.campaign.outputs import Outputs
 from pqlab.campaign.store import Store, write_atomic, write_json
 from pqlab.errors import LabError
 from pqlab.inventory import Inventory
-from pqlab.paths import shown
+from pqlab.paths import results_dir, shown
 from pqlab.plan import Cell, cells_of, make_cells, plan_document
 from pqlab.progress import Reporter
 from pqlab.scenario.model import Scenario
@@ -176,13 +176,13 @@ class Campaign:
                 "interrupted",
                 f"run {store.run_id} was stopped",
                 f"{len(self._verdicts)} of {len(self._cells)} cells are finished and kept",
-                f"./pqlab resume {store.run_id}",
+                self._resume_command(),
             ) from None
         except LabError as error:
             self._release()
             self._note_end("stopped", error)
-            if not error.hint or "pqlab resume" not in error.hint:
-                error.hint = f"{error.hint or ''}; then: ./pqlab resume {store.run_id}".lstrip("; ")
+            if "pqlab resume" not in error.hint:
+                error.hint = f"{error.hint}, then: {self._resume_command()}".lstrip(", ")
             raise
         finally:
             around.reporter.end()
@@ -218,6 +218,11 @@ class Campaign:
         eta_s = left * sum(self._walls_s) / len(self._walls_s)
         around.reporter.cell_ends(cell.position, record, eta_s)
         self._write_status("running", eta_s)
+
+    def _resume_command(self) -> str:
+        elsewhere = self._store.results != results_dir(None)
+        option = f" --out {shown(self._store.results)}" if elsewhere else ""
+        return f"./pqlab resume {self._store.run_id}{option}"
 
     # ------------------------------------------------------------------ agents lost and found
 
@@ -256,7 +261,9 @@ class Campaign:
             try:
                 agent.call("stop", {"cell_id": str(self._current.cell_id)}, timeout_s=5.0)
             except AgentFailure as error:
-                self._around.reporter.note(f"{error.what}; it returns to idle by itself within 60 s")
+                if error.lost:
+                    self._around.reporter.note(f"{error.what}; it returns to idle by itself within 60 s")
+                # a refusal means there is nothing left to stop
 
     # ------------------------------------------------------------------ the end
 

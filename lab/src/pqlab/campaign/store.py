@@ -62,7 +62,7 @@ def disk_errors(path: Path) -> Iterator[None]:
                 "disk-full",
                 f"no space left on the disk of {shown(path.parent)}",
                 "the last cell was not written; every finished cell is kept",
-                "free some space, then: ./pqlab resume",
+                "free some space",
             ) from error
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise LabError(
