@@ -1,5 +1,6 @@
 #!/bin/sh
 # Makes this machine able to run the lab: container engine, Python environment, base image.
+# One file, and longer than others, because it is what runs before anything else is there.
 #
 # In scope: what has to be there before the first image is built, and taking it away again (purge).
 # Not in scope: building the other images (images/build.sh), starting the lab (Makefile).
@@ -266,6 +267,10 @@ cmd_engine() {
         # shellcheck disable=SC2086  # a list of package names
         install_packages $missing
         hash -r 2>/dev/null || true
+    fi
+    if [ -S /var/run/docker.sock ] && [ ! -w /var/run/docker.sock ]; then
+        fail 4 "the container engine runs, but not for you" "$(id -un) may not use /var/run/docker.sock" \
+            "sudo usermod -aG docker $(id -un), log in again, then: make lab-up"
     fi
     if engine_up; then STEP=$((STEP + 1)); else
         is_root || fail 4 "the container engine is installed but not running" "starting it needs root" \
