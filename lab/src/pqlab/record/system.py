@@ -155,7 +155,7 @@ def fill_system(
 def _system_share(
     telemetry: Telemetry, name: str, span_ns: tuple[int, int]
 ) -> tuple[float | None, int | None]:
-    """(per cent of all CPU time, points) from the kernel's cumulative times: 100 ms percentages are coarse."""
+    """(per cent of all CPU time, points) from cumulative times: percentages of 100 ms are coarse."""
     part = telemetry.growth("pq_cpu", name, *span_ns)
     whole = telemetry.growth("pq_cpu", "system_total_ms", *span_ns)
     if part is None or whole is None or whole[0] <= 0:

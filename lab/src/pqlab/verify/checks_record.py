@@ -172,7 +172,7 @@ def differences(due: Any, told: Any, path: str = "") -> list[tuple[str, Any, Any
     if isinstance(due, dict) and isinstance(told, dict):
         found: list[tuple[str, Any, Any]] = []
         for key in sorted(set(due) | set(told)):
-            inner = f"{path}/{key}".removeprefix("/categories/").removeprefix("/")
+            inner = f"{path}/{key}".removeprefix("/").removeprefix("categories/")
             found += differences(due.get(key), told.get(key), inner)
         return found
     return [] if due == told else [(path, due, told)]

@@ -82,6 +82,8 @@ def _call(function: object, tally: Tally, label: str) -> None:
 def _text(error: BaseException) -> str:
     if isinstance(error, LabError):
         return f"{error.what}: {error.why}"
+    if isinstance(error, OSError):
+        return f"{Path(error.filename).name if error.filename else 'a file'}: {error.strerror}"
     if isinstance(error, KeyError):
         return f"{error} is missing"
     return f"{type(error).__name__}: {error}"

@@ -1,0 +1,145 @@
+"""Traffic that was not carried, or not all of it, or not like this."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bad_bundles.forge import (
+    Json,
+    Registry,
+    cell_of,
+    cells,
+    counted,
+    edit,
+    finish,
+    load,
+    load_table,
+    refit,
+    registering,
+    rename_cells,
+    save,
+    save_table,
+)
+
+BAD: Registry = {}
+SUITE = "mlkem768"
+
+
+@registering(BAD, "rate_time_packets")
+def a_fortieth_of_the_packets(root: Path) -> None:
+    """One datagram in forty of those that rate and time ask for, consistently at both ends."""
+    for cell in cells(root):
+        kept: dict[str, tuple[int, int]] = {}
+        for role in ("drone", "gcs"):
+            rows = load_table(cell / f"ledger.{role}.csv")
+            direction = "tx" if role == "drone" else "rx"
+            down = [row for row in rows[1:] if row[0] == direction and row[6] == "traffic"][::40]
+            rest = [row for row in rows[1:] if row[0] == direction and row[6] != "traffic"]
+            other = [row for row in rows[1:] if row[0] != direction]
+            for number, row in enumerate([*down, *rest], 1):
+                row[2] = str(number)
+            save_table(cell / f"ledger.{role}.csv", [rows[0], *down, *rest, *other])
+            kept[role] = (len(down), sum(int(row[3]) for row in down))
+        for role, window, counters in counted(cell / "counters.json"):
+            if window == "traffic":
+                count, sealed = kept[role]
+                names = (
+                    ("tx_data", "plaintext_in", "seal")
+                    if role == "drone"
+                    else ("rx_ok", "plaintext_out", "open")
+                )
+                counters[names[0]] = counters[names[1]] = counters[f"{names[2]}_count"] = count
+                counters[f"{names[0]}_bytes"] = sealed
+                counters[f"{names[1]}_bytes"] = sealed - 24 * count
+        refit(cell)
+    finish(root)
+
+
+@registering(BAD, "ledger_counters")
+def rows_left_out(root: Path) -> None:
+    """One datagram is in neither ledger, though both ends counted it."""
+    cell = cell_of(root, SUITE)
+    victim = next(r for r in load_table(cell / "ledger.drone.csv")[40:] if r[0] == "tx")
+    for role in ("drone", "gcs"):
+        direction = "tx" if role == "drone" else "rx"
+        rows = load_table(cell / f"ledger.{role}.csv")
+        save_table(cell / f"ledger.{role}.csv", [r for r in rows if r[:3] != [direction, *victim[1:3]]])
+    refit(cell)
+    finish(root)
+
+
+@registering(BAD, "ledger_join")
+def received_and_never_sent(root: Path) -> None:
+    """The ground's ledger has a sequence that the drone never sent, in place of one it did."""
+    cell = cell_of(root, SUITE)
+    rows = load_table(cell / "ledger.gcs.csv")
+    next(row for row in rows if row[0] == "rx" and row[6] == "traffic")[2] = "999999"
+    save_table(cell / "ledger.gcs.csv", rows)
+    refit(cell)
+    finish(root)
+
+
+@registering(BAD, "sequence_gaps")
+def skipped_sequences(root: Path) -> None:
+    """Fifty sequence numbers are skipped in the middle, at both ends alike: a stretch was cut out."""
+    cell = cell_of(root, SUITE)
+    for role in ("drone", "gcs"):
+        direction = "tx" if role == "drone" else "rx"
+        rows = load_table(cell / f"ledger.{role}.csv")
+        for row in rows[1:]:
+            if row[0] == direction and int(row[2]) > 100:
+                row[2] = str(int(row[2]) + 50)
+        save_table(cell / f"ledger.{role}.csv", rows)
+    finish(root)
+
+
+@registering(BAD, "counters_agree")
+def one_not_received(root: Path) -> None:
+    """With the ledger off, the ground counts one datagram less than the drone sent."""
+    edit(root / "data" / "scenario.effective.yml", lambda scenario: scenario.update(ledger=False))
+    rename_cells(root)
+    for cell in cells(root):
+        for role in ("drone", "gcs"):
+            (cell / f"ledger.{role}.csv").unlink()
+        for role, window, counters in counted(cell / "counters.json"):
+            if role == "gcs" and window == "traffic":
+                for name in ("rx_ok", "plaintext_out", "open_count"):
+                    counters[name] -= 1
+                counters["rx_ok_bytes"] -= 64
+                counters["plaintext_out_bytes"] -= 40
+    finish(root)
+
+
+@registering(BAD, "counter_sums")
+def totals_beyond_their_windows(root: Path) -> None:
+    """The drone's total says 34,000 datagrams more than its windows."""
+    path = cell_of(root, SUITE) / "counters.json"
+    document: Json = load(path)
+    for name in ("tx_data", "plaintext_in", "seal_count"):
+        document["drone"][name] += 34_000
+    save(path, document)
+    finish(root)
+
+
+@registering(BAD, "byte_identity")
+def altered_payload(root: Path) -> None:
+    """As many datagrams arrived as were sent, but not the same bytes."""
+    for role, window, counters in counted(cell_of(root, SUITE) / "counters.json"):
+        if role == "gcs" and window == "traffic":
+            counters["digest_rx"] = f"{int(counters['digest_rx'], 16) ^ 1:016x}"
+    finish(root)
+
+
+@registering(BAD, "seal_overhead")
+def thirty_nine_bytes(root: Path) -> None:
+    """Sealed datagrams are 39 bytes longer than their plaintext, as the published tunnel's were."""
+    for cell in cells(root):
+        for role in ("drone", "gcs"):
+            rows = load_table(cell / f"ledger.{role}.csv")
+            for row in rows[1:]:
+                row[3] = str(int(row[3]) + 15)
+            save_table(cell / f"ledger.{role}.csv", rows)
+        for _, _, counters in counted(cell / "counters.json"):
+            counters["tx_data_bytes"] += 15 * counters["tx_data"]
+            counters["rx_ok_bytes"] += 15 * counters["rx_ok"]
+    finish(root)

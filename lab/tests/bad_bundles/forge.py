@@ -1,0 +1,215 @@
+"""Tools of a forger: edit a bundle's files and make everything around the edit fit again."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+Json = dict[str, Any]
+Spoil = Callable[[Path], None]
+Registry = dict[str, tuple[str, Spoil]]
+PRIMITIVES = {
+    "keygen": "kem_keygen_ms",
+    "encaps": "kem_encaps_ms",
+    "decaps": "kem_decaps_ms",
+    "sign": "sig_sign_ms",
+    "verify": "sig_verify_ms",
+}
+
+
+def registering(registry: Registry, check: str) -> Callable[[Spoil], Spoil]:
+    """Decorator: file a function under its name with the check that must reject its bundle."""
+
+    def register(function: Spoil) -> Spoil:
+        registry[function.__name__] = (check, function)
+        return function
+
+    return register
+
+
+def load(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def save(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def load_lines(path: Path) -> list[Json]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def save_lines(path: Path, rows: list[Json]) -> None:
+    path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows), encoding="utf-8")
+
+
+def load_table(path: Path) -> list[list[str]]:
+    with path.open(newline="", encoding="ascii") as handle:
+        return list(csv.reader(handle))
+
+
+def save_table(path: Path, rows: list[list[str]]) -> None:
+    path.write_text("".join(",".join(row) + "\n" for row in rows), encoding="ascii")
+
+
+def cells(root: Path) -> list[Path]:
+    """Cell folders, sorted by their name."""
+    return sorted(path for path in (root / "data" / "cells").iterdir() if path.is_dir())
+
+
+def cell_of(root: Path, part: str) -> Path:
+    """The cell whose suite id holds `part`."""
+    for row in load(root / "data" / "plan.json")["cells"]:
+        if part in row["suite_id"]:
+            return root / "data" / "cells" / str(row["cell_id"])
+    raise LookupError(part)
+
+
+def edit(path: Path, change: Callable[[Any], None]) -> None:
+    value = load(path)
+    change(value)
+    save(path, value)
+
+
+def edit_field(cell: Path, letter: str, name: str, **changes: Any) -> None:
+    """Change members of one field of a record."""
+    edit(cell / "record.json", lambda record: record["categories"][letter][name].update(changes))
+
+
+def counted(path: Path) -> Iterator[tuple[str, str, Json]]:
+    """(role, window, counters) of every window; the document is saved when the loop ends."""
+    document = load(path)
+    for role in ("drone", "gcs"):
+        for window, counters in document[role]["windows"].items():
+            yield role, window, counters
+        total = document[role]
+        for name in next(iter(total["windows"].values())):
+            if not name.startswith("digest"):
+                total[name] = sum(int(window[name]) for window in total["windows"].values())
+    save(path, document)
+
+
+# ---------------------------------------------------------------- making the surroundings fit
+
+
+def finish(root: Path, *, report: bool = True) -> None:
+    """Report hash, metadata sizes and tag files for what lies there now."""
+    if report:
+        _report(root / "data")
+    _crate(root / "data")
+    rebag(root)
+
+
+def rebag(root: Path) -> None:
+    """New manifest and tag manifest."""
+    names = sorted(p.relative_to(root).as_posix() for p in (root / "data").rglob("*") if p.is_file())
+    _write_digests(root / "manifest-sha512.txt", root, names)
+    _write_digests(root / "tagmanifest-sha512.txt", root, ["bagit.txt", "manifest-sha512.txt"])
+
+
+def _write_digests(path: Path, root: Path, names: list[str]) -> None:
+    lines = [f"{hashlib.sha512((root / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def _crate(data: Path) -> None:
+    path = data / "ro-crate-metadata.json"
+    document = load(path)
+    files = {p.relative_to(data).as_posix() for p in data.rglob("*") if p.is_file()} - {path.name}
+    others = [entity for entity in document["@graph"] if entity.get("@type") != "File"]
+    document["@graph"] = others + [
+        {"@id": name, "@type": "File", "contentSize": str((data / name).stat().st_size)}
+        for name in sorted(files)
+    ]
+    save(path, document)
+
+
+def _report(data: Path) -> None:
+    names = ["plan.json", *(f"cells/{p.parent.name}/record.json" for p in data.glob("cells/*/record.json"))]
+    names += [f"analysis/{p.name}" for p in data.glob("analysis/*.csv")]
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        for part in (name.encode(), (data / name).read_bytes()):
+            digest.update(len(part).to_bytes(8, "big") + part)
+    for page in ("report.html", "report.md"):
+        path = data / page
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            old = (
+                text.partition('numbers-sha256" content="')[2][:64]
+                or text.partition("numbers sha256: ")[2][:64]
+            )
+            path.write_text(text.replace(old, digest.hexdigest()), encoding="utf-8")
+
+
+def rename_cells(root: Path) -> None:
+    """After a change of scenario or builds: the scenario's hash, and ids of all cells wherever they stand."""
+    data = root / "data"
+    text = (data / "scenario.effective.yml").read_bytes()
+    scenario, providers, plan = json.loads(text), load(data / "providers.json"), load(data / "plan.json")
+    plan["scenario_sha256"] = hashlib.sha256(text).hexdigest()
+    renamed: dict[str, str] = {}
+    for row in plan["cells"]:
+        condition = next(c for c in scenario["conditions"] if c["name"] == row["condition"])
+        blocks = {key: scenario[key] for key in ("handshake", "traffic", "bulk", "ledger", "telemetry")}
+        content = {
+            "condition": {**condition, **blocks},
+            "providers": {"drone": providers["drone"], "gcs": providers["gcs"]},
+            "repetition": row["repetition"],
+            "suite": row["suite_id"],
+        }
+        key = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+        renamed[row["cell_id"]] = row["cell_id"] = hashlib.sha256(key).hexdigest()[:16]
+    save(data / "plan.json", plan)
+    for old, new in renamed.items():
+        folder = data / "cells" / old
+        edit(folder / "record.json", lambda record, new=new: record.update(cell_id=new))
+        folder.rename(data / "cells" / new)
+        for name in ("run.json", "ro-crate-metadata.json"):
+            path = data / name
+            path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+
+
+def refit(cell: Path) -> None:
+    """Handshake, primitive and latency figures of the record that fit the cell's present spans and ledgers."""
+    record = load(cell / "record.json")
+    fields = record["categories"]
+
+    def put(letter: str, name: str, values: list[float], function: Callable[[list[float]], float]) -> None:
+        fields[letter][name]["value"] = round(function(values), 6)
+        fields[letter][name]["n"] = len(values)
+
+    shakes: dict[str, list[Json]] = {}
+    for row in load_lines(cell / "spans.ndjson"):
+        shakes.setdefault(row["handshake_id"], []).append(row)
+
+    def lengths(rows: list[Json], **match: str) -> float:
+        found = [r for r in rows if all(r[key] == value for key, value in match.items())]
+        return sum(r["end_ns"] - r["start_ns"] for r in found) / 1e6
+
+    walls = [lengths(rows, host="drone", step="handshake") for rows in shakes.values()]
+    crypto = [lengths(rows, kind="crypto") for rows in shakes.values()]
+    put("D", "handshake_total_duration_ms", walls, median)
+    put("D", "handshake_min_ms", walls, min)
+    put("D", "handshake_max_ms", walls, max)
+    ground = [lengths(rows, host="gcs", step="handshake") for rows in shakes.values()]
+    put("D", "handshake_gcs_duration_ms", ground, median)
+    ratios = [w / c for w, c in zip(walls, crypto, strict=True)]
+    put("D", "handshake_over_crypto_ratio", ratios, median)
+    put("E", "crypto_critical_path_ms", crypto, median)
+    for step, name in PRIMITIVES.items():
+        put("E", name, [lengths(rows, kind="crypto", step=step) for rows in shakes.values()], median)
+    if (cell / "ledger.drone.csv").is_file() and (cell / "ledger.gcs.csv").is_file():
+        sent = [r for r in load_table(cell / "ledger.drone.csv")[1:] if r[0] == "tx"]
+        arrived = {(r[1], r[2]): r for r in load_table(cell / "ledger.gcs.csv")[1:] if r[0] == "rx"}
+        pairs = [(r, arrived[r[1], r[2]]) for r in sent if r[6] == "traffic" and (r[1], r[2]) in arrived]
+        latency = [(int(there[5]) - int(here[4])) / 1e6 for here, there in pairs]
+        put("H", "one_way_latency_p50_ms", latency, median)
+        put("H", "one_way_latency_mean_ms", latency, fmean)
+        fields["G"]["packets_sent_count"]["value"] = len(sent)
+    save(cell / "record.json", record)

@@ -1,0 +1,118 @@
+"""Handshakes whose times are not what they are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bad_bundles.forge import (
+    Json,
+    Registry,
+    cell_of,
+    cells,
+    finish,
+    load_lines,
+    refit,
+    registering,
+    save_lines,
+)
+
+BAD: Registry = {}
+SUITE = "falcon512"
+
+
+def spans(root: Path, part: str = SUITE) -> tuple[Path, list[Json]]:
+    path = cell_of(root, part) / "spans.ndjson"
+    return path, load_lines(path)
+
+
+def close(root: Path, path: Path, rows: list[Json]) -> None:
+    save_lines(path, rows)
+    refit(path.parent)
+    finish(root)
+
+
+@registering(BAD, "span_coverage")
+def sleep_inside_the_wall(root: Path) -> None:
+    """A fifth of each wall is in no step: somebody slept."""
+    path, rows = spans(root)
+    for row in rows:
+        if row["step"] == "handshake":
+            row["end_ns"] += (row["end_ns"] - row["start_ns"]) // 5
+    close(root, path, rows)
+
+
+@registering(BAD, "span_order")
+def overlapping_steps(root: Path) -> None:
+    """Verification starts before the message to verify has come."""
+    path, rows = spans(root)
+    for row in rows:
+        if row["step"] == "verify":
+            row["start_ns"] -= 10_000
+            row["end_ns"] -= 10_000
+    close(root, path, rows)
+
+
+@registering(BAD, "span_window")
+def from_another_time(root: Path) -> None:
+    """The handshakes took place half a minute after their window."""
+    path, rows = spans(root)
+    for row in rows:
+        row["start_ns"] += 30_000_000_000
+        row["end_ns"] += 30_000_000_000
+    close(root, path, rows)
+
+
+@registering(BAD, "network_wait")
+def signature_in_no_time(root: Path) -> None:
+    """The drone has the ground's answer before the ground has signed it."""
+    path, rows = spans(root)
+    signing = {r["handshake_id"]: r["end_ns"] - r["start_ns"] for r in rows if r["step"] == "sign"}
+    ends = {r["handshake_id"]: r["end_ns"] for r in rows if r["step"] == "wait_server_hello"}
+    for row in rows:
+        if row["host"] == "drone":
+            saved, cut = signing[row["handshake_id"]], ends[row["handshake_id"]]
+            row["start_ns"] -= saved if row["start_ns"] >= cut else 0
+            row["end_ns"] -= saved if row["end_ns"] >= cut else 0
+    close(root, path, rows)
+
+
+@registering(BAD, "handshake_count")
+def the_better_half(root: Path) -> None:
+    """Eight handshakes were counted, four are shown."""
+    path, rows = spans(root)
+    keep = sorted({row["handshake_id"] for row in rows})[:4]
+    close(root, path, [row for row in rows if row["handshake_id"] in keep])
+
+
+@registering(BAD, "primitive_sizes")
+def key_of_another_algorithm(root: Path) -> None:
+    """Key generation made a key of ML-KEM-1024 in a suite of ML-KEM-512."""
+    path, rows = spans(root)
+    for row in rows:
+        if row["step"] == "keygen":
+            row["size_bytes"] = 1568
+    close(root, path, rows)
+
+
+@registering(BAD, "level_dependence")
+def same_at_every_level(root: Path) -> None:
+    """Three suites of two levels take the same time: the times are those of one of them."""
+    _, template = spans(root, "mlkem768")
+    origin = min(row["start_ns"] for row in template)
+    for number, cell in enumerate(cells(root)):
+        path = cell / "spans.ndjson"
+        own = load_lines(path)
+        shift = min(row["start_ns"] for row in own) - origin
+        rows = []
+        for row in template:
+            copied = {
+                **row,
+                "suite_id": own[0]["suite_id"],
+                "handshake_id": f"{number}{row['handshake_id'][1:]}",
+            }
+            copied["start_ns"] += shift
+            copied["end_ns"] += shift
+            rows.append(copied)
+        save_lines(path, rows)
+        refit(cell)
+    finish(root)

@@ -1,0 +1,105 @@
+"""Hosts, builds and samplers that are not what they are said to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bad_bundles.forge import (
+    Registry,
+    cell_of,
+    cells,
+    counted,
+    edit,
+    finish,
+    registering,
+    rename_cells,
+)
+
+BAD: Registry = {}
+SUITE = "mlkem768"
+
+
+@registering(BAD, "unsupported_proved")
+def failed_called_unsupported(root: Path) -> None:
+    """A cell is filed as unsupported though both probes have the suite."""
+    change = {"verdict": "unsupported", "reason": "not available", "attempts": 0}
+    edit(cell_of(root, SUITE) / "record.json", lambda record: record.update(change))
+    finish(root)
+
+
+@registering(BAD, "ring_claims")
+def container_called_hardware(root: Path) -> None:
+    """A cell of containers claims the hardware ring."""
+    edit(cell_of(root, SUITE) / "record.json", lambda record: record.update(ring="hardware"))
+    finish(root)
+
+
+@registering(BAD, "sample_accounting")
+def half_of_the_samples(root: Path) -> None:
+    """Every other tick of the drone's sampler is gone, from the file and from the view's count alike."""
+    cell = cell_of(root, SUITE)
+    path = cell / "telemetry.drone.lp"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    times = sorted({line.rsplit(" ", 1)[1] for line in lines})
+    kept = [line for line in lines if times.index(line.rsplit(" ", 1)[1]) % 2 == 0]
+    path.write_text("".join(kept), encoding="utf-8")
+
+    def recount(run: Any) -> None:
+        for entry in run["influx"]["cells"]:
+            if entry["cell_id"] == cell.name:
+                for row in entry["series"]:
+                    if "host=drone" in row["series"]:
+                        count = sum(line.startswith(row["series"] + " ") for line in kept)
+                        row["file_count"] = row["influx_count"] = count
+
+    edit(root / "data" / "run.json", recount)
+    finish(root)
+
+
+@registering(BAD, "influx_reconcile")
+def points_that_no_file_has(root: Path) -> None:
+    """The reconciliation claims five points more than the file holds, in file and view alike."""
+
+    def more(run: Any) -> None:
+        row = run["influx"]["cells"][0]["series"][0]
+        row["file_count"] = row["influx_count"] = row["file_count"] + 5
+
+    edit(root / "data" / "run.json", more)
+    finish(root)
+
+
+@registering(BAD, "providers_equal")
+def other_build_at_the_ground(root: Path) -> None:
+    """The ground runs another liboqs than the drone."""
+    edit(root / "data" / "providers.json", lambda both: both["gcs"]["liboqs"].update(sha256="99" * 32))
+    rename_cells(root)
+    finish(root)
+
+
+@registering(BAD, "host_identity")
+def another_kernel(root: Path) -> None:
+    """Ring lab is one machine; the ground's boot id is another's."""
+    boot_id = "99999999-1111-4222-8333-444444444444"
+    edit(root / "data" / "hosts" / "gcs.json", lambda facts: facts["host"].update(boot_id=boot_id))
+    finish(root)
+
+
+@registering(BAD, "selftest")
+def wrong_known_answer(root: Path) -> None:
+    """The drone's ML-KEM gave a wrong known answer."""
+
+    def break_it(facts: Any) -> None:
+        facts["selftest"]["items"][0]["ok"] = False
+
+    edit(root / "data" / "hosts" / "drone.json", break_it)
+    finish(root)
+
+
+def many_refused(root: Path) -> None:
+    """Not bad, but a warning: forged datagrams were refused on an unimpaired link."""
+    for cell in cells(root):
+        for role, window, counters in counted(cell / "counters.json"):
+            if role == "gcs" and window == "traffic":
+                counters["auth_failed"] += 7
+    finish(root)

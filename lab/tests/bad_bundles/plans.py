@@ -1,0 +1,58 @@
+"""Plans and scenarios that do not fit what was done."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from bad_bundles.forge import Registry, cells, edit, finish, registering, rename_cells
+
+BAD: Registry = {}
+
+
+@registering(BAD, "scenario_schema")
+def scenario_with_an_unknown_key(root: Path) -> None:
+    """The effective scenario has a key that no scenario has."""
+    edit(root / "data" / "scenario.effective.yml", lambda scenario: scenario.update(cool_down_s=30))
+    rename_cells(root)
+    finish(root)
+
+
+@registering(BAD, "plan_schema")
+def plan_without_budget(root: Path) -> None:
+    """The plan lacks its budget."""
+    edit(root / "data" / "plan.json", lambda plan: plan.pop("budget"))
+    finish(root)
+
+
+@registering(BAD, "cells_accounted")
+def unplanned_cell(root: Path) -> None:
+    """A cell was run again on the quiet and lies beside the planned one."""
+    shutil.copytree(cells(root)[0], root / "data" / "cells" / "0123456789abcdef")
+    finish(root)
+
+
+@registering(BAD, "cells_accounted")
+def missing_cell(root: Path) -> None:
+    """A planned cell left no folder."""
+    shutil.rmtree(cells(root)[0])
+    finish(root)
+
+
+@registering(BAD, "cell_ids")
+def other_library(root: Path) -> None:
+    """Both ends name a newer liboqs than the cells were measured with."""
+
+    def change(providers: dict[str, dict[str, dict[str, str]]]) -> None:
+        for role in ("drone", "gcs"):
+            providers[role]["liboqs"]["version"] = "0.14.0"
+
+    edit(root / "data" / "providers.json", change)
+    finish(root)
+
+
+@registering(BAD, "verdict_counts")
+def counts_one_more(root: Path) -> None:
+    """run.json counts four passed cells of three."""
+    edit(root / "data" / "run.json", lambda run: run.update(verdict_counts={"pass": 4}))
+    finish(root)

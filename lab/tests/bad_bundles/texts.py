@@ -1,0 +1,51 @@
+"""Words that have no place in a bundle, and reports of other numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bad_bundles.forge import Registry, cells, finish, registering
+
+BAD: Registry = {}
+
+
+def log(root: Path, text: str) -> None:
+    path = cells(root)[0] / "logs" / "drone.log"
+    path.write_text(path.read_text(encoding="utf-8") + text + "\n", encoding="utf-8")
+    finish(root)
+
+
+@registering(BAD, "no_secrets")
+def key_in_a_log(root: Path) -> None:
+    """A log holds the head of a private key."""
+    log(root, "-----BEGIN " + "PRIVATE KEY-----")
+
+
+@registering(BAD, "no_secrets")
+def address_in_a_log(root: Path) -> None:
+    """A log holds an address of somebody's own network."""
+    log(root, "connected to 192.168" + ".7.31:46000")
+
+
+@registering(BAD, "no_secrets")
+def path_in_a_log(root: Path) -> None:
+    """A log holds a path of somebody's machine."""
+    log(root, "keys read from /home" + "/alice/lab/keys")
+
+
+@registering(BAD, "report_present")
+def no_real_report(root: Path) -> None:
+    """The page holds nothing but the hash."""
+    path = root / "data" / "report.html"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[: text.index("<title>")] + "</head></html>\n", encoding="utf-8")
+    finish(root)
+
+
+@registering(BAD, "report_numbers")
+def report_of_other_numbers(root: Path) -> None:
+    """The page was made from other numbers than those beside it."""
+    path = root / "data" / "report.html"
+    head, mark, tail = path.read_text(encoding="utf-8").partition('numbers-sha256" content="')
+    path.write_text(head + mark + "0" * 64 + tail[64:], encoding="utf-8")
+    finish(root, report=False)

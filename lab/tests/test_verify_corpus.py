@@ -1,0 +1,100 @@
+"""The corpus of bad bundles: each rejected by the check it names, and by no accident (mutation test)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from bad_bundles import BadBundle, corpus, published
+from bad_bundles.hosts import many_refused
+from bundle_kit import make_sealed
+
+from pqlab.errors import EXIT_CHECK, EXIT_WARNING
+from pqlab.verify import CHECKS, exit_code, verify_bundle
+
+CORPUS = list(corpus())
+ROOT = Path(__file__).resolve().parents[2]
+PUBLISHED_TABLE = ROOT / "results" / "reference" / "published-72-suites.csv"
+FIELDS = ROOT / "lab" / "src" / "pqlab" / "fields.yml"
+#: it compares every field with the raw files, so it finds most forgeries too; it has one bundle of its own
+CATCH_ALL = "record_rebuild"
+
+
+@pytest.fixture(scope="session")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_sealed(tmp_path_factory.mktemp("good"))
+
+
+@pytest.fixture
+def spoiled(good: Path, tmp_path: Path, request: pytest.FixtureRequest) -> tuple[BadBundle, Path]:
+    bad: BadBundle = request.param
+    root = tmp_path / good.name
+    shutil.copytree(good, root)
+    bad.spoil(root)
+    return bad, root
+
+
+def test_corpus_is_large_and_documented() -> None:
+    assert len(CORPUS) >= 40
+    assert all(bad.why for bad in CORPUS)
+    assert len({bad.name for bad in CORPUS}) == len(CORPUS)
+
+
+def test_every_failing_check_has_a_bad_bundle() -> None:
+    warns_only = {"refused_datagrams"}
+    assert {check.name for check in CHECKS} - {bad.check for bad in CORPUS} == warns_only
+
+
+@pytest.mark.parametrize("spoiled", CORPUS, indirect=True, ids=lambda bad: bad.name)
+def test_rejected_by_the_named_check(spoiled: tuple[BadBundle, Path]) -> None:
+    bad, root = spoiled
+    results = verify_bundle(root)
+    failed = {result.name: result for result in results if result.status == "fail"}
+    assert bad.check in failed, [f"{r.name}: {r.observed}" for r in failed.values()]
+    assert exit_code(results) == EXIT_CHECK
+    assert failed[bad.check].observed and failed[bad.check].expected
+
+
+def test_each_check_alone_stops_some_bundle(good: Path, tmp_path: Path) -> None:
+    """Without the check the bundle would pass: no check is there only because another one works."""
+    alone: dict[str, list[str]] = {}
+    for bad in CORPUS:
+        root = tmp_path / bad.name / good.name
+        shutil.copytree(good, root)
+        bad.spoil(root)
+        without = verify_bundle(root, skip={bad.check, CATCH_ALL})
+        if exit_code(without) != EXIT_CHECK:
+            alone.setdefault(bad.check, []).append(bad.name)
+        shutil.rmtree(root)
+    missing = {bad.check for bad in CORPUS} - set(alone)
+    assert not missing
+
+
+def test_refused_datagrams_warn(good: Path, tmp_path: Path) -> None:
+    root = tmp_path / good.name
+    shutil.copytree(good, root)
+    many_refused(root)
+    results = verify_bundle(root, skip={CATCH_ALL})
+    assert [r.name for r in results if r.status == "warn"] == ["refused_datagrams"]
+    assert exit_code(results) == EXIT_WARNING
+
+
+def test_published_numbers_are_rejected(tmp_path: Path) -> None:
+    """110 s claimed and 15 s spent a suite, 900 of 35,200 packets, n = 1, 0.0 W: each has its check."""
+    root = published.make(tmp_path / published.RUN_ID, PUBLISHED_TABLE, FIELDS)
+    results = {result.name: result for result in verify_bundle(root)}
+    failed = {name for name, result in results.items() if result.status == "fail"}
+    assert set(published.REJECTED_BY) <= failed
+    assert "0.0 W" in results["power_claims"].observed
+    # Fixity and schema are in order: it is the numbers that do not hold.
+    for name in (
+        "bagit_structure",
+        "manifest_fixity",
+        "ro_crate",
+        "plan_schema",
+        "record_schema",
+        "cell_ids",
+    ):
+        assert results[name].status == "ok", results[name]
+    assert len(list((root / "data" / "cells").iterdir())) == 72
