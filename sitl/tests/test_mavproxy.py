@@ -151,6 +151,25 @@ def test_a_dead_mavproxy_is_trouble_with_its_last_words() -> None:
         proxy.stop()
 
 
+def test_a_mavproxy_that_stops_reading_is_trouble_too() -> None:
+    proxy = Mavproxy(ground_plan("127.0.0.1", free_port(), free_port()), stuck_s=0.5)
+    try:
+        wait_for(lambda: proxy.ready)
+        os.kill(proxy.process.pid, signal.SIGSTOP)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood:
+            for _ in range(300):
+                flood.sendto(bytes(40), ("127.0.0.1", proxy.plan.master_port))
+        trouble = mavproxy_trouble(proxy)
+        assert trouble is None, "a burst alone is none"
+        wait_for(lambda: mavproxy_trouble(proxy) is not None)
+        assert "read nothing" in str(mavproxy_trouble(proxy))
+        os.kill(proxy.process.pid, signal.SIGCONT)
+        wait_for(lambda: mavproxy_trouble(proxy) is None)
+    finally:
+        os.kill(proxy.process.pid, signal.SIGCONT)
+        proxy.stop()
+
+
 def service(role: str, **environment: str) -> subprocess.Popen[str]:
     values = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PQ_LISTEN_HOST": "127.0.0.1", **environment}
     return subprocess.Popen(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pqsitl.errors import SpecError
 
@@ -22,6 +23,7 @@ _START_COUNT = 253_951  # prime: no counter error of a few bits keeps the start
 _SEED_MASK = 0xFFFFFFFF
 
 
+@lru_cache(maxsize=8)
 def _pool(seed: int) -> bytes:
     return hashlib.shake_128(b"pqsitl bulk pool" + seed.to_bytes(4, "big")).digest(POOL_BYTES)
 

@@ -12,6 +12,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ GROUND_MASTER_PORT = 47002
 GROUND_CLIENT_PORT = 14555
 MODULES = {"air": "output", "ground": "output,arm,mode,cmdlong"}
 """`link` is always there. A user's own choice: PQ_MAVPROXY_MODULES."""
+
+
+STUCK_BYTES = 65_536
+"""More than this waiting at the master port is no passing burst."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +85,15 @@ def version() -> str | None:
 class Mavproxy:
     """A running MAVProxy with a private home under the temporary directory."""
 
-    def __init__(self, plan: MavproxyPlan) -> None:
+    def __init__(self, plan: MavproxyPlan, *, stuck_s: float = 10.0) -> None:
         if importlib.util.find_spec("MAVProxy") is None:
             raise SourceUnavailableError(
                 "MAVProxy is not installed",
                 "pip install --no-deps MAVProxy==1.8.75 pyserial (the sitl image has it)",
             )
         self.plan = plan
+        self.stuck_s = stuck_s
+        self._read_s = time.monotonic()
         self._home = tempfile.TemporaryDirectory(prefix=f"mavproxy-{plan.role}-")
         home = self._home.name
         environment = {
@@ -98,6 +105,15 @@ class Mavproxy:
         self.process = Supervised(
             f"mavproxy-{plan.role}", plan.command(), cwd=Path(home), environment=environment
         )
+
+    @property
+    def stuck(self) -> bool:
+        """It lives, but has left datagrams unread for `stuck_s`; means something when asked every second."""
+        state = udp_socket_state(self.plan.master_port)
+        now = time.monotonic()
+        if state is None or state[0] < STUCK_BYTES:
+            self._read_s = now
+        return now - self._read_s > self.stuck_s
 
     @property
     def ready(self) -> bool:

@@ -136,6 +136,11 @@ def mavproxy_trouble(mavproxy: Mavproxy) -> SitlError | None:
         return ProcessError(
             mavproxy.process.death_message(), "restart the container; its log has the whole output"
         )
+    if mavproxy.stuck:
+        return ProcessError(
+            f"mavproxy-{mavproxy.plan.role} lives but has read nothing for {mavproxy.stuck_s:.0f} s",
+            "restart the container; its log has the whole output",
+        )
     if not mavproxy.ready:
         return SitlError("MAVProxy does not listen yet", "wait some seconds", "not_ready")
     return None
