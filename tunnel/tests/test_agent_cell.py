@@ -187,27 +187,28 @@ class TrafficService:
     def __init__(self) -> None:
         self.log: list[dict[str, Any]] = []
         self.refuse = False
+        self.running = False
         self.on_start: Any = lambda: None
 
     def __call__(self, sock: socket.socket) -> None:
         request = json.loads(sock.makefile().readline())
         self.log.append(request)
-        if request["op"] == "start" and self.refuse:
-            answer: dict[str, Any] = {
-                "ok": False,
-                "code": "busy",
-                "message": "runs already",
-                "hint": "stop it",
-            }
-        elif request["op"] == "start":
-            answer = {"ok": True, "source": "embedded", "detail": {"rate_hz": 320}}
-        elif request["op"] == "stop":
-            answer = {"ok": True, "sent": {"count": 7}, "received": {"count": 0}}
-        else:
-            answer = {"ok": True, "sources": ["embedded"]}
+        answer = self._answer(request["op"])
         sock.sendall(json.dumps(answer).encode() + b"\n")
-        if request["op"] == "start" and not self.refuse:
+        if "source" in answer:
             self.on_start()
+
+    def _answer(self, op: str) -> dict[str, Any]:
+        if op == "start" and (self.refuse or self.running):
+            code = "no_source" if self.refuse else "busy"
+            return {"ok": False, "code": code, "message": "cannot start", "hint": "x"}
+        if op == "start":
+            self.running = True
+            return {"ok": True, "source": "embedded", "detail": {"rate_hz": 320}}
+        if op == "stop":
+            self.running = False
+            return {"ok": True, "sent": {"count": 7}, "received": {"count": 0}}
+        return {"ok": True, "sources": ["embedded"]}
 
 
 @pytest.fixture
@@ -242,13 +243,39 @@ def test_refused_source_leaves_no_window_open(with_traffic: tuple[Lab, TrafficSe
     pair.prepare()
     service.refuse = True
     assert _code(pair.drone, "event", cell_id="cell-1", kind="traffic_open", window="traffic",
-                 spec={"source": "auto"}) == "busy"  # fmt: skip
+                 spec={"source": "auto"}) == "no_source"  # fmt: skip
     assert not pair.drone.agent.endpoint.dataplane.gate_is_open
     service.refuse = False
     service.on_start = lambda: pair.drone.plain.send(b"x")
     pair.drone.call("event", cell_id="cell-1", kind="traffic_open", window="again", spec={"source": "auto"})
     pair.drone.call("stop", cell_id="cell-1")
     assert service.log[-1]["op"] == "stop"  # stop of the cell stops the source too
+
+
+@pytest.mark.native
+def test_a_source_left_by_a_dead_agent_is_replaced(with_traffic: tuple[Lab, TrafficService]) -> None:
+    pair, service = with_traffic
+    service.running = True
+    service.on_start = lambda: pair.drone.plain.send(b"x")
+    pair.prepare()
+    pair.drone.call("event", cell_id="cell-1", kind="traffic_open", window="w", spec={"source": "auto"})
+    assert [request["op"] for request in service.log] == ["start", "stop", "start"]
+    assert any("earlier agent" in line for line in fetch_all(pair.drone.rpc, "cell-1", "events"))
+
+
+@pytest.mark.native
+def test_an_agent_that_ends_takes_its_source_with_it(key_folder: Path, tmp_path: Path) -> None:
+    service = TrafficService()
+    with tcp_service(service) as address:
+        with lab(key_folder, tmp_path) as pair:
+            pair.drone.agent.methods._traffic = ComposeTraffic(address)
+            service.on_start = lambda: pair.drone.plain.send(b"x")
+            pair.prepare()
+            pair.drone.call(
+                "event", cell_id="cell-1", kind="traffic_open", window="w", spec={"source": "auto"}
+            )
+        assert service.log[-1]["op"] == "stop"
+        assert not service.running
 
 
 def test_driver_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,7 @@ class Agent:
     def close(self) -> None:
         """Stop serving, end the child, free the ports."""
         self.server.close()
+        self.methods.shut_down()
         self.upkeep.close()
         self.telemetry.close()
         self.endpoint.close()

@@ -157,6 +157,12 @@ class Methods:
             self._endpoint.note(f"watchdog: cell {self._state.cell_id} given up, the controller is silent")
             self._end_cell()
 
+    def shut_down(self) -> None:
+        """The agent ends: give a held cell up, so that its traffic source does not outlive it."""
+        with self._order:
+            if self._state.state in ("prepared", "running"):
+                self._end_cell()
+
     def _end_cell(self) -> None:
         self._state.enter("draining", since=("prepared", "running"))
         self._stopped.set()
@@ -214,6 +220,10 @@ class Methods:
                 endpoint.abandon_window()
                 raise
             self._source_running = True
+            if started.get("orphan_stopped"):
+                endpoint.work.journal.event(
+                    "note", window=window, reason="a source of an earlier agent was stopped"
+                )
             if not endpoint.dataplane.first_plaintext.wait(FIRST_DATAGRAM_LIMIT_S):
                 endpoint.work.journal.event(
                     "note",

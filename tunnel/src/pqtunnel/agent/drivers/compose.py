@@ -31,8 +31,20 @@ class ComposeTraffic:
             return {"available": False, "reason": str(error)}
 
     def start(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Start the source of `spec`."""
-        return self._ask({"op": "start", "spec": spec})
+        """Start the source of `spec`.
+
+        A source that runs already belongs to nobody: an agent runs one cell at a time and stops what it
+        started, so it was left by an agent that died. It is stopped, and the answer says so under
+        `orphan_stopped`.
+        """
+        request = {"op": "start", "spec": spec}
+        try:
+            return self._ask(request)
+        except DriverError as error:
+            if error.code != "busy":
+                raise
+        self._ask({"op": "stop"})
+        return {**self._ask(request), "orphan_stopped": True}
 
     def stop(self) -> dict[str, Any]:
         """Stop the source; an idle service answers with empty counts."""
