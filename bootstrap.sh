@@ -12,6 +12,7 @@ set -eu
 
 ROOT=$(CDPATH='' cd -- "$(dirname -- "${PQLAB_SELF:-$0}")" && pwd)
 STATE=${PQLAB_STATE:-/var/lib/pqlab}
+APT_ETC=${PQLAB_APT_ETC:-/etc/apt}
 LOGS=$ROOT/.state/logs
 BASE_TAG=pqlab/debian-base:trixie
 # The registry's image, by content: a moved tag cannot change what we build on.
@@ -120,7 +121,7 @@ may_install() {
 
 # host_source SUITE: "URI|keyring" of the host's own first apt source that offers SUITE's main.
 host_source() {
-    for f in /etc/apt/sources.list.d/*.sources; do
+    for f in "$APT_ETC"/sources.list.d/*.sources; do
         [ -f "$f" ] || continue
         awk -v want="$1" '
             function flush(  i, n, s) {
@@ -137,7 +138,7 @@ host_source() {
             /^Enabled:/ { enabled = $2 }
             END { flush() }' "$f"
     done
-    for f in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    for f in "$APT_ETC"/sources.list "$APT_ETC"/sources.list.d/*.list; do
         [ -f "$f" ] || continue
         awk -v want="$1" '
             $1 == "deb" {
