@@ -5,7 +5,7 @@ Not part of the product. It shares no code with it, so that it can disagree with
 once on udpclient, one frame a datagram, HEARTBEAT 1 Hz and all other rates 0; refuses to arm before the
 estimator is ready (42 s) with a STATUSTEXT; takes off only armed and in GUIDED, climbs at 2.5 m/s; honours
 SET_MESSAGE_INTERVAL; writes eeprom.bin and logs/ into its working folder. `--speedup` scales its own clock;
-telemetry rates stay in wall time. STANDIN_FAULT: die | never-arm.
+telemetry rates stay in wall time. STANDIN_FAULT: die | never-arm | land-once.
 """
 
 from __future__ import annotations
@@ -112,6 +112,9 @@ class Copter:
                 message = self.telemetry(message_id)
                 if message is not None:
                     self.send(message)
+        if self.fault == "land-once" and now > DIE_AFTER_S:
+            self.fault, self.armed_at, self.alt_m, self.climbing_to = "", -1.0, 0.0, 0.0
+            self.text("Battery failsafe")
         if self.fault == "die" and now > DIE_AFTER_S:
             print("stand-in: falling out of the sky", flush=True)
             sys.exit(7)

@@ -161,6 +161,16 @@ def test_a_source_whose_autopilot_dies_reports_it(
     assert "left its hover" in str(source.stop()["error"])
 
 
+def test_a_failsafe_landing_is_flown_again(
+    launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANDIN_FAULT", "land-once")
+    copter = launch(settle_s=0.75)
+    wait_for(lambda: copter.facts()["refly_count"] == 1)
+    wait_for(lambda: copter.ready)
+    assert (copter.restart_count, copter.failure) == (0, None)
+
+
 def test_close_leaves_no_process_and_no_folder(launch: Callable[..., ArduCopter]) -> None:
     copter = launch()
     folder, pid = Path(copter._folder.name), copter.pid

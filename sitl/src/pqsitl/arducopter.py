@@ -144,6 +144,7 @@ class ArduCopter:
             "reason": self.failure,
             "defaults": defaults,
             "restart_count": self.restart_count,
+            "refly_count": self._director.refly_count,
             "retry_after_s": self._director.retry_after_s(time.monotonic_ns()),
         }
 

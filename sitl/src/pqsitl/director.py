@@ -34,6 +34,7 @@ class FlightDirector:
         self.phase = "boot"
         self.failure: str | None = None
         self.refusals = 0
+        self.refly_count = 0
         self.version: str | None = None
         self._start_ns = start_ns
         self._settle_ns = round(settle_s * NS)
@@ -66,7 +67,11 @@ class FlightDirector:
                 self._first_heartbeat_ns = now_ns
                 self.phase = "settle"
             elif self.phase == "ready" and not self._armed:
-                self._fail("the vehicle disarmed in flight")
+                # A failsafe landed it. The window is lost, the campaign is not: fly again.
+                self.refly_count += 1
+                self._start_ns = now_ns
+                self._alt_m = 0.0
+                self._enter("guided")
         elif kind == "GLOBAL_POSITION_INT":
             self._alt_m = message.relative_alt / 1000.0
         elif kind == "STATUSTEXT":

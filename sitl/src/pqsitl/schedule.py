@@ -11,8 +11,9 @@ from pqsitl.profile import Profile
 NS = 1_000_000_000
 LATE_NS = 2_000_000
 """A burst that leaves later than this behind its schedule counts as late."""
-SKIP_NS = 250_000_000
-"""Further behind than this (a suspended host), bursts are dropped and counted, not blurted out."""
+SKIP_NS = 500_000_000
+"""Further behind than this (a suspended host), bursts are dropped and counted, not blurted out: more than
+some 250 frames at once would overflow the next socket's buffer and pass for loss."""
 
 
 class BurstSchedule:
