@@ -7,10 +7,11 @@ file outside it enters, so the same bundle gives the same bytes anywhere.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pqlab.bundle import numbers_sha256
-from pqlab.report.blocks import Report, Section
+from pqlab.report.blocks import Report, Section, Table, compact
 from pqlab.report.html import render_html
 from pqlab.report.markdown import render_markdown
 from pqlab.report.sections import cells, context, dataplane, handshakes, overview, statistics, suites
@@ -50,8 +51,13 @@ def build(source: Source) -> Report:
         verdicts=tuple(counts.items()),
         head=overview.head(source),
         numbers_sha256=numbers_sha256(source.bundle.data),
-        sections=tuple(section for section in candidates if section is not None),
+        sections=tuple(_compact(section) for section in candidates if section is not None),
     )
+
+
+def _compact(section: Section) -> Section:
+    parts = tuple(compact(part) if isinstance(part, Table) else part for part in section.blocks)
+    return replace(section, blocks=parts)
 
 
 def render(bundle_root: Path, out: Path | None = None) -> tuple[Path, Path]:

@@ -6,13 +6,16 @@ value is a :func:`missing` cell with its reason; there is no way to print it as 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pqlab.report.svg import significant
 
 #: A reason up to this length stays on one line.
 SHORT_REASON_CHARS = 46
+#: A longer reason that occurs this often in one table moves below it.
+MIN_RECURRING_COUNT = 3
 #: Text beyond this length wraps inside its table cell.
 LONG_TEXT_CHARS = 60
 
@@ -217,6 +220,30 @@ def count(value: str | int | None, *, reason: str | None = None) -> Cell:
 def verdict(word: str, *, href: str | None = None) -> Cell:
     """A verdict word, coloured by CSS."""
     return Cell(word, href=href, kind=f"verdict v-{word}")
+
+
+def compact(table: Table) -> Table:
+    """The same table with long reasons that recur moved below it, each under a letter.
+
+    A reason stays in its cell when it is short or occurs once or twice.
+    """
+    counts = Counter(cell.text for row in table.rows for cell in row if cell.kind == "null")
+    recurring = [text for text, times in counts.items() if times >= MIN_RECURRING_COUNT]
+    if not recurring:
+        return table
+    letters = {text: f"not measured: reason {chr(ord('a') + i)}" for i, text in enumerate(recurring[:26])}
+
+    def shown(cell: Cell) -> Cell:
+        if cell.kind != "null" or cell.text not in letters:
+            return cell
+        return replace(cell, text=letters[cell.text], kind="null short", title=cell.text)
+
+    legend = " ".join(
+        f"{letters[text].removeprefix('not measured: ').capitalize()}: {text.removeprefix('not measured: ')}."
+        for text in letters
+    )
+    rows = tuple(tuple(shown(cell) for cell in row) for row in table.rows)
+    return replace(table, rows=rows, note=f"{table.note} {legend}" if table.note else legend)
 
 
 def rows_of(rows: Iterable[Sequence[Cell]]) -> tuple[tuple[Cell, ...], ...]:

@@ -260,14 +260,18 @@ def dot_rows(figure_id: str, title: str, axis_title: str, dots: Sequence[Dot], u
         middle = top + row * index + row / 2
         items.append(svg.text(0, middle + 4, name, class_="label"))
         items.append(svg.line(left, middle, WIDTH - right, middle, "rail"))
-        for dot in (d for d in dots if d.label == name):
+        previous_x, lift = -1e9, 0.0
+        for dot in sorted((d for d in dots if d.label == name), key=lambda d: d.value):
+            # Neighbours that would hide each other step up and down in turn.
+            lift = (-4.5 if lift >= 0 else 4.5) if axis(dot.value) - previous_x < 13 else 0.0
+            previous_x = axis(dot.value)
             shade = SERIES_CLASS.get(dot.series, "s-1")
             x = axis(dot.value)
             items.append(svg.line(axis(dot.low), middle, axis(dot.high), middle, f"range {shade}"))
             tip = svg.hover(f"{name} {dot.series}: {significant(dot.value)} {unit}")
-            items.append(svg.element("circle", tip, cx=x, cy=middle, r=8, class_=f"op {shade}"))
+            items.append(svg.element("circle", tip, cx=x, cy=middle + lift, r=8, class_=f"op {shade}"))
             items.append(
-                svg.text(x, middle + 3.6, dot.series[0].upper(), class_="letter", text_anchor="middle")
+                svg.text(x, middle + lift + 3.6, dot.series[0].upper(), class_="letter", text_anchor="middle")
             )
     description = f"{axis_title}, for {len(labels)} algorithms; a line through a dot spans its quartiles."
     return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)

@@ -60,10 +60,28 @@ class Source:
         """More than one condition was planned."""
         return len({cell.condition for cell in self.bundle.cells}) > 1
 
-    @property
+    @cached_property
     def repetitions(self) -> int:
-        """Largest number of repetitions of one suite."""
-        return max((cell.repetition for cell in self.bundle.cells), default=0) + 1
+        """Number of repetitions in the plan."""
+        return len({cell.repetition for cell in self.bundle.cells})
+
+    def nth(self, repetition: str | int) -> int:
+        """A plan's repetition as people count, from 1 on, wherever the plan starts to count."""
+        return int(repetition) - min(cell.repetition for cell in self.bundle.cells) + 1
+
+
+#: why a cell that did not pass has no figure; its full reason stands in the findings and in its section
+NO_FIGURE = {
+    "fail": "the cell failed",
+    "invalid": "the cell is invalid",
+    "unsupported": "unsupported on this host",
+    "not-run": "the cell did not run",
+}
+
+
+def why_missing(row: RawRow) -> str:
+    """Short reason for a missing figure of a cell's row."""
+    return NO_FIGURE.get(row["verdict"]) or row.get("reason") or "the raw files do not hold it"
 
 
 def anchor(cell_id: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from pqlab.analysis.load import Cell as RawCell
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, CellDetail, CellDetails, Column, Section, Table, label, missing, number
-from pqlab.report.source import RAW_FILES, Source, utc
+from pqlab.report.source import RAW_FILES, Source, utc, why_missing
 
 #: Up to this many cells the report repeats every field of every record; beyond, the record link serves.
 FULL_FIELDS_CELLS_COUNT = 120
@@ -31,11 +31,11 @@ def cell_sections(source: Source) -> Section:
 def _detail(
     cell: RawCell, handshake: dict[str, str], overhead: dict[str, str], full: bool, source: Source
 ) -> CellDetail:
-    why = str(cell.record.get("reason") or cell.verdict)
+    why = why_missing(handshake)
     wall = cell.record.get("wall") or {}
     facts: list[tuple[str, Cell]] = [
         ("condition", label(cell.condition)),
-        ("repetition", blocks.count(cell.repetition + 1)),
+        ("repetition", blocks.count(source.nth(cell.repetition))),
         ("position in the run", blocks.count(int(cell.plan["position"]) + 1)),
         ("attempts", blocks.count(cell.record.get("attempts"), reason="not recorded")),
         ("ring", label(cell.ring)),
@@ -57,7 +57,7 @@ def _detail(
         for path in sorted(cell.directory.glob("attempt-*"))
         if (path / "record.json").is_file()
     ]
-    repetition = f", repetition {cell.repetition + 1}" if source.repetitions > 1 else ""
+    repetition = f", repetition {source.nth(cell.repetition)}" if source.repetitions > 1 else ""
     condition = f", {cell.condition}" if source.many_conditions else ""
     return CellDetail(
         id=f"cell-{cell.cell_id}",

@@ -215,6 +215,19 @@ def _methods(source: Source, scenario: Json) -> list[str]:
     return sentences
 
 
+def busy_machine(source: Source) -> str | None:
+    """The sentence that a loaded machine needs, or None on one that was idle enough."""
+    cores = (source.bundle.hosts["drone"].get("host") or {}).get("cpu_count")
+    load = source.bundle.run.get("loadavg_start")
+    if not cores or not isinstance(load, list) or float(load[0]) <= float(cores):
+        return None
+    return (
+        f"The machine was not idle: load average {float(load[0]):.1f} on {cores} cores when the run "
+        "began, so walls "
+        "and latencies include waiting for a core."
+    )
+
+
 def _limits(source: Source, scenario: Json) -> list[str]:
     sentences = []
     if source.ring == "lab":
@@ -239,6 +252,9 @@ def _limits(source: Source, scenario: Json) -> list[str]:
         sentences.append("The ledger was off: CPU figures exclude its cost, and there is no latency.")
     if not any(c.get("link") not in (None, "none") for c in scenario.get("conditions") or []):
         sentences.append("No impairment: nothing here says how a suite behaves on a lossy or slow link.")
+    busy = busy_machine(source)
+    if busy:
+        sentences.append(busy)
     sentences.append("Φ(R) is a model; no rekey was performed.")
     sentences.append("Latency includes both tunnel ends and the bridge between two containers, and no radio.")
     return sentences

@@ -19,7 +19,7 @@ from pqlab.report.blocks import (
     number,
     verdict,
 )
-from pqlab.report.source import RawRow, Source, anchor, record_link
+from pqlab.report.source import NO_FIGURE, RawRow, Source, anchor, record_link, why_missing
 
 WORDS = {"down": "drone → GCS", "up": "GCS → drone"}
 
@@ -30,7 +30,7 @@ def _suite(source: Source, row: RawRow) -> list[Cell]:
     if source.many_conditions:
         cells.append(label(row["condition"]))
     if source.repetitions > 1:
-        cells.append(blocks.count(int(row["repetition"]) + 1))
+        cells.append(blocks.count(source.nth(row["repetition"])))
     return cells
 
 
@@ -115,6 +115,12 @@ def traffic(source: Source) -> Section | None:
     )  # fmt: skip
 
 
+def _rate(text: str) -> Cell:
+    """An offered rate as it was asked for: whole numbers without decimals."""
+    value = float(text)
+    return Cell(f"{value:,.0f}" if value.is_integer() else f"{value:,g}", sort=value, kind="num")
+
+
 def throughput(source: Source) -> Section | None:
     """Offered-rate ladder: goodput, loss, knee."""
     rows = source.rows("throughput")
@@ -122,7 +128,7 @@ def throughput(source: Source) -> Section | None:
         return None
     lines = [
         [
-            *_suite(source, r), number(r["offered_pps"], digits=6), number(r["really_offered_pps"], digits=4),
+            *_suite(source, r), _rate(r["offered_pps"]), number(r["really_offered_pps"], digits=4),
             number(r["offered_mbps"], reason="datagram size not recorded"), number(r["goodput_mbps"]),
             blocks.count(r["sent_count"]), blocks.count(r["received_count"]),
             number(r["loss_pct"], reason="none sent"),
@@ -201,7 +207,7 @@ def cpu(source: Source) -> Section | None:
         return None
     lines = []
     for r in rows:
-        why = r["reason"] or "the series does not carry it"
+        why = r["reason"] or why_missing(r)
         valid = {"true": label("yes"), "false": label(f"no: steal above {MAX_STEAL_PCT:g} %")}
         lines.append(
             [
@@ -253,12 +259,12 @@ def overhead(source: Source) -> Section | None:
     values = tuple(float(r["overhead_s"]) for r in ran)
     lines = [
         [
-            *_suite(source, r), number(r["wall_s"], digits=4, reason=r["reason"]),
+            *_suite(source, r), number(r["wall_s"], digits=4, reason=why_missing(r)),
             *(
-                number(r[c], digits=4, reason=r["reason"] or "no such window in this cell")
+                number(r[c], digits=4, reason=NO_FIGURE.get(r["verdict"], "no such window in this cell"))
                 for c in ("handshake_window_s", "traffic_window_s", "bulk_windows_s")
             ),
-            number(r["overhead_s"], reason=r["reason"]), verdict(r["verdict"]), record_link(r["cell_id"]),
+            number(r["overhead_s"], reason=why_missing(r)), verdict(r["verdict"]), record_link(r["cell_id"]),
         ]
         for r in rows
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from pqlab.analysis.stats import median
 from pqlab.analysis.table import to_float
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, number, verdict
-from pqlab.report.source import RawRow, Source, anchor, record_link
+from pqlab.report.source import RawRow, Source, anchor, record_link, why_missing
 from pqlab.report.svg import significant
 
 MS = "ms"
@@ -61,7 +61,8 @@ def _bars(source: Source, rows: list[RawRow]) -> Figure:
     used = {b.family for b in bars}
     return Figure(
         "fig-handshake-suites",
-        f"Cold handshake of {len(bars)} suites, fastest first within each level",
+        f"Cold handshake of {len(bars)} suite{'s' if len(bars) != 1 else ''}, fastest first within each "
+        "level",
         figures.handshake_bars("svg-handshake-suites", "Cold handshake by suite", bars),
         source.ring,
         "analysis/handshakes.csv",
@@ -111,7 +112,7 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
     ]  # fmt: skip
     lines = []
     for row in rows:
-        why = row["reason"] or row["verdict"]
+        why = why_missing(row)
         line: list[Cell] = [
             label(row["suite_id"], href=anchor(row["cell_id"])),
             blocks.count(row["level"] or None),
@@ -119,7 +120,7 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
         if source.many_conditions:
             line.append(label(row["condition"]))
         if source.repetitions > 1:
-            line.append(blocks.count(int(row["repetition"]) + 1))
+            line.append(blocks.count(source.nth(row["repetition"])))
         line += [verdict(row["verdict"]), blocks.count(row["n"])]
         line += [
             number(row[name], reason=why)

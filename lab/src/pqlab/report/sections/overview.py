@@ -105,7 +105,7 @@ def _verdict_findings(source: Source) -> list[Finding]:
                 Finding(
                     statement=f"{len(ids)} of {planned} cells: {word}. {reason}",
                     effect="no result from these cells enters a statistic",
-                    basis=f"n = {len(ids)} cells",
+                    basis=f"n = {len(ids)} cell{'s' if len(ids) != 1 else ''}",
                     ring=source.ring,
                     cells=tuple(cell_link(i, source.cells[i].suite_id) for i in ids),
                     tone=word,
@@ -120,7 +120,7 @@ def _verdict_findings(source: Source) -> list[Finding]:
                 "counters "
                 "of both ends hold.",
                 effect=f"{100.0 * len(passed) / planned:.0f} % of the plan",
-                basis=f"n = {len(passed)} cells",
+                basis=f"n = {len(passed)} cell{'s' if len(passed) != 1 else ''}",
                 ring=source.ring,
                 cells=tuple(cell_link(c.cell_id, c.suite_id) for c in passed),
                 tone="pass",
@@ -180,7 +180,8 @@ def matrix(source: Source) -> Section:
             LETTERS[cell.verdict],
             href=anchor(cell.cell_id),
             kind=f"verdict v-{cell.verdict}",
-            title=f"{cell.suite_id}, {cell.condition}, repetition {cell.repetition + 1}: {cell.verdict}",
+            title=f"{cell.suite_id}, {cell.condition}, repetition {source.nth(cell.repetition)}: "
+            f"{cell.verdict}",
         )
     keys = sorted(
         {key for cells in rows.values() for key in cells}, key=lambda k: (aeads.index(k[0]), k[1], k[2])
@@ -203,5 +204,7 @@ def _matrix_head(source: Source, key: tuple[str, str, int]) -> str:
     if source.many_conditions:
         parts.append(condition)
     if source.repetitions > 1:
-        parts.append(f"rep {repetition + 1}" if source.many_conditions else str(repetition + 1))
+        parts.append(
+            f"rep {source.nth(repetition)}" if source.many_conditions else str(source.nth(repetition))
+        )
     return " · ".join(parts)

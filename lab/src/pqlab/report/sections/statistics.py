@@ -23,12 +23,14 @@ def _stat_cells(row: RawRow) -> list[Cell]:
     few = "insufficient: fewer than 3 cells"
 
     def value(name: str) -> Cell:
-        return number(row[name], reason=few) if row[name] else Cell("insufficient", kind="null", title=few)
+        return (
+            number(row[name], reason=few) if row[name] else Cell("insufficient", kind="null short", title=few)
+        )
 
     interval = (
         label(f"{significant(float(row['interval_low_ms']))} – {significant(float(row['interval_high_ms']))}")
         if row["interval_low_ms"]
-        else Cell("insufficient", kind="null", title=few)
+        else Cell("insufficient", kind="null short", title=few)
     )
     return [
         blocks.count(row["n_cells"]), blocks.count(row["n_suites"]), number(row["median_ms"]),
@@ -120,7 +122,7 @@ def _effects(source: Source) -> Table | None:
         interval = (
             label(f"{significant(float(row['low_ratio']))} – {significant(float(row['high_ratio']))}")
             if row["low_ratio"]
-            else Cell("insufficient", kind="null", title=few)
+            else Cell("insufficient", kind="null short", title=few)
         )
         lines.append(
             [

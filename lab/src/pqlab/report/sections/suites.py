@@ -6,7 +6,7 @@ from pqlab.analysis.stats import MIN_RUNS_COUNT, mean, median, sd
 from pqlab.analysis.table import to_float
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Paragraphs, Section, Table, label, missing, number, verdict
-from pqlab.report.source import RawRow, Source, anchor, record_link
+from pqlab.report.source import RawRow, Source, anchor, record_link, why_missing
 from pqlab.report.svg import significant
 
 NO_POWER = (
@@ -58,7 +58,7 @@ class _Detail:
 
     @property
     def no_goodput(self) -> str:
-        return "no bulk window" if self.passed else self.handshake["reason"] or self.handshake["verdict"]
+        return "no bulk window" if self.passed else why_missing(self.handshake)
 
 
 def _detail(source: Source, row: RawRow) -> _Detail:
@@ -89,7 +89,7 @@ def _summary(source: Source, details: list[_Detail]) -> Table:
     for (suite, condition), members in groups.items():
         passed = [d for d in members if d.passed]
         words = sorted({d.handshake["verdict"] for d in members})
-        why = next((d.handshake["reason"] for d in members if d.handshake["reason"]), "") or words[0]
+        why = why_missing(members[0].handshake)
         temperatures = [t for d in passed if (t := d.temperature) is not None]
         row: list[Cell] = [label(suite, href=anchor(members[0].handshake["cell_id"]))]
         if source.many_conditions:
@@ -156,12 +156,12 @@ def _detail_table(source: Source, details: list[_Detail]) -> Table:
     rows = []
     for d in details:
         h = d.handshake
-        why = h["reason"] or h["verdict"]
+        why = why_missing(h)
         row: list[Cell] = [label(h["suite_id"], href=anchor(h["cell_id"]))]
         if source.many_conditions:
             row.append(label(h["condition"]))
         row += [
-            blocks.count(int(h["repetition"]) + 1),
+            blocks.count(source.nth(h["repetition"])),
             blocks.count(h["n"]),
             number(h["gcs_wall_median_ms"], reason=why),
             number(h["drone_wall_median_ms"], reason=why),
