@@ -22,6 +22,7 @@ from pqlab.campaign.clock import Clock, utc_basic, utc_text
 from pqlab.campaign.finish import exit_code, reconcile_run, secret_files, verdict_counts
 from pqlab.campaign.outputs import Outputs
 from pqlab.campaign.store import Store, write_atomic, write_json
+from pqlab.campaign.vehicle import wait_for_vehicle
 from pqlab.errors import LabError
 from pqlab.inventory import Inventory
 from pqlab.paths import results_dir, shown
@@ -165,6 +166,7 @@ class Campaign:
         around.reporter.begin(len(self._cells), len(self._cells) - len(todo))
         try:
             self._settle(first=True)
+            wait_for_vehicle(self._pair.drone, self._scenario, around.clock, around.reporter.note)
             context = around.outputs.load_context(store.data)
             for cell in todo:
                 self._cell(cell, context, todo)

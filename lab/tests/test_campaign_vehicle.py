@@ -1,0 +1,80 @@
+"""Waiting for the vehicle: only where it needs to fly first, never for ever, never into the first cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_agent import FakeAgent, FakeLab
+
+from pqlab.campaign.engine import Campaign
+from pqlab.errors import LabError
+from pqlab.scenario import load_scenario
+
+FACTS: dict[str, Any] = {"ready": True, "sources": ["auto", "embedded", "tlog", "bulk"], "auto": "embedded"}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> FakeLab:
+    return FakeLab(tmp_path)
+
+
+def test_the_embedded_vehicle_is_not_waited_for(lab: FakeLab) -> None:
+    lab.drone.facts["traffic"] = FACTS
+    before_s = lab.clock.monotonic_s()
+    Campaign.begin(lab.around(), lab.scenario(1)).carry_out()
+    assert lab.clock.monotonic_s() - before_s < 5.0 + 2.0 + 1.0
+
+
+def test_arducopter_is_waited_for_before_the_first_cell(lab: FakeLab) -> None:
+    started_s = lab.clock.monotonic_s()
+
+    def fly(agent: FakeAgent, method: str, params: dict[str, Any]) -> None:
+        flying = lab.clock.monotonic_s() > started_s + 90.0
+        copter = {"phase": "ready" if flying else "settle", "retry_after_s": 60.0}
+        agent.facts["traffic"] = {
+            **FACTS,
+            "ready": flying,
+            "auto": "arducopter",
+            "arducopter": copter,
+            "sources": ["auto", "arducopter"],
+        }  # fmt: skip
+        if method == "prepare":
+            assert flying
+
+    lab.drone.hooks.append(fly)
+    assert Campaign.begin(lab.around(), lab.scenario(1)).carry_out().verdict_counts == {"pass": 1}
+    assert [line for line in lab.reporter.lines if "waiting until it hovers" in line] == [
+        "ArduPilot is in phase settle; waiting until it hovers"
+    ]
+
+
+@pytest.mark.parametrize("phase", ["failed", "settle"])
+def test_a_vehicle_that_never_flies_ends_the_run(lab: FakeLab, phase: str) -> None:
+    copter = {"phase": phase, "failure": "EKF never settled" if phase == "failed" else None}
+    lab.drone.facts["traffic"] = {**FACTS, "ready": False, "auto": "arducopter", "arducopter": copter}
+    with pytest.raises(LabError) as caught:
+        Campaign.begin(lab.around(), lab.scenario(1)).carry_out()
+    assert (caught.value.code, caught.value.exit_code) == ("vehicle-not-ready", 4)
+    assert "prepare" not in lab.drone.methods()
+
+
+def test_a_source_that_is_not_there(lab: FakeLab, tmp_path: Path) -> None:
+    lab.drone.facts["traffic"] = {**FACTS, "arducopter": {"available": False, "reason": "no binary"}}
+    file = tmp_path / "copter.yml"
+    file.write_text(
+        "schema: pqlab/scenario/v1\nname: copter\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
+        "traffic: {session_s: 5, source: arducopter}\n"
+    )
+    with pytest.raises(LabError) as caught:
+        Campaign.begin(lab.around(), load_scenario(str(file))).carry_out()
+    assert caught.value.why == "no binary"
+    assert "SITL_BINARY" in caught.value.hint
+
+
+def test_a_traffic_service_that_does_not_answer(lab: FakeLab) -> None:
+    lab.drone.facts["traffic"] = {"available": False, "reason": "connection refused"}
+    with pytest.raises(LabError) as caught:
+        Campaign.begin(lab.around(), lab.scenario(1)).carry_out()
+    assert caught.value.code == "no-traffic-service"
