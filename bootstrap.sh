@@ -428,6 +428,7 @@ remove_packages() {
         rm -rf /var/lib/docker /var/lib/containerd
     fi
     if have ip && ip link show docker0 >/dev/null 2>&1; then ip link delete docker0; fi
+    [ ! -d /sys/class/net/docker0 ] || echo "the empty interface docker0 goes with the next boot"
     rm -rf "$STATE" /var/log/pqlab-dockerd.log
 }
 
