@@ -20,7 +20,7 @@ from pqlab.analysis.table import Table, Value
 BULK_PREFIX = "bulk-"
 #: A rung of the offered-rate ladder holds when at most this share is lost …
 KNEE_LOSS_PCT = 0.1
-#: … and at least this share of the offered rate was really offered.
+#: … and at least this share of the offered rate was taken in by the tunnel.
 KNEE_OFFERED_PCT = 98.0
 DIRECTIONS = {"down": ("drone", "gcs"), "up": ("gcs", "drone")}
 
@@ -163,7 +163,7 @@ def throughput_table(bundle: BundleData) -> Table:
         "throughput",
         (
             *CELL_COLUMNS,
-            "window", "size_bytes", "duration_s", "offered_pps", "really_offered_pps", "offered_mbps",
+            "window", "size_bytes", "duration_s", "offered_pps", "source_pps", "taken_pps", "offered_mbps",
             "goodput_mbps", "sent_count", "received_count", "corrupt_count", "duplicate_count", "loss_pct",
             "holds", "knee",
         ),
@@ -199,13 +199,14 @@ def _rung(cell: Cell, window: str) -> dict[str, Value] | None:
     size_bytes = int(spec["size_bytes"]) if spec.get("size_bytes") else None
     sent, received = int(out["plaintext_in"]), int(into["plaintext_out"])
     loss_pct = 100.0 * (sent - received) / sent if sent else None
-    really = sent / duration_s
+    taken = sent / duration_s
     return {
         "window": window,
         "size_bytes": size_bytes,
         "duration_s": duration_s,
         "offered_pps": offered_pps,
-        "really_offered_pps": really,
+        "source_pps": _source_pps((report.get("drone") or {}).get("source_report") or {}),
+        "taken_pps": taken,
         "offered_mbps": offered_pps * size_bytes * 8 / 1e6 if size_bytes else None,
         "goodput_mbps": int(into["plaintext_out_bytes"]) * 8 / duration_s / 1e6,
         "sent_count": sent,
@@ -215,8 +216,17 @@ def _rung(cell: Cell, window: str) -> dict[str, Value] | None:
         "loss_pct": loss_pct,
         "holds": loss_pct is not None
         and loss_pct <= KNEE_LOSS_PCT
-        and really >= offered_pps * KNEE_OFFERED_PCT / 100.0,
+        and taken >= offered_pps * KNEE_OFFERED_PCT / 100.0,
     }
+
+
+def _source_pps(report: Json) -> float | None:
+    """The rate at which the source really sent, from its own first and last datagram."""
+    sent = report.get("sent") or {}
+    count, first, last = sent.get("count"), sent.get("first_ns"), sent.get("last_ns")
+    if not count or count < 2 or not first or not last or last <= first:
+        return None
+    return float((int(count) - 1) * 1e9 / (int(last) - int(first)))
 
 
 def _counters(cell: Cell, role: str, window: str) -> Json:

@@ -160,11 +160,12 @@ def strips(figure_id: str, title: str, axis_title: str, rows: Sequence[Strip], u
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of an x-y chart, labelled at its right end."""
+    """One line of an x-y chart, labelled at its right end; ``shade`` overrides the family's colour."""
 
     label: str
     family: str | None
     points: tuple[tuple[float, float], ...]
+    shade: str | None = None
 
 
 def curves(
@@ -195,10 +196,13 @@ def curves(
         items.append(svg.line(left, y, x_axis.end, y, "grid" if labelled else "grid minor"))
         if labelled:
             items.append(svg.text(left - 8, y + 4, tick_label(y_value), class_="tick", text_anchor="end"))
+    if not logarithmic:
+        top_value = min(x_axis.high, y_axis.high)
+        items.append(svg.line(x_axis(0.0), y_axis(0.0), x_axis(top_value), y_axis(top_value), "identity"))
     ends = _spread([y_axis(c.points[-1][1]) for c in lines], 15.0, top, bottom)
     for curve, label_y in zip(lines, ends, strict=True):
         points = [(x_axis(x), y_axis(y)) for x, y in curve.points]
-        shade = family_class(curve.family)
+        shade = curve.shade or family_class(curve.family)
         items.append(svg.polyline(points, f"curve {shade}"))
         for (px, py), (x, y) in zip(points, curve.points, strict=True):
             tip = svg.hover(f"{curve.label}: {tick_label(x)} → {significant(y)}")

@@ -128,7 +128,9 @@ def throughput(source: Source) -> Section | None:
         return None
     lines = [
         [
-            *_suite(source, r), _rate(r["offered_pps"]), number(r["really_offered_pps"], digits=4),
+            *_suite(source, r), _rate(r["offered_pps"]),
+            number(r["source_pps"], digits=4, reason="the source gave no account"),
+            number(r["taken_pps"], digits=4),
             number(r["offered_mbps"], reason="datagram size not recorded"), number(r["goodput_mbps"]),
             blocks.count(r["sent_count"]), blocks.count(r["received_count"]),
             number(r["loss_pct"], reason="none sent"),
@@ -148,7 +150,8 @@ def throughput(source: Source) -> Section | None:
             "Bulk throughput by offered rate; goodput is plaintext delivered, one direction",
             (
                 *_suite_columns(source), Column("offered", "1/s", True),
-                Column("really offered", "1/s", True),
+                Column("sent by the source", "1/s", True),
+                Column("taken in", "1/s", True),
                 Column("offered", "Mbit/s", True), Column("goodput", "Mbit/s", True),
                 Column("sent", "datagrams", True), Column("received", "datagrams", True),
                 Column("loss", "%", True),
@@ -157,9 +160,13 @@ def throughput(source: Source) -> Section | None:
             blocks.rows_of(lines),
             source.ring,
             "analysis/throughput.csv",
-            f"A rung holds when at most {KNEE_LOSS_PCT:g} % is lost and at least {KNEE_OFFERED_PCT:g} % "
-            "of the offered "
-            "rate was offered. The knee is the last rung before the first that does not hold.",
+            "Sent by the source: from its own first and last datagram. Taken in: what the tunnel read "
+            "from its "
+            "socket; the rest never reached it. Loss is between the two ends of the tunnel. A rung holds "
+            "when at "
+            f"most {KNEE_LOSS_PCT:g} % is lost and at least {KNEE_OFFERED_PCT:g} % of the offered rate is "
+            "taken in; "
+            "the knee is the last rung before the first that does not hold.",
             collapsed=len(lines) > 60,
         )
     )  # fmt: skip
@@ -168,25 +175,24 @@ def throughput(source: Source) -> Section | None:
 
 def _ladder(source: Source, rows: list[RawRow]) -> Figure | None:
     groups: dict[str, dict[float, list[float]]] = {}
-    family: dict[str, str] = {}
     for r in rows:
         offered, goodput = to_float(r["offered_mbps"]), to_float(r["goodput_mbps"])
         if r["verdict"] == "pass" and offered is not None and goodput is not None:
             groups.setdefault(r["suite_id"], {}).setdefault(offered, []).append(goodput)
-            family[r["suite_id"]] = r["kem_family"]
     if max((len(steps) for steps in groups.values()), default=0) < 3:
         return None
     lines = [
         figures.Curve(
             suite.removeprefix("cs-"),
-            family[suite],
+            None,
             tuple((offered, median(values) or 0.0) for offered, values in sorted(steps.items())),
+            f"s-{index % 5 + 1}",
         )
-        for suite, steps in groups.items()
+        for index, (suite, steps) in enumerate(groups.items())
     ]
     return Figure(
         "fig-throughput",
-        "Goodput over offered rate",
+        "Goodput over offered rate; on the dashed line everything offered is delivered",
         figures.curves(
             "svg-throughput",
             "Goodput over offered rate",
