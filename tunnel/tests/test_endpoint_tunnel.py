@@ -120,13 +120,9 @@ def test_spans_are_contiguous_and_join_by_handshake_id(lab_pair: Lab) -> None:
         assert wall["step"] == "handshake"
         covered = sum(row["end_ns"] - row["start_ns"] for row in steps)
         assert 0.95 <= covered / (wall["end_ns"] - wall["start_ns"]) <= 1.01
-    for identifier in drone:
-
-        def busy(rows: list[dict[str, Any]], *kinds: str) -> int:
-            return sum(row["end_ns"] - row["start_ns"] for row in rows[:-1] if row["kind"] in kinds)
-
-        waited = busy(drone[identifier], "network_wait")
-        assert waited >= busy(gcs[identifier], "crypto", "kdf", "codec") * 0.95
+    for identifier, rows in drone.items():
+        spent = sum(row["end_ns"] - row["start_ns"] for row in gcs[identifier] if row["kind"] == "crypto")
+        assert rows[-1]["end_ns"] - rows[-1]["start_ns"] > spent > 0
 
 
 class Relay:

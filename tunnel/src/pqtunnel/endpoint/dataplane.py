@@ -63,7 +63,7 @@ class DataPlane:
         self._config = config
         self._note = note
         self._peer: Address | None = (config.peer, config.peer_sealed_port) if config.peer else None
-        self._peer_epoch: int | None = None
+        self._peer_epoch = -1
         self._cell: Cell | None = None
         self._gate = Gate(config.routes["mavproxy"], 0, False)
         self._lock = threading.Lock()  # session state: sealing, opening, installing keys
@@ -71,6 +71,8 @@ class DataPlane:
         self._noted: set[str] = set()
         self._sources = {route.source for route in config.routes.values()}
         self._threads: list[threading.Thread] = []
+        self.confirmed = threading.Event()
+        """Set by the first authenticated packet of an epoch; cleared by the caller before it dials."""
         self.first_plaintext = threading.Event()
         """Set by the next datagram on the gate's route, whether the gate is open or not; cleared by the
         caller."""
@@ -129,7 +131,7 @@ class DataPlane:
             if self._cell is not None:
                 self._cell.session.close()
             self._cell = cell
-            self._peer_epoch = None
+            self._peer_epoch = -1
             self._noted.clear()
             self._gate = Gate(self._config.routes["mavproxy"], 0, False)
 
@@ -295,12 +297,17 @@ class DataPlane:
             spent_ns = time.perf_counter_ns() - start_ns
             if received.kind == 0:
                 return  # the session counted the reason
-            if received.epoch != self._peer_epoch:
+            new_epoch = received.epoch > self._peer_epoch
+            if new_epoch:
                 # The first authenticated packet of an epoch says where its peer is; later ones do not move it
                 # (roaming needs a path challenge, which this version does not speak).
                 self._peer_epoch = received.epoch
                 if self._config.role == "gcs":
                     self._peer = source
+        if new_epoch:
+            self.confirmed.set()
+            if self._config.role == "gcs":
+                self.send_keepalive()  # tells the drone that its new session carries packets both ways
         if received.kind != packet.DATA:
             return
         counters = cell.counters.data

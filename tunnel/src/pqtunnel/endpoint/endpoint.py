@@ -36,6 +36,8 @@ PAUSE_BETWEEN_HANDSHAKES_S: Final = 0.002
 predecessor."""
 GIVE_UP_AFTER_FAILURES: Final = 3
 REDIAL_BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0)
+CONFIRM_LIMIT_S: Final = 0.05
+"""How long the drone waits for the gcs's first packet on a new session before it goes on without."""
 _POLL_S: Final = 0.01
 
 
@@ -259,8 +261,12 @@ class Endpoint:
                 work.counters.add_handshake(counted)
             work.dialled += 1
             work.handshakes += 1
+        self.dataplane.confirmed.clear()
         self._install(result.established)
         self.dataplane.send_keepalive()
+        # The next handshake of a block must not overtake this one's first packet: it would arrive under a
+        # retired index and be counted as refused.
+        self.dataplane.confirmed.wait(CONFIRM_LIMIT_S)
         work.journal.add_spans(result.spans)
         return result.handshake_id
 
