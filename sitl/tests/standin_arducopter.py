@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
@@ -32,26 +33,28 @@ class Copter:
         self.intervals: dict[int, float] = {}
         self.due: dict[int, float] = {}
         self.heartbeat_due = 0.0
+        self.asker = (0, 0)
         self.last = 0.0
 
     def now(self) -> float:
         return (time.monotonic() - self.start) * self.speedup
 
-    def send(self, message: object) -> None:
+    def send(self, message: Any) -> None:
         frame = message.pack(self.mav)
         self.mav.seq = (self.mav.seq + 1) & 255
         self.socket.sendto(bytes(frame), self.target)
 
     def ack(self, command: int, result: int) -> None:
-        self.send(mav.MAVLink_command_ack_message(command, result))
+        self.send(mav.MAVLink_command_ack_message(command, result, 0, 0, *self.asker))
 
     def text(self, words: str) -> None:
         self.send(mav.MAVLink_statustext_message(2, words.encode()))
 
-    def handle(self, message: object) -> None:
+    def handle(self, message: Any) -> None:
         if message.get_type() != "COMMAND_LONG" or message.target_system != 1:
             return
         command = message.command
+        self.asker = (message.get_srcSystem(), message.get_srcComponent())
         if command == mav.MAV_CMD_DO_SET_MODE:
             self.mode = int(message.param2)
             self.ack(command, 0)
@@ -83,7 +86,7 @@ class Copter:
         else:
             self.ack(command, 3)
 
-    def telemetry(self, message_id: int) -> object:
+    def telemetry(self, message_id: int) -> Any:
         ms = int(self.now() * 1000) & 0xFFFFFFFF
         table = {
             30: lambda: mav.MAVLink_attitude_message(ms, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1),

@@ -126,7 +126,8 @@ def test_frames_pass_one_by_one_unchanged_and_timesync_comes_back(
     assert isinstance(rtt_ms, list)
     assert probe["timesync_sent"] == probe["timesync_answered"] == len(rtt_ms) >= 6
     assert 0 < min(rtt_ms) < 200
-    assert probe["downlink_frame_count"] > 900
+    heard = probe["downlink_frame_count"]
+    assert isinstance(heard, int) and heard > 900
 
 
 def test_mavproxy_is_quiet_while_nobody_flies(chain: tuple[Bump, UdpLink, UdpLink]) -> None:

@@ -45,6 +45,13 @@ _DIRECTED_IDS = frozenset(
 )
 
 
+def _answers_director(datagram: bytes) -> bool:
+    """A COMMAND_ACK to our own command: between us and the autopilot, no part of the traffic."""
+    if len(datagram) < 21 or datagram[7:10] != b"\x4d\0\0":
+        return False
+    return datagram[18] == DIRECTOR_SYSTEM_ID  # payload byte 8: target_system
+
+
 def find_binary(explicit: Path | None) -> Path:
     """The SITL binary: the one named, else the image's; SourceUnavailableError says what is missing."""
     candidates = IMAGE_BINARIES if explicit is None else (explicit,)
@@ -232,7 +239,7 @@ class ArduCopter:
                 datagram, self._peer = self._socket.recvfrom(RECEIVE_BYTES)
             except BlockingIOError:
                 return
-            if receiver is not None:
+            if receiver is not None and not _answers_director(datagram):
                 receiver(datagram)
             if len(datagram) >= 12 and int.from_bytes(datagram[7:10], "little") in _DIRECTED_IDS:
                 if self._director.phase == "ready" and datagram[7]:
