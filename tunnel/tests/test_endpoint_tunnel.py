@@ -265,6 +265,29 @@ def test_unprepared_gcs_is_a_clear_failure(lab_pair: Lab) -> None:
     assert "prepared" in result["failures"][0]["hint"]
 
 
+def test_a_block_of_handshakes_retires_no_packet_early(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    assert lab_pair.handshakes(30)["completed"] == 30
+    drone, gcs = lab_pair.stop()
+    assert gcs["rx_keepalive"] >= 30 and drone["rx_keepalive"] >= 30  # each session was used both ways
+    for counted in (drone, gcs):
+        assert counted["old_epoch"] == counted["unknown_index"] == counted["auth_failed"] == 0
+
+
+def test_drone_dials_again_after_silence(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    lab_pair.handshakes(1)
+    lab_pair.gcs.call("stop", cell_id="cell-1")  # the gcs forgets its keys, as a restarted one would
+    lab_pair.gcs.call("prepare", cell_id="cell-1", suite_id=SUITE)
+    lab_pair.gcs.call("start", cell_id="cell-1")
+    assert wait_until(lambda: lab_pair.gcs.counters()["hs_completed"] == 1, 8)
+    lab_pair.open()
+    lab_pair.drone.plain.send(b"again")
+    assert lab_pair.gcs.plain.receive() == b"again"
+    events = fetch_all(lab_pair.drone.rpc, "cell-1", "events")
+    assert any('"event":"redial"' in line for line in events)
+
+
 def test_killed_peer_is_a_clear_failure(lab_pair: Lab) -> None:
     lab_pair.prepare()
     assert lab_pair.handshakes(1)["completed"] == 1

@@ -186,7 +186,7 @@ class Acceptor:
             self._hooks.failed(error, source)
             return
         except TunnelError as error:  # a primitive broke: refuse this handshake, keep serving
-            add_to(counters, "hs_internal")
+            add_to(counters, HandshakeError.counter)
             send_alert(sock)
             self._hooks.failed(HandshakeError(str(error), code=error.code, hint=error.hint), source)
             return
