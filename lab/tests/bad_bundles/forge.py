@@ -176,7 +176,7 @@ def rename_cells(root: Path) -> None:
 
 
 def refit(cell: Path) -> None:
-    """Handshake, primitive and latency figures of the record that fit the cell's present spans and ledgers."""
+    """Handshake, primitive and latency figures of the record that fit its present spans and ledgers."""
     record = load(cell / "record.json")
     fields = record["categories"]
 

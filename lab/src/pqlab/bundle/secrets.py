@@ -76,7 +76,7 @@ def secret_values(content: bytes) -> list[bytes]:
         values += _decoded(token)
     block = b"".join(line for line in text.split() if _RUN.fullmatch(line) and b"-----" not in line)
     values += _decoded(block)
-    return [value for value in values if len(value) >= MIN_SECRET_BYTES]
+    return [v for v in values if len(v) >= MIN_SECRET_BYTES and len(set(v)) >= _MIN_DISTINCT_BYTES]
 
 
 def _decoded(token: bytes) -> list[bytes]:

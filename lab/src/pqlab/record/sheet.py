@@ -48,7 +48,7 @@ class Category:
 def catalogue() -> Mapping[str, Category]:
     """fields.yml as letter → category; read once."""
     text = resources.files("pqlab").joinpath("fields.yml").read_text(encoding="utf-8")
-    document = yaml.safe_load(text)
+    document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     categories = {}
     for letter, body in document["categories"].items():
         fields = {

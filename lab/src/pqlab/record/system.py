@@ -19,6 +19,7 @@ from pqlab.record.stats import mean
 from pqtelemetry.slice import Point, parse_line
 
 MAX_STEAL_PCT = 5.0
+READ = tuple(f"pq_{name}," for name in ("cpu", "mem", "load", "freq", "temp", "power", "net", "sampler"))
 Series = dict[str, list[tuple[int, dict[str, Any]]]]
 LETTER = {"drone": "N", "gcs": "O"}
 
@@ -84,6 +85,8 @@ def parse_telemetry(lines: Sequence[str], start_ns: int, end_ns: int) -> Telemet
     """Points with start <= time <= end; ParseError of pqtelemetry for a damaged line."""
     telemetry = Telemetry()
     for line in lines:
+        if not line.startswith(READ):
+            continue  # the tunnel's counters have a file of their own; lines of 50 fields are dear to parse
         point: Point = parse_line(line)
         if start_ns <= point.time_ns <= end_ns:
             telemetry.series[point.measurement].append((point.time_ns, dict(point.fields)))

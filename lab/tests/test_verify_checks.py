@@ -1,0 +1,230 @@
+"""Verify over good bundles, unfinished runs and rubbish; its lines, exit codes and checklist."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import fixtures_make
+import jsonschema
+import pytest
+from bad_bundles.forge import edit, finish
+from bundle_kit import make_ready, make_sealed, write_records
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pqlab import bundle
+from pqlab.errors import EXIT_CHECK, EXIT_OK, EXIT_WARNING
+from pqlab.record import record_schema
+from pqlab.verify import CHECKS, CheckResult, checklist, exit_code, format_lines, verify_bundle
+from pqlab.verify.checks_record import field_problem
+from pqlab.verify.checks_text import FORBIDDEN, find_forbidden
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_sealed(tmp_path_factory.mktemp("verify"), repetitions=2)
+
+
+def test_a_good_bundle_passes_every_check(sealed: Path) -> None:
+    results = verify_bundle(sealed)
+    assert [result.name for result in results] == [check.name for check in CHECKS]
+    assert [result for result in results if result.status != "ok"] == []
+    assert exit_code(results) == EXIT_OK
+    lines = format_lines(results)
+    assert all(line.startswith("[x] ") and "; expected " in line for line in lines[:-1])
+    assert lines[-1] == f"{len(CHECKS)} checks: {len(CHECKS)} ok, 0 warnings, 0 failed"
+
+
+def test_through_the_latest_link(sealed: Path) -> None:
+    assert exit_code(verify_bundle(sealed.parent / "latest")) == EXIT_OK
+
+
+def test_verify_changes_nothing(sealed: Path) -> None:
+    def state() -> list[tuple[str, int, int]]:
+        return [(str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(sealed.rglob("*"))]
+
+    before = state()
+    verify_bundle(sealed)
+    assert state() == before
+
+
+def test_an_unsealed_run_warns(tmp_path: Path) -> None:
+    results = verify_bundle(make_ready(tmp_path))
+    assert results[0].name == "sealed" and results[0].status == "warn"
+    assert exit_code(results) == EXIT_WARNING
+    assert format_lines(results)[0].startswith("[ ] sealed: warning: ")
+
+
+def test_a_half_written_bundle_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
+    """A work folder that somebody moved by hand has no tag files."""
+    moved = tmp_path / "results" / fixtures_make.RUN_ID
+    moved.parent.mkdir()
+    make_ready(tmp_path).rename(moved)
+    results = {result.name: result for result in verify_bundle(moved)}
+    assert results["bagit_structure"].status == "fail"
+    assert results["manifest_fixity"].status == "fail"
+
+
+@pytest.mark.parametrize(
+    "name", ["plan.json", "run.json", "providers.json", "scenario.effective.yml", "hosts"]
+)
+def test_missing_run_level_files_fail_and_do_not_raise(sealed: Path, tmp_path: Path, name: str) -> None:
+    root = tmp_path / sealed.name
+    shutil.copytree(sealed, root)
+    target = root / "data" / name
+    shutil.rmtree(target) if target.is_dir() else target.unlink()
+    results = verify_bundle(root)
+    assert len(results) == len(CHECKS)
+    assert exit_code(results) == EXIT_CHECK
+    assert str(tmp_path) not in "\n".join(format_lines(results))
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"categories": []}'])
+def test_rubbish_in_a_record_fails_and_does_not_raise(sealed: Path, tmp_path: Path, content: bytes) -> None:
+    root = tmp_path / sealed.name
+    shutil.copytree(sealed, root)
+    next((root / "data" / "cells").glob("*/record.json")).write_bytes(content)
+    finish(root)
+    results = {result.name: result for result in verify_bundle(root)}
+    assert results["record_schema"].status == "fail"
+
+
+def test_no_folder_and_no_bundle(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "gone"):
+        results = verify_bundle(path)
+        assert exit_code(results) == EXIT_CHECK and results[0].name == "bagit_structure"
+    assert exit_code([]) == EXIT_CHECK
+
+
+def test_an_honest_failure_is_a_good_bundle(tmp_path: Path) -> None:
+    """A cell that failed, with its files gone, says so; nothing about the bundle is wrong."""
+    work = fixtures_make.make_work_dir(tmp_path / ".work" / fixtures_make.RUN_ID)
+    folder = sorted((work / "data" / "cells").iterdir())[0]
+    events = [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
+    events.insert(
+        -1, {"t_ns": events[-1]["t_ns"], "host": "controller", "event": "error", "reason": "drone gone"}
+    )
+    (folder / "events.ndjson").write_text("".join(json.dumps(event) + "\n" for event in events))
+    for name in ("ledger.drone.csv", "ledger.gcs.csv", "counters.json", "spans.ndjson"):
+        (folder / name).unlink()
+    write_records(work)
+    fixtures_make.add_report(work)
+    results = verify_bundle(bundle.seal(work, tmp_path, []))
+    assert [f"{r.name}: {r.observed}" for r in results if r.status != "ok"] == []
+
+
+def test_an_absent_view_is_a_warning(sealed: Path, tmp_path: Path) -> None:
+    root = tmp_path / sealed.name
+    shutil.copytree(sealed, root)
+    away = {"available": False, "reason": "connection refused", "cells": []}
+    edit(root / "data" / "run.json", lambda run: run.update(influx=away))
+    finish(root)
+    results = verify_bundle(root)
+    assert [(r.name, r.observed) for r in results if r.status != "ok"] == [
+        ("influx_reconcile", "the view was not reconciled: connection refused")
+    ]
+    assert exit_code(results) == EXIT_WARNING
+
+
+def test_checklist_has_the_eight_published_rows(sealed: Path) -> None:
+    rows = checklist(sealed)
+    assert [row.name for row in rows] == [
+        "GCS repository synced",
+        "Drone repository synced",
+        "Drone benchmark server running",
+        "Suite keys present",
+        "Handshake measured",
+        "Traffic flow verified",
+        "Power sampling at 1kHz",
+        "Results JSON saved",
+    ]
+    by_name = {row.name: row for row in rows}
+    assert by_name["Power sampling at 1kHz"].status == "not measured"
+    assert by_name["Power sampling at 1kHz"].evidence.startswith("not measured: no power sensor")
+    assert {row.status for row in rows} == {"ok", "not measured"}
+    assert "3/3 suites" in by_name["Suite keys present"].evidence
+    assert "48 handshakes in 6 cells" in by_name["Handshake measured"].evidence
+    assert "922 packets per iteration, 0 lost" in by_name["Traffic flow verified"].evidence
+
+
+def test_checklist_of_an_unsealed_run_and_of_a_broken_one(tmp_path: Path) -> None:
+    work = make_ready(tmp_path)
+    assert [row.status for row in checklist(work)].count("ok") == 7
+    edit(work / "data" / "providers.json", lambda both: both["gcs"]["pqtunnel"].update(tree_sha256="ff" * 32))
+    rows = {row.name: row for row in checklist(work)}
+    assert rows["GCS repository synced"].status == rows["Drone repository synced"].status == "fail"
+
+
+FIELD = {"value": 1.5, "unit": "ms", "source": "spans.ndjson", "validity": "ok", "reason": None, "n": 30}
+ODD = st.sampled_from([None, "", "x", 0, 1, -1, 2.0, 2.5, True, [], {}, "ok", "null", "invalid", "model"])
+
+
+@given(
+    st.dictionaries(st.sampled_from([*FIELD, "more"]), ODD, max_size=4),
+    st.sets(st.sampled_from(list(FIELD)), max_size=1),
+)
+def test_the_fast_field_check_is_the_schemas(changes: dict[str, Any], dropped: set[str]) -> None:
+    field = {key: value for key, value in {**FIELD, **changes}.items() if key not in dropped}
+    schema = {**record_schema()["$defs"]["field"]}
+    valid = jsonschema.Draft202012Validator(schema).is_valid(field)
+    assert (field_problem(field) is None) == valid
+
+
+def forbidden(text: str) -> set[str]:
+    return {rule.what for rule in FORBIDDEN if find_forbidden(text.encode(), rule) is not None}
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("x -----BEGIN EC " + "PRIVATE KEY-----", "a private key block"),
+        ("Authorization: ghp_" + "a" * 36, "an access token"),
+        ('{"psk": "0123456789ab"}', "a named secret"),
+        ("peer 10.1" + ".2.3 up", "a private address"),
+        ("peer=192.168" + ".0.7:46000", "a private address"),
+        ("via 100.64" + ".0.9", "a private address"),
+        ("172.31" + ".9.9", "a private address"),
+        ("open /home" + "/alice/x", "a machine path"),
+        ('"/root' + '/lab"', "a machine path"),
+        ("C:" + "\\Users\\bob", "a machine path"),
+    ],
+)
+def test_forbidden_text(text: str, what: str) -> None:
+    assert forbidden(text) == {what}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "198.18.2.30:46000",
+        "172.15.0.1 172.32.0.1 100.63.1.1 100.128.1.1",
+        "110.1.2.3 and 1.10.1.2.3",
+        "system_pct=10.25,process_pct=100.0 1772366402674092218",
+        "version 10.2.1",
+        "https://example.org/home/page",
+        "-----BEGIN CERTIFICATE-----",
+        "monkey-patched eyJust a word",
+        "/keys/tls.key.pem /run/pqtunnel",
+    ],
+)
+def test_allowed_text(text: str) -> None:
+    assert forbidden(text) == set()
+
+
+def test_result_lines_name_what_was_seen_and_what_is_due() -> None:
+    results = [
+        CheckResult("a", "ok", "3 cells", "three"),
+        CheckResult("b", "fail", "2 of 3", "all", "c; d"),
+        CheckResult("e", "warn", "away", "there"),
+    ]
+    assert format_lines(results) == [
+        "[x] a: 3 cells; expected three",
+        "[ ] b: 2 of 3; expected all",
+        "      also: c; d",
+        "[ ] e: warning: away; expected there",
+        "3 checks: 1 ok, 1 warnings, 1 failed",
+    ]
+    assert exit_code(results) == EXIT_CHECK
