@@ -13,7 +13,8 @@ from pqtunnel.agent.server import Handler
 from pqtunnel.agent.state import BadStateError, CellState
 from pqtunnel.agent.streams import Streams
 from pqtunnel.config import EndpointConfig
-from pqtunnel.endpoint.endpoint import CellPlan, Endpoint
+from pqtunnel.endpoint.endpoint import Endpoint
+from pqtunnel.endpoint.work import CellPlan
 from pqtunnel.errors import TunnelError
 
 FIRST_DATAGRAM_LIMIT_S: Final = 2.0

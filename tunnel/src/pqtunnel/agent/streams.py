@@ -6,7 +6,7 @@ import time
 from typing import Any, Final
 
 from pqtunnel.agent.telemetry import Telemetry
-from pqtunnel.endpoint.endpoint import CellWork
+from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import TunnelError
 
 STREAMS: Final = ("spans", "ledger", "events", "telemetry", "log")

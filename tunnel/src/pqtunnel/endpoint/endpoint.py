@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pqtunnel import suites
@@ -22,6 +21,7 @@ from pqtunnel.endpoint.dialer import Dialer, PeerUnreachableError
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
 from pqtunnel.endpoint.journal import Journal
 from pqtunnel.endpoint.ledger import Ledger
+from pqtunnel.endpoint.work import CellPlan, CellWork, NoCellError, WindowError
 from pqtunnel.errors import HandshakeError, TunnelError
 from pqtunnel.handshake.established import Established
 from pqtunnel.handshake.limits import HandshakeLimits
@@ -39,50 +39,6 @@ REDIAL_BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0)
 CONFIRM_LIMIT_S: Final = 0.05
 """How long the drone waits for the gcs's first packet on a new session before it goes on without."""
 _POLL_S: Final = 0.01
-
-
-class WindowError(TunnelError):
-    """A traffic window is opened twice, closed when not open, or names an unknown route."""
-
-    default_code = "bad_window"
-    default_hint = "open a window with traffic_open, end it with traffic_run or traffic_close"
-
-
-class NoCellError(TunnelError):
-    """There is no cell to work on."""
-
-    default_code = "bad_state"
-    default_hint = "call prepare first"
-
-
-@dataclass(frozen=True)
-class CellPlan:
-    """The controller's orders for one cell."""
-
-    cell_id: str
-    suite_id: str
-    min_level: int
-    ledger: bool
-    seed: int
-
-
-@dataclass
-class CellWork:
-    """Everything one cell has at this end; kept until the next `prepare` so that it can be fetched."""
-
-    plan: CellPlan
-    counters: CellCounters
-    journal: Journal
-    ledger: Ledger | None
-    start_ns: int
-    end_ns: int | None = None
-    dialled: int = 0
-    handshakes: int = 0
-    window: str | None = None
-    window_open_ns: int = 0
-    redial_attempts: int = 0
-    redial_after_ns: int = 0
-    handshake_lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Endpoint:
@@ -190,7 +146,7 @@ class Endpoint:
         self._live = False
         self.dataplane.attach(None)
         work.end_ns = time.time_ns()
-        for name, cut in (("ledger", _ledger_cut(work)), ("events", work.journal.events.cut)):
+        for name, cut in (("ledger", work.ledger_cut), ("events", work.journal.events.cut)):
             if cut:
                 work.journal.event(
                     "note", reason=f"{name} is cut: {cut} rows over the limit were counted, not kept"
@@ -408,7 +364,3 @@ class Endpoint:
             return
         work.redial_attempts = 0
         work.redial_after_ns = 0
-
-
-def _ledger_cut(work: CellWork) -> int:
-    return 0 if work.ledger is None else work.ledger.tx.cut + work.ledger.rx.cut

@@ -1,0 +1,60 @@
+"""A cell as one end holds it: the controller's orders and everything the cell has left here so far."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from pqtunnel.endpoint.counters import CellCounters
+from pqtunnel.endpoint.journal import Journal
+from pqtunnel.endpoint.ledger import Ledger
+from pqtunnel.errors import TunnelError
+
+
+class WindowError(TunnelError):
+    """A traffic window is opened twice, closed when not open, or names an unknown route."""
+
+    default_code = "bad_window"
+    default_hint = "open a window with traffic_open, end it with traffic_run or traffic_close"
+
+
+class NoCellError(TunnelError):
+    """There is no cell to work on."""
+
+    default_code = "bad_state"
+    default_hint = "call prepare first"
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """The controller's orders for one cell."""
+
+    cell_id: str
+    suite_id: str
+    min_level: int
+    ledger: bool
+    seed: int
+
+
+@dataclass
+class CellWork:
+    """Everything one cell has at this end; kept until the next `prepare` so that it can be fetched."""
+
+    plan: CellPlan
+    counters: CellCounters
+    journal: Journal
+    ledger: Ledger | None
+    start_ns: int
+    end_ns: int | None = None
+    dialled: int = 0
+    handshakes: int = 0
+    window: str | None = None
+    window_open_ns: int = 0
+    redial_attempts: int = 0
+    redial_after_ns: int = 0
+    handshake_lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def ledger_cut(self) -> int:
+        """Ledger rows beyond the limit: counted, not kept."""
+        return 0 if self.ledger is None else self.ledger.tx.cut + self.ledger.rx.cut
