@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from pqlab.analysis.load import BundleData, Cell, Span
+from pqlab.analysis.load import BundleData, Cell, Span, algorithm_order
 from pqlab.analysis.stats import mean, median, quantile
 from pqlab.analysis.table import Table
 
@@ -151,7 +151,7 @@ def primitive_table(bundle: BundleData) -> Table:
                 algorithm = cell.facts.kem if kind == "kem" else cell.facts.sig
                 samples[algorithm, kind, cell.facts.level, step, host, cell.ring].append(values)
     order = list(PRIMITIVES)
-    for key in sorted(samples, key=lambda k: (k[1], k[0].split("-")[0], k[2], order.index(k[3]), k[4:])):
+    for key in sorted(samples, key=lambda k: (k[1], algorithm_order(k[0]), k[0], order.index(k[3]), k[4:])):
         cells = samples[key]
         medians = [m for m in (median(values) for values in cells) if m is not None]
         every = [v for values in cells for v in values]
@@ -186,7 +186,9 @@ def size_table(bundle: BundleData) -> Table:
             facts = cell.facts
             cells["kem", facts.kem_family, facts.kem, facts.level, cell.ring].append(cell)
             cells["sig", facts.sig_family, facts.sig, facts.level, cell.ring].append(cell)
-    for kind, family, algorithm, level, ring in sorted(cells, key=lambda key: (*key[:2], key[3])):
+    for kind, family, algorithm, level, ring in sorted(
+        cells, key=lambda key: (key[0], algorithm_order(key[2]), key[2:])
+    ):
         members = cells[kind, family, algorithm, level, ring]
         found: dict[str, int | None] = {}
         for name, column in SIZE_FIELDS[kind].items():

@@ -54,6 +54,12 @@ def suite_facts(suite_id: str) -> SuiteFacts | None:
     )
 
 
+def algorithm_order(name: str) -> int:
+    """Place of a KEM or signature in the registry; unknown names come last."""
+    names = [kem.name for kem in registry.KEMS.values()] + [sig.name for sig in registry.SIGS.values()]
+    return names.index(name) if name in names else len(names)
+
+
 @dataclass(frozen=True)
 class Span:
     """One timed step of one host; times are nanoseconds of that host's monotonic clock."""

@@ -264,11 +264,8 @@ def dot_rows(figure_id: str, title: str, axis_title: str, dots: Sequence[Dot], u
         middle = top + row * index + row / 2
         items.append(svg.text(0, middle + 4, name, class_="label"))
         items.append(svg.line(left, middle, WIDTH - right, middle, "rail"))
-        previous_x, lift = -1e9, 0.0
-        for dot in sorted((d for d in dots if d.label == name), key=lambda d: d.value):
-            # Neighbours that would hide each other step up and down in turn.
-            lift = (-4.5 if lift >= 0 else 4.5) if axis(dot.value) - previous_x < 13 else 0.0
-            previous_x = axis(dot.value)
+        members = sorted((d for d in dots if d.label == name), key=lambda d: d.value)
+        for dot, lift in zip(members, _lifts([axis(d.value) for d in members]), strict=True):
             shade = SERIES_CLASS.get(dot.series, "s-1")
             x = axis(dot.value)
             items.append(svg.line(axis(dot.low), middle, axis(dot.high), middle, f"range {shade}"))
@@ -279,6 +276,16 @@ def dot_rows(figure_id: str, title: str, axis_title: str, dots: Sequence[Dot], u
             )
     description = f"{axis_title}, for {len(labels)} algorithms; a line through a dot spans its quartiles."
     return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)
+
+
+def _lifts(places: Sequence[float]) -> list[float]:
+    """Vertical steps that keep neighbours, which would hide each other, apart (pixels)."""
+    lifts = [0.0] * len(places)
+    for index in range(1, len(places)):
+        if places[index] - places[index - 1] < 13.0:
+            lifts[index - 1] = lifts[index - 1] or -5.5
+            lifts[index] = -lifts[index - 1]
+    return lifts
 
 
 def heat_map(

@@ -158,6 +158,10 @@ def methods(source: Source) -> Section:
         ("ledger", label("on" if scenario.get("ledger") else "off")),
         ("plan digest", label(source.bundle.plan.get("scenario_sha256", "not recorded"))),
     ]
+    for path, origin in sorted((scenario.get("overrides") or {}).items()):
+        value = _at(scenario, path)
+        shown = f"{len(value)} entries" if isinstance(value, list) else value
+        items.append((f"set by {origin}", label(f"{path} = {shown}")))
     return Section(
         "methods",
         "Methods and limits",
@@ -167,6 +171,14 @@ def methods(source: Source) -> Section:
             Paragraphs("limit-list", tuple(_limits(source, scenario)), as_list=True),
         ),
     )
+
+
+def _at(scenario: Json, path: str) -> object:
+    """The value at a dotted path of the scenario."""
+    value: object = scenario
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _methods(source: Source, scenario: Json) -> list[str]:
@@ -218,13 +230,14 @@ def _methods(source: Source, scenario: Json) -> list[str]:
 def busy_machine(source: Source) -> str | None:
     """The sentence that a loaded machine needs, or None on one that was idle enough."""
     cores = (source.bundle.hosts["drone"].get("host") or {}).get("cpu_count")
-    load = source.bundle.run.get("loadavg_start")
-    if not cores or not isinstance(load, list) or float(load[0]) <= float(cores):
+    loads = [source.bundle.run.get(name) for name in ("loadavg_start", "loadavg_end")]
+    known = [float(load[0]) for load in loads if isinstance(load, list) and load]
+    if not cores or not known or max(known) <= float(cores):
         return None
     return (
-        f"The machine was not idle: load average {float(load[0]):.1f} on {cores} cores when the run "
-        "began, so walls "
-        "and latencies include waiting for a core."
+        f"The machine was not idle: its one-minute load average reached {max(known):.1f} on {cores} cores "
+        "at the start "
+        "or the end of the run, so walls and latencies include waiting for a core."
     )
 
 

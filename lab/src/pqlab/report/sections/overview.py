@@ -28,6 +28,7 @@ def head(source: Source) -> tuple[tuple[str, Cell], ...]:
             else missing("no end of run"),
         ),
         ("cells planned", blocks.count(len(source.bundle.cells))),
+        ("session", _session(source)),
         ("campaign seed", label(plan.get("seed", "none recorded"))),
         ("machine", label(_machine(drone)) if drone else missing("no host facts")),
         ("kernel", _optional(drone.get("kernel"))),
@@ -38,6 +39,16 @@ def head(source: Source) -> tuple[tuple[str, Cell], ...]:
     if (run.get("controller") or {}).get("controller_on_dut"):
         items.append(("controller", label("on the measured machine; its CPU is part of the system figures")))
     return tuple(items)
+
+
+def _session(source: Source) -> Cell:
+    """Length of the traffic window, and which option set it where the command line did."""
+    scenario = source.bundle.scenario
+    seconds = (scenario.get("traffic") or {}).get("session_s")
+    if seconds is None:
+        return label("no MAVLink window")
+    option = (scenario.get("overrides") or {}).get("traffic.session_s")
+    return label(f"{float(seconds):g} s of MAVLink" + (f", set by {option}" if option else ""))
 
 
 def _optional(value: object) -> Cell:

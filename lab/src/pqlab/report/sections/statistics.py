@@ -93,7 +93,7 @@ def _level_strips(source: Source) -> Figure:
     rows = [r for r in source.rows("handshakes") if r["verdict"] == "pass" and r["drone_wall_median_ms"]]
     strips = []
     for kind, column in (("L", "level"), ("", "kem_family"), ("", "sig_family")):
-        names = sorted({r[column] for r in rows if r[column]})
+        names = list(dict.fromkeys(r[column] for r in rows if r[column]))  # the registry's order
         for name in names:
             values = tuple(float(r["drone_wall_median_ms"]) for r in rows if r[column] == name)
             strips.append(

@@ -29,6 +29,10 @@ def suite_benchmark(source: Source) -> Section:
     return Section("suites", "Suite benchmark", tuple(lines))
 
 
+#: A mean over more suites than this describes none of them.
+MAX_AVERAGED_SUITES_COUNT = 12
+
+
 class _Detail:
     """One cell with everything the two tables print."""
 
@@ -132,6 +136,9 @@ def _summary(source: Source, details: list[_Detail]) -> Table:
 
 def _averages(source: Source, details: list[_Detail]) -> list[str]:
     passed = [d for d in details if d.passed]
+    suites = len({d.handshake["suite_id"] for d in passed})
+    if suites > MAX_AVERAGED_SUITES_COUNT:
+        return [f"No average over {suites} different suites; see the statistics by level and family."]
     sentences = []
     for name, unit, values in (
         ("handshake", "ms", [v for d in passed if (v := d.value("drone_wall_median_ms")) is not None]),
