@@ -104,7 +104,7 @@ def test_open_and_locate(ready: Path) -> None:
         assert bundle.locate(name, results) == sealed
     with pytest.raises(LabError) as unknown:
         bundle.locate("20200101T000000Z-ffffff", results)
-    assert unknown.value.exit_code == 5 and sealed.name in unknown.value.why
+    assert unknown.value.exit_code == 4 and sealed.name in unknown.value.why
     opened = bundle.open(sealed)
     assert opened.sealed and opened.run_id == sealed.name
     assert [record["verdict"] for record in opened.records()] == ["pass"]

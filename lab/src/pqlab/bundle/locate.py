@@ -75,5 +75,4 @@ def locate(name: str | None, results_dir: Path) -> Path:
         sorted(path.name for path in results_dir.glob("2*") if path.is_dir()) if results_dir.is_dir() else []
     )
     why = f"newest here: {near[-1]}" if near else f"{results_dir.name}/ holds none"
-    code = EXIT_ENVIRONMENT if name is None else EXIT_CHECK
-    raise LabError("no-bundle", what, why, "make one: make run SCENARIO=smoke", code)
+    raise LabError("no-bundle", what, why, "make one: make run SCENARIO=smoke", EXIT_ENVIRONMENT)

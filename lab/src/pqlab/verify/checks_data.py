@@ -164,15 +164,17 @@ def seal_overhead(cell: CellView, tally: Tally) -> None:
 
 
 def refused(cell: CellView, tally: Tally) -> None:
-    """Datagrams refused or left behind in a window of an unimpaired link: a warning, with their reasons."""
+    """Datagrams refused or left behind on an unimpaired link: a warning, with their reasons. In a ladder's
+    window a full queue is what the ladder looks for."""
     tally.see()
     if cell.impaired:
         return
     found: Counter[str] = Counter()
     for role in ("drone", "gcs"):
-        for counted in cell.windows(role).values():
+        for window, counted in cell.windows(role).items():
             for name in REFUSALS:
-                found[f"{role} {name}"] += int(counted.get(name, 0))
+                if not (name == "queue_full" and lossy(cell, window)):
+                    found[f"{role} {name}"] += int(counted.get(name, 0))
     bad = {name: count for name, count in found.items() if count}
     if bad:
         tally.warn(f"{cell.label}: " + ", ".join(f"{name} {count}" for name, count in sorted(bad.items())))
