@@ -29,6 +29,7 @@ def head(source: Source) -> tuple[tuple[str, Cell], ...]:
         ),
         ("cells planned", blocks.count(len(source.bundle.cells))),
         ("session", _session(source)),
+        ("overrides", _overrides(source)),
         ("campaign seed", label(plan.get("seed", "none recorded"))),
         ("machine", label(_machine(drone)) if drone else missing("no host facts")),
         ("kernel", _optional(drone.get("kernel"))),
@@ -42,13 +43,25 @@ def head(source: Source) -> tuple[tuple[str, Cell], ...]:
 
 
 def _session(source: Source) -> Cell:
-    """Length of the traffic window, and which option set it where the command line did."""
-    scenario = source.bundle.scenario
-    seconds = (scenario.get("traffic") or {}).get("session_s")
+    """Length of the MAVLink window as planned, and as the drone's gate was really open."""
+    seconds = (source.bundle.scenario.get("traffic") or {}).get("session_s")
     if seconds is None:
         return label("no MAVLink window")
-    option = (scenario.get("overrides") or {}).get("traffic.session_s")
-    return label(f"{float(seconds):g} s of MAVLink" + (f", set by {option}" if option else ""))
+    rows = [r for r in source.rows("traffic") if r["window"] == "traffic" and r["direction"] == "down"]
+    measured = [float(r["duration_s"]) for r in rows if r["duration_s"]]
+    if not measured:
+        return label(f"{float(seconds):g} s of MAVLink planned; measured: no gate was open")
+    low, high = min(measured), max(measured)
+    shown = f"{low:.2f} s" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f} s"
+    return label(f"{float(seconds):g} s of MAVLink planned, {shown} measured (n = {len(measured)})")
+
+
+def _overrides(source: Source) -> Cell:
+    """What the command line set over the scenario file."""
+    moved = source.bundle.scenario.get("overrides") or {}
+    if not moved:
+        return label("none: the scenario file as it is")
+    return label(", ".join(f"{path} ({origin})" for path, origin in sorted(moved.items())))
 
 
 def _optional(value: object) -> Cell:
