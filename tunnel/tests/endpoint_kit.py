@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,16 @@ class PlainPeer:
 class Side:
     """One agent with its plaintext peer and a controller's client."""
 
-    def __init__(self, role: Role, keys: Path, state: Path, *, facts: bool = False, **extra: str) -> None:
+    def __init__(
+        self,
+        role: Role,
+        keys: Path,
+        state: Path,
+        *,
+        facts: bool = False,
+        limits: dict[str, Any] | None = None,
+        **extra: str,
+    ) -> None:
         host = {"gcs": "127.0.0.1", "drone": "127.0.0.2"}[role]
         self.plain = PlainPeer("127.0.0.3" if role == "drone" else "127.0.0.4")
         settings = {
@@ -79,7 +89,7 @@ class Side:
             "PQ_TELEMETRY_RATE_HZ": "0",
             **extra,
         }
-        self.config = EndpointConfig.from_environment(role, settings)
+        self.config = replace(EndpointConfig.from_environment(role, settings), **(limits or {}))
         self.agent = Agent(self.config, load())
         if not facts:
             self.agent.facts.open = lambda: None  # type: ignore[method-assign]  # a self-test is seconds of CPU

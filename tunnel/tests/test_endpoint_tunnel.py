@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -361,6 +362,40 @@ def test_half_open_connections_are_bounded(lab_pair: Lab) -> None:
         for sock in held:
             sock.close()
     assert wait_until(lambda: lab_pair.handshakes(1)["completed"] == 1)
+
+
+def test_a_source_that_dials_too_often_is_slowed_before_any_work(key_folder: Path, tmp_path: Path) -> None:
+    gcs = Side("gcs", key_folder, tmp_path, limits={"token_burst": 10, "tokens_per_s": 1.0})
+    try:
+        gcs.call("prepare", cell_id="c", suite_id=SUITE)
+        address = gcs.agent.endpoint.handshake_address
+        assert address is not None
+        challenged = 0
+        for _ in range(40):
+            with contextlib.suppress(ConnectionError), socket.create_connection(address, timeout=5) as sock:
+                challenged += bool(sock.recv(1))
+        assert 10 <= challenged <= 12
+        assert wait_until(lambda: gcs.counters()["hs_rate_limited"] == 40 - challenged)
+        assert gcs.counters()["hs_keygens"] == 0
+    finally:
+        gcs.close()
+
+
+def test_stop_waits_for_what_is_in_flight_and_not_longer(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    lab_pair.handshakes(1)
+    lab_pair.open()
+    lab_pair.drone.plain.send(b"last")
+    start = time.monotonic()
+    lab_pair.drone.call("stop", cell_id="cell-1")
+    assert 0.09 <= time.monotonic() - start < 1.5
+    time.sleep(0.15)
+    spent = []
+    for _ in range(5):  # the link has been quiet for long enough already: no waiting, whatever the load
+        start = time.monotonic()
+        lab_pair.gcs.agent.endpoint.drain()
+        spent.append(time.monotonic() - start)
+    assert min(spent) < 0.05
 
 
 def test_forged_packets_stop_nothing(lab_pair: Lab) -> None:

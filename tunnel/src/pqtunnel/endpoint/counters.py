@@ -60,14 +60,6 @@ class CellCounters:
         """Names in the order of opening."""
         return [name for name, _ in self._marks]
 
-    def data_packets(self) -> int:
-        """Data packets moved in either direction: what draining waits for."""
-        return self.data["rx_ok"] + self.data["tx_data"]
-
-    def handshakes_completed(self) -> int:
-        """Handshakes completed in this cell."""
-        return self._handshake["hs_completed"]
-
     def snapshot(self) -> dict[str, Any]:
         """All counters as JSON values; `windows` maps each window to its share of the data-plane ones."""
         with self._lock:

@@ -77,6 +77,8 @@ class DataPlane:
         """Set by the next datagram on the gate's route, whether the gate is open or not; cleared by the
         caller."""
         self.last_plaintext_ns = 0
+        self.last_data_ns = 0
+        """Monotonic time of the last data packet in either direction: what draining looks at."""
         self.timestamp_source = timestamps.SOURCE_CLOCK
         self._plain = _bound(config.bind, config.plaintext_port, "PQ_PLAINTEXT_PORT")
         try:
@@ -260,6 +262,7 @@ class DataPlane:
         if not self._send(self._sealed, datagram, peer, cell):
             return
         t_out_ns = time.time_ns()
+        self.last_data_ns = time.monotonic_ns()
         counters["digest_tx"] += _digest(sequence, payload)
         if cell.ledger is not None:
             cell.ledger.tx.add(epoch, sequence, len(datagram), t_in_ns, t_out_ns, gate.place)
@@ -293,7 +296,8 @@ class DataPlane:
     def _forward_sealed(self, cell: Cell, datagram: bytes, source: Address, t_in_ns: int) -> None:
         with self._lock:
             start_ns = time.perf_counter_ns()
-            received = cell.session.receive(datagram, time.monotonic_ns())
+            now_ns = time.monotonic_ns()
+            received = cell.session.receive(datagram, now_ns)
             spent_ns = time.perf_counter_ns() - start_ns
             if received.kind == 0:
                 return  # the session counted the reason
@@ -310,6 +314,7 @@ class DataPlane:
                 self.send_keepalive()  # tells the drone that its new session carries packets both ways
         if received.kind != packet.DATA:
             return
+        self.last_data_ns = now_ns
         counters = cell.counters.data
         counters["open_count"] += 1
         counters["open_ns_total"] += spent_ns

@@ -154,18 +154,13 @@ class Endpoint:
         work.journal.event("stop", cell_id=work.plan.cell_id)
 
     def drain(self) -> None:
-        """Return once no data packet moved for 100 ms, after 1 s at most."""
-        counters = self.work.counters
+        """Return once no data packet has moved for 100 ms, after 1 s at most."""
         give_up_ns = time.monotonic_ns() + int(DRAIN_LIMIT_S * 1e9)
-        last_count = counters.data_packets()
-        quiet_since_ns = time.monotonic_ns()
         while (now_ns := time.monotonic_ns()) < give_up_ns:
-            count = counters.data_packets()
-            if count != last_count:
-                last_count, quiet_since_ns = count, now_ns
-            elif now_ns - quiet_since_ns >= QUIET_NS:
+            quiet_ns = now_ns - self.dataplane.last_data_ns
+            if quiet_ns >= QUIET_NS:
                 return
-            time.sleep(_POLL_S)
+            time.sleep(min(_POLL_S, (QUIET_NS - quiet_ns) / 1e9))
 
     # ------------------------------------------------------------------ handshakes, drone
 
