@@ -93,7 +93,7 @@ class Mavproxy:
             )
         self.plan = plan
         self.stuck_s = stuck_s
-        self._read_s = time.monotonic()
+        self._unread_since_s: float | None = None
         self._home = tempfile.TemporaryDirectory(prefix=f"mavproxy-{plan.role}-")
         home = self._home.name
         environment = {
@@ -112,8 +112,10 @@ class Mavproxy:
         state = udp_socket_state(self.plan.master_port)
         now = time.monotonic()
         if state is None or state[0] < STUCK_BYTES:
-            self._read_s = now
-        return now - self._read_s > self.stuck_s
+            self._unread_since_s = None
+        elif self._unread_since_s is None:
+            self._unread_since_s = now
+        return self._unread_since_s is not None and now - self._unread_since_s > self.stuck_s
 
     @property
     def ready(self) -> bool:
