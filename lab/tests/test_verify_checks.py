@@ -228,3 +228,12 @@ def test_result_lines_name_what_was_seen_and_what_is_due() -> None:
         "3 checks: 1 ok, 1 warnings, 1 failed",
     ]
     assert exit_code(results) == EXIT_CHECK
+
+
+def test_the_documentation_lists_every_check_in_order() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "BUNDLE.md").read_text(encoding="utf-8")
+    listed = [
+        line.split("`")[1] for line in text.partition("| check |")[2].splitlines() if line.startswith("| `")
+    ]
+    assert listed[: len(CHECKS)] == [check.name for check in CHECKS]
+    assert all(f"| {check.expected} |" in text for check in CHECKS)
