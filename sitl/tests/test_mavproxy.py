@@ -206,9 +206,9 @@ def test_the_service_exits_with_a_clear_message_when_mavproxy_dies() -> None:
 
 
 @pytest.mark.skipif(udp_socket_state(14550) is not None, reason="UDP 14550 is taken on this host")
-def test_mavproxy_does_not_outlive_a_killed_service() -> None:
+def test_mavproxy_does_not_outlive_a_killed_service(tmp_path: Path) -> None:
     port = free_port()
-    with service("air", PQ_CONTROL_PORT=str(port)) as process:
+    with service("air", PQ_CONTROL_PORT=str(port), TMPDIR=str(tmp_path)) as process:
         wait_for(lambda: (answer := hello(port)) is not None and answer["ready"] is True)
         (proxy,) = children(process.pid)
         process.kill()
