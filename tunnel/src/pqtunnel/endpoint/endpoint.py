@@ -257,7 +257,7 @@ class Endpoint:
         # A flood of refusals is in the counters; the journal keeps its beginning.
         if len(work.journal.events) < 1_000:
             work.journal.event("handshake_failed", reason=str(error), code=error.code, source=source)
-        work.journal.note(f"handshake from {source} refused: {error} [{error.code}]")
+            work.journal.note(f"handshake from {source} refused: {error} [{error.code}]")
 
     # ------------------------------------------------------------------ traffic windows
 
