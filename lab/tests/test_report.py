@@ -19,7 +19,7 @@ import report_bundle
 import yaml
 
 from pqlab.errors import LabError
-from pqlab.report import render
+from pqlab.report import blocks, render
 
 ROOT = Path(__file__).resolve().parents[2]
 COVERAGE = ROOT / "results" / "reference" / "coverage.csv"
@@ -272,6 +272,42 @@ def test_every_number_group_names_its_ring(page: str) -> None:
     assert page.count("<caption>") + page.count("<figcaption>") == len(
         re.findall(r"<(?:fig)?caption>(?:(?!</(?:fig)?caption>).)*ring lab", page, flags=re.S)
     )
+
+
+def test_unsupported_and_unrun_cells_are_named_and_have_no_number(tmp_path: Path) -> None:
+    def take_away(root: Path) -> None:
+        first, second, _ = report_bundle.plan_cells(root)
+        for cell, event in ((first, "unsupported"), (second, "not-run")):
+            folder = root / "data" / "cells" / cell["cell_id"]
+            row = json.loads((folder / "events.ndjson").read_text(encoding="utf-8").splitlines()[0])
+            shutil.rmtree(folder)
+            folder.mkdir()
+            row.update(event=event, reason=f"why it is {event}", host="controller")
+            (folder / "events.ndjson").write_text(json.dumps(row) + "\n", encoding="utf-8")
+
+    root = report_bundle.make_bundle(tmp_path / "run", edit=take_away, handshakes=5)
+    tree = Page(render(root)[0].read_text(encoding="utf-8"))
+    counts = dict(re.findall(r"(\d+)\s+([a-z-]+)", tree.text_of["verdict-counts"]))
+    assert sorted(re.findall(r"\d+", tree.text_of["verdict-counts"])) == ["0", "0", "1", "1", "1"], counts
+    findings = tree.text_of["findings-list"]
+    assert "why it is unsupported" in findings
+    assert "why it is not-run" in findings
+    verdict = next(i for i, head in enumerate(tree.rows["suite-summary"][0]) if head.startswith("verdict"))
+    for row in tree.rows["suite-summary"][1:]:
+        if row[verdict] != "pass":
+            assert row[1] == "0"
+            assert all(cell.startswith("not measured: ") for cell in row[2:verdict]), row
+    assert len([row for row in tree.rows["matrix"] if {"U", "–"} & set(row)]) == 2
+
+
+def test_reasons_that_recur_move_below_the_table() -> None:
+    long = "this is a rather long reason that would make every row of the table tall"
+    cells = tuple((blocks.label(str(i)), blocks.missing(long)) for i in range(3))
+    table = blocks.Table("t", "c", (blocks.Column("a"), blocks.Column("b")), cells, "lab", note="Note.")
+    small = blocks.compact(table)
+    assert [row[1].text for row in small.rows] == ["not measured: reason a"] * 3
+    assert small.note == f"Note. Reason a: {long}."
+    assert blocks.compact(blocks.Table("t", "c", table.columns, cells[:2], "lab")).rows == cells[:2]
 
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)> & | [x](javascript:alert(3))'
