@@ -113,9 +113,7 @@ def _handshakes(evidence: Evidence) -> list[Finding]:
     elif done < evidence.min_count:
         found.append(Finding("invalid", "handshake_count", f"{done} completed, {evidence.min_count} are due"))
     if evidence.failed and not evidence.impaired:
-        found.append(
-            Finding("fail", "handshake_failures", f"{evidence.failed} of {(done or 0) + evidence.failed}")
-        )
+        found.append(Finding("fail", "handshake_failures", f"{evidence.failed} failed, {done} completed"))
     if done and evidence.traced < evidence.min_count:
         found.append(
             Finding("invalid", "spans", f"{evidence.traced} handshakes left spans, {done} completed")
