@@ -8,6 +8,7 @@ from pqlab.analysis.stats import median
 from pqlab.analysis.table import to_float
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, number, verdict
+from pqlab.report.scatter import Point, scatter
 from pqlab.report.source import RawRow, Source, anchor, record_link, why_missing
 from pqlab.report.svg import significant
 
@@ -22,6 +23,9 @@ def all_suites(source: Source) -> Section:
     heat = _heat(source, rows)
     if heat is not None:
         drawn.append(heat)
+    trade = _size_trade(source, rows)
+    if trade is not None:
+        drawn.append(trade)
     drawn.append(_table(source, rows))
     return Section(
         "handshakes",
@@ -95,6 +99,39 @@ def _heat(source: Source, rows: list[RawRow]) -> Figure | None:
         source.ring,
         "analysis/handshakes.csv",
     )
+
+
+def _size_trade(source: Source, rows: list[RawRow]) -> Figure | None:
+    """Handshake over the bytes that public key, ciphertext and signature put on the wire."""
+    sizes: dict[str, int] = {}
+    for r in source.rows("sizes"):
+        parts = [r[c] for c in ("public_key_bytes", "ciphertext_bytes", "signature_bytes") if r[c]]
+        if parts:
+            sizes[r["algorithm"]] = sum(int(p) for p in parts)
+    walls: dict[tuple[str, str, str], list[float]] = {}
+    for row in rows:
+        wall = to_float(row["drone_wall_median_ms"])
+        if row["verdict"] == "pass" and wall is not None and row["kem"] in sizes and row["sig"] in sizes:
+            walls.setdefault((row["kem"], row["sig"], row["kem_family"]), []).append(wall)
+    points = [
+        Point(f"{kem} + {sig}", family, float(sizes[kem] + sizes[sig]), middle)
+        for (kem, sig, family), values in walls.items()
+        if (middle := median(values)) is not None
+    ]
+    if len(points) < 6:  # a handful of suites is no cloud
+        return None
+    families = {p.family for p in points}
+    return Figure(
+        "fig-handshake-size",
+        "Median handshake over the bytes of public key, ciphertext and signature",
+        scatter(
+            "svg-handshake-size", "Handshake and size", "bytes on the wire (log scale)",
+            "handshake, ms (log scale)", points, "B", MS,
+        ),
+        source.ring,
+        "analysis/handshakes.csv",
+        tuple((c, n) for c, n in FAMILY_LEGEND if n in families),
+    )  # fmt: skip
 
 
 def _table(source: Source, rows: list[RawRow]) -> Table:
