@@ -1,5 +1,5 @@
-"""Mutation test of the verdict: every comparison, connective, limit and grade in it is turned round in its turn,
-and the cases of test_record_verdict must notice."""
+"""Mutation test of the verdict: every comparison, connective, limit and grade in it is turned round in its
+turn, and the cases of test_record_verdict must notice."""
 
 from __future__ import annotations
 

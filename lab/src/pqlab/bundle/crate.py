@@ -80,7 +80,7 @@ def crate_document(data_dir: Path) -> Entity:
         {
             "@id": LICENSE_ID,
             "@type": "CreativeWork",
-            "name": "Creative Commons Attribution 4.0 International",
+            "name": "not stated: ask whoever made this run",
         },
         {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
         {
