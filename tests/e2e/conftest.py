@@ -70,7 +70,12 @@ def compose(*argv: str, timeout_s: float = 120) -> Finished:
 def container(service: str) -> str:
     """Id of the running container of one lab service."""
     out = docker(
-        "ps", "-q", "-f", "label=com.docker.compose.project=pqlab", "-f", f"label=com.docker.compose.service={service}"
+        "ps",
+        "-q",
+        "-f",
+        "label=com.docker.compose.project=pqlab",
+        "-f",
+        f"label=com.docker.compose.service={service}",
     )
     ids = out.split()
     assert len(ids) == 1, f"{service}: expected one running container, found {ids}"
@@ -86,7 +91,9 @@ def residue() -> dict[str, list[str]]:
 
     ours = ("pqtunnel", "pqsitl", "pqtelemetry", "mavproxy", "telegraf", "influxd", "arducopter")
     processes = [
-        line for line in lines("ps", "-eo", "args") if any(name in line.lower() for name in ours) and "pytest" not in line
+        line
+        for line in lines("ps", "-eo", "args")
+        if any(name in line.lower() for name in ours) and "pytest" not in line
     ]
     engine_up = run("docker", "info").code == 0
     return {

@@ -46,7 +46,7 @@ def test_air_holds_only_the_two_ends() -> None:
 
 @pytest.mark.parametrize("service", ["drone", "gcs", "sitl"])
 def test_no_way_out(service: str) -> None:
-    """TEST-NET-1 is nobody's address: with a route out the connect times out, without one it is refused a route."""
+    """TEST-NET-1 (RFC 5737) is nobody's address: nothing may answer, nothing may be translated towards it."""
     code = (
         "import socket;s=socket.socket();s.settimeout(2)\n"
         "try:\n s.connect(('192.0.2.1',80));print('connected')\n"
@@ -76,7 +76,15 @@ def test_every_primitive_answers_as_known() -> None:
     items = done.json()["items"]
     assert all(item["ok"] for item in items), [i for i in items if not i["ok"]]
     names = " ".join(item["name"] for item in items)
-    for primitive in ("ML-KEM-768", "HQC-256", "Classic-McEliece-8192128", "ML-DSA-87", "Falcon-1024", "SPHINCS+", "Ascon"):
+    for primitive in (
+        "ML-KEM-768",
+        "HQC-256",
+        "Classic-McEliece-8192128",
+        "ML-DSA-87",
+        "Falcon-1024",
+        "SPHINCS+",
+        "Ascon",
+    ):
         assert primitive.lower() in names.lower()
 
 

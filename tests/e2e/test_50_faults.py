@@ -1,4 +1,4 @@
-"""Things that go wrong in the field: each says what happened, loses nothing, and passes nothing half for whole."""
+"""What goes wrong in the field: each says what happened, loses nothing, passes nothing half for whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE = ("run", "smoke", "--suites", "cs-mlkem768-aesgcm-mldsa65")
 
 def latest() -> str | None:
     link = ROOT / "results" / "latest"
-    return os.readlink(link) if link.is_symlink() else None
+    return str(link.readlink()) if link.is_symlink() else None
 
 
 def work_dirs() -> set[str]:
@@ -56,7 +56,9 @@ def test_kill_9_leaves_latest_alone_and_resume_finishes() -> None:
     while time.monotonic() < deadline and not sealed_cells:
         time.sleep(0.2)
         for run_id in work_dirs() - works:
-            sealed_cells = list((ROOT / "results" / ".work" / run_id / "data" / "cells").glob("*/record.json"))
+            sealed_cells = list(
+                (ROOT / "results" / ".work" / run_id / "data" / "cells").glob("*/record.json")
+            )
     assert sealed_cells, "no cell finished before the kill"
     os.killpg(controller.pid, signal.SIGKILL)
     controller.wait(timeout=10)
@@ -104,12 +106,13 @@ def test_influxdb_away_is_a_warning_and_loses_nothing() -> None:
 
 
 def test_wrong_key_says_make_keys(tmp_path: Path) -> None:
-    """A controller certificate from another lab's CA is refused by the agents, and the message says what to do."""
+    """Another lab's controller certificate is refused by the agents, and the message says what to do."""
     stranger = tmp_path / "keys"
     image = json.loads(docker("inspect", container("gcs")))[0]["Config"]["Image"]
     docker(
-        "run", "--rm", "--network", "none", "--user", f"{os.getuid()}:{os.getgid()}", "-v", f"{tmp_path}:{tmp_path}",
-        "--entrypoint", "python3", image, "-m", "pqtunnel", "keys", "--out", str(stranger), timeout_s=120,
+        "run", "--rm", "--network", "none", "--user", f"{os.getuid()}:{os.getgid()}",
+        "-v", f"{tmp_path}:{tmp_path}", "--entrypoint", "python3", image,
+        "-m", "pqtunnel", "keys", "--out", str(stranger), timeout_s=120,
     )  # fmt: skip
     done = pqlab(*ONE, "--reps", "1", "--keys", str(stranger), timeout_s=60)
     assert done.code == 4, done.text

@@ -1,4 +1,4 @@
-"""Find what must never be in this tree: key material, tokens, private addresses, machine paths, registry hosts.
+"""Find what must never be in this tree: keys, tokens, private addresses, machine paths, registry hosts.
 
 Used by the pre-commit hook (`--staged`) and by test_hygiene.py (every tracked file). Lock files are read for
 keys only: they are as their tools write them.
@@ -24,9 +24,21 @@ PATTERNS: dict[str, re.Pattern[str]] = {
         r"(?<![\d.])(?:10\.\d{1,3}\.\d{1,3}\.\d{1,3}|192\.168\.\d{1,3}\.\d{1,3}"
         r"|172\.(?:1[6-9]|2\d|3[01])\.\d{1,3}\.\d{1,3}|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.\d{1,3}\.\d{1,3})(?![\d.])"
     ),
-    "machine path": re.compile(r"(?<![\w.])/(?:ho" + r"me/[a-z][\w-]*|ro" + r"ot/\.|wo" + r"rk/(?:main|shared)|Us" + r"ers/[A-Za-z]\w*)"),
+    "machine path": re.compile(
+        r"(?<![\w.])/(?:ho"
+        + r"me/[a-z][\w-]*|ro"
+        + r"ot/\.|wo"
+        + r"rk/(?:main|shared)|Us"
+        + r"ers/[A-Za-z]\w*)"
+    ),
     "registry host": re.compile(
-        r"pypi\.o" + r"rg|pythonho" + r"sted|deb\.debi" + r"an\.org|registry\.np" + r"mjs|proxy\.gol" + r"ang|static\.cra" + r"tes"
+        r"pypi\.o"
+        + r"rg|pythonho"
+        + r"sted|deb\.debi"
+        + r"an\.org|registry\.np"
+        + r"mjs|proxy\.gol"
+        + r"ang|static\.cra"
+        + r"tes"
         r"|index\.cra" + r"tes|maven\.o" + r"rg"
     ),
 }

@@ -1,4 +1,4 @@
-"""The tree holds no key, token, private address, machine path or registry host; and the scanner can see one."""
+"""The tree holds no key, token, private address, machine path or registry host; the scanner can see one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def test_scanner_sees(what: str, line: str) -> None:
     assert [f.what for f in hygiene.scan_text("any.py", line)] == [what]
 
 
-@pytest.mark.parametrize("line", ["version 10.1.2", "198.18.2.20", "127.0.0.1:48080", "/usr/local/share", "a 1.10.0.1.2 b"])
+@pytest.mark.parametrize(
+    "line", ["version 10.1.2", "198.18.2.20", "127.0.0.1:48080", "/usr/local/share", "a 1.10.0.1.2 b"]
+)
 def test_scanner_lets_pass(line: str) -> None:
     assert list(hygiene.scan_text("any.py", line)) == []
 
