@@ -46,13 +46,13 @@ def scatter(
         items.append(
             svg.element("circle", svg.hover(tip), r=5.5, class_=f"dot {family_class(point.family)}", **place)
         )
-    for point in named:
+    for point, shift in named.items():
         x, y = x_axis(point.x), y_axis(point.y)
         before = x > (left + WIDTH) / 2
         items.append(
             svg.text(
                 x - 10 if before else x + 10,
-                y + 4,
+                y + shift,
                 point.label,
                 class_="label small",
                 text_anchor="end" if before else "start",
@@ -64,14 +64,16 @@ def scatter(
     return svg.document(figure_id, WIDTH, bottom + 42, title, description, items)
 
 
-def _extremes(points: Sequence[Point]) -> list[Point]:
-    """The points that bound the cloud, each once, in reading order."""
+def _extremes(points: Sequence[Point]) -> dict[Point, float]:
+    """The points that bound the cloud, each with the vertical step of its label (pixels).
+
+    The lowest is named below its dot and the leftmost above, so that the two cannot meet.
+    """
     if not points:
-        return []
-    bounds = [
-        min(points, key=lambda p: (p.y, p.x)),
-        max(points, key=lambda p: (p.y, p.x)),
-        min(points, key=lambda p: (p.x, p.y)),
-        max(points, key=lambda p: (p.x, p.y)),
-    ]
-    return list(dict.fromkeys(bounds))
+        return {}
+    return {
+        max(points, key=lambda p: (p.x, p.y)): 4.0,
+        max(points, key=lambda p: (p.y, p.x)): 4.0,
+        min(points, key=lambda p: (p.x, p.y)): -10.0,
+        min(points, key=lambda p: (p.y, p.x)): 19.0,
+    }
