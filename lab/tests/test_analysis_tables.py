@@ -158,6 +158,25 @@ def test_missing_temperature_is_empty_with_the_hosts_reason(bundle: Path) -> Non
         assert row["cpu_valid"] == "true"
 
 
+def test_the_hottest_zone_is_the_temperature(tmp_path: Path) -> None:
+    def warm(root: Path) -> None:
+        for path in root.glob("data/cells/*/telemetry.drone.lp"):
+            text = path.read_text(encoding="utf-8")
+            stamps = sorted({line.rpartition(" ")[2] for line in text.splitlines()})
+            zones = "".join(
+                f"pq_temp,host=drone,ring=lab,zone={zone} temperature_c={celsius} {stamp}\n"
+                for stamp in stamps
+                for zone, celsius in (("cpu", 61.5), ("wifi", 40.0))
+            )
+            path.write_text(text + zones, encoding="utf-8")
+
+    root = report_bundle.make_bundle(tmp_path / "run", edit=warm, handshakes=5, bulk=False)
+    by_host = {row["host"]: row for row in read(root, "cpu")}
+    assert float(by_host["drone"]["temperature_mean_c"]) == 61.5
+    assert by_host["drone"]["temperature_reason"] == ""
+    assert by_host["gcs"]["temperature_mean_c"] == ""
+
+
 @pytest.mark.parametrize(
     ("holds", "marks"),
     [

@@ -215,11 +215,11 @@ def read_json(path: Path) -> Json:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise _unreadable(path, "the file is missing") from error
+        raise unreadable(path, "the file is missing") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise _unreadable(path, str(error)) from error
+        raise unreadable(path, str(error)) from error
     if not isinstance(value, dict):
-        raise _unreadable(path, f"expected an object, found {type(value).__name__}")
+        raise unreadable(path, f"expected an object, found {type(value).__name__}")
     return value
 
 
@@ -239,23 +239,24 @@ def read_ndjson(path: Path) -> list[Json]:
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError as error:
-            raise _unreadable(path, f"line {number}: {error}") from error
+            raise unreadable(path, f"line {number}: {error}") from error
     return rows
 
 
 def _read_yaml(path: Path) -> Json:
     if not path.is_file():
-        raise _unreadable(path, "the file is missing")
+        raise unreadable(path, "the file is missing")
     try:
         value = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise _unreadable(path, str(error)) from error
+        raise unreadable(path, str(error)) from error
     if not isinstance(value, dict):
-        raise _unreadable(path, "expected a mapping")
+        raise unreadable(path, "expected a mapping")
     return value
 
 
-def _unreadable(path: Path, why: str) -> LabError:
+def unreadable(path: Path, why: str) -> LabError:
+    """The error for a damaged file of a bundle."""
     short = "/".join(path.parts[-3:])
     return LabError(
         "unreadable", f"cannot read {short}", why, "./pqlab verify names every damaged file", EXIT_CHECK

@@ -82,14 +82,13 @@ def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
         }
     window = cell.window("traffic")
     start, end = window or (None, None)
-    found = {
-        name: [float(v) for _, v in lines_of.values(lines, "pq_cpu", name, start_ns=start, end_ns=end)]
-        for name in CPU_FIELDS
-    }
+    found: dict[str, list[float]] = {name: [] for name in CPU_FIELDS}
+    for point in lines_of.points(lines, "pq_cpu", start_ns=start, end_ns=end):
+        for name in CPU_FIELDS:
+            if name in point.fields:
+                found[name].append(float(point.fields[name]))
     rss = [v for _, v in lines_of.values(lines, "pq_mem", "rss_bytes", start_ns=start, end_ns=end)]
-    temperature = [
-        float(v) for _, v in lines_of.values(lines, "pq_temp", "temperature_c", start_ns=start, end_ns=end)
-    ]
+    temperature = _hottest_zone_c(lines, start, end)
     steal = mean(found["steal_pct"])
     return {
         "span": "traffic" if window else "cell",
@@ -102,11 +101,20 @@ def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
         "container_mean_pct": mean(found["container_pct"]),
         "sampler_mean_pct": mean(found["sampler_pct"]),
         "rss_max_mb": max(rss) / 1e6 if rss else None,
-        "temperature_mean_c": mean(temperature),
-        "temperature_reason": None if temperature else (no_zone or "the series carries no temperature"),
+        "temperature_mean_c": temperature,
+        "temperature_reason": None if temperature is not None else no_zone or "no temperature in the series",
         "cpu_valid": None if steal is None else steal <= MAX_STEAL_PCT,
         "reason": None if found["system_pct"] else "no CPU sample in the span",
     }
+
+
+def _hottest_zone_c(lines: list[str], start: int | None, end: int | None) -> float | None:
+    """Mean temperature of the zone whose mean is the highest; None where no zone was sampled."""
+    zones: dict[str, list[float]] = {}
+    for point in lines_of.points(lines, "pq_temp", start_ns=start, end_ns=end):
+        if "temperature_c" in point.fields:
+            zones.setdefault(point.series, []).append(float(point.fields["temperature_c"]))
+    return max((m for values in zones.values() if (m := mean(values)) is not None), default=None)
 
 
 def _sensor_reason(bundle: BundleData, role: str, wanted: str) -> str | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
-from pqlab.analysis.load import BundleData, Cell, Json
+from pqlab.analysis.load import BundleData, Cell, Json, unreadable
 from pqlab.analysis.stats import quantile
 from pqlab.analysis.table import Table, Value
 
@@ -30,9 +30,23 @@ class Joined:
     """One direction of one window after the join."""
 
     sent: int = 0
-    received: int = 0
-    sealed_bytes: int = 0
     delays_ms: array[float] = field(default_factory=lambda: array("d"))
+
+    @property
+    def received(self) -> int:
+        """Datagrams with a partner in the receiver's ledger."""
+        return len(self.delays_ms)
+
+
+@dataclass
+class Ledger:
+    """One end's rows: sent as (key, plaintext in ns, window), received as key → handed on ns.
+
+    A key is the text ``epoch,sequence``: the join needs equality only, and text saves two conversions a row.
+    """
+
+    sent: list[tuple[str, int, str]] = field(default_factory=list)
+    received: dict[str, int] = field(default_factory=dict)
 
 
 def join_ledgers(cell: Cell) -> dict[tuple[str, str], Joined] | None:
@@ -40,32 +54,34 @@ def join_ledgers(cell: Cell) -> dict[tuple[str, str], Joined] | None:
     paths = {role: cell.directory / f"ledger.{role}.csv" for role in ("drone", "gcs")}
     if not all(path.is_file() for path in paths.values()):
         return None
-    sent = {role: _rows(path, "tx") for role, path in paths.items()}
-    received = {role: _rows(path, "rx") for role, path in paths.items()}
+    ledgers = {role: read_ledger(path) for role, path in paths.items()}
     joined: dict[tuple[str, str], Joined] = defaultdict(Joined)
     for direction, (source, sink) in DIRECTIONS.items():
-        arrivals = received[sink]
-        for key, (t_in_ns, _, size_bytes, window) in sent[source].items():
+        arrivals = ledgers[sink].received
+        for key, t_in_ns, window in ledgers[source].sent:
             entry = joined[window, direction]
             entry.sent += 1
-            arrival = arrivals.get(key)
-            if arrival is not None:
-                entry.received += 1
-                entry.sealed_bytes += size_bytes
-                entry.delays_ms.append((arrival[1] - t_in_ns) / 1e6)
+            handed_on_ns = arrivals.get(key)
+            if handed_on_ns is not None:
+                entry.delays_ms.append((handed_on_ns - t_in_ns) / 1e6)
     return dict(joined)
 
 
-def _rows(path: Path, wanted: str) -> dict[tuple[str, str], tuple[int, int, int, str]]:
-    """(epoch, sequence) → (t_in_ns, t_out_ns, size_bytes, window) of one direction of one ledger."""
-    rows: dict[tuple[str, str], tuple[int, int, int, str]] = {}
+def read_ledger(path: Path) -> Ledger:
+    """Rows of one ledger; a row that does not have seven fields is an error that names its line."""
+    ledger = Ledger()
     with path.open(encoding="ascii") as handle:
         next(handle, None)
-        for line in handle:
-            direction, epoch, sequence, size, t_in, t_out, window = line.rstrip("\n").split(",")
-            if direction == wanted:
-                rows[epoch, sequence] = (int(t_in), int(t_out), int(size), window)
-    return rows
+        for number, line in enumerate(handle, start=2):
+            try:
+                direction, epoch, sequence, _, t_in, t_out, window = line.rstrip("\n").split(",")
+                if direction == "tx":
+                    ledger.sent.append((f"{epoch},{sequence}", int(t_in), window))
+                else:
+                    ledger.received[f"{epoch},{sequence}"] = int(t_out)
+            except ValueError as error:
+                raise unreadable(path, f"line {number}: {error}") from error
+    return ledger
 
 
 def shared_clock(cell: Cell) -> tuple[bool, str | None]:
@@ -147,13 +163,13 @@ def _latency(cell: Cell, entry: Joined | None, has_ledger: bool) -> dict[str, Va
         return {"latency_reason": reason}
     if entry is None or not entry.delays_ms:
         return {"latency_reason": "no datagram was joined"}
-    delays = entry.delays_ms
+    delays = sorted(entry.delays_ms)
     return {
         "latency_n": len(delays),
         "latency_p50_ms": quantile(delays, 0.5),
         "latency_p95_ms": quantile(delays, 0.95),
         "latency_p99_ms": quantile(delays, 0.99),
-        "latency_max_ms": max(delays),
+        "latency_max_ms": delays[-1],
     }
 
 
