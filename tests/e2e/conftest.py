@@ -34,10 +34,12 @@ class Finished:
         return self.out + self.err
 
     def json(self) -> Any:
-        """The last line of standard output, which `--json` promises to be one JSON document."""
-        lines = [line for line in self.out.splitlines() if line.strip()]
-        assert lines, f"no output; stderr: {self.err[-2000:]}"
-        return json.loads(lines[-1])
+        """The JSON document of `--json`: the whole output, or its last line after a run's progress."""
+        assert self.out.strip(), f"no output; stderr: {self.err[-2000:]}"
+        try:
+            return json.loads(self.out)
+        except json.JSONDecodeError:
+            return json.loads(self.out.rstrip().splitlines()[-1])
 
 
 def run(*argv: str, timeout_s: float = 900, env: dict[str, str] | None = None) -> Finished:
