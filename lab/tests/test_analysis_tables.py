@@ -266,3 +266,11 @@ def test_damaged_and_missing_files_are_named(tmp_path: Path) -> None:
     assert damaged.value.code == "unreadable"
     assert "spans.ndjson" in damaged.value.what
     assert "line" in damaged.value.why
+
+
+def test_a_damaged_ledger_row_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.gcs.csv"
+    path.write_text("direction,epoch\ntx,0,1,64,5,6,traffic\nrx,0,1,64\n", encoding="ascii")
+    with pytest.raises(LabError) as damaged:
+        traffic.read_ledger(path)
+    assert "line 3" in damaged.value.why
