@@ -235,7 +235,9 @@ class FakeLab:
         )
 
     def inventory(self) -> Inventory:
-        agents = {role: AgentAddress(role, role, "127.0.0.1", 1) for role in ("drone", "gcs")}
+        agents = {
+            role: AgentAddress(role, role, "127.0.0.1", port) for port, role in enumerate(("drone", "gcs"))
+        }
         return Inventory(self.root / "lab.ini", agents, "lab", self.root / "keys", None, "pqlab", None)
 
     def connect(self, address: AgentAddress) -> FakeConnection:

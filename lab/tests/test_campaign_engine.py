@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from fake_agent import FakeAgent, FakeLab, once
 
-from pqlab.campaign.engine import Campaign, Result
+from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.errors import LabError
+from pqlab.scenario import load_scenario
 from pqtunnel.rpc import AgentUnreachableError, WrongKeyError
 
 
@@ -206,6 +207,38 @@ def test_a_dead_controller_s_cell_is_stopped_first(lab: FakeLab) -> None:
     assert run(lab, 1).verdict_counts == {"pass": 1}
     stops = [params["cell_id"] for method, params in lab.drone.calls if method == "stop"]
     assert stops[0] == "feedfeedfeedfeed"
+
+
+def hardware(lab: FakeLab) -> Surroundings:
+    for agent in (lab.drone, lab.gcs):
+        agent.facts["ring"] = "hardware"
+        agent.state, agent.cell_id = "running", "somebody-elses"
+    file = lab.root / "test.yml"
+    lab.scenario(1)
+    file.write_text(file.read_text() + "ring: hardware\n")
+    return lab.around()
+
+
+def test_on_hardware_a_cell_of_another_controller_is_left_alone(lab: FakeLab) -> None:
+    around = hardware(lab)
+    with pytest.raises(LabError) as caught:
+        Campaign.begin(around, load_scenario(str(lab.root / "test.yml"))).carry_out()
+    assert caught.value.code == "lab-busy"
+    assert "stop" not in lab.drone.methods()
+
+
+def test_on_hardware_the_watchdog_is_waited_for(lab: FakeLab) -> None:
+    around = hardware(lab)
+    since_s = lab.clock.monotonic_s()
+
+    def watchdog(agent: FakeAgent, method: str, params: dict[str, object]) -> None:
+        if agent.cell_id == "somebody-elses" and lab.clock.monotonic_s() > since_s + 60:
+            agent.restart()
+
+    for agent in (lab.drone, lab.gcs):
+        agent.hooks.append(watchdog)
+    result = Campaign.begin(around, load_scenario(str(lab.root / "test.yml"))).carry_out()
+    assert result.verdict_counts == {"pass": 1}
 
 
 def test_a_database_that_is_away_is_a_warning(lab: FakeLab) -> None:

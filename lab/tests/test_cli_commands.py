@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from pathlib import Path
 
@@ -19,7 +18,7 @@ NOWHERE = """\
 [drone]
 d pqlab_agent_host=127.0.0.1 pqlab_agent_port=9
 [gcs]
-g pqlab_agent_host=127.0.0.1 pqlab_agent_port=9
+g pqlab_agent_host=127.0.0.1 pqlab_agent_port=10
 [all:vars]
 pqlab_keys={keys}
 """
@@ -132,14 +131,13 @@ def test_resume_of_a_sealed_run_is_refused(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_one_controller_a_lab(tmp_path: Path) -> None:
-    lab = FakeLab(tmp_path)
-    inventory = lab.inventory()
-    with (inventory.controller_keys / "tls.key.pem").open("rb") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(LabError) as caught, controller(inventory):
+    """Whoever comes second is refused, whatever folder or copy of the keys it works from."""
+    first, second = FakeLab(tmp_path / "a").inventory(), FakeLab(tmp_path / "b").inventory()
+    with controller(first):
+        with pytest.raises(LabError) as caught, controller(second):
             raise AssertionError("two controllers")
-    assert caught.value.code == "lab-busy"
-    with controller(inventory):
+        assert (caught.value.code, caught.value.exit_code) == ("lab-busy", 4)
+    with controller(second):
         pass
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from pqlab import __version__
 from pqlab.budget import estimate, handshake_costs_ms
 from pqlab.campaign import hosts
-from pqlab.campaign.agents import KEY_CODES, AgentFailure, Connect, Pair
+from pqlab.campaign.agents import KEY_CODES, Agent, AgentFailure, Connect, Pair
 from pqlab.campaign.cell import CellRunner, plan_row, write_unrun
 from pqlab.campaign.clock import Clock, utc_basic, utc_text
 from pqlab.campaign.finish import exit_code, reconcile_run, secret_files, verdict_counts
@@ -235,12 +235,16 @@ class Campaign:
         told = False
         for turn in range(10**6):
             try:
-                for agent in self._pair.agents.values():
-                    state = agent.call("counters")
-                    if state["state"] != "idle":
-                        # a controller that died left its cell behind; ours is the only one (see lock)
-                        agent.call("stop", {"cell_id": state["cell_id"]})
-                break
+                if all([self._make_idle(agent, first=first) for agent in self._pair.agents.values()]):
+                    break
+                if clock.monotonic_s() > deadline_s:
+                    raise LabError(
+                        "lab-busy",
+                        "the agents carry out another controller's cell",
+                        "a controller elsewhere drives this lab",
+                        "wait for its run, or stop it there",
+                    )
+                clock.sleep(_RECOVERY_PAUSES_S[-1])
             except AgentFailure as error:
                 if error.code in KEY_CODES or clock.monotonic_s() > deadline_s:
                     raise error.as_lab_error() from error
@@ -253,6 +257,20 @@ class Campaign:
         if not first:
             hello = greet(self._pair)
             _same_builds(self._store.read("providers.json"), hello, self._store.run_id)
+
+    def _make_idle(self, agent: Agent, *, first: bool) -> bool:
+        """Is the agent idle now? A cell that a dead controller left behind is stopped.
+
+        In the lab ring every controller is on this machine, so the lock proves that one dead. A controller of
+        real hardware may sit elsewhere: its cell is left alone until it ends or the agent's watchdog ends it.
+        """
+        state = agent.call("counters")
+        if state["state"] == "idle":
+            return True
+        if first and self._scenario.ring != "lab":
+            return False
+        agent.call("stop", {"cell_id": state["cell_id"]})
+        return True
 
     def _release(self) -> None:
         """Both ends back to idle before this process goes; one that cannot be reached has its watchdog."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
+import errno
 import secrets
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.outputs import production
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
 from pqlab.errors import LabError
-from pqlab.inventory import Inventory, load_inventory
+from pqlab.inventory import AgentAddress, Inventory, load_inventory
 from pqlab.paths import project_root, results_dir, shown
 from pqlab.progress import reporter
 from pqlab.scenario import load_scenario
@@ -98,8 +99,8 @@ def report_result(args: argparse.Namespace, result: Result) -> int:
 def controller(inventory: Inventory) -> Iterator[None]:
     """This process alone orders cells on this lab; a polite request to end is treated as Ctrl-C.
 
-    The lock lies on the controller's own key: whoever drives the agents needs that file, and the kernel lets
-    go of it when the process dies. Raises LabError when another pqlab holds it.
+    The lock is a name in the kernel for each agent's address: it needs no file, holds across checkouts of
+    this machine, and is gone with the process, however that dies. Raises LabError when it is held.
     """
 
     def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -107,31 +108,25 @@ def controller(inventory: Inventory) -> Iterator[None]:
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
-        with _hold(inventory.controller_keys / "tls.key.pem"):
+        with contextlib.ExitStack() as held:
+            for address in inventory.agents.values():
+                held.enter_context(_hold(address))
             yield
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
-def _hold(key: Path) -> Iterator[None]:
-    try:
-        file = key.open("rb")
-    except FileNotFoundError:
-        raise LabError(
-            "missing-key", f"{shown(key)} is not there", "the controller has no identity", "make keys"
-        ) from None
-    except OSError as error:
-        raise LabError(
-            "missing-key", f"{shown(key)} cannot be read", str(error.strerror), "make keys, as this user"
-        ) from error
-    with file:
+def _hold(address: AgentAddress) -> Iterator[None]:
+    with socket.socket(socket.AF_UNIX) as name:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            name.bind(f"\0pqlab-controller/{address.host}:{address.port}")
         except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
             raise LabError(
                 "lab-busy",
-                "another pqlab is driving this lab",
+                f"another pqlab is driving the {address.role} agent at {address.host}:{address.port}",
                 "two controllers would mix their cells",
                 "./pqlab status shows its run; wait for it, or stop it with Ctrl-C there",
             ) from error
