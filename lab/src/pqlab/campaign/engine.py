@@ -235,7 +235,7 @@ class Campaign:
         told = False
         for turn in range(10**6):
             try:
-                if all([self._make_idle(agent, first=first) for agent in self._pair.agents.values()]):
+                if all(self._make_idle(agent, first=first) for agent in self._pair.agents.values()):
                     break
                 if clock.monotonic_s() > deadline_s:
                     raise LabError(
