@@ -26,6 +26,8 @@ def results_of(ready: Path) -> Path:
 
 def test_sealing_renames_and_points_latest(ready: Path) -> None:
     (ready / "data" / "status.json").write_text("{}")
+    (ready / "lock").touch()
+    (ready / "partial" / "cell").mkdir(parents=True)
     results = results_of(ready)
     sealed = bundle.seal(ready, results, [])
     assert sealed == results / fixtures_make.RUN_ID
@@ -50,6 +52,12 @@ def test_keys_are_searched_before_anything_is_renamed(ready: Path, tmp_path: Pat
     assert caught.value.code == "secret-found"
     assert "gcs.log" in caught.value.why and "psk.key" in caught.value.why
     assert ready.exists() and not (results_of(ready) / "latest").is_symlink()
+
+
+def test_keys_that_are_gone_cannot_be_searched_for(ready: Path, tmp_path: Path) -> None:
+    with pytest.raises(bundle.SealError) as caught:
+        bundle.seal(ready, results_of(ready), [tmp_path / "keys" / "gone.secret"])
+    assert caught.value.code == "keys-missing" and ready.exists()
 
 
 def test_clean_files_pass_the_search(ready: Path, tmp_path: Path) -> None:

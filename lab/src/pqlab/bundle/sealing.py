@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from pqlab.bundle.bag import MANIFEST, TAG_FILES, TAGMANIFEST, BagError, fsync_folder, payload, write_tags
+from pqlab.bundle.bag import BagError, fsync_folder, payload, write_tags
 from pqlab.bundle.crate import write_crate
 from pqlab.bundle.secrets import search
 from pqlab.errors import EXIT_CHECK, EXIT_ENVIRONMENT, LabError
@@ -28,18 +29,16 @@ def seal(work_dir: Path, results_dir: Path, secrets: Sequence[Path]) -> Path:
     """Turn results/.work/<run_id> into results/<run_id> and return that path.
 
     secrets: key files, or folders of them, that the run held. Raises SealError with code `no-work-dir`,
-    `exists`, `secret-found`, `disk-full` or `write`.
+    `exists`, `keys-missing`, `secret-found`, `disk-full` or `write`.
     """
     target = results_dir / work_dir.name
     _check_place(work_dir, target)
-    for name in WORK_ONLY:
-        (work_dir / "data" / name).unlink(missing_ok=True)
-    for name in (*TAG_FILES, MANIFEST, TAGMANIFEST):  # left by an attempt that was interrupted
-        (work_dir / name).unlink(missing_ok=True)
     try:
         _refuse_secrets(work_dir, secrets)
+        _clear(work_dir)
         write_crate(work_dir / "data")
         write_tags(work_dir)
+        os.sync()  # the cells' bytes must not reach the disk after the name that vouches for them
         results_dir.mkdir(parents=True, exist_ok=True)
         work_dir.rename(target)
         fsync_folder(results_dir)
@@ -81,8 +80,30 @@ def _check_place(work_dir: Path, target: Path) -> None:
         )
 
 
+def _clear(work_dir: Path) -> None:
+    """Take away what belongs to the work and not to the bundle: status, lock, tag files of an earlier attempt."""
+    for name in WORK_ONLY:
+        (work_dir / "data" / name).unlink(missing_ok=True)
+    for path in work_dir.iterdir():
+        if path.name == "data":
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 def _refuse_secrets(work_dir: Path, secrets: Sequence[Path]) -> None:
-    hits = search(work_dir, payload(work_dir), secrets)
+    try:
+        hits = search(work_dir, payload(work_dir), secrets)
+    except FileNotFoundError as error:
+        raise SealError(
+            "keys-missing",
+            "the run's keys are not there to be searched for, so it was not sealed",
+            str(error),
+            "name the keys that the run used (--keys), then ./pqlab resume",
+            EXIT_ENVIRONMENT,
+        ) from error
     if hits:
         shown = "; ".join(f"{hit.path} holds {hit.secret} as {hit.how}" for hit in hits[:5])
         more = f" and {len(hits) - 5} more" if len(hits) > 5 else ""

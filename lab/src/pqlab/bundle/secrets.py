@@ -18,7 +18,7 @@ CHUNK_BYTES = 24
 CHUNKS_A_KEY = 8
 MIN_SECRET_BYTES = 16
 _MIN_DISTINCT_BYTES = 8
-_RUN = re.compile(rb"[A-Za-z0-9+/_=-]{20,}")
+_RUN = re.compile(rb"[A-Za-z0-9+/_-]{20,}={0,2}")
 _TOKEN = re.compile(rb"[A-Za-z0-9+/_=-]{22,}")
 # What a key folder holds beside secrets: public halves, pins of them, and opaque ids.
 _PUBLIC_SUFFIXES = (".pub", ".crt", ".cert.pem", ".identity.json", "pins.json", "drone_id.hex")
@@ -144,7 +144,7 @@ def search(root: Path, files: Iterable[str], secrets: Iterable[Path]) -> list[Se
         for needle in raw_ascii if content.isascii() else raw:
             if needle.pattern in content:
                 hits[SecretHit(name, needle.secret, needle.how)] = None
-        runs = _RUN.findall(content)
+        runs = list(dict.fromkeys(_RUN.findall(content)))  # telemetry repeats its names 10 times a second
         # The second form closes line breaks inside an encoding.
         haystack = b"\n".join(runs) + b"\n" + b"".join(runs)
         for needle in encoded if runs else ():
