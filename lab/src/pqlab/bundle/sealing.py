@@ -81,7 +81,7 @@ def _check_place(work_dir: Path, target: Path) -> None:
 
 
 def _clear(work_dir: Path) -> None:
-    """Take away what belongs to the work and not to the bundle: status, lock, tag files of an earlier attempt."""
+    """Take away what belongs to the work: status, lock, tag files of an earlier attempt."""
     for name in WORK_ONLY:
         (work_dir / "data" / name).unlink(missing_ok=True)
     for path in work_dir.iterdir():
