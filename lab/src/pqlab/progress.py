@@ -95,6 +95,7 @@ class RichReporter:
             TextColumn("{task.description}"),
             console=self._console,
             transient=True,
+            refresh_per_second=1,  # the machine under test may be this one
         )
         self._task: TaskID | None = None
         self._total = 0
