@@ -187,6 +187,23 @@ def test_a_seal_that_fails_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> N
     assert resume(lab).verdict_counts == {"pass": 1}
 
 
+def test_a_disk_that_fills_up_at_the_report_says_so(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    def full(_root: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    lab = FakeLab(tmp_path)
+    good = lab.outputs
+    lab.outputs = replace(good, render=full)
+    with pytest.raises(LabError) as caught:
+        Campaign.begin(lab.around(), lab.scenario(1)).carry_out()
+    assert caught.value.code == "disk-full"
+    assert "pqlab resume" in caught.value.hint
+    lab.outputs = good
+    assert resume(lab).verdict_counts == {"pass": 1}
+
+
 def test_a_search_for_no_secrets_is_refused(tmp_path: Path) -> None:
     lab = FakeLab(tmp_path)
     campaign = Campaign.begin(lab.around(), lab.scenario(1))

@@ -111,6 +111,16 @@ def test_a_budget_from_an_earlier_bundle(tmp_path: Path) -> None:
     assert slow["eta_s"] == pytest.approx(2 * 8.0 + 0.03 + 20.0, abs=0.1)  # max_s cuts the block short
 
 
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"suite_id": "x"}', '{"suite_id": "x", "categories": null}']
+)
+def test_a_damaged_bundle_costs_the_estimate_only(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "data" / "cells" / "0"
+    folder.mkdir(parents=True)
+    (folder / "record.json").write_text(text)
+    assert handshake_costs_ms(tmp_path) == {}
+
+
 def test_disk_grows_with_datagrams_and_shrinks_without_ledger() -> None:
     asked = scenario()
     off = Scenario({**asked.data, "ledger": False}, asked.origins, asked.file)

@@ -21,7 +21,7 @@ from pqlab.campaign.cell import CellRunner, plan_row, write_unrun
 from pqlab.campaign.clock import Clock, utc_basic, utc_text
 from pqlab.campaign.finish import exit_code, reconcile_run, secret_files, verdict_counts
 from pqlab.campaign.outputs import Outputs
-from pqlab.campaign.store import Store, write_atomic, write_json
+from pqlab.campaign.store import Store, disk_errors, write_atomic, write_json
 from pqlab.campaign.vehicle import wait_for_vehicle
 from pqlab.errors import LabError
 from pqlab.inventory import Inventory
@@ -304,8 +304,9 @@ class Campaign:
             exit_verdict={0: "pass", 1: "failed", 3: "warnings"}[code],
         )
         store.write("run.json", run)
-        around.outputs.analyse(store.root)
-        around.outputs.render(store.root)
+        with disk_errors(store.data / "analysis"):
+            around.outputs.analyse(store.root)
+            around.outputs.render(store.root)
         status = store.read_status()
         store.clear_scaffolding()
         try:

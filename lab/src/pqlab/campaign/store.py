@@ -61,7 +61,7 @@ def disk_errors(path: Path) -> Iterator[None]:
             raise LabError(
                 "disk-full",
                 f"no space left on the disk of {shown(path.parent)}",
-                "the last cell was not written; every finished cell is kept",
+                "what was being written is not there; every finished cell is kept",
                 "free some space",
             ) from error
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
