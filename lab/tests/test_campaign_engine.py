@@ -9,6 +9,7 @@ import pytest
 from fake_agent import FakeAgent, FakeLab, once
 
 from pqlab.campaign.engine import Campaign, Result, Surroundings
+from pqlab.campaign.hosts import controller_document
 from pqlab.errors import LabError
 from pqlab.scenario import load_scenario
 from pqtunnel.rpc import AgentUnreachableError, WrongKeyError
@@ -207,6 +208,14 @@ def test_a_dead_controller_s_cell_is_stopped_first(lab: FakeLab) -> None:
     assert run(lab, 1).verdict_counts == {"pass": 1}
     stops = [params["cell_id"] for method, params in lab.drone.calls if method == "stop"]
     assert stops[0] == "feedfeedfeedfeed"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_run_says_whether_its_controller_sat_on_a_measured_machine(lab: FakeLab, shared: bool) -> None:
+    if shared:
+        lab.drone.facts["host"]["boot_id"] = controller_document()["host"]["boot_id"]
+    told = json.loads((run(lab, 1).bundle / "data" / "run.json").read_text())
+    assert told["controller"]["controller_on_dut"] is shared
 
 
 def hardware(lab: FakeLab) -> Surroundings:

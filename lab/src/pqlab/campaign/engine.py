@@ -120,7 +120,10 @@ class Campaign:
                 "run_id": store.run_id,
                 "started_ns": now_ns,
                 "ended_ns": None,
-                "controller": {"controller_on_dut": False, "host": controller["host"]},
+                "controller": {
+                    "controller_on_dut": hosts.shares_machine(controller, hello),
+                    "host": controller["host"],
+                },
                 "pqlab_version": __version__,
                 "scenario": scenario.name,
                 "command": around.command,

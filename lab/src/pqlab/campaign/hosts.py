@@ -140,6 +140,12 @@ def controller_document() -> Json:
     }
 
 
+def shares_machine(controller: Json, hello: dict[str, Json]) -> bool:
+    """Does the controller run on a machine that is being measured? Containers share their host's boot id."""
+    boot_id = controller["host"]["boot_id"]
+    return boot_id is not None and any(facts["host"].get("boot_id") == boot_id for facts in hello.values())
+
+
 def _cpu_model() -> str | None:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
