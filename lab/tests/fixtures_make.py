@@ -32,6 +32,28 @@ SUITES: dict[str, tuple[float, float, float, float, float]] = {
     "cs-mlkem512-chacha20poly1305-falcon512": (0.022, 0.310, 0.060, 0.025, 0.026),
     "cs-classicmceliece348864-ascon128a-mldsa44": (46.0, 0.080, 0.030, 0.040, 9.0),
 }
+#: KEM token -> (public key, ciphertext), SIG token -> signature, bytes (primitives-2026-01 §9).
+KEM_BYTES = {
+    "mlkem512": (800, 768),
+    "mlkem768": (1184, 1088),
+    "mlkem1024": (1568, 1568),
+    "hqc128": (2249, 4433),
+    "hqc192": (4522, 8978),
+    "hqc256": (7245, 14421),
+    "classicmceliece348864": (261120, 96),
+    "classicmceliece460896": (524160, 156),
+    "classicmceliece8192128": (1357824, 208),
+}
+SIG_BYTES = {
+    "mldsa44": 2420,
+    "mldsa65": 3309,
+    "mldsa87": 4627,
+    "falcon512": 655,
+    "falcon1024": 1265,
+    "sphincs128s": 7856,
+    "sphincs192s": 16224,
+    "sphincs256s": 29792,
+}
 #: MAVLink message -> (frames a second, UDP payload bytes): the measured 320 Hz interval mix of
 #: arducopter-traffic.json in round figures, plus the answers to a 2 Hz TIMESYNC probe.
 MIX: dict[str, tuple[int, int]] = {
@@ -367,6 +389,8 @@ def _one_handshake(
     drone.append(("handshake", "io", 0.0, d + 3))
     gcs.append(("handshake", "io", 40.0, g + 3))
     base = clock.mono()
+    kem, sig = suite_id.split("-")[1], suite_id.split("-")[3]
+    sizes = {"keygen": KEM_BYTES[kem][0], "encaps": KEM_BYTES[kem][1], "sign": SIG_BYTES[sig]}
     out = []
     for role, rows in (("drone", drone), ("gcs", gcs)):
         for name, kind, start, end in rows:
@@ -382,6 +406,7 @@ def _one_handshake(
                     "end_ns": base + round(end * 1e3),
                     "clock": "monotonic",
                     "kind": kind,
+                    **({"size_bytes": sizes[name]} if name in sizes else {}),
                 }
             )
     clock.now_ns += round((d + 5) * 1e3)

@@ -41,9 +41,11 @@ def test_handshakes_are_crypto_not_sleeps(bundle: Path) -> None:
 
 def test_no_physical_claim_without_a_sensor(bundle: Path) -> None:
     for record in load_records(bundle):
-        power = record["categories"]["P"]["power_avg_w"]
-        assert power["value"] is None
-        assert power["reason"]
+        for name in ("power_mean_w", "power_peak_w", "energy_gross_j", "energy_net_handshake_j"):
+            field = record["categories"]["P"][name]
+            assert field["value"] is None
+            assert field["validity"] == "null"
+            assert field["reason"]
 
 
 def test_influx_holds_exactly_the_files_points(bundle: Path) -> None:

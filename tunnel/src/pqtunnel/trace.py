@@ -54,7 +54,7 @@ class Tracer:
     """Spans of one handshake. `clock` returns monotonic nanoseconds; `handshake_id` is set by the machine
     once the Challenge is known (16 hex digits, equal at both ends)."""
 
-    __slots__ = ("_clock", "_open", "_spans", "handshake_id", "host", "index", "mode", "suite_id")
+    __slots__ = ("_clock", "_open", "_sizes", "_spans", "handshake_id", "host", "index", "mode", "suite_id")
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class Tracer:
         self._clock = clock
         self._spans: list[tuple[str, Kind, int, int]] = []
         self._open: tuple[str, Kind, int] | None = None
+        self._sizes: dict[int, int] = {}
         self.host = host
         self.index = index
         self.mode = mode
@@ -80,6 +81,10 @@ class Tracer:
         if self._open is not None:
             self._spans.append((*self._open, now_ns))
         self._open = (step, kind, now_ns)
+
+    def size(self, size_bytes: int) -> None:
+        """Note the length of what the open span made (public key, ciphertext or signature)."""
+        self._sizes[len(self._spans)] = size_bytes
 
     def finish(self) -> None:
         """Close the last span; calling again changes nothing."""
@@ -94,7 +99,7 @@ class Tracer:
     def rows(self) -> list[dict[str, object]]:
         """Closed spans as rows of spans.ndjson, and last the row `handshake`: this host's whole wall.
 
-        Empty when nothing was recorded.
+        A span whose product has a size carries `size_bytes`. Empty when nothing was recorded.
         """
         if not self._spans:
             return []
@@ -111,6 +116,7 @@ class Tracer:
                 "end_ns": end_ns,
                 "clock": "monotonic",
                 "kind": kind,
+                **({"size_bytes": self._sizes[place]} if place in self._sizes else {}),
             }
-            for step, kind, start_ns, end_ns in [*self._spans, wall]
+            for place, (step, kind, start_ns, end_ns) in enumerate([*self._spans, wall])
         ]

@@ -14,7 +14,6 @@ from pqlab.record.context import (
     fill_mavlink,
     fill_rekey,
     fill_run_context,
-    primitive_sizes,
     suite_of,
 )
 from pqlab.record.dataplane import (
@@ -108,7 +107,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_identity(sheet, suite)
     fill_lifecycle(sheet, cell, wall, windows, plane)
     fill_handshake(sheet, cold, completed, failed, _failure_reasons(cell))
-    fill_primitives(sheet, cold, primitive_sizes(suite))
+    fill_primitives(sheet, cold, None if suite is None else suite.kem.shared_secret_bytes)
     fill_rekey(sheet)
     fill_data_plane(sheet, plane, cell.counters)
     fill_latency(sheet, plane, context.one_clock)

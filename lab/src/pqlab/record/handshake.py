@@ -16,6 +16,8 @@ from pqlab.record.stats import median, percentile
 
 COVERAGE_PCT = (95.0, 101.0)
 WALL_STEP = "handshake"
+#: what is sent, and the step that makes it and notes its size
+SIZED_STEPS = {"kem_public_key": "keygen", "kem_ciphertext": "encaps", "sig": "sign"}
 
 
 @dataclass
@@ -40,6 +42,10 @@ class HandshakeTrace:
             s.duration_ns for host in ROLES for s in self.steps[host] if s.step == name and s.kind == "crypto"
         ]
         return sum(found) if found else None
+
+    def size_bytes(self, name: str) -> int | None:
+        """Size of what a primitive made, on whichever host ran it; None where no span carries it."""
+        return next((s.size_bytes for host in ROLES for s in self.steps[host] if s.step == name), None)
 
     def crypto_ns(self, host: str | None = None) -> int:
         """Σ crypto spans of one host or of both."""
@@ -108,8 +114,9 @@ def fill_handshake(
     sheet.put("D", "handshake_failure_reason", text, absent="no handshake failed, or none said why")
 
 
-def fill_primitives(sheet: Sheet, cold: dict[str, HandshakeTrace], sizes: dict[str, int] | None) -> None:
-    """Category E; `sizes` are those of the suite registry, None for a suite it does not know."""
+def fill_primitives(sheet: Sheet, cold: dict[str, HandshakeTrace], shared_secret_bytes: int | None) -> None:
+    """Category E. Sizes are those that the spans carry; a shared secret leaves no span and has the registry's
+    (None for a suite that it does not know)."""
     none = "no cold handshake left a span of this primitive"
     names = {
         "keygen": "kem_keygen_ms",
@@ -131,6 +138,8 @@ def fill_primitives(sheet: Sheet, cold: dict[str, HandshakeTrace], sizes: dict[s
         ("crypto_critical_path_ms", sums(lambda trace: trace.crypto_ns())),
     ):
         sheet.put("E", field_name, median(values), n=len(values), absent=none)
-    for name in ("kem_public_key", "kem_ciphertext", "sig", "shared_secret"):
-        size = None if sizes is None else sizes[name]
-        sheet.put("E", f"{name}_size_bytes", size, absent="the suite registry does not know this suite")
+    for name, step in SIZED_STEPS.items():
+        made = [size for trace in cold.values() if (size := trace.size_bytes(step)) is not None]
+        sheet.put("E", f"{name}_size_bytes", max(made, default=None), n=len(made), absent=none)
+    unknown = "the suite registry does not know this suite"
+    sheet.put("E", "shared_secret_size_bytes", shared_secret_bytes, absent=unknown)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from statistics import median
 
 from pqlab.record.context import primitive_sizes, suite_of
+from pqlab.record.handshake import SIZED_STEPS
 from pqlab.verify.result import Tally
 from pqlab.verify.view import BundleView, CellView, steps_of, wall_of
 
@@ -120,16 +121,13 @@ def handshake_count(cell: CellView, tally: Tally) -> None:
 
 
 def primitive_sizes_match(cell: CellView, tally: Tally) -> None:
-    """Sizes in the record, and sizes that spans carry, are those of the suite's algorithms."""
+    """Sizes that the spans carry are those of the suite's algorithms, and the record tells the largest."""
     suite = suite_of(str(cell.plan["suite_id"]))
     due = primitive_sizes(suite)
     if suite is None or due is None:
         tally.fail(f"{cell.label}: the registry does not know this suite")
         return
     tally.see()
-    for name, size in due.items():
-        told = cell.value("E", f"{name}_size_bytes")
-        tally.require(told == size, f"{cell.label}: {name} of {told} bytes, {size} are due")
     algorithms = {
         "kem_algorithm": suite.kem.name,
         "sig_algorithm": suite.sig.name,
@@ -138,14 +136,17 @@ def primitive_sizes_match(cell: CellView, tally: Tally) -> None:
     for name, algorithm in algorithms.items():
         told = cell.value("B", name)
         tally.require(told == algorithm, f"{cell.label}: {name} {told}, the suite has {algorithm}")
-    exact = {"keygen": due["kem_public_key"], "encaps": due["kem_ciphertext"], "sign": due["sig"]}
-    for span in cell.raw.spans or []:
-        if span.size_bytes is None or span.step not in exact:
-            continue
-        size = exact[span.step]
-        at_most = span.step == "sign" and suite.sig.variable_length
-        right = 0 < span.size_bytes <= size if at_most else span.size_bytes == size
-        tally.require(right, f"{cell.label}: {span.step} made {span.size_bytes} bytes, {size} are due")
+    for name, step in SIZED_STEPS.items():
+        size, at_most = due[name], step == "sign" and suite.sig.variable_length
+        made = [span.size_bytes for span in cell.raw.spans or [] if span.step == step]
+        for told in made:
+            right = told is not None and (0 < told <= size if at_most else told == size)
+            tally.require(right, f"{cell.label}: {step} made {told} bytes, {size} are due")
+        largest = max((told for told in made if told is not None), default=None)
+        told = cell.value("E", f"{name}_size_bytes")
+        tally.require(told == largest, f"{cell.label}: record {name} {told} bytes, spans {largest}")
+    told = cell.value("E", "shared_secret_size_bytes")
+    tally.require(told == due["shared_secret"], f"{cell.label}: shared secret of {told} bytes")
 
 
 def level_dependence(bundle: BundleView, tally: Tally) -> None:

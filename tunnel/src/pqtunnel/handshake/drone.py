@@ -136,6 +136,7 @@ class DroneHandshake(HandshakeMachine):
         tracer.mark("encaps", "crypto")
         self._count("hs_encaps")
         ciphertext, self._kem_secret = kem.encapsulate(hello.public_key)
+        tracer.size(len(ciphertext))
         tracer.mark("kdf", "kdf")
         self._th2 = transcript_2(th1, hello.signature, ciphertext)
         self._finished = mac(self._psk_keys.drone_finished, self._th2)

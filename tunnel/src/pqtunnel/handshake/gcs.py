@@ -111,6 +111,7 @@ class GcsHandshake(HandshakeMachine):
         tracer.mark("keygen", "crypto")
         self._count("hs_keygens")
         self._pair = kem.generate()
+        tracer.size(len(self._pair.public))
         tracer.mark("transcript", "codec")
         signed_part = wire.server_hello_signed_part(self._rx_index, self._pair.public)
         self._th1 = transcript_1(self._challenge_frame, hello_frame, signed_part)
@@ -118,6 +119,7 @@ class GcsHandshake(HandshakeMachine):
         tracer.mark("sign", "crypto")
         self._count("hs_signatures")
         self._signature = signature_scheme.sign(signing_key, message)
+        tracer.size(len(self._signature))
         tracer.mark("server_hello", "codec")
         self._hello, self._psk_keys, self.suite = hello, psk_keys, suite
         self._awaited = wire.CLIENT_KEM
