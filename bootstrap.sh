@@ -371,6 +371,8 @@ make_venv() {
         printf '%s\n' "$ROOT/$package/src"
     done >"$site/pqlab-tree.pth"
     venv_key "$1" >"$ROOT/.venv/key"
+    # Made under sudo, used without it afterwards.
+    [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:${SUDO_GID:-$SUDO_UID}" "$ROOT/.venv" "$ROOT/.state"
 }
 
 cmd_venv() {

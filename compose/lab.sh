@@ -15,9 +15,10 @@ cd "$ROOT"
 PORTS="48080 48081 8086"
 OURS="label=com.docker.compose.project=pqlab"
 
-# Containers never run as root: as the user who called, or as the images' own user for root.
+# Containers never run as root: as the user who called (also through sudo), or as the images' own user for root.
 LAB_UID=$(id -u)
 LAB_GID=$(id -g)
+if [ "$LAB_UID" = 0 ]; then LAB_UID=${SUDO_UID:-10001} LAB_GID=${SUDO_GID:-10001}; fi
 if [ "$LAB_UID" = 0 ]; then LAB_UID=10001 LAB_GID=10001; fi
 export LAB_UID LAB_GID
 
