@@ -7,6 +7,7 @@ import json
 import subprocess
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -38,35 +39,51 @@ print(json.dumps(seen))
 """
 
 
-def test_air_shows_sealed_datagrams_only() -> None:
+@dataclass(frozen=True)
+class Observed:
+    """What a stranger saw on air during one 30 s session, and the bundle of that session."""
+
+    seen: list[tuple[bytes, int]]
+    bundle: Path
+
+    @property
+    def sealed(self) -> list[bytes]:
+        return [payload for payload, port in self.seen if port == 46011]
+
+
+@pytest.fixture(scope="module")
+def observed(lab: None) -> Observed:
     image = json.loads(docker("inspect", container("gcs")))[0]["Config"]["Image"]
     sniffer = subprocess.Popen(
         ["docker", "run", "--rm", "--network", f"container:{container('gcs')}", "--cap-drop", "ALL",
          "--cap-add", "NET_RAW", "--user", "0", "--read-only", "--entrypoint", "python3", image,
-         "-c", SNIFFER, "20"],
+         "-c", SNIFFER, "45"],
         stdout=subprocess.PIPE, text=True, cwd=ROOT,
     )  # fmt: skip
     time.sleep(2.0)
-    done = pqlab(
-        "run", "smoke", "--suites", "cs-mlkem768-aesgcm-mldsa65", "--reps", "1", "--json", timeout_s=120
-    )
-    out, _ = sniffer.communicate(timeout=60)
+    done = pqlab("run", "smoke", "--suites", "cs-mlkem768-aesgcm-mldsa65", "--reps", "1", "--session-s", "30",
+                 "--json", timeout_s=120)  # fmt: skip
+    out, _ = sniffer.communicate(timeout=90)
     assert done.code == 0, done.text[-3000:]
-    seen = [(bytes.fromhex(h), port) for h, port in json.loads(out)]
-    sealed = [payload for payload, port in seen if port == 46011]
-    assert len(sealed) > 1000, "the sniffer saw too little to prove anything"
-    assert {port for _, port in seen} <= {46011, 46012}
+    seen = [(bytes.fromhex(payload), int(port)) for payload, port in json.loads(out)]
+    return Observed(seen, ROOT / str(done.json()["bundle"]))
 
-    # A MAVLink 2 frame starts 0xFD, length, flags 0. A sealed datagram's first byte is type and epoch.
-    assert [p for p in sealed if p[0] in (0xFD, 0xFE)] == []
-    assert [p for p in sealed if b"\xfd" in p[:1] and p[2:4] == b"\0\0"] == []
 
-    bundle = ROOT / str(done.json()["bundle"])
-    ledger = next((bundle / "data" / "cells").glob("*/ledger.drone.csv"))
-    traffic = json.loads(next((bundle / "data" / "cells").glob("*/traffic.json")).read_text())
+def test_no_mavlink_in_clear(observed: Observed) -> None:
+    assert len(observed.sealed) > 5000, "the sniffer saw too little to prove anything"
+    assert {port for _, port in observed.seen} <= {46011, 46012}
+    # A MAVLink 2 frame is 0xFD, payload length, …, 12 bytes longer than its payload (unsigned).
+    for skipped in (0, 8):  # as the whole datagram, or unsealed behind a header
+        frames = [p[skipped:] for p in observed.sealed]
+        assert [f for f in frames if f[:1] == b"\xfd" and len(f) in (f[1] + 12, f[1] + 12 + 16)] == []
+
+
+def test_plaintext_plus_24_bytes(observed: Observed) -> None:
+    ledger = next((observed.bundle / "data" / "cells").glob("*/ledger.drone.csv"))
+    traffic = json.loads(next((observed.bundle / "data" / "cells").glob("*/traffic.json")).read_text())
     with Path(ledger).open(newline="") as handle:
         sizes = Counter(int(r["size_bytes"]) for r in csv.DictReader(handle) if r["direction"] == "tx")
-    on_air = Counter(len(p) for p in sealed)
+    on_air = Counter(len(p) for p in observed.sealed)
     # Every size that the drone wrote down went over the air that often; keepalives are the only extras.
     assert {s: n for s, n in sizes.items() if on_air[s] < n} == {}
     # And each is a plaintext size of the source plus 24: bulk payloads are the clearest case.
@@ -74,3 +91,13 @@ def test_air_shows_sealed_datagrams_only() -> None:
     assert [int(size) for size in sent] == [1200]
     assert sizes[1224] > 0
     assert 1200 not in sizes
+
+
+def test_influxdb_holds_the_10_hz_points_of_30_s(observed: Observed) -> None:
+    """Per series: points by InfluxQL = lines in the files, and about ten a second of them."""
+    cell = json.loads((observed.bundle / "data" / "run.json").read_text())["influx"]["cells"][0]
+    counts = {row["series"]: (int(row["file_count"]), int(row["influx_count"])) for row in cell["series"]}
+    assert {series: pair for series, pair in counts.items() if pair[0] != pair[1]} == {}
+    fast = [pair[0] for series, pair in counts.items() if series.startswith("pq_tunnel")]
+    assert len(fast) == 2, "one series an end"
+    assert min(fast) >= 300
