@@ -1,0 +1,16 @@
+//! Data plane of the tunnel.
+//!
+//! Reading order: `packet`, `replay`, `aead`, `counters`, `session`, then the forwarder around them. Only `raw` may
+//! hold `unsafe`. The Python module `pq_core` is made with the feature `python`.
+
+pub mod aead;
+pub mod bins;
+pub mod cell;
+pub mod counters;
+pub mod ledger;
+pub mod packet;
+#[cfg(feature = "python")]
+mod python;
+pub mod raw;
+pub mod replay;
+pub mod session;
