@@ -7,10 +7,13 @@ pub mod aead;
 pub mod bins;
 pub mod cell;
 pub mod counters;
+mod forward;
 pub mod ledger;
 pub mod packet;
+pub mod plane;
 #[cfg(feature = "python")]
 mod python;
 pub mod raw;
 pub mod replay;
 pub mod session;
+pub mod udp;

@@ -6,11 +6,12 @@ import struct
 from typing import Any
 
 import pytest
-from core_pair import Twin, established
+from core_pair import Twin, established, pq_core
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pqtunnel import packet
+from pqtunnel.errors import KeyMaterialError
 from pqtunnel.replay import WINDOW_PACKETS
 from pqtunnel.suites import AEADS
 
@@ -217,10 +218,6 @@ def test_the_memory_of_ended_indices_is_as_long() -> None:
 
 @pytest.mark.parametrize("token", sorted(AEADS))
 def test_a_key_of_the_wrong_length_is_refused(token: str) -> None:
-    import pq_core
-
-    from pqtunnel.errors import KeyMaterialError
-
     keys = established("drone", token, 0, 1, 2)
     object.__setattr__(keys.keys, "send_key", keys.keys.send_key[:-1])
     with pytest.raises(KeyMaterialError, match="bytes, not"):

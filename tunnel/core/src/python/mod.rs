@@ -1,5 +1,6 @@
 //! The Python module `pq_core`.
 
+mod plane;
 mod session;
 
 use pyo3::prelude::*;
@@ -11,6 +12,8 @@ fn pq_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("BIN_NS", crate::bins::BIN_NS)?;
     module.add("BIN_FIELDS", crate::bins::FIELDS.to_vec())?;
     module.add("COUNTERS", crate::counters::NAMES.to_vec())?;
+    module.add_class::<plane::PyDataPlane>()?;
+    module.add_class::<plane::PyFirstPlaintext>()?;
     module.add_class::<session::PySession>()?;
     module.add_class::<session::PyReceived>()
 }

@@ -2,4 +2,6 @@
 //! system calls of Linux. Each block says why it is sound; everything that leaves the module is safe.
 #![allow(unsafe_code)]
 
+#[cfg(target_os = "linux")]
+pub mod batch;
 pub mod wiped;
