@@ -166,6 +166,8 @@ impl Worker<'_> {
         let arena = std::mem::take(&mut self.arena);
         self.send_all(&self.shared.sealed, peer, &arena, &shared_cell);
         self.arena = arena;
+        let now_ns = self.shared.monotonic_ns();
+        self.shared.last_data_ns.store(now_ns, Ordering::Relaxed);
         let mut sum = 0_u64;
         for sent in self.outgoing.iter().filter(|one| one.sent) {
             sum = sum.wrapping_add(digest(sent, buffer));
@@ -243,10 +245,11 @@ impl Worker<'_> {
             return;
         };
         self.outgoing.clear();
-        {
+        let now_ns = self.shared.monotonic_ns();
+        let new_epoch = {
             let cell = &mut *locked(&shared_cell);
             self.count_drops(arrivals, Some(cell));
-            let now_ns = self.shared.monotonic_ns();
+            let epoch_before = cell.peer_epoch;
             let start = Instant::now();
             for arrival in arrivals {
                 self.open_arrival(cell, arrival, buffer, now_ns);
@@ -257,10 +260,19 @@ impl Worker<'_> {
                 cell.counters.add(Counter::OpenNsTotal, spent_ns);
                 cell.counters.add(Counter::OpenCount, count);
             }
+            cell.peer_epoch != epoch_before
+        };
+        if new_epoch {
+            self.shared.confirmed.set();
+            if self.shared.role == Role::Gcs {
+                // Tells the drone that its new session carries packets both ways.
+                send_keepalive(self.shared, &shared_cell);
+            }
         }
         if self.outgoing.is_empty() {
             return;
         }
+        self.shared.last_data_ns.store(now_ns, Ordering::Relaxed);
         let target = self.shared.routes[gate.route].target;
         self.send_all(&self.shared.plain, target, buffer, &shared_cell);
         let mut sum = 0_u64;
@@ -299,7 +311,7 @@ impl Worker<'_> {
             if opened.skipped > 0 {
                 cell.bins.add(t_in_ns, Field::SequenceGap, opened.skipped);
             }
-            if cell.peer_epoch != Some(opened.epoch) {
+            if cell.peer_epoch.is_none_or(|known| opened.epoch > known) {
                 // The first authenticated packet of an epoch says where its peer is; later ones do not move it
                 // (roaming needs a path challenge, which this version does not speak).
                 cell.peer_epoch = Some(opened.epoch);
@@ -360,6 +372,27 @@ impl Worker<'_> {
             next += passed;
         }
     }
+}
+
+/// Send one sealed keepalive; false when there is no key to send it under, or no peer.
+pub(crate) fn send_keepalive(shared: &Shared, shared_cell: &SharedCell) -> bool {
+    let mut datagram = Vec::with_capacity(packet::OVERHEAD_BYTES);
+    let peer = {
+        let cell = &mut *locked(shared_cell);
+        let Some(peer) = cell.peer else { return false };
+        let counters = &mut cell.counters;
+        let sealed = cell
+            .session
+            .seal_control(packet::KEEPALIVE, &[], &mut datagram, counters);
+        if sealed.is_err() {
+            return false;
+        }
+        peer
+    };
+    if let Err(error) = shared.sealed.send_to(&datagram, peer) {
+        count_failure(shared, shared_cell, peer, &error, 1);
+    }
+    true
 }
 
 /// Count datagrams that the kernel refused: a full queue, or another failure, which is also noted.

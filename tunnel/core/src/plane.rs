@@ -8,7 +8,6 @@
 use crate::cell::{locked, SharedCell};
 use crate::counters::Counter;
 use crate::forward::{self, Lane};
-use crate::packet;
 use crate::session::Role;
 use crate::udp;
 use std::collections::{HashSet, VecDeque};
@@ -120,6 +119,8 @@ pub(crate) struct Shared {
     pub state: Mutex<State>,
     pub first_plaintext: Arc<Event>,
     pub last_plaintext_ns: AtomicI64,
+    pub confirmed: Arc<Event>,
+    pub last_data_ns: AtomicI64,
     pub stopping: AtomicBool,
     notes: Mutex<Notes>,
     origin: Instant,
@@ -187,6 +188,8 @@ impl Plane {
                 }),
                 first_plaintext: Arc::default(),
                 last_plaintext_ns: AtomicI64::new(0),
+                confirmed: Arc::default(),
+                last_data_ns: AtomicI64::new(0),
                 stopping: AtomicBool::new(false),
                 notes: Mutex::default(),
                 origin: Instant::now(),
@@ -303,6 +306,18 @@ impl Plane {
         Arc::clone(&self.shared.first_plaintext)
     }
 
+    /// Set by the first authenticated packet of an epoch.
+    #[must_use]
+    pub fn confirmed(&self) -> Arc<Event> {
+        Arc::clone(&self.shared.confirmed)
+    }
+
+    /// When the last data packet moved in either direction, ns of the caller's monotonic clock; 0: never.
+    #[must_use]
+    pub fn last_data_ns(&self) -> i64 {
+        self.shared.last_data_ns.load(Ordering::Relaxed)
+    }
+
     /// When the last datagram on the gate's route came, ns of the caller's monotonic clock; 0: never.
     #[must_use]
     pub fn last_plaintext_ns(&self) -> i64 {
@@ -312,28 +327,8 @@ impl Plane {
     /// Send one sealed keepalive; false when there is no key to send it under, or no peer.
     #[must_use]
     pub fn send_keepalive(&self) -> bool {
-        let Some(shared_cell) = self.cell() else {
-            return false;
-        };
-        let mut datagram = Vec::new();
-        let peer = {
-            let cell = &mut *locked(&shared_cell);
-            let Some(peer) = cell.peer else { return false };
-            let sealed = cell.session.seal_control(
-                packet::KEEPALIVE,
-                &[],
-                &mut datagram,
-                &mut cell.counters,
-            );
-            if sealed.is_err() {
-                return false;
-            }
-            peer
-        };
-        if let Err(error) = self.shared.sealed.send_to(&datagram, peer) {
-            forward::count_failure(&self.shared, &shared_cell, peer, &error, 1);
-        }
-        true
+        self.cell()
+            .is_some_and(|cell| forward::send_keepalive(&self.shared, &cell))
     }
 
     /// One empty datagram to the first route's target, so that a listener learns our address before traffic.

@@ -151,6 +151,7 @@ mod portable {
     #[derive(Default)]
     pub struct Sender;
 
+    #[allow(clippy::unused_self)] // the batch sender's interface
     impl Sender {
         /// Send the first of `datagrams`.
         ///
@@ -270,6 +271,8 @@ mod tests {
     fn kernel_stamps_and_drops_are_read() {
         let (from, to) = (local(), local());
         assert!(enable(&to));
+        // The first socket to ask makes the kernel switch its stamps on, a moment later.
+        std::thread::sleep(std::time::Duration::from_millis(50));
         let before = realtime_ns();
         from.send_to(b"x", address(&to)).expect("sends");
         std::thread::sleep(std::time::Duration::from_millis(30));

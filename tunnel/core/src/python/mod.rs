@@ -13,7 +13,7 @@ fn pq_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("BIN_FIELDS", crate::bins::FIELDS.to_vec())?;
     module.add("COUNTERS", crate::counters::NAMES.to_vec())?;
     module.add_class::<plane::PyDataPlane>()?;
-    module.add_class::<plane::PyFirstPlaintext>()?;
+    module.add_class::<plane::PyEvent>()?;
     module.add_class::<session::PySession>()?;
     module.add_class::<session::PyReceived>()
 }

@@ -25,20 +25,20 @@ fn shown(address: SocketAddrV4) -> Address {
     (address.ip().to_string(), address.port())
 }
 
-/// The next plaintext datagram on the gate's route, as something to wait for.
-#[pyclass(name = "FirstPlaintext", frozen, module = "pq_core")]
-pub struct PyFirstPlaintext(Arc<Event>);
+/// Something the data threads set and others wait for.
+#[pyclass(name = "Event", frozen, module = "pq_core")]
+pub struct PyEvent(Arc<Event>);
 
 #[pymethods]
-impl PyFirstPlaintext {
-    /// Wait at most `timeout` seconds; says whether it came.
+impl PyEvent {
+    /// Wait at most `timeout` seconds; says whether it is set.
     fn wait(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
         let limit = Duration::try_from_secs_f64(timeout)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(py.detach(|| self.0.wait(limit)))
     }
 
-    /// Has it come?
+    /// Is it set?
     fn is_set(&self) -> bool {
         self.0.is_set()
     }
@@ -54,6 +54,7 @@ impl PyFirstPlaintext {
 pub struct PyDataPlane {
     plane: Mutex<Option<Plane>>,
     first_plaintext: Arc<Event>,
+    confirmed: Arc<Event>,
     addresses: (SocketAddrV4, SocketAddrV4),
 }
 
@@ -105,6 +106,7 @@ impl PyDataPlane {
         })?;
         Ok(Self {
             first_plaintext: plane.first_plaintext(),
+            confirmed: plane.confirmed(),
             addresses: (plane.plaintext_address(), plane.sealed_address()),
             plane: Mutex::new(Some(plane)),
         })
@@ -179,8 +181,20 @@ impl PyDataPlane {
 
     /// Set by the next datagram on the gate's route.
     #[getter]
-    fn first_plaintext(&self) -> PyFirstPlaintext {
-        PyFirstPlaintext(Arc::clone(&self.first_plaintext))
+    fn first_plaintext(&self) -> PyEvent {
+        PyEvent(Arc::clone(&self.first_plaintext))
+    }
+
+    /// Set by the first authenticated packet of an epoch.
+    #[getter]
+    fn confirmed(&self) -> PyEvent {
+        PyEvent(Arc::clone(&self.confirmed))
+    }
+
+    /// When the last data packet moved in either direction, monotonic ns; 0: never.
+    #[getter]
+    fn last_data_ns(&self) -> PyResult<i64> {
+        self.with(|plane| plane.last_data_ns())
     }
 
     /// When the last datagram on the gate's route came, monotonic ns; 0: never.

@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn trains_are_equal_with_a_shorter_end() {
-        let bytes = [0_u8; 60_000];
+        let bytes = vec![0_u8; 60_000];
         let length = |sizes: &[usize], limit| {
             let slices: Vec<_> = sizes.iter().map(|s| IoSlice::new(&bytes[..*s])).collect();
             train_length(&slices, limit)
