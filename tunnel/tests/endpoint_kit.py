@@ -126,7 +126,7 @@ class Lab:
         handshake_port: Callable[[int], int] = lambda port: port,
         plane: str = "",
     ) -> None:
-        self.gcs = Side("gcs", keys, state, PQ_DATAPLANE=plane)
+        self.gcs = Side("gcs", keys, state, PQ_DATAPLANE={"mixed": "python"}.get(plane, plane))
         handshake = self.gcs.agent.endpoint.handshake_address
         assert handshake is not None
         try:
@@ -135,7 +135,7 @@ class Lab:
                 keys,
                 state,
                 PQ_PEER="127.0.0.1",
-                PQ_DATAPLANE=plane,
+                PQ_DATAPLANE={"mixed": "native"}.get(plane, plane),
                 PQ_HANDSHAKE_PORT=str(handshake_port(handshake[1])),
                 PQ_PEER_SEALED_PORT=str(self.gcs.agent.endpoint.dataplane.sealed_address[1]),
             )
