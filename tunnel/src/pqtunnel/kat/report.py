@@ -19,6 +19,8 @@ def _tests() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "kdf/keyschedule", symmetric.check_key_schedule
     for token in AEADS:
         yield f"aead/{token}", lambda token=token: symmetric.check_aead(primitives, token)  # type: ignore[misc]
+    for token in AEADS:
+        yield f"core/{token}", lambda token=token: symmetric.check_core(primitives, token)  # type: ignore[misc]
     for kem in KEMS.values():
         yield f"kem/{kem.token}", lambda kem=kem: oqs_kats.check_kem(primitives, kem)  # type: ignore[misc]
     for sig in SIGS.values():
