@@ -122,12 +122,21 @@ def load(kind: str, process: subprocess.Popen[str], count: int, burst: int, paus
             next_s += pause_s
             time.sleep(max(0.0, next_s - time.monotonic()))
         spent_ns = cpu_ns(process) - before_ns
-    latencies_us.sort()
+    return {"cpu_us": spent_ns / 1e3 / count / 2, "latencies_us": latencies_us, "lost_count": lost}
+
+
+def summary(taken: list[dict[str, Any]], bare: list[dict[str, Any]]) -> dict[str, Any]:
+    """CPU: median of the rounds, and median of the ratios to the bare forwarder in the same round. Latency:
+    quantiles over the datagrams of all rounds."""
+    latencies_us = sorted(value for row in taken for value in row["latencies_us"])
+    ratios = [row["cpu_us"] / other["cpu_us"] for row, other in zip(taken, bare, strict=True)]
     return {
-        "cpu_us_per_packet_and_hop": spent_ns / 1e3 / count / 2,
-        "p50_us": latencies_us[len(latencies_us) // 2],
-        "p99_us": latencies_us[len(latencies_us) * 99 // 100],
-        "lost_count": lost,
+        "cpu_us_per_packet_and_hop": round(statistics.median(row["cpu_us"] for row in taken), 2),
+        "cpu_ratio_to_bare": round(statistics.median(ratios), 2),
+        "p50_us": round(latencies_us[len(latencies_us) // 2], 1),
+        "p99_us": round(latencies_us[len(latencies_us) * 99 // 100], 1),
+        "datagrams_count": len(latencies_us),
+        "lost_count": sum(row["lost_count"] for row in taken),
     }
 
 
@@ -162,11 +171,8 @@ def main() -> None:
     result = {
         "aead": given.suite_aead, "rounds": given.rounds, "loadavg_start": loadavg_start,
         "loadavg_end": os.getloadavg(), "cpu_count": os.cpu_count(),
-        "median": {
-            name: {
-                kind: {key: round(statistics.median(row[key] for row in taken), 2) for key in taken[0]}
-                for kind, taken in by_kind.items()
-            }
+        "loads": {
+            name: {kind: summary(taken, by_kind["bare"]) for kind, taken in by_kind.items()}
             for name, by_kind in rows.items()
         },
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -162,7 +163,8 @@ def test_selftest_passes_and_leaves_this_process_random(native: Primitives) -> N
     assert report["ok"] is True
     assert kat.selftest(timeout_s=0.0) == report
     names = [item["name"] for item in report["items"]]
-    assert len(names) == len(set(names)) == 3 + 3 + 3 + 9 + 8
+    core_items = 3 if importlib.util.find_spec("pq_core") else 0
+    assert len(names) == len(set(names)) == 3 + 3 + 9 + 8 + core_items
     assert all(item["ok"] is True for item in report["items"])
     kem = native.kem("mlkem512")
     assert kem.generate().public != kem.generate().public
