@@ -6,7 +6,7 @@
 use crate::bins::Field;
 use crate::cell::{locked, Cell, SharedCell};
 use crate::counters::Counter;
-use crate::ledger::Row;
+use crate::outgoing::{count_failure, digest, row, send_keepalive, Outgoing};
 use crate::packet;
 use crate::plane::{Gate, Shared};
 use crate::session::{Role, SealError};
@@ -32,22 +32,6 @@ impl Lane {
             Self::Sealed => "sealed",
         }
     }
-}
-
-/// A datagram on its way out.
-struct Outgoing {
-    /// Place of what is sent: in the arena (sealed) or in the receive buffer (opened).
-    start: usize,
-    length: usize,
-    /// Place and length of the plaintext in the receive buffer.
-    plain: (usize, usize),
-    size_bytes: usize,
-    epoch: u32,
-    sequence: u64,
-    t_in_ns: u64,
-    /// Clock after its send call.
-    t_out_ns: u64,
-    sent: bool,
 }
 
 /// A thread's own memory.
@@ -372,76 +356,4 @@ impl Worker<'_> {
             next += passed;
         }
     }
-}
-
-/// Send one sealed keepalive; false when there is no key to send it under, or no peer.
-pub(crate) fn send_keepalive(shared: &Shared, shared_cell: &SharedCell) -> bool {
-    let mut datagram = Vec::with_capacity(packet::OVERHEAD_BYTES);
-    let peer = {
-        let cell = &mut *locked(shared_cell);
-        let Some(peer) = cell.peer else { return false };
-        let counters = &mut cell.counters;
-        let sealed = cell
-            .session
-            .seal_control(packet::KEEPALIVE, &[], &mut datagram, counters);
-        if sealed.is_err() {
-            return false;
-        }
-        peer
-    };
-    if let Err(error) = shared.sealed.send_to(&datagram, peer) {
-        count_failure(shared, shared_cell, peer, &error, 1);
-    }
-    true
-}
-
-/// Count datagrams that the kernel refused: a full queue, or another failure, which is also noted.
-pub(crate) fn count_failure(
-    shared: &Shared,
-    cell: &SharedCell,
-    target: SocketAddrV4,
-    error: &io::Error,
-    count: u64,
-) {
-    let full = is_queue_full(error);
-    let counter = if full {
-        Counter::QueueFull
-    } else {
-        Counter::SendFailed
-    };
-    locked(cell).counters.add(counter, count);
-    shared.note(format!("send to {target}: {error}"));
-}
-
-fn is_queue_full(error: &io::Error) -> bool {
-    #[cfg(target_os = "linux")]
-    if error.raw_os_error() == Some(libc::ENOBUFS) {
-        return true;
-    }
-    error.kind() == io::ErrorKind::WouldBlock
-}
-
-fn row(datagram: &Outgoing, gate: Gate) -> Row {
-    Row {
-        epoch: datagram.epoch,
-        size_bytes: datagram.size_bytes as u32,
-        sequence: datagram.sequence,
-        t_in_ns: datagram.t_in_ns,
-        t_out_ns: datagram.t_out_ns,
-        window: gate.place,
-    }
-}
-
-/// BLAKE2b-64 of sequence (8 bytes, big-endian) ‖ plaintext; both ends sum it, so order does not matter.
-fn digest(datagram: &Outgoing, buffer: &[u8]) -> u64 {
-    let (start, length) = datagram.plain;
-    let hash = blake2b_simd::Params::new()
-        .hash_length(8)
-        .to_state()
-        .update(&datagram.sequence.to_be_bytes())
-        .update(&buffer[start..start + length])
-        .finalize();
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(hash.as_bytes());
-    u64::from_be_bytes(bytes)
 }

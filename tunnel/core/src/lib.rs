@@ -1,6 +1,6 @@
 //! Data plane of the tunnel.
 //!
-//! Reading order: `packet`, `replay`, `aead`, `counters`, `session`, then the forwarder around them. Only `raw` may
+//! Reading order: `packet`, `replay`, `aead`, `counters`, `outcome`, `session`, then the forwarder around them. Only `raw` may
 //! hold `unsafe`. The Python module `pq_core` is made with the feature `python`.
 
 pub mod aead;
@@ -9,6 +9,8 @@ pub mod cell;
 pub mod counters;
 mod forward;
 pub mod ledger;
+pub mod outcome;
+mod outgoing;
 pub mod packet;
 pub mod plane;
 #[cfg(feature = "python")]

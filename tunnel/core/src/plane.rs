@@ -8,6 +8,7 @@
 use crate::cell::{locked, SharedCell};
 use crate::counters::Counter;
 use crate::forward::{self, Lane};
+use crate::outgoing;
 use crate::session::Role;
 use crate::udp;
 use std::collections::{HashSet, VecDeque};
@@ -328,7 +329,7 @@ impl Plane {
     #[must_use]
     pub fn send_keepalive(&self) -> bool {
         self.cell()
-            .is_some_and(|cell| forward::send_keepalive(&self.shared, &cell))
+            .is_some_and(|cell| outgoing::send_keepalive(&self.shared, &cell))
     }
 
     /// One empty datagram to the first route's target, so that a listener learns our address before traffic.

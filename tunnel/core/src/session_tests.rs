@@ -1,6 +1,7 @@
 //! What the differential tests cannot reach from outside: limits that take 2^31 packets and more.
 
 use super::*;
+use crate::aead::Algorithm;
 
 const SECOND: i64 = 1_000_000_000;
 
