@@ -18,7 +18,7 @@ ORDER="base liboqs ascon influxdb telegraf sitl tunnel test"
 inputs() {
     case $1 in
         base) echo images/ca ;;
-        ascon) echo tunnel/ascon-native requirements/build.txt ;;
+        ascon) echo tunnel/ascon-native tunnel/core requirements/build.txt ;;
         sitl) echo requirements/sitl.txt requirements/sitl-nodeps.txt sitl/src ;;
         tunnel) echo requirements/tunnel.txt tunnel/src telemetry/src ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt ;;

@@ -31,9 +31,15 @@ def tls_folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def lab_pair(key_folder: Path, tmp_path: Path) -> Iterator[object]:
+def plane() -> str:
+    """The data plane of `lab_pair`: this host's choice. Modules that test both override it."""
+    return ""
+
+
+@pytest.fixture
+def lab_pair(key_folder: Path, tmp_path: Path, plane: str) -> Iterator[object]:
     """A drone and a gcs agent on loopback."""
     from endpoint_kit import lab
 
-    with lab(key_folder, tmp_path) as pair:
+    with lab(key_folder, tmp_path, plane=plane) as pair:
         yield pair

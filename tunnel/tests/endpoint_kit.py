@@ -119,9 +119,14 @@ class Lab:
     """A gcs and a drone that know each other; `path` puts something between drone and gcs TCP or UDP."""
 
     def __init__(
-        self, keys: Path, state: Path, *, handshake_port: Callable[[int], int] = lambda port: port
+        self,
+        keys: Path,
+        state: Path,
+        *,
+        handshake_port: Callable[[int], int] = lambda port: port,
+        plane: str = "",
     ) -> None:
-        self.gcs = Side("gcs", keys, state)
+        self.gcs = Side("gcs", keys, state, PQ_DATAPLANE={"mixed": "python"}.get(plane, plane))
         handshake = self.gcs.agent.endpoint.handshake_address
         assert handshake is not None
         try:
@@ -130,6 +135,7 @@ class Lab:
                 keys,
                 state,
                 PQ_PEER="127.0.0.1",
+                PQ_DATAPLANE={"mixed": "native"}.get(plane, plane),
                 PQ_HANDSHAKE_PORT=str(handshake_port(handshake[1])),
                 PQ_PEER_SEALED_PORT=str(self.gcs.agent.endpoint.dataplane.sealed_address[1]),
             )

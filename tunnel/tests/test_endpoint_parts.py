@@ -176,6 +176,7 @@ def test_kernel_timestamp_lies_between_send_and_receive() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
         source = timestamps.enable(sock)
+        time.sleep(0.05)  # the first socket to ask makes the kernel switch its stamps on, a moment later
         before = time.time_ns()
         sock.sendto(b"x", sock.getsockname())
         time.sleep(0.05)

@@ -39,6 +39,7 @@ VARIABLES: Final[tuple[tuple[str, str, str], ...]] = (
     ("PQ_TELEGRAF", "", "host:port of Telegraf's line-protocol listener; empty: none"),
     ("PQ_CONTROL_BIND", "0.0.0.0", "local address of the agent's RPC"),
     ("PQ_CONTROL_PORT", str(CONTROL_PORT), "TCP port of the agent's RPC"),
+    ("PQ_DATAPLANE", "native where its wheel is", "native | python, which data plane forwards"),
     ("PQ_RING", "lab", "sim | lab | hardware, written beside every number"),
     ("PQ_KEYS", "/keys", "folder with this role's keys"),
     ("PQ_STATE", "/run/pqtunnel", "folder for counters.json and telemetry"),
@@ -89,6 +90,8 @@ class EndpointConfig:
     tokens_per_s: float = 300.0
     half_open_limit: int = 16
     """Handshakes in progress at the gcs, all sources together."""
+    dataplane: str = "auto"
+    """native | python | auto: native where its wheel is installed."""
 
     @classmethod
     def from_environment(cls, role: Role, environment: Mapping[str, str] | None = None) -> EndpointConfig:
@@ -111,6 +114,9 @@ class EndpointConfig:
         power = env.get("PQ_POWER", "none")
         if power not in ("none", "synthetic"):
             raise ConfigError(f"PQ_POWER is {power!r}", hint="none or synthetic")
+        dataplane = env.get("PQ_DATAPLANE", "") or "auto"
+        if dataplane not in ("auto", "native", "python"):
+            raise ConfigError(f"PQ_DATAPLANE is {dataplane!r}", hint="native or python")
         return cls(
             role=role,
             peer=_resolved(peer, "PQ_PEER") if peer else "",
@@ -129,6 +135,7 @@ class EndpointConfig:
             state_dir=Path(env.get("PQ_STATE", "/run/pqtunnel")),
             telemetry_rate_hz=_number(env, "PQ_TELEMETRY_RATE_HZ", 10, 0, 1000),
             power=power,
+            dataplane=dataplane,
         )
 
 

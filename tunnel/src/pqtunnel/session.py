@@ -14,7 +14,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, MutableMapping
-from typing import Final
+from typing import Final, Protocol
 
 from pqtunnel import packet
 from pqtunnel.errors import SequenceExhausted, SessionError, SessionNotReady
@@ -302,7 +302,13 @@ class Session:
         return self._dropped[reason]
 
 
-def new_index(rng: Callable[[int], bytes], session: Session) -> int:
+class IndexTable(Protocol):
+    """What knows which receiver indices are free."""
+
+    def index_is_free(self, index: int) -> bool: ...
+
+
+def new_index(rng: Callable[[int], bytes], session: IndexTable) -> int:
     """A random 24-bit receiver index that is free in `session`."""
     while True:
         index = int.from_bytes(rng(3), "big")

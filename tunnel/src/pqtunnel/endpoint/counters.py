@@ -49,10 +49,15 @@ class CellCounters:
             for name, value in counted.items():
                 self._handshake[name] = self._handshake.get(name, 0) + value
 
+    def now(self) -> dict[str, int]:
+        """Totals of the data plane as they are."""
+        return dict(self.data)
+
     def open_window(self, name: str) -> None:
         """From now on the data plane counts for window `name`."""
         with self._lock:
-            start = dict(self.data) if self._marks else dict.fromkeys(self.data, 0)
+            now = self.now()
+            start = now if self._marks else dict.fromkeys(now, 0)
             self._marks.append((name, start))
 
     @property
@@ -63,7 +68,7 @@ class CellCounters:
     def snapshot(self) -> dict[str, Any]:
         """All counters as JSON values; `windows` maps each window to its share of the data-plane ones."""
         with self._lock:
-            now = dict(self.data)
+            now = self.now()
             handshake = dict(self._handshake)
             marks = list(self._marks)
         windows: dict[str, dict[str, Any]] = {}

@@ -21,7 +21,9 @@ from pqtunnel.config import Address, EndpointConfig, Route
 from pqtunnel.endpoint import timestamps
 from pqtunnel.endpoint.counters import CellCounters
 from pqtunnel.endpoint.ledger import Ledger
+from pqtunnel.endpoint.plane import SessionHandle
 from pqtunnel.errors import SessionError, TunnelError
+from pqtunnel.primitives import Primitives
 from pqtunnel.session import Session
 
 RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
@@ -58,6 +60,8 @@ class Cell:
 
 class DataPlane:
     """The UDP side of an endpoint. Threads run from `open` to `close`; cells come and go beneath them."""
+
+    kind = "python"
 
     def __init__(self, config: EndpointConfig, note: Callable[[str], None]) -> None:
         self._config = config
@@ -127,6 +131,12 @@ class DataPlane:
 
     # ------------------------------------------------------------------ control, called by the endpoint
 
+    def new_cell(self, primitives: Primitives, *, ledger: bool) -> Cell:
+        """A fresh cell for `attach`."""
+        counters = CellCounters()
+        session = Session(self._config.role, counters.data, primitives)
+        return Cell(session, counters, Ledger() if ledger else None)
+
     def attach(self, cell: Cell | None) -> None:
         """Work on `cell` from the next datagram on; None: drop everything."""
         with self._lock:
@@ -155,7 +165,7 @@ class DataPlane:
         """Is plaintext forwarded now?"""
         return self._gate.is_open
 
-    def with_session(self, action: Callable[[Session], None]) -> None:
+    def with_session(self, action: Callable[[SessionHandle], None]) -> None:
         """Run `action` on the cell's session while neither thread touches it; nothing happens without a
         cell."""
         with self._lock:
@@ -186,6 +196,9 @@ class DataPlane:
             return
         if cell is not None:
             cell.counters.data["plaintext_announce"] += 1
+
+    def deliver_notes(self) -> None:
+        """Complaints reach the log at once here."""
 
     # ------------------------------------------------------------------ plaintext → sealed
 

@@ -15,18 +15,16 @@ from typing import Any, Final
 from pqtunnel import suites
 from pqtunnel.config import EndpointConfig, Route
 from pqtunnel.endpoint.acceptor import AcceptHooks, Acceptor, AcceptPolicy
-from pqtunnel.endpoint.counters import CellCounters
-from pqtunnel.endpoint.dataplane import Cell, DataPlane
 from pqtunnel.endpoint.dialer import Dialer, PeerUnreachableError
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
 from pqtunnel.endpoint.journal import Journal
-from pqtunnel.endpoint.ledger import Ledger
+from pqtunnel.endpoint.plane import SessionHandle, make_plane
 from pqtunnel.endpoint.work import CellPlan, CellWork, NoCellError, WindowError
 from pqtunnel.errors import HandshakeError, TunnelError
 from pqtunnel.handshake.established import Established
 from pqtunnel.handshake.limits import HandshakeLimits
 from pqtunnel.primitives import Primitives
-from pqtunnel.session import Session, new_index
+from pqtunnel.session import new_index
 
 QUIET_NS: Final = 100_000_000
 DRAIN_LIMIT_S: Final = 1.0
@@ -51,7 +49,7 @@ class Endpoint:
         self._work: CellWork | None = None
         self._live = False
         self._announced_ns = 0
-        self.dataplane = DataPlane(config, self.note)
+        self.dataplane = make_plane(config, self.note)
         self._acceptor: Acceptor | None = None
         if isinstance(keys, GcsKeys):
             limits = HandshakeLimits(
@@ -117,12 +115,10 @@ class Endpoint:
         self._primitives.kem(suite.kem.token)
         self._primitives.sig(suite.sig.token)
         self._primitives.aead(suite.aead.token)
-        counters = CellCounters()
-        ledger = Ledger() if plan.ledger else None
+        cell = self.dataplane.new_cell(self._primitives, ledger=plan.ledger)
         journal = Journal(self.config.role)
-        work = CellWork(plan, counters, journal, ledger, time.time_ns())
-        session = Session(self.config.role, counters.data, self._primitives)
-        self.dataplane.attach(Cell(session, counters, ledger))
+        work = CellWork(plan, cell.counters, journal, cell.ledger, time.time_ns())
+        self.dataplane.attach(cell)
         if self._acceptor is not None:
             self._acceptor.reset_index()
         self._work = work
@@ -321,6 +317,7 @@ class Endpoint:
         """Keepalives, announces, and the drone's redial after silence. Called by the agent's upkeep
         thread."""
         now_ns = time.monotonic_ns()
+        self.dataplane.deliver_notes()
         if max(self.dataplane.last_plaintext_ns, self._announced_ns) + ANNOUNCE_EVERY_NS <= now_ns:
             self._announced_ns = now_ns
             self.dataplane.announce()
@@ -328,7 +325,7 @@ class Endpoint:
             return
         state: dict[str, bool] = {}
 
-        def look(session: Session) -> None:
+        def look(session: SessionHandle) -> None:
             state["keepalive"] = session.keepalive_due(now_ns)
             state["silent"] = session.silent(now_ns)
 

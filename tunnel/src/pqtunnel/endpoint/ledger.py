@@ -69,6 +69,11 @@ class Ledger:
         self.tx = LedgerSide("tx")
         self.rx = LedgerSide("rx")
 
+    @property
+    def cut(self) -> int:
+        """Rows over the limit: counted, not kept."""
+        return self.tx.cut + self.rx.cut
+
     def line_count(self) -> int:
         """Lines including the header."""
         return 1 + len(self.tx) + len(self.rx)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pqtunnel.endpoint.counters import CellCounters
 from pqtunnel.endpoint.journal import Journal
-from pqtunnel.endpoint.ledger import Ledger
+from pqtunnel.endpoint.plane import LedgerPages
 from pqtunnel.errors import TunnelError
 
 
@@ -43,7 +43,7 @@ class CellWork:
     plan: CellPlan
     counters: CellCounters
     journal: Journal
-    ledger: Ledger | None
+    ledger: LedgerPages | None
     start_ns: int
     end_ns: int | None = None
     dialled: int = 0
@@ -57,4 +57,4 @@ class CellWork:
     @property
     def ledger_cut(self) -> int:
         """Ledger rows beyond the limit: counted, not kept."""
-        return 0 if self.ledger is None else self.ledger.tx.cut + self.ledger.rx.cut
+        return 0 if self.ledger is None else self.ledger.cut

@@ -9,9 +9,12 @@ import json
 from importlib import resources
 from typing import Final
 
-from pqtunnel.errors import SelfTestFailed
+from pqtunnel import packet
+from pqtunnel.errors import ProviderMissing, SelfTestFailed
+from pqtunnel.handshake.established import Established, Role, TrafficKeys
 from pqtunnel.keyschedule import PskKeys, derive_epoch
 from pqtunnel.primitives.interfaces import Primitives
+from pqtunnel.suites import SUITES, Suite
 
 _SHA512_ABC: Final = (
     "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a"
@@ -91,3 +94,37 @@ def check_aead(primitives: Primitives, token: str) -> str:
             continue
         raise SelfTestFailed(f"{vector['name']}: a changed tag was accepted")
     return ", ".join(vector["name"] for vector in vectors)
+
+
+def check_core(primitives: Primitives, token: str) -> str:
+    """Packets of the native data plane against the AEAD that has just given its known answers, and refusal of
+    a changed tag. Raises SelfTestFailed, and ProviderMissing where the native data plane is not installed."""
+    try:
+        import pq_core
+    except ImportError as error:
+        raise ProviderMissing(f"the native data plane: {error}") from error
+    suite = next(suite for suite in SUITES.values() if suite.aead.token == token)
+    key, iv = bytes(range(suite.aead.key_bytes)), bytes(range(100, 100 + suite.aead.nonce_bytes))
+    drone, gcs = pq_core.Session("drone"), pq_core.Session("gcs")
+    other = bytes(suite.aead.key_bytes)
+    drone.install(_epoch("drone", suite, TrafficKeys(key, iv, other, iv)), 0)
+    gcs.install(_epoch("gcs", suite, TrafficKeys(other, iv, key, iv)), 0)
+    aead = primitives.aead(token).new(key)
+    lengths = (0, 1, 17, 64, 280, 1200)
+    for sequence, length in enumerate(lengths):
+        plaintext = bytes(n * 7 & 0xFF for n in range(length))
+        header = packet.header(packet.DATA, 7, 5, sequence)
+        expected = header + aead.seal(packet.nonce(iv, sequence), plaintext, header)
+        sealed, _, _ = drone.seal_data(plaintext)
+        _require(sealed.hex(), expected.hex(), f"native {token}, {length} bytes")
+        if gcs.receive(sealed[:-1] + bytes((sealed[-1] ^ 1,)), 0).kind != 0:
+            raise SelfTestFailed(f"native {token}: a changed tag was accepted")
+        _require(gcs.receive(sealed, 0).payload.hex(), plaintext.hex(), f"native {token}, opened")
+    return f"{len(lengths)} packets equal those of the library above"
+
+
+def _epoch(role: Role, suite: Suite, keys: TrafficKeys) -> Established:
+    return Established(
+        role=role, suite=suite, epoch=7, session_id=bytes(16), peer_key_id=bytes(8), handshake_id="00" * 8,
+        rx_index=5, tx_index=5, keys=keys, rekey_secret=bytes(32), exporter=bytes(32),
+    )  # fmt: skip

@@ -54,6 +54,15 @@ def _ascon_native() -> dict[str, Any]:
     return {"version": pq_ascon.__version__, "sha256": _sha256_of(Path(origin)), "reason": None}
 
 
+def _core() -> dict[str, Any]:
+    try:
+        import pq_core
+    except ImportError as error:
+        return {"version": None, "sha256": None, "reason": f"pq_core is not installed ({error})"}
+    origin = str(getattr(pq_core, "pq_core", pq_core).__file__)
+    return {"version": pq_core.__version__, "sha256": _sha256_of(Path(origin)), "reason": None}
+
+
 def _cryptography() -> tuple[str | None, str | None]:
     try:
         import cryptography
@@ -72,6 +81,7 @@ def provider_facts() -> dict[str, Any]:
         "cryptography": cryptography_version,
         "liboqs": _liboqs(),
         "ascon_native": _ascon_native(),
+        "core": _core(),
         "pqtunnel": {
             "version": pqtunnel.__version__,
             "tree_sha256": tree_sha256(Path(pqtunnel.__file__).parent),

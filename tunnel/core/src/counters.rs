@@ -1,0 +1,98 @@
+//! Counters of one cell: the names are those of the agent's `counters` answer.
+
+macro_rules! counters {
+    ($($variant:ident = $name:literal: $what:literal,)*) => {
+        /// One counter of a cell's data plane.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Counter { $(#[doc = $what] $variant,)* }
+
+        /// Names in the order of [`Counter`].
+        pub const NAMES: &[&str] = &[$($name,)*];
+    };
+}
+
+counters! {
+    PlaintextIn = "plaintext_in": "plaintext datagrams taken for sealing",
+    PlaintextInBytes = "plaintext_in_bytes": "their bytes",
+    PlaintextOut = "plaintext_out": "opened datagrams handed to the plaintext peer",
+    PlaintextOutBytes = "plaintext_out_bytes": "their bytes",
+    PlaintextAnnounce = "plaintext_announce": "empty datagrams that tell a listener our address",
+    Gated = "gated": "plaintext outside an open window or of another route",
+    WrongSource = "wrong_source": "plaintext from an address that is not configured",
+    Oversize = "oversize": "plaintext that does not fit one sealed datagram",
+    QueueFull = "queue_full": "datagrams that a kernel queue dropped",
+    NotReady = "not_ready": "plaintext with no key to send it under, or no peer",
+    SendFailed = "send_failed": "datagrams that the kernel refused to send",
+    TxData = "tx_data": "data packets sealed",
+    TxDataBytes = "tx_data_bytes": "their sealed bytes",
+    TxKeepalive = "tx_keepalive": "keepalives sealed",
+    RxOk = "rx_ok": "data packets opened",
+    RxOkBytes = "rx_ok_bytes": "their sealed bytes",
+    RxKeepalive = "rx_keepalive": "keepalives opened",
+    RxReserved = "rx_reserved": "packets of reserved types opened",
+    BadHeader = "bad_header": "dropped: length, type or epoch bits",
+    UnknownIndex = "unknown_index": "dropped: nobody's receiver index",
+    AuthFailed = "auth_failed": "dropped: the tag did not fit",
+    Replay = "replay": "dropped: seen, or too old to tell",
+    OldEpoch = "old_epoch": "dropped: an epoch that ended lately",
+    SealCount = "seal_count": "packets behind the next",
+    SealNsTotal = "seal_ns_total": "ns spent sealing",
+    OpenCount = "open_count": "packets behind the next",
+    OpenNsTotal = "open_ns_total": "ns spent opening",
+}
+
+/// Names of the two digest sums: BLAKE2b-64 over each data packet, added modulo 2^64.
+pub const DIGEST_NAMES: [&str; 2] = ["digest_tx", "digest_rx"];
+
+/// The counters that a session keeps by itself, without sockets around it.
+pub const SESSION: &[Counter] = &[
+    Counter::TxData,
+    Counter::TxDataBytes,
+    Counter::TxKeepalive,
+    Counter::RxOk,
+    Counter::RxOkBytes,
+    Counter::RxKeepalive,
+    Counter::RxReserved,
+    Counter::BadHeader,
+    Counter::UnknownIndex,
+    Counter::AuthFailed,
+    Counter::Replay,
+    Counter::OldEpoch,
+];
+
+/// Counts since the cell was prepared.
+#[derive(Clone)]
+pub struct Counters {
+    values: [u64; NAMES.len()],
+    /// Digest sums in the order of [`DIGEST_NAMES`].
+    pub digests: [u64; 2],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            values: [0; NAMES.len()],
+            digests: [0; 2],
+        }
+    }
+}
+
+impl Counters {
+    /// Add to one counter.
+    pub fn add(&mut self, counter: Counter, amount: u64) {
+        let value = &mut self.values[counter as usize];
+        *value = value.wrapping_add(amount);
+    }
+
+    /// Value of one counter.
+    #[must_use]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.values[counter as usize]
+    }
+
+    /// Every counter with its name, the digests last.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let values = NAMES.iter().copied().zip(self.values.iter().copied());
+        values.chain(DIGEST_NAMES.into_iter().zip(self.digests))
+    }
+}

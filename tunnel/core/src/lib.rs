@@ -1,0 +1,21 @@
+//! Data plane of the tunnel.
+//!
+//! Reading order: `packet`, `replay`, `aead`, `counters`, `outcome`, `session`, then the forwarder around them. Only `raw` may
+//! hold `unsafe`. The Python module `pq_core` is made with the feature `python`.
+
+pub mod aead;
+pub mod bins;
+pub mod cell;
+pub mod counters;
+mod forward;
+pub mod ledger;
+pub mod outcome;
+mod outgoing;
+pub mod packet;
+pub mod plane;
+#[cfg(feature = "python")]
+mod python;
+pub mod raw;
+pub mod replay;
+pub mod session;
+pub mod udp;

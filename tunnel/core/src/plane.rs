@@ -1,0 +1,374 @@
+//! The forwarder of one endpoint: plaintext datagrams are sealed one for one, sealed ones opened one for one.
+//!
+//! Two threads, one a direction, each asleep in the kernel until a datagram comes; what else has come by then goes
+//! through in the same batch. The bounded queues are the kernel's socket buffers, and what they drop is counted.
+//! `pqtunnel.endpoint.dataplane` is the executable specification. In scope: control of the threads, gate, peer.
+//! What happens to a batch is in `forward`.
+
+use crate::cell::{locked, SharedCell};
+use crate::counters::Counter;
+use crate::forward::{self, Lane};
+use crate::outgoing;
+use crate::session::Role;
+use crate::udp;
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const NOTES_A_CELL: usize = 50;
+
+/// Where plaintext of one kind comes from and goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The only address accepted as sender.
+    pub source: Ipv4Addr,
+    /// Where opened plaintext goes.
+    pub target: SocketAddrV4,
+}
+
+/// Open while a traffic window runs: which route counts, and the window's place (from 1) for the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Place in the list of routes.
+    pub route: usize,
+    /// Place of the window, 0: none yet.
+    pub place: u16,
+    /// Is plaintext forwarded?
+    pub is_open: bool,
+}
+
+/// Set-up of an endpoint's UDP side. The first route is the one that announces go to.
+pub struct Setup {
+    /// Which end.
+    pub role: Role,
+    /// Address of plaintext in.
+    pub plain: SocketAddrV4,
+    /// Address of sealed datagrams.
+    pub sealed: SocketAddrV4,
+    /// Where sealed datagrams go, if known.
+    pub peer: Option<SocketAddrV4>,
+    /// At least one.
+    pub routes: Vec<Route>,
+    /// What the caller's monotonic clock says at this moment, ns: both clocks run on together.
+    pub monotonic_ns: i64,
+}
+
+/// A flag that can be waited for.
+#[derive(Default)]
+pub struct Event {
+    set: AtomicBool,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Event {
+    /// Set it; costs one load when it is set already.
+    pub fn set(&self) {
+        if !self.set.load(Ordering::Acquire) {
+            let _held = locked(&self.lock);
+            self.set.store(true, Ordering::Release);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Clear it.
+    pub fn clear(&self) {
+        self.set.store(false, Ordering::Release);
+    }
+
+    /// Is it set?
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.set.load(Ordering::Acquire)
+    }
+
+    /// Wait until it is set, at most `limit`; says whether it is.
+    #[must_use]
+    pub fn wait(&self, limit: Duration) -> bool {
+        let held = locked(&self.lock);
+        let waited = self
+            .changed
+            .wait_timeout_while(held, limit, |()| !self.is_set());
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.is_set()
+    }
+}
+
+#[derive(Default)]
+struct Notes {
+    seen: HashSet<String>,
+    waiting: VecDeque<String>,
+}
+
+/// What the threads look at once a batch.
+pub(crate) struct State {
+    pub cell: Option<SharedCell>,
+    pub gate: Gate,
+    pub peer: Option<SocketAddrV4>,
+}
+
+/// All that threads and control share.
+pub(crate) struct Shared {
+    pub role: Role,
+    pub plain: UdpSocket,
+    pub sealed: UdpSocket,
+    pub routes: Vec<Route>,
+    pub state: Mutex<State>,
+    pub first_plaintext: Arc<Event>,
+    pub last_plaintext_ns: AtomicI64,
+    pub confirmed: Arc<Event>,
+    pub last_data_ns: AtomicI64,
+    pub stopping: AtomicBool,
+    notes: Mutex<Notes>,
+    origin: Instant,
+    origin_ns: i64,
+}
+
+impl Shared {
+    /// Now on the caller's monotonic clock, ns.
+    pub fn monotonic_ns(&self) -> i64 {
+        self.origin_ns + self.origin.elapsed().as_nanos() as i64
+    }
+
+    /// The same complaint once a cell: a flood must not become a flood of log lines.
+    pub fn note(&self, text: String) {
+        let mut notes = locked(&self.notes);
+        if notes.seen.len() < NOTES_A_CELL && notes.seen.insert(text.clone()) {
+            notes.waiting.push_back(text);
+        }
+    }
+}
+
+/// The UDP side of an endpoint. Threads run from `open` to `close`; cells come and go beneath them.
+pub struct Plane {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    stamped: bool,
+}
+
+/// One of the two sockets cannot be bound.
+#[derive(Debug)]
+pub struct BindError {
+    /// True: the plaintext socket. False: the sealed one.
+    pub plain: bool,
+    /// What the system said.
+    pub error: io::Error,
+}
+
+impl Plane {
+    /// Bind both sockets.
+    ///
+    /// # Errors
+    /// A port that is taken, or an address that is not this host's.
+    ///
+    /// # Panics
+    /// Without a route.
+    pub fn new(setup: Setup) -> Result<Self, BindError> {
+        assert!(!setup.routes.is_empty(), "an endpoint has a route");
+        let bound =
+            |plain: bool, address| udp::bind(address).map_err(|error| BindError { plain, error });
+        let closed = Gate {
+            route: 0,
+            place: 0,
+            is_open: false,
+        };
+        Ok(Self {
+            shared: Arc::new(Shared {
+                role: setup.role,
+                plain: bound(true, setup.plain)?,
+                sealed: bound(false, setup.sealed)?,
+                routes: setup.routes,
+                state: Mutex::new(State {
+                    cell: None,
+                    gate: closed,
+                    peer: setup.peer,
+                }),
+                first_plaintext: Arc::default(),
+                last_plaintext_ns: AtomicI64::new(0),
+                confirmed: Arc::default(),
+                last_data_ns: AtomicI64::new(0),
+                stopping: AtomicBool::new(false),
+                notes: Mutex::default(),
+                origin: Instant::now(),
+                origin_ns: setup.monotonic_ns,
+            }),
+            threads: Vec::new(),
+            stamped: false,
+        })
+    }
+
+    /// Start both threads.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub fn open(&mut self) -> io::Result<()> {
+        let stamped = [&self.shared.plain, &self.shared.sealed].map(udp::enable);
+        self.stamped = stamped[0] && stamped[1];
+        for lane in [Lane::Plaintext, Lane::Sealed] {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("{}-{}", shared.role.name(), lane.name()))
+                .spawn(move || forward::run(&shared, lane))?;
+            self.threads.push(thread);
+        }
+        Ok(())
+    }
+
+    /// Stop both threads; the ports are free once the plane is dropped.
+    pub fn close(&mut self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        let give_up = Instant::now() + Duration::from_secs(2);
+        while self.threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < give_up {
+            // A blocked receive cannot be cancelled portably; an empty datagram to ourselves wakes it.
+            for address in [self.plaintext_address(), self.sealed_address()] {
+                let _ = wake(address);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        for thread in self.threads.drain(..).filter(JoinHandle::is_finished) {
+            let _ = thread.join(); // a panic has printed itself
+        }
+    }
+
+    /// True where receive times are the kernel's.
+    #[must_use]
+    pub fn is_stamped(&self) -> bool {
+        self.stamped
+    }
+
+    /// Local address of plaintext in.
+    #[must_use]
+    pub fn plaintext_address(&self) -> SocketAddrV4 {
+        local_address(&self.shared.plain)
+    }
+
+    /// Local address of sealed datagrams.
+    #[must_use]
+    pub fn sealed_address(&self) -> SocketAddrV4 {
+        local_address(&self.shared.sealed)
+    }
+
+    /// Work on `cell` from the next batch on; `None`: drop everything. The last cell's keys are erased.
+    pub fn attach(&self, cell: Option<SharedCell>) {
+        let mut state = locked(&self.shared.state);
+        if let Some(last) = state.cell.take() {
+            locked(&last).session.close();
+        }
+        if let Some(cell) = &cell {
+            locked(cell).peer = state.peer;
+        }
+        state.cell = cell;
+        state.gate = Gate {
+            route: 0,
+            place: 0,
+            is_open: false,
+        };
+        drop(state);
+        locked(&self.shared.notes).seen.clear();
+    }
+
+    fn cell(&self) -> Option<SharedCell> {
+        locked(&self.shared.state).cell.clone()
+    }
+
+    /// Where sealed datagrams go.
+    pub fn set_peer(&self, address: SocketAddrV4) {
+        let mut state = locked(&self.shared.state);
+        state.peer = Some(address);
+        if let Some(cell) = &state.cell {
+            locked(cell).peer = Some(address);
+        }
+    }
+
+    /// Open or close the gate of a window.
+    pub fn set_gate(&self, gate: Gate) {
+        locked(&self.shared.state).gate = gate;
+    }
+
+    /// How many routes there are.
+    #[must_use]
+    pub fn route_count(&self) -> usize {
+        self.shared.routes.len()
+    }
+
+    /// The gate as it is.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        locked(&self.shared.state).gate
+    }
+
+    /// Set by the next datagram on the gate's route, whether the gate is open or not.
+    #[must_use]
+    pub fn first_plaintext(&self) -> Arc<Event> {
+        Arc::clone(&self.shared.first_plaintext)
+    }
+
+    /// Set by the first authenticated packet of an epoch.
+    #[must_use]
+    pub fn confirmed(&self) -> Arc<Event> {
+        Arc::clone(&self.shared.confirmed)
+    }
+
+    /// When the last data packet moved in either direction, ns of the caller's monotonic clock; 0: never.
+    #[must_use]
+    pub fn last_data_ns(&self) -> i64 {
+        self.shared.last_data_ns.load(Ordering::Relaxed)
+    }
+
+    /// When the last datagram on the gate's route came, ns of the caller's monotonic clock; 0: never.
+    #[must_use]
+    pub fn last_plaintext_ns(&self) -> i64 {
+        self.shared.last_plaintext_ns.load(Ordering::Relaxed)
+    }
+
+    /// Send one sealed keepalive; false when there is no key to send it under, or no peer.
+    #[must_use]
+    pub fn send_keepalive(&self) -> bool {
+        self.cell()
+            .is_some_and(|cell| outgoing::send_keepalive(&self.shared, &cell))
+    }
+
+    /// One empty datagram to the first route's target, so that a listener learns our address before traffic.
+    pub fn announce(&self) {
+        let target = self.shared.routes[0].target;
+        if let Err(error) = self.shared.plain.send_to(&[], target) {
+            self.shared.note(format!("announce to {target}: {error}"));
+        } else if let Some(cell) = self.cell() {
+            locked(&cell).counters.add(Counter::PlaintextAnnounce, 1);
+        }
+    }
+
+    /// Complaints since the last call.
+    #[must_use]
+    pub fn take_notes(&self) -> Vec<String> {
+        locked(&self.shared.notes).waiting.drain(..).collect()
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn wake(address: SocketAddrV4) -> io::Result<()> {
+    let host = if address.ip().is_unspecified() {
+        Ipv4Addr::LOCALHOST
+    } else {
+        *address.ip()
+    };
+    let waker = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    waker.send_to(&[], (host, address.port())).map(|_| ())
+}
+
+fn local_address(socket: &UdpSocket) -> SocketAddrV4 {
+    match socket.local_addr() {
+        Ok(SocketAddr::V4(address)) => address,
+        // Bound to IPv4 in `new`; a failure here means the descriptor is gone, which its owner prevents.
+        _ => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+    }
+}

@@ -1,0 +1,220 @@
+//! `pq_core.DataPlane`: the native forwarder as `pqtunnel.endpoint.native` drives it.
+
+use crate::cell::locked;
+use crate::plane::{Event, Gate, Plane, Route, Setup};
+use crate::python::session::PySession;
+use crate::session::Role;
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// `(host, port)`.
+type Address = (String, u16);
+
+fn address(given: &Address) -> PyResult<SocketAddrV4> {
+    let host: Ipv4Addr = given
+        .0
+        .parse()
+        .map_err(|_| PyValueError::new_err(format!("{:?} is not an IPv4 address", given.0)))?;
+    Ok(SocketAddrV4::new(host, given.1))
+}
+
+fn shown(address: SocketAddrV4) -> Address {
+    (address.ip().to_string(), address.port())
+}
+
+/// Something the data threads set and others wait for.
+#[pyclass(name = "Event", frozen, module = "pq_core")]
+pub struct PyEvent(Arc<Event>);
+
+#[pymethods]
+impl PyEvent {
+    /// Wait at most `timeout` seconds; says whether it is set.
+    fn wait(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
+        let limit = Duration::try_from_secs_f64(timeout)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(py.detach(|| self.0.wait(limit)))
+    }
+
+    /// Is it set?
+    fn is_set(&self) -> bool {
+        self.0.is_set()
+    }
+
+    /// Wait for another one from now on.
+    fn clear(&self) {
+        self.0.clear();
+    }
+}
+
+/// The UDP side of an endpoint, on threads of its own.
+#[pyclass(name = "DataPlane", frozen, module = "pq_core")]
+pub struct PyDataPlane {
+    plane: Mutex<Option<Plane>>,
+    first_plaintext: Arc<Event>,
+    confirmed: Arc<Event>,
+    addresses: (SocketAddrV4, SocketAddrV4),
+}
+
+impl PyDataPlane {
+    fn with<T>(&self, work: impl FnOnce(&mut Plane) -> T) -> PyResult<T> {
+        locked(&self.plane)
+            .as_mut()
+            .map(work)
+            .ok_or_else(|| PyRuntimeError::new_err("the data plane is closed"))
+    }
+}
+
+#[pymethods]
+impl PyDataPlane {
+    /// Raises `OSError` with `filename` "plaintext" or "sealed" when that socket cannot be bound.
+    #[new]
+    #[allow(clippy::needless_pass_by_value)] // Python hands over copies
+    fn new(
+        role: &str,
+        plaintext: Address,
+        sealed: Address,
+        peer: Option<Address>,
+        routes: Vec<(String, Address)>,
+        monotonic_ns: i64,
+    ) -> PyResult<Self> {
+        let role = Role::by_name(role)
+            .ok_or_else(|| PyValueError::new_err(format!("role {role:?} is not drone or gcs")))?;
+        if routes.is_empty() {
+            return Err(PyValueError::new_err("no route is given"));
+        }
+        let route = |(source, target): &(String, Address)| -> PyResult<Route> {
+            Ok(Route {
+                source: *address(&(source.clone(), 0))?.ip(),
+                target: address(target)?,
+            })
+        };
+        let setup = Setup {
+            role,
+            plain: address(&plaintext)?,
+            sealed: address(&sealed)?,
+            peer: peer.as_ref().map(address).transpose()?,
+            routes: routes.iter().map(route).collect::<PyResult<_>>()?,
+            monotonic_ns,
+        };
+        let plane = Plane::new(setup).map_err(|failure| {
+            let socket = if failure.plain { "plaintext" } else { "sealed" };
+            let code = failure.error.raw_os_error().unwrap_or(0);
+            PyOSError::new_err((code, failure.error.to_string(), socket))
+        })?;
+        Ok(Self {
+            first_plaintext: plane.first_plaintext(),
+            confirmed: plane.confirmed(),
+            addresses: (plane.plaintext_address(), plane.sealed_address()),
+            plane: Mutex::new(Some(plane)),
+        })
+    }
+
+    /// Start both threads.
+    fn open(&self) -> PyResult<()> {
+        self.with(Plane::open)?.map_err(PyErr::from)
+    }
+
+    /// Stop both threads and free the ports; calling again changes nothing.
+    fn close(&self, py: Python<'_>) {
+        let plane = locked(&self.plane).take();
+        py.detach(|| drop(plane));
+    }
+
+    /// True where receive times are the kernel's.
+    #[getter]
+    fn is_stamped(&self) -> PyResult<bool> {
+        self.with(|plane| plane.is_stamped())
+    }
+
+    /// Local address of plaintext in.
+    #[getter]
+    fn plaintext_address(&self) -> Address {
+        shown(self.addresses.0)
+    }
+
+    /// Local address of sealed datagrams.
+    #[getter]
+    fn sealed_address(&self) -> Address {
+        shown(self.addresses.1)
+    }
+
+    /// Work on the session's cell from the next batch on; None: drop everything.
+    #[pyo3(signature = (session))]
+    fn attach(&self, session: Option<&PySession>) -> PyResult<()> {
+        let cell = session.map(|session| Arc::clone(&session.cell));
+        self.with(|plane| plane.attach(cell))
+    }
+
+    /// Where sealed datagrams go.
+    #[allow(clippy::needless_pass_by_value)] // Python hands over a copy
+    fn set_peer(&self, peer: Address) -> PyResult<()> {
+        let peer = address(&peer)?;
+        self.with(|plane| plane.set_peer(peer))
+    }
+
+    /// Open or close the gate of a window on the route at that place in the list.
+    fn set_gate(&self, route: usize, place: u16, is_open: bool) -> PyResult<()> {
+        let gate = Gate {
+            route,
+            place,
+            is_open,
+        };
+        self.with(|plane| {
+            if route < plane.route_count() {
+                plane.set_gate(gate);
+                Ok(())
+            } else {
+                Err(PyValueError::new_err(format!("there is no route {route}")))
+            }
+        })?
+    }
+
+    /// (route, place, `is_open`).
+    #[getter]
+    fn gate(&self) -> PyResult<(usize, u16, bool)> {
+        let gate = self.with(|plane| plane.gate())?;
+        Ok((gate.route, gate.place, gate.is_open))
+    }
+
+    /// Set by the next datagram on the gate's route.
+    #[getter]
+    fn first_plaintext(&self) -> PyEvent {
+        PyEvent(Arc::clone(&self.first_plaintext))
+    }
+
+    /// Set by the first authenticated packet of an epoch.
+    #[getter]
+    fn confirmed(&self) -> PyEvent {
+        PyEvent(Arc::clone(&self.confirmed))
+    }
+
+    /// When the last data packet moved in either direction, monotonic ns; 0: never.
+    #[getter]
+    fn last_data_ns(&self) -> PyResult<i64> {
+        self.with(|plane| plane.last_data_ns())
+    }
+
+    /// When the last datagram on the gate's route came, monotonic ns; 0: never.
+    #[getter]
+    fn last_plaintext_ns(&self) -> PyResult<i64> {
+        self.with(|plane| plane.last_plaintext_ns())
+    }
+
+    /// Send one sealed keepalive; False when there is no key to send it under, or no peer.
+    fn send_keepalive(&self) -> PyResult<bool> {
+        self.with(|plane| plane.send_keepalive())
+    }
+
+    /// One empty datagram to the first route's target.
+    fn announce(&self) -> PyResult<()> {
+        self.with(|plane| plane.announce())
+    }
+
+    /// Complaints since the last call.
+    fn take_notes(&self) -> PyResult<Vec<String>> {
+        self.with(|plane| plane.take_notes())
+    }
+}

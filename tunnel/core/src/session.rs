@@ -1,0 +1,364 @@
+//! Seal, open, replay, epochs and keepalive of one endpoint, without sockets or clocks.
+//!
+//! At most three epochs live at once: the previous (late packets are still delivered), the current, and at the GCS
+//! the next, which becomes current with its first authenticated packet. `pqtunnel.session` is the executable
+//! specification; the tests hold both against each other. Times are monotonic nanoseconds of the caller.
+
+use crate::aead::DirectionKey;
+use crate::counters::{Counter, Counters};
+pub use crate::outcome::{EpochKeys, InstallError, Opened, Reason, Role, SealError};
+use crate::packet;
+use crate::replay::ReplayWindow;
+use std::collections::VecDeque;
+
+/// A keepalive is due after this long without sending.
+pub const KEEPALIVE_NS: i64 = 1_000_000_000;
+/// The drone dials again after this long without an authentic packet.
+pub const SILENCE_NS: i64 = 3_000_000_000;
+/// The previous epoch receives for this long after the switch.
+pub const RETIRE_NS: i64 = 2_000_000_000;
+/// A rekey is due from this many packets on …
+pub const REKEY_PACKETS: u64 = 1 << 31;
+/// … or from this age on.
+pub const REKEY_AGE_NS: i64 = 600_000_000_000;
+/// Nothing is sealed from this sequence on: the 32-bit wire sequence would repeat.
+pub const HARD_STOP_PACKETS: u64 = (1 << 32) - 1;
+/// Integrity limit of the weakest AEAD here (RFC 9001, 6.6); beyond it a key opens nothing.
+pub const FAILED_TAG_LIMIT: u64 = 1 << 36;
+const RETIRED_MEMORY: usize = 16;
+
+struct Epoch {
+    sealer: DirectionKey,
+    opener: DirectionKey,
+    number: u32,
+    rx_index: u32,
+    tx_index: u32,
+    sent: u64,
+    window: ReplayWindow,
+    failed_tags: u64,
+    installed_ns: i64,
+    retire_ns: Option<i64>,
+}
+
+/// Data plane of one endpoint. Keys are erased when their epoch ends.
+pub struct Session {
+    role: Role,
+    previous: Option<Epoch>,
+    current: Option<Epoch>,
+    next: Option<Epoch>,
+    retired: VecDeque<u32>,
+    last_heard_ns: i64,
+    last_sent_ns: i64,
+    sent_seen: Option<u64>,
+}
+
+impl Session {
+    /// Without keys: nothing can be sent or received before the first `install`.
+    #[must_use]
+    pub fn new(role: Role) -> Self {
+        Self {
+            role,
+            previous: None,
+            current: None,
+            next: None,
+            retired: VecDeque::with_capacity(RETIRED_MEMORY),
+            last_heard_ns: 0,
+            last_sent_ns: 0,
+            sent_seen: None,
+        }
+    }
+
+    /// Which end this is.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// True once an epoch may be sent on.
+    #[must_use]
+    pub fn can_send(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Number of the epoch sent on.
+    #[must_use]
+    pub fn epoch(&self) -> Option<u32> {
+        self.current.as_ref().map(|epoch| epoch.number)
+    }
+
+    fn living(&self) -> impl Iterator<Item = &Epoch> {
+        [&self.previous, &self.current, &self.next]
+            .into_iter()
+            .flatten()
+    }
+
+    /// Tags that failed under the keys that live now.
+    #[must_use]
+    pub fn failed_tags(&self) -> u64 {
+        self.living().map(|epoch| epoch.failed_tags).sum()
+    }
+
+    /// False for an index that lives, or ended so lately that packets may still carry it.
+    #[must_use]
+    pub fn index_is_free(&self, index: u32) -> bool {
+        !self.living().any(|epoch| epoch.rx_index == index) && !self.retired.contains(&index)
+    }
+
+    /// Take in the keys of a completed handshake. The drone sends on them at once, the GCS from the first
+    /// authenticated packet on; both receive on them at once.
+    ///
+    /// # Errors
+    /// Keys of the other role, an index that is taken, or a key of the wrong length; nothing has changed then.
+    pub fn install(&mut self, keys: &EpochKeys<'_>, now_ns: i64) -> Result<(), InstallError> {
+        if keys.role != self.role {
+            return Err(InstallError::WrongRole);
+        }
+        let direction = |(key, iv): (&[u8], &[u8])| {
+            DirectionKey::new(keys.algorithm, key, iv).map_err(InstallError::BadKey)
+        };
+        let epoch = Epoch {
+            sealer: direction(keys.send)?,
+            opener: direction(keys.receive)?,
+            number: keys.epoch,
+            rx_index: keys.rx_index,
+            tx_index: keys.tx_index,
+            sent: 0,
+            window: ReplayWindow::default(),
+            failed_tags: 0,
+            installed_ns: now_ns,
+            retire_ns: None,
+        };
+        if self.living().any(|other| other.rx_index == epoch.rx_index) {
+            return Err(InstallError::IndexTaken);
+        }
+        let replaced = self.next.take();
+        self.retire(replaced);
+        self.last_heard_ns = now_ns;
+        match self.role {
+            Role::Drone => self.promote(epoch, now_ns),
+            Role::Gcs => self.next = Some(epoch),
+        }
+        Ok(())
+    }
+
+    /// Forget every key.
+    pub fn close(&mut self) {
+        for ended in [self.previous.take(), self.current.take(), self.next.take()] {
+            self.retire(ended);
+        }
+    }
+
+    /// Append the sealed datagram of one plaintext to `out`; returns `(epoch, sequence)`.
+    ///
+    /// # Errors
+    /// No epoch to send on, a plaintext that does not fit, or the hard stop; `out` has not changed then.
+    pub fn seal_data(
+        &mut self,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+        counters: &mut Counters,
+    ) -> Result<(u32, u64), SealError> {
+        if self.current.is_none() {
+            return Err(SealError::NotReady);
+        }
+        if payload.len() > packet::MAX_PLAINTEXT_BYTES {
+            return Err(SealError::Oversize);
+        }
+        let named = self.seal(packet::DATA, payload, out)?;
+        counters.add(Counter::TxData, 1);
+        let sealed_bytes = payload.len() + packet::OVERHEAD_BYTES;
+        counters.add(Counter::TxDataBytes, sealed_bytes as u64);
+        Ok(named)
+    }
+
+    /// Append one sealed control datagram (keepalive and the reserved types) to `out`.
+    ///
+    /// # Errors
+    /// As `seal_data`, and for a type that is no control type.
+    pub fn seal_control(
+        &mut self,
+        kind: u8,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+        counters: &mut Counters,
+    ) -> Result<(), SealError> {
+        if self.current.is_none() {
+            return Err(SealError::NotReady);
+        }
+        if !(packet::KEEPALIVE..=packet::PATH_RESPONSE).contains(&kind) {
+            return Err(SealError::NotControl);
+        }
+        self.seal(kind, payload, out)?;
+        if kind == packet::KEEPALIVE {
+            counters.add(Counter::TxKeepalive, 1);
+        }
+        Ok(())
+    }
+
+    fn seal(
+        &mut self,
+        kind: u8,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(u32, u64), SealError> {
+        let epoch = self.current.as_mut().ok_or(SealError::NotReady)?;
+        let sequence = epoch.sent;
+        if sequence >= HARD_STOP_PACKETS {
+            return Err(SealError::Exhausted {
+                epoch: epoch.number,
+            });
+        }
+        // Taken before anything else can happen to it: no path leads to the same number twice.
+        epoch.sent = sequence + 1;
+        let word = packet::first_word(kind, epoch.number, epoch.tx_index);
+        let header = packet::header(word, sequence);
+        let start = out.len() + packet::HEADER_BYTES;
+        out.extend_from_slice(&header);
+        out.extend_from_slice(payload);
+        let tag = epoch.sealer.seal(sequence, &header, &mut out[start..]);
+        out.extend_from_slice(&tag);
+        Ok((epoch.number, sequence))
+    }
+
+    /// Open one datagram in place. What is not authentic and fresh is dropped under a counted reason and moves
+    /// nothing.
+    ///
+    /// # Errors
+    /// The reason of the drop, already counted.
+    pub fn receive(
+        &mut self,
+        datagram: &mut [u8],
+        now_ns: i64,
+        counters: &mut Counters,
+    ) -> Result<Opened, Reason> {
+        let opened = self.open(datagram, now_ns);
+        match opened {
+            Ok(packet) if packet.kind == packet::DATA => {
+                counters.add(Counter::RxOk, 1);
+                counters.add(Counter::RxOkBytes, datagram.len() as u64);
+            }
+            Ok(packet) if packet.kind == packet::KEEPALIVE => counters.add(Counter::RxKeepalive, 1),
+            Ok(_) => counters.add(Counter::RxReserved, 1),
+            Err(reason) => counters.add(reason.counter(), 1),
+        }
+        opened
+    }
+
+    fn open(&mut self, datagram: &mut [u8], now_ns: i64) -> Result<Opened, Reason> {
+        if datagram.len() < packet::OVERHEAD_BYTES {
+            return Err(Reason::BadHeader);
+        }
+        let (word, low32) = packet::words(datagram);
+        let kind = (word >> 28) as u8;
+        if !(packet::DATA..=packet::PATH_RESPONSE).contains(&kind) {
+            return Err(Reason::BadHeader);
+        }
+        let index = word & 0xFF_FFFF;
+        let is_ours = |slot: &Option<Epoch>| slot.as_ref().is_some_and(|e| e.rx_index == index);
+        let is_next = is_ours(&self.next);
+        let slot = if is_ours(&self.current) {
+            &mut self.current
+        } else if is_next {
+            &mut self.next
+        } else {
+            &mut self.previous
+        };
+        let Some(epoch) = slot.as_mut().filter(|epoch| epoch.rx_index == index) else {
+            let lately = self.retired.contains(&index);
+            return Err(if lately {
+                Reason::OldEpoch
+            } else {
+                Reason::UnknownIndex
+            });
+        };
+        if word >> 24 & 0xF != epoch.number & 0xF {
+            return Err(Reason::BadHeader);
+        }
+        if epoch.retire_ns.is_some_and(|end| now_ns > end) {
+            let ended = slot.take();
+            self.retire(ended);
+            return Err(Reason::OldEpoch);
+        }
+        let sequence = epoch.window.reconstruct(low32);
+        if epoch.window.seen(sequence) {
+            return Err(Reason::Replay);
+        }
+        if epoch.failed_tags >= FAILED_TAG_LIMIT {
+            return Err(Reason::AuthFailed);
+        }
+        let header = packet::header(word, u64::from(low32));
+        let sealed = &mut datagram[packet::HEADER_BYTES..];
+        let Some(length) = epoch.opener.open(sequence, &header, sealed) else {
+            epoch.failed_tags += 1;
+            return Err(Reason::AuthFailed);
+        };
+        let skipped = epoch.window.accept(sequence);
+        let number = epoch.number;
+        self.last_heard_ns = now_ns;
+        if is_next {
+            if let Some(entry) = self.next.take() {
+                self.promote(entry, now_ns);
+            }
+        }
+        Ok(Opened {
+            kind,
+            length,
+            epoch: number,
+            sequence,
+            skipped,
+        })
+    }
+
+    /// True when nothing was sent for 1 s; ask at least every 250 ms.
+    pub fn keepalive_due(&mut self, now_ns: i64) -> bool {
+        let Some(epoch) = &self.current else {
+            return false;
+        };
+        if self.sent_seen != Some(epoch.sent) {
+            self.sent_seen = Some(epoch.sent);
+            self.last_sent_ns = now_ns;
+            return false;
+        }
+        now_ns - self.last_sent_ns >= KEEPALIVE_NS
+    }
+
+    /// True when an installed epoch has heard nothing authentic for 3 s.
+    #[must_use]
+    pub fn silent(&self, now_ns: i64) -> bool {
+        self.living().next().is_some() && now_ns - self.last_heard_ns >= SILENCE_NS
+    }
+
+    /// True from 2^31 packets or 10 minutes on.
+    #[must_use]
+    pub fn rekey_due(&self, now_ns: i64) -> bool {
+        self.current.as_ref().is_some_and(|epoch| {
+            epoch.sent >= REKEY_PACKETS || now_ns - epoch.installed_ns >= REKEY_AGE_NS
+        })
+    }
+
+    /// Send on `epoch` from now on; the one before it receives for 2 s more, older ones end.
+    fn promote(&mut self, epoch: Epoch, now_ns: i64) {
+        let oldest = self.previous.take();
+        self.retire(oldest);
+        self.previous = self.current.take();
+        if let Some(previous) = &mut self.previous {
+            previous.retire_ns = Some(now_ns + RETIRE_NS);
+        }
+        self.current = Some(epoch);
+        self.sent_seen = None;
+        self.last_sent_ns = now_ns;
+    }
+
+    fn retire(&mut self, ended: Option<Epoch>) {
+        if let Some(epoch) = ended {
+            if self.retired.len() == RETIRED_MEMORY {
+                self.retired.pop_front();
+            }
+            self.retired.push_back(epoch.rx_index);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -1,0 +1,224 @@
+"""The native session against its specification: the same calls, the same datagrams, outcomes and counters."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from core_pair import Twin, established, pq_core
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pqtunnel import packet
+from pqtunnel.errors import KeyMaterialError
+from pqtunnel.replay import WINDOW_PACKETS
+from pqtunnel.suites import AEADS
+
+pytestmark = pytest.mark.native
+S = 1_000_000_000
+ENDS = ("drone", "gcs")
+
+_ends = st.sampled_from(ENDS)
+_steps = st.one_of(
+    st.tuples(st.just("handshake"), st.booleans(), st.integers(0, 5), st.integers(0, 5)),
+    st.tuples(st.just("wrong_keys"), _ends, st.integers(0, 5), st.integers(0, 5)),
+    st.tuples(st.just("seal"), _ends, st.binary(max_size=300)),
+    st.tuples(st.just("burst"), _ends, st.sampled_from([1, 5, WINDOW_PACKETS - 1, WINDOW_PACKETS + 1])),
+    st.tuples(st.just("control"), _ends, st.integers(-1, 17), st.binary(max_size=20)),
+    st.tuples(st.just("deliver"), _ends, st.integers(0, 1 << 30)),
+    st.tuples(st.just("recent"), _ends, st.integers(0, 3)),
+    st.tuples(st.just("truncate"), _ends, st.integers(0, 1 << 30), st.integers(0, 60)),
+    st.tuples(st.just("flip"), _ends, st.integers(0, 1 << 30), st.integers(0, 1 << 12)),
+    st.tuples(st.just("header"), _ends, st.integers(0, 1 << 30), st.integers(0, 15), st.integers(0, 15),
+              st.integers(0, (1 << 32) - 1)),
+    st.tuples(st.just("noise"), _ends, st.binary(max_size=80)),
+    st.tuples(st.just("wait"), st.sampled_from([1, S // 2, S - 1, S, 2 * S, 3 * S, 600 * S])),
+    st.tuples(st.just("ask"), _ends, st.integers(0, 5)),
+    st.tuples(st.just("close"), _ends),
+)  # fmt: skip
+
+
+class World:
+    """Both ends, twice; a clock; and every datagram that was ever sealed."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+        self.now_ns = 1
+        self.epoch = 0
+        self.twins = {"drone": Twin("drone"), "gcs": Twin("gcs")}
+        self.sealed: dict[str, list[bytes]] = {"drone": [b"\x10"], "gcs": [b"\x20"]}
+
+    def receive(self, end: str, datagram: bytes) -> None:
+        self.twins[end].do("receive", datagram, self.now_ns)
+
+    def to(self, end: str, number: int) -> bytes:
+        """Some datagram that the other end sealed."""
+        sent = self.sealed["gcs" if end == "drone" else "drone"]
+        return sent[number % len(sent)]
+
+    def step(self, name: str, *given: Any) -> None:
+        getattr(self, name)(*given)
+        for twin in self.twins.values():
+            twin.compare()
+
+    def handshake(self, heard: bool, drone_index: int, gcs_index: int) -> None:
+        keys = (self.token, self.epoch)
+        self.twins["gcs"].do("install", established("gcs", *keys, gcs_index, drone_index), self.now_ns)
+        self.twins["drone"].do("install", established("drone", *keys, drone_index, gcs_index), self.now_ns)
+        self.epoch += 1
+        self.control("drone", packet.KEEPALIVE, b"")
+        if heard:
+            self.recent("gcs", 0)
+
+    def wrong_keys(self, end: Any, rx_index: int, tx_index: int) -> None:
+        keys = established(end, self.token, self.epoch, rx_index, tx_index, b"somebody else's")
+        self.twins[end].do("install", keys, self.now_ns)
+        other = "gcs" if end == "drone" else "drone"
+        self.twins[other].do("install", keys, self.now_ns)  # keys of the other role are refused
+
+    def seal(self, end: str, payload: bytes) -> None:
+        result = self.twins[end].do("seal_data", payload)
+        if isinstance(result[0], bytes):
+            self.sealed[end].append(result[0])
+
+    def burst(self, end: str, count: int) -> None:
+        for _ in range(count):
+            self.seal(end, b"burst")
+
+    def control(self, end: str, kind: int, payload: bytes) -> None:
+        result = self.twins[end].do("seal_control", kind, payload)
+        if isinstance(result, bytes):
+            self.sealed[end].append(result)
+
+    def deliver(self, end: str, number: int) -> None:
+        self.receive(end, self.to(end, number))
+
+    def recent(self, end: str, back: int) -> None:
+        self.receive(end, self.to(end, -1 - back))
+
+    def truncate(self, end: str, number: int, length: int) -> None:
+        self.receive(end, self.to(end, number)[:length])
+
+    def flip(self, end: str, number: int, bit: int) -> None:
+        datagram = bytearray(self.to(end, number))
+        datagram[bit // 8 % len(datagram)] ^= 1 << bit % 8
+        self.receive(end, bytes(datagram))
+
+    def header(self, end: str, number: int, kind: int, index: int, sequence: int) -> None:
+        datagram = self.to(end, number)
+        word = packet.first_word(kind, index, index % 6)
+        self.receive(end, struct.pack(">II", word, sequence) + datagram[8:])
+
+    def noise(self, end: str, datagram: bytes) -> None:
+        self.receive(end, datagram)
+
+    def wait(self, duration_ns: int) -> None:
+        self.now_ns += duration_ns
+
+    def ask(self, end: str, index: int) -> None:
+        for name in ("keepalive_due", "silent", "rekey_due"):
+            self.twins[end].do(name, self.now_ns)
+        self.twins[end].do("index_is_free", index)
+
+    def close(self, end: str) -> None:
+        self.twins[end].do("close")
+
+
+@settings(max_examples=150, deadline=None)
+@given(token=st.sampled_from(sorted(AEADS)), steps=st.lists(_steps, max_size=40))
+def test_any_interleaving_has_the_same_outcomes(token: str, steps: list[Any]) -> None:
+    world = World(token)
+    world.step("handshake", True, 1, 2)
+    for step in steps:
+        world.step(*step)
+
+
+@pytest.mark.parametrize("token", sorted(AEADS))
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_loss_reorder_and_duplicates_on_a_long_run(token: str, data: st.DataObject) -> None:
+    world = World(token)
+    world.step("handshake", True, 1, 2)
+    count = data.draw(st.sampled_from([60, WINDOW_PACKETS + 60]))
+    world.burst("drone", count)
+    arrivals = data.draw(st.lists(st.integers(0, count + 1), min_size=30, max_size=80))
+    for number in arrivals:
+        world.deliver("gcs", number)
+    counted = world.twins["gcs"].counters
+    assert counted["auth_failed"] == counted["unknown_index"] == 0
+    assert counted["rx_ok"] + counted["replay"] + counted["bad_header"] + counted["rx_keepalive"] >= 30
+
+
+@pytest.mark.parametrize("token", sorted(AEADS))
+def test_every_length_up_to_the_largest_datagram(token: str) -> None:
+    world = World(token)
+    world.step("handshake", True, 1, 2)
+    for length in [*range(70), 255, 256, 257, 1472, 1500, packet.MAX_PLAINTEXT_BYTES]:
+        world.seal("drone", bytes(range(256)) * (length // 256) + bytes(length % 256))
+        world.recent("gcs", 0)
+    assert world.twins["gcs"].counters["rx_ok"] == 76
+    world.seal("drone", bytes(packet.MAX_PLAINTEXT_BYTES + 1))  # the same refusal in both
+    assert world.twins["drone"].counters["tx_data"] == 76
+
+
+@pytest.mark.parametrize("token", sorted(AEADS))
+def test_late_packets_of_the_old_epoch_and_their_end(token: str) -> None:
+    world = World(token)
+    world.step("handshake", True, 1, 2)
+    for payload in (b"late", b"at the last moment", b"too late"):
+        world.seal("drone", payload)
+    world.step("handshake", True, 3, 4)
+    world.step("deliver", "gcs", 2)
+    world.step("wait", 2 * S)
+    world.step("deliver", "gcs", 3)
+    assert world.twins["gcs"].counters["rx_ok"] == 2
+    world.step("wait", 1)
+    world.step("deliver", "gcs", 4)
+    world.step("deliver", "gcs", 4)
+    assert world.twins["gcs"].counters["old_epoch"] == 2
+    world.step("ask", "gcs", 2)
+
+
+def test_every_boundary_in_time_is_the_same() -> None:
+    for wait_ns in (S - 1, S, 3 * S - 1, 3 * S, 600 * S - 1, 600 * S, 600 * S + 1):
+        world = World("aesgcm")
+        world.step("handshake", True, 1, 2)
+        for end in ENDS:
+            world.step("ask", end, 1)  # keepalive_due counts from the asking
+        world.step("wait", wait_ns)
+        for end in ENDS:
+            world.step("ask", end, 1)
+            world.step("ask", end, 1)
+
+
+def test_every_type_and_every_epoch_nibble_are_judged_alike() -> None:
+    world = World("chacha20poly1305")
+    for epoch in range(18):
+        world.step("handshake", True, epoch % 6, (epoch + 1) % 6)
+        for kind in range(-1, 17):
+            world.step("control", "drone", kind, b"body")
+            world.step("recent", "gcs", 0)
+        for nibble in range(16):
+            world.step("header", "gcs", -1, packet.DATA, nibble, 1000)
+    counted = world.twins["gcs"].counters
+    assert min(counted[name] for name in ("rx_keepalive", "rx_reserved", "bad_header", "replay")) > 0
+
+
+def test_the_memory_of_ended_indices_is_as_long() -> None:
+    world = World("ascon128a")
+    for epoch in range(40):
+        world.step("handshake", epoch % 3 > 0, 2 * epoch, 2 * epoch + 1)
+        for index in range(2 * epoch + 2):
+            for end in ENDS:
+                world.twins[end].do("index_is_free", index)
+                word = packet.first_word(packet.DATA, epoch, index)
+                world.receive(end, struct.pack(">II", word, 7) + bytes(20))
+
+
+@pytest.mark.parametrize("token", sorted(AEADS))
+def test_a_key_of_the_wrong_length_is_refused(token: str) -> None:
+    keys = established("drone", token, 0, 1, 2)
+    object.__setattr__(keys.keys, "send_key", keys.keys.send_key[:-1])
+    with pytest.raises(KeyMaterialError, match="bytes, not"):
+        pq_core.Session("drone").install(keys, 0)
