@@ -26,14 +26,14 @@ pub const MAX_PLAINTEXT_BYTES: usize = MAX_DATAGRAM_BYTES - OVERHEAD_BYTES;
 /// The header's first 32 bits; constant for one type, epoch and direction.
 #[must_use]
 pub fn first_word(packet_type: u8, epoch: u32, receiver_index: u32) -> u32 {
-    u32::from(packet_type) << 28 | (epoch & 0xF) << 24 | receiver_index & 0xFF_FFFF
+    (u32::from(packet_type) << 28) | ((epoch & 0xF) << 24) | (receiver_index & 0xFF_FFFF)
 }
 
 /// The 8 header bytes of one packet.
 #[must_use]
 pub fn header(first_word: u32, sequence: u64) -> [u8; HEADER_BYTES] {
     let low = sequence & 0xFFFF_FFFF;
-    (u64::from(first_word) << 32 | low).to_be_bytes()
+    ((u64::from(first_word) << 32) | low).to_be_bytes()
 }
 
 /// `(first word, low 32 bits of the sequence)`; the slice holds at least 8 bytes.

@@ -271,7 +271,7 @@ impl Session {
                 Reason::UnknownIndex
             });
         };
-        if word >> 24 & 0xF != epoch.number & 0xF {
+        if (word >> 24) & 0xF != epoch.number & 0xF {
             return Err(Reason::BadHeader);
         }
         if epoch.retire_ns.is_some_and(|end| now_ns > end) {
