@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_agent import FakeAgent, FakeLab, once
+from report_bundle import make_bundle
 
 from pqlab.campaign.engine import Campaign
 from pqlab.cli.main import main
@@ -160,3 +161,16 @@ def test_report_and_verify_without_a_bundle(tmp_path: Path, capsys: pytest.Captu
     assert main(["verify", "--out", str(tmp_path)]) == 4
     assert "make run SCENARIO=smoke" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "none")]) == 4
+
+
+def test_a_place_that_cannot_be_written_is_an_environment_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    root = make_bundle(tmp_path / "bundle")
+    assert main(["report", str(root), "--out", str(blocked / "in"), "--json"]) == 4
+    captured = capsys.readouterr()
+    error = json.loads(captured.out.strip().splitlines()[-1])["error"]
+    assert error["code"] == "os" and str(blocked) in error["what"] and error["why"] and error["hint"]
+    assert "Traceback" not in captured.err

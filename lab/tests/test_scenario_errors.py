@@ -238,3 +238,14 @@ def test_options_out_of_range(tmp_path: Path, overrides: Overrides, said: str) -
 def test_a_session_for_a_scenario_without_one(tmp_path: Path) -> None:
     text = GOOD.replace("traffic:\n  session_s: 5\n", "")
     assert "--session-s" in error(tmp_path, text, Overrides(session_s=5)).what
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, "name: a\x00b\n", "name: a\x1bb\n"])
+def test_text_that_yaml_cannot_take_at_all(text: str, tmp_path: Path) -> None:
+    """No line can be named for these; they are still an error with what, why and next."""
+    file = tmp_path / "odd.yml"
+    file.write_text(text)
+    with pytest.raises(LabError) as caught:
+        load_scenario(str(file))
+    assert caught.value.code == "yaml-syntax" and "odd.yml" in caught.value.what
+    assert caught.value.why and "./pqlab validate" in caught.value.hint

@@ -51,10 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = args.run(args)
     except LabError as error:
-        print(error.text(), file=sys.stderr)
-        if args.json:
-            print(json.dumps({"error": error.as_dict()}))
-        return error.exit_code
+        return _say(error, args.json)
     except KeyboardInterrupt:
         print("\nstopped by Ctrl-C", file=sys.stderr)
         return EXIT_ENVIRONMENT
@@ -62,4 +59,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader of our output went away (`| head`); nothing is wrong here
         sys.stderr.close()
         return EXIT_USAGE
+    except OSError as error:
+        # a place that cannot be read or written, met where no verb has more to say about it
+        what = f"{error.filename or 'a file'} cannot be used"
+        why = error.strerror or str(error)
+        return _say(
+            LabError("os", what, why, "name another place, or mend this one: ./pqlab doctor"), args.json
+        )
     return code
+
+
+def _say(error: LabError, as_json: bool) -> int:
+    print(error.text(), file=sys.stderr)
+    if as_json:
+        print(json.dumps({"error": error.as_dict()}))
+    return error.exit_code

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from pqlab.bundle import locate
+from pqlab.bundle.survey import require_safe
 from pqlab.cli.common import print_json
 from pqlab.errors import EXIT_OK
 from pqlab.paths import project_root, shown
@@ -27,6 +28,7 @@ def run(args: argparse.Namespace) -> int:
     from pqlab.report import render
 
     bundle = locate(args.bundle, project_root() / "results")
+    require_safe(bundle)
     folder = Path(args.out) if args.out else bundle.parent / f"report-{bundle.name}"
     html, markdown = render(bundle, folder)
     sealed = bundle / "data" / "report.html"

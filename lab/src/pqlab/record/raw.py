@@ -103,6 +103,8 @@ def read_json(path: Path) -> Any:
         raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise RawDataError(path, f"line {error.lineno} column {error.colno}: {error.msg}") from error
+    except RecursionError as error:
+        raise RawDataError(path, "nested too deep") from error
 
 
 def read_object(path: Path) -> Json:
@@ -114,13 +116,13 @@ def read_object(path: Path) -> Json:
 
 
 def read_yaml_object(path: Path) -> Json:
-    """A YAML file whose top is a mapping."""
+    """A YAML file whose top is a mapping. Not by libyaml's loader: deep nesting ends the process there."""
     try:
-        value = yaml.load(
-            path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        )
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise RawDataError(path, str(error).replace("\n", " ")) from error
+    except RecursionError as error:
+        raise RawDataError(path, "nested too deep") from error
     if not isinstance(value, dict):
         raise RawDataError(path, f"the top is {type(value).__name__}, a mapping is due")
     return value
@@ -129,12 +131,16 @@ def read_yaml_object(path: Path) -> Json:
 def read_ndjson(path: Path) -> list[Json]:
     """One object a line; empty lines are refused because a writer never makes them."""
     rows: list[Json] = []
-    with path.open(encoding="utf-8") as handle:
+    with path.open("rb") as handle:
         for number, line in enumerate(handle, 1):
             try:
-                row = json.loads(line)
+                row = json.loads(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                raise RawDataError(path, f"line {number}: not UTF-8") from error
             except json.JSONDecodeError as error:
                 raise RawDataError(path, f"line {number}: {error.msg}") from error
+            except RecursionError as error:
+                raise RawDataError(path, f"line {number}: nested too deep") from error
             if not isinstance(row, dict):
                 raise RawDataError(path, f"line {number}: {type(row).__name__} instead of an object")
             rows.append(row)
@@ -160,7 +166,7 @@ def read_spans(path: Path) -> list[Span]:
                     size_bytes=None if size is None else int(size),
                 )
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RawDataError(path, f"line {number}: {error!r}") from error
     return spans
 
@@ -208,4 +214,7 @@ def load_cell(cell_dir: Path) -> RawCell:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error

@@ -121,7 +121,7 @@ def _override(data: dict[str, Any], origins: dict[str, str], overrides: Override
             raise UsageError(
                 "bad-session",
                 f"--session-s {overrides.session_s:g} is outside 0.5 … 86400 s",
-                "",
+                "a session shorter than half a second holds too few datagrams, one of days does not end",
                 "--session-s 5",
             )
         data["traffic"]["session_s"] = overrides.session_s
@@ -129,7 +129,10 @@ def _override(data: dict[str, Any], origins: dict[str, str], overrides: Override
     if overrides.repetitions is not None:
         if not 1 <= overrides.repetitions <= 1000:
             raise UsageError(
-                "bad-reps", f"--reps {overrides.repetitions} is outside 1 … 1000", "", "--reps 1"
+                "bad-reps",
+                f"--reps {overrides.repetitions} is outside 1 … 1000",
+                "each repetition is one more cell of every suite",
+                "--reps 1",
             )
         data["repetitions"] = overrides.repetitions
         origins["repetitions"] = "--reps"

@@ -53,6 +53,12 @@ def read_marked(file: Path) -> MarkedYaml:
             str(error.context or "the text cannot be parsed"),
             f"correct line {line} of {name}, then: ./pqlab validate {name}",
         ) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        # a character that YAML does not allow, or brackets inside one another without end: neither has a mark
+        why = "nested too deep" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise ScenarioError(
+            "yaml-syntax", f"{name}: not YAML", why, f"correct {name}, then: ./pqlab validate {name}"
+        ) from error
     if root is None:
         raise ScenarioError(
             "empty-scenario", f"{name}:1: the file is empty", "a scenario is a mapping", f"see {_example()}"

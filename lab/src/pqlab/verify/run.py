@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from pqlab.bundle.survey import unsafe
 from pqlab.errors import LabError
 from pqlab.verify.registry import CHECKS, Check
 from pqlab.verify.result import CheckResult, Tally
@@ -12,21 +13,37 @@ from pqlab.verify.view import BundleView, CellView
 from pqtelemetry.errors import TelemetryError
 
 CARRIED_OUT = ("pass", "fail", "invalid")
-# What damaged or forged data can raise in a check that reads it as what it should be. It becomes that check's
-# failure, with the text; anything else is a fault of ours and is not caught.
-_DAMAGE = (LabError, TelemetryError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
+# What damaged or forged data can raise in a check that reads it as what it should be, infinite numbers, JSON
+# nested too deep and values too large for the memory included. It becomes that check's failure, with the
+# text; anything else is a fault of ours and is not caught.
+_DAMAGE = (
+    LabError,
+    TelemetryError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
+_BAG = "a BagIt 1.0 bag of sha-512"
 
 
 def verify_bundle(path: Path, skip: Iterable[str] = ()) -> list[CheckResult]:
     """All checks in registry order. `skip` leaves checks out by name (used to test the checks themselves).
 
     A run that is not sealed (it lies under .work) is checked without fixity and report; a warning says so.
-    A folder that is no bundle gives one failed line.
+    A folder that is no bundle, or that holds what must not be opened (links, pipes, devices, files beyond
+    1 GiB), gives one failed line.
     """
     root = path.resolve()
     if not (root / "data").is_dir():
         observed = f"{path} has no data/"
-        return [CheckResult("bagit_structure", "fail", observed, "a BagIt 1.0 bag of sha-512")]
+        return [CheckResult("bagit_structure", "fail", observed, _BAG)]
+    if barred := unsafe(root):
+        return [CheckResult("bagit_structure", "fail", f"{barred[0]}; nothing was read", _BAG)]
     sealed = root.parent.name != ".work"
     left_out = set(skip)
     checks = [check for check in CHECKS if check.name not in left_out and (sealed or not check.needs_seal)]

@@ -1,0 +1,184 @@
+"""Bundles made to hurt the reader: whatever lies there, verify answers 5 with a line, and opens no trap."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bad_bundles.forge import edit, finish
+from bundle_kit import make_sealed
+
+from pqlab.bundle import BagError
+from pqlab.bundle.survey import MAX_FILE_BYTES, require_safe, unsafe
+from pqlab.cli.main import main
+from pqlab.errors import EXIT_CHECK
+from pqlab.verify import exit_code, verify_bundle
+
+DEEP = 100_000
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_sealed(tmp_path_factory.mktemp("sealed"))
+
+
+@pytest.fixture
+def copied(sealed: Path, tmp_path: Path) -> Path:
+    root = tmp_path / sealed.name
+    shutil.copytree(sealed, root)
+    return root
+
+
+def a_cell(root: Path) -> Path:
+    return sorted((root / "data" / "cells").iterdir())[0]
+
+
+def pipe_for_a_host(root: Path) -> str:
+    os.mkfifo(root / "data" / "hosts" / "third.json")
+    return "data/hosts/third.json"
+
+
+def pipe_for_the_plan(root: Path) -> str:
+    (root / "data" / "plan.json").unlink()
+    os.mkfifo(root / "data" / "plan.json")
+    return "data/plan.json"
+
+
+def device_for_a_host(root: Path) -> str:
+    (root / "data" / "hosts" / "third.json").symlink_to("/dev/zero")
+    return "data/hosts/third.json"
+
+
+def payload_elsewhere(root: Path) -> str:
+    (root / "data").rename(root.parent / "elsewhere")
+    (root / "data").symlink_to(root.parent / "elsewhere")
+    return "data"
+
+
+def manifest_elsewhere(root: Path) -> str:
+    name = "manifest-sha512.txt"
+    (root / name).rename(root.parent / name)
+    (root / name).symlink_to(root.parent / name)
+    return name
+
+
+def file_of_six_gigabytes(root: Path) -> str:
+    with (a_cell(root) / "counters.json").open("r+b") as handle:
+        handle.truncate(6 << 30)  # sparse: it takes no space
+    return f"{a_cell(root).relative_to(root)}/counters.json"
+
+
+@pytest.mark.parametrize(
+    "trap",
+    [
+        pipe_for_a_host,
+        pipe_for_the_plan,
+        device_for_a_host,
+        payload_elsewhere,
+        manifest_elsewhere,
+        file_of_six_gigabytes,
+    ],
+)
+def test_traps_are_named_and_not_opened(
+    copied: Path, trap: Callable[[Path], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = trap(copied)
+    results = verify_bundle(copied)
+    assert [(result.name, result.status) for result in results] == [("bagit_structure", "fail")]
+    assert results[0].observed.startswith(name)
+    assert main(["report", str(copied), "--out", str(copied.parent / "out")]) == EXIT_CHECK
+    assert name in capsys.readouterr().err
+    assert not (copied.parent / "out").exists()
+
+
+def test_a_plain_bundle_is_safe_also_through_latest(sealed: Path, tmp_path: Path) -> None:
+    (tmp_path / "latest").symlink_to(sealed)
+    assert unsafe(sealed) == [] == unsafe(tmp_path / "latest")
+    with (tmp_path / "big").open("wb") as handle:
+        handle.truncate(MAX_FILE_BYTES)
+    (tmp_path / "latest").unlink()
+    require_safe(tmp_path)
+    with (tmp_path / "big").open("ab") as handle:
+        handle.write(b"x")
+    with pytest.raises(BagError, match="big has"):
+        require_safe(tmp_path)
+
+
+def deep_plan(root: Path) -> None:
+    (root / "data" / "plan.json").write_text("[" * DEEP)
+
+
+def deep_record(root: Path) -> None:
+    (a_cell(root) / "record.json").write_text('{"a":' * DEEP)
+
+
+def deep_spans(root: Path) -> None:
+    (a_cell(root) / "spans.ndjson").write_text("[" * DEEP + "\n")
+
+
+def deep_scenario(root: Path) -> None:
+    (root / "data" / "scenario.effective.yml").write_text("[" * DEEP)
+
+
+def endless_run(root: Path) -> None:
+    edit(root / "data" / "run.json", lambda run: run.update(started_ns=float("inf")))
+
+
+def endless_position(root: Path) -> None:
+    edit(root / "data" / "plan.json", lambda plan: plan["cells"][0].update(position=float("inf")))
+
+
+def endless_span(root: Path) -> None:
+    path = a_cell(root) / "spans.ndjson"
+    first, rest = path.read_text().split("\n", 1)
+    path.write_text(json.dumps({**json.loads(first), "end_ns": float("inf")}) + "\n" + rest)
+
+
+def spans_in_another_encoding(root: Path) -> None:
+    (a_cell(root) / "spans.ndjson").write_bytes(b"\xff\xfe\n")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        deep_plan,
+        deep_record,
+        deep_spans,
+        deep_scenario,
+        endless_run,
+        endless_position,
+        endless_span,
+        spans_in_another_encoding,
+    ],
+)
+def test_values_beyond_reason_fail_and_do_not_raise(copied: Path, spoil: Callable[[Path], None]) -> None:
+    spoil(copied)
+    results = verify_bundle(copied)
+    assert exit_code(results) == EXIT_CHECK
+    beyond_fixity = {r.name for r in results if r.status == "fail"} - {"manifest_fixity", "ro_crate"}
+    assert beyond_fixity, "only the digest told"
+
+
+@pytest.mark.parametrize("name", ["data/../../../etc/passwd", "/etc/passwd", "elsewhere/x"])
+def test_manifest_names_outside_the_bundle(copied: Path, name: str) -> None:
+    with (copied / "manifest-sha512.txt").open("a") as handle:
+        handle.write(f"{'0' * 128}  {name}\n")
+    results = {result.name: result for result in verify_bundle(copied)}
+    assert results["bagit_structure"].status == "fail" and name in results["bagit_structure"].observed
+
+
+def test_a_manifest_line_twice(copied: Path) -> None:
+    path = copied / "manifest-sha512.txt"
+    path.write_text(path.read_text() + "0" * 128 + path.read_text().splitlines()[0][128:] + "\n")
+    results = {result.name: result for result in verify_bundle(copied)}
+    assert results["bagit_structure"].status == "fail" and "repeats" in results["bagit_structure"].observed
+
+
+def test_the_forged_bundle_is_otherwise_whole(copied: Path) -> None:
+    """What the tests above rest on: the copy itself passes."""
+    finish(copied)
+    assert exit_code(verify_bundle(copied)) == 0
