@@ -279,6 +279,12 @@ def _host(role: str) -> dict[str, Any]:
     }
 
 
+def _primitives(suite: str) -> list[tuple[str, str]]:
+    """(kind, token) of a suite id, which reads cs-{kem}-{aead}-{sig}."""
+    _, kem, aead, sig = suite.split("-")
+    return [("kem", kem), ("aead", aead), ("sig", sig)]
+
+
 def _hello(role: str, suites: tuple[str, ...]) -> dict[str, Any]:
     return {
         "role": role,
@@ -287,7 +293,15 @@ def _hello(role: str, suites: tuple[str, ...]) -> dict[str, Any]:
         "ring": "lab",
         "host": _host(role),
         "suites": {suite: {"status": "available", "reason": None} for suite in suites},
-        "selftest": {"ok": True, "items": [{"name": "ML-KEM-768", "ok": True, "detail": "known answer"}]},
+        "selftest": {
+            "ok": True,
+            "items": [
+                {"name": name, "ok": True, "detail": "known answer"}
+                for name in sorted(
+                    {f"{kind}/{part}" for suite in suites for kind, part in _primitives(suite)}
+                )
+            ],
+        },
         "sensors": [
             {"name": "thermal", "available": False, "reason": "no thermal zone"},
             {"name": "power", "available": False, "reason": "not asked for"},

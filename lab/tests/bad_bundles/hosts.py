@@ -69,6 +69,20 @@ def points_that_no_file_has(root: Path) -> None:
     finish(root)
 
 
+@registering(BAD, "influx_reconcile")
+def nothing_compared(root: Path) -> None:
+    """The reconciliation says that all is well and lists no cell."""
+    edit(root / "data" / "run.json", lambda run: run["influx"].update(cells=[]))
+    finish(root)
+
+
+@registering(BAD, "influx_reconcile")
+def one_series_not_compared(root: Path) -> None:
+    """The series in which points were lost is left out of the reconciliation."""
+    edit(root / "data" / "run.json", lambda run: run["influx"]["cells"][0]["series"].pop())
+    finish(root)
+
+
 @registering(BAD, "providers_equal")
 def other_build_at_the_ground(root: Path) -> None:
     """The ground runs another liboqs than the drone."""
@@ -93,6 +107,18 @@ def wrong_known_answer(root: Path) -> None:
         facts["selftest"]["items"][0]["ok"] = False
 
     edit(root / "data" / "hosts" / "drone.json", break_it)
+    finish(root)
+
+
+@registering(BAD, "selftest")
+def primitive_without_known_answer(root: Path) -> None:
+    """The ground's self-test left out one signature scheme of the suites that gave results."""
+
+    def leave_out(facts: Any) -> None:
+        items = facts["selftest"]["items"]
+        items.remove(next(item for item in items if item["name"].startswith("sig/")))
+
+    edit(root / "data" / "hosts" / "gcs.json", leave_out)
     finish(root)
 
 

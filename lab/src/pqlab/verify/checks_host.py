@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pqlab.record.context import suite_of
+from pqlab.record.raw import Json
 from pqlab.verify.result import Tally
 from pqlab.verify.view import BundleView, CellView
 
@@ -83,26 +85,36 @@ def _account(line: str) -> dict[str, int]:
 
 def influx(bundle: BundleView, tally: Tally) -> None:
     """The view holds as many points a series as the files; the files are the record, so a difference warns.
-    That the file counts are those of the files is required."""
+    That every series of every cell was compared, and that the file counts are those of the files, is required.
+    """
     view = bundle.raw.run.get("influx")
     if not isinstance(view, dict) or not view.get("available"):
         reason = view.get("reason") if isinstance(view, dict) else None
         tally.warn(f"the view was not reconciled: {reason or 'run.json has no comparison'}")
         return
-    for entry in view.get("cells") or []:
-        folder = bundle.data / "cells" / str(entry["cell_id"])
+    compared = {str(entry["cell_id"]): entry for entry in view.get("cells") or []}
+    for row in bundle.plan_cells:
+        cell_id = str(row["cell_id"])
         counted: Counter[str] = Counter()
-        for path in folder.glob("telemetry.*.lp"):
+        for path in (bundle.data / "cells" / cell_id).glob("telemetry.*.lp"):
             with path.open(encoding="utf-8") as handle:
                 counted.update(line.split(" ", 1)[0] for line in handle)
-        for row in entry["series"]:
-            tally.see()
-            name, told, points = str(row["series"]), int(row["file_count"]), int(row["influx_count"])
-            where = f"{entry['cell_id']} {name}"
-            have = counted.get(name, 0)
-            tally.require(told == have, f"{where}: {told} points claimed, the file has {have}")
-            if points != told or row.get("ok") is False:
-                tally.warn(f"{where}: {points} points in the view, {told} in the file")
+        _compared(cell_id, counted, compared.pop(cell_id, {"series": []}), tally)
+    for cell_id in compared:
+        tally.fail(f"{cell_id}: compared, and not of this run")
+
+
+def _compared(cell_id: str, counted: Counter[str], entry: Json, tally: Tally) -> None:
+    for row in entry["series"]:
+        tally.see()
+        name, told, points = str(row["series"]), int(row["file_count"]), int(row["influx_count"])
+        where = f"{cell_id} {name}"
+        have = counted.pop(name, 0)
+        tally.require(told == have, f"{where}: {told} points claimed, the file has {have}")
+        if points != told or row.get("ok") is False:
+            tally.warn(f"{where}: {points} points in the view, {told} in the file")
+    for name, have in sorted(counted.items()):
+        tally.fail(f"{cell_id} {name}: {have} points in the file, compared with nothing")
 
 
 def providers(bundle: BundleView, tally: Tally) -> None:
@@ -143,9 +155,16 @@ def identity(bundle: BundleView, tally: Tally) -> None:
 
 
 def selftest(bundle: BundleView, tally: Tally) -> None:
-    """Both ends ran their known answers, and all were right."""
+    """Both ends ran their known answers, all were right, and every primitive of a suite with a result is
+    among them."""
+    due = set()
+    for cell in bundle.cells:
+        if cell.verdict == "pass" and (suite := suite_of(str(cell.plan["suite_id"]))) is not None:
+            due |= {f"kem/{suite.kem.token}", f"sig/{suite.sig.token}", f"aead/{suite.aead.token}"}
     for role in ROLES:
         told = bundle.raw.hosts[role]["selftest"]
+        untested = sorted(due - {str(item["name"]) for item in told["items"]})
+        tally.require(not untested, f"{role}: no known answer of {', '.join(untested)}")
         bad = [str(item["name"]) for item in told["items"] if not item["ok"]]
         tally.require(bool(told["items"]), f"{role}: the self-test tested nothing")
         tally.require(not bad and bool(told["ok"]), f"{role}: {', '.join(bad) or 'self-test'} failed")
