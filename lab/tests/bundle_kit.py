@@ -8,7 +8,9 @@ from pathlib import Path
 import fixtures_make
 
 from pqlab import bundle
+from pqlab.analysis import analyse
 from pqlab.record import build_record, load_context
+from pqlab.report import render
 
 
 def write_records(work: Path) -> None:
@@ -20,11 +22,17 @@ def write_records(work: Path) -> None:
         (folder / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
+def finish_work(work: Path) -> None:
+    """Records, analysis tables and pages, as the engine makes them after the last cell."""
+    write_records(work)
+    analyse(work)
+    render(work)
+
+
 def make_ready(base: Path, **options: object) -> Path:
     """A finished work folder, ready to be sealed."""
     work = fixtures_make.make_work_dir(base / ".work" / fixtures_make.RUN_ID, **options)  # type: ignore[arg-type]
-    write_records(work)
-    fixtures_make.add_report(work)
+    finish_work(work)
     return work
 
 

@@ -175,28 +175,6 @@ def make_keys(keys_dir: Path, seed: int = 99) -> list[Path]:
     return [raw, pem, signing]
 
 
-def add_report(work_dir: Path) -> None:
-    """Write placeholder report pages that carry the hash of the numbers, computed here independently."""
-    data = work_dir / "data"
-    names = ["plan.json"]
-    names += [f"cells/{p.parent.name}/record.json" for p in data.glob("cells/*/record.json")]
-    names += [f"analysis/{p.name}" for p in data.glob("analysis/*.csv")]
-    digest = hashlib.sha256()
-    for name in sorted(names):
-        content = (data / name).read_bytes()
-        encoded = name.encode()
-        digest.update(len(encoded).to_bytes(8, "big") + encoded)
-        digest.update(len(content).to_bytes(8, "big") + content)
-    filler = "<p>Synthetic test data, measured nowhere.</p>\n" * 30
-    meta = f'<meta name="pqlab-numbers-sha256" content="{digest.hexdigest()}">'
-    (data / "report.html").write_text(
-        f"<!doctype html>\n<html><head>{meta}<title>fixture</title></head><body>{filler}</body></html>\n",
-        encoding="utf-8",
-    )
-    text = "Synthetic test data, measured nowhere.\n" * 30
-    (data / "report.md").write_text(f"{text}\nnumbers sha256: {digest.hexdigest()}\n", encoding="utf-8")
-
-
 def _scenario(
     suites: tuple[str, ...], repetitions: int, session_s: float, handshakes: int, bulk: bool
 ) -> dict[str, Any]:

@@ -131,6 +131,5 @@ def test_numbers_hash_covers_every_number_and_nothing_else(ready: Path) -> None:
     record.write_text(json.dumps(content))
     changed = bundle.numbers_sha256(data)
     assert changed != before
-    (data / "analysis").mkdir()
     (data / "analysis" / "a.csv").write_text("x\n")
     assert bundle.numbers_sha256(data) not in (before, changed)

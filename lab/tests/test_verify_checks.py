@@ -11,7 +11,7 @@ import fixtures_make
 import jsonschema
 import pytest
 from bad_bundles.forge import edit, finish
-from bundle_kit import make_ready, make_sealed, write_records
+from bundle_kit import finish_work, make_ready, make_sealed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,10 +110,19 @@ def test_an_honest_failure_is_a_good_bundle(tmp_path: Path) -> None:
     (folder / "events.ndjson").write_text("".join(json.dumps(event) + "\n" for event in events))
     for name in ("ledger.drone.csv", "ledger.gcs.csv", "counters.json", "spans.ndjson"):
         (folder / name).unlink()
-    write_records(work)
-    fixtures_make.add_report(work)
+    finish_work(work)
     results = verify_bundle(bundle.seal(work, tmp_path, []))
     assert [f"{r.name}: {r.observed}" for r in results if r.status != "ok"] == []
+
+
+def test_a_bundle_of_another_version_is_not_made_again_but_says_so(sealed: Path, tmp_path: Path) -> None:
+    root = tmp_path / sealed.name
+    shutil.copytree(sealed, root)
+    edit(root / "data" / "run.json", lambda run: run.update(pqlab_version="9.9.9"))
+    finish(root)
+    results = {result.name: result for result in verify_bundle(root)}
+    assert results["report_rebuild"].status == results["record_rebuild"].status == "warn"
+    assert "9.9.9" in results["report_rebuild"].observed
 
 
 def test_an_absent_view_is_a_warning(sealed: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 from bad_bundles.forge import Registry, cells, finish, registering
@@ -49,3 +51,32 @@ def report_of_other_numbers(root: Path) -> None:
     head, mark, tail = path.read_text(encoding="utf-8").partition('numbers-sha256" content="')
     path.write_text(head + mark + "0" * 64 + tail[64:], encoding="utf-8")
     finish(root, report=False)
+
+
+@registering(BAD, "report_rebuild")
+def halved_in_the_page(root: Path) -> None:
+    """Every decimal in the page is half of what it was; the hash of the numbers beneath is right."""
+    path = root / "data" / "report.html"
+    text = path.read_text(encoding="utf-8")
+    halved = re.sub(r">(\d+\.\d+)<", lambda found: f">{float(found[1]) / 2:.3f}<", text)
+    assert halved != text
+    path.write_text(halved, encoding="utf-8")
+    finish(root)
+
+
+@registering(BAD, "report_rebuild")
+def halved_in_a_table(root: Path) -> None:
+    """Every decimal of one analysis table is half of what the raw files give; the reports carry its hash."""
+    path = root / "data" / "analysis" / "handshakes.csv"
+    text = path.read_text(encoding="utf-8")
+    halved = re.sub(r"(\d+\.\d+)", lambda found: f"{float(found[1]) / 2:.6g}", text)
+    assert halved != text
+    path.write_text(halved, encoding="utf-8")
+    finish(root)
+
+
+@registering(BAD, "report_rebuild")
+def no_tables(root: Path) -> None:
+    """The analysis tables are gone from payload, metadata and manifest."""
+    shutil.rmtree(root / "data" / "analysis")
+    finish(root)

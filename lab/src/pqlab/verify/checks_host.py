@@ -85,7 +85,7 @@ def _account(line: str) -> dict[str, int]:
 
 def influx(bundle: BundleView, tally: Tally) -> None:
     """The view holds as many points a series as the files; the files are the record, so a difference warns.
-    That every series of every cell was compared, and that the file counts are those of the files, is required.
+    Required is that every series of every cell was compared, and that the file counts are those of the files.
     """
     view = bundle.raw.run.get("influx")
     if not isinstance(view, dict) or not view.get("available"):

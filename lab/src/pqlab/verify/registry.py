@@ -13,6 +13,7 @@ from pqlab.verify import (
     checks_host,
     checks_plan,
     checks_record,
+    checks_report,
     checks_text,
     checks_time,
 )
@@ -153,5 +154,12 @@ CHECKS: tuple[Check, ...] = (
     ),
     _whole(
         "report_numbers", checks_text.report_numbers, "a report of these numbers", "files", needs_seal=True
+    ),
+    _whole(
+        "report_rebuild",
+        checks_report.rebuild,
+        "the tables and pages that these files give",
+        "files",
+        needs_seal=True,
     ),
 )

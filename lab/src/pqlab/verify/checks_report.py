@@ -1,0 +1,42 @@
+"""Tables and pages once more, from the files beneath them: readers believe the page, so the page is checked."""
+
+from __future__ import annotations
+
+import pqlab
+from pqlab.verify.result import Tally
+from pqlab.verify.view import BundleView
+
+
+def rebuild(bundle: BundleView, tally: Tally) -> None:
+    """Every analysis table is what the raw files give, and both pages are what tables and records give, byte
+    for byte. A bundle of another version of pqlab is not rendered again; a warning says so."""
+    # Here, because the analysis reads the checklist, which runs checks.
+    from pqlab.analysis import checklist_table, tables_of
+    from pqlab.analysis.comparison import reference_dir
+    from pqlab.analysis.load import BundleData
+    from pqlab.report import build
+    from pqlab.report.html import render_html
+    from pqlab.report.markdown import render_markdown
+    from pqlab.report.source import Source
+
+    made_by = bundle.raw.run.get("pqlab_version")
+    if made_by != pqlab.__version__:
+        tally.warn(f"made by pqlab {made_by}, this is {pqlab.__version__}: tables and pages not made again")
+        return
+    published = reference_dir()
+    tables = [*tables_of(BundleData(bundle.root), published), checklist_table(bundle.root)]
+    due = {f"analysis/{table.name}.csv": table.csv_text() for table in tables}
+    present = {f"analysis/{path.name}" for path in (bundle.data / "analysis").glob("*")}
+    for name in sorted(present - set(due)):
+        tally.fail(f"{name} is no table of this version")
+    if published is None:
+        del due["analysis/comparison.csv"]  # the published tables are not at hand: it cannot be made again
+    report = build(Source(bundle.root))
+    due |= {"report.html": render_html(report), "report.md": render_markdown(report)}
+    for name, text in due.items():
+        tally.see()
+        path = bundle.data / name
+        if not path.is_file():
+            tally.fail(f"{name} is missing")
+        elif path.read_bytes() != text.encode():
+            tally.fail(f"{name} is not what the files beneath it give")
