@@ -1,4 +1,4 @@
-"""Tables and pages once more, from the files beneath them: readers believe the page, so the page is checked."""
+"""Tables and pages once more, from the files beneath them: what readers believe is the page."""
 
 from __future__ import annotations
 
