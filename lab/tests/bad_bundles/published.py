@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from fixtures_make import BOOT_ID, DATA_COUNTERS, HANDSHAKE_COUNTERS
+from fixture_cell import DATA_COUNTERS, HANDSHAKE_COUNTERS
+from fixture_handshake import BOOT_ID
 
 from bad_bundles.forge import rebag, save, save_lines
 

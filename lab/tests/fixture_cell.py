@@ -1,0 +1,326 @@
+"""One synthetic cell for the test bundles: its handshakes, traffic, counters, telemetry and raw files.
+
+Nothing here was measured (see fixtures_make.py), and nothing of the code under test is imported.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from fixture_handshake import MS, CellClock, handshake_window
+
+#: MAVLink message -> (frames a second, UDP payload bytes): the measured 320 Hz interval mix of
+#: arducopter-traffic.json in round figures, plus the answers to a 2 Hz TIMESYNC probe.
+MIX: dict[str, tuple[int, int]] = {
+    "ATTITUDE": (100, 40),
+    "LOCAL_POSITION_NED": (100, 40),
+    "RAW_IMU": (50, 41),
+    "SERVO_OUTPUT_RAW": (50, 24),
+    "GLOBAL_POSITION_INT": (10, 40),
+    "VFR_HUD": (9, 31),
+    "HEARTBEAT": (1, 21),
+    "TIMESYNC": (2, 28),
+}
+BULK_PPS = 600
+BULK_SIZE_BYTES = 1200
+SEAL_OVERHEAD_BYTES = 24
+LEDGER_HEADER = ["direction", "epoch", "sequence", "size_bytes", "t_in_ns", "t_out_ns", "window"]
+
+
+def write_cell(
+    cell_dir: Path, cell: dict[str, Any], scenario: dict[str, Any], start_ns: int, rng: random.Random
+) -> tuple[int, list[dict[str, Any]]]:
+    (cell_dir / "logs").mkdir(parents=True)
+    clock = CellClock(start_ns)
+    clock.event("controller", "prepare", window=None)
+    clock.now_ns += 30 * MS
+    clock.event("drone", "prepare")
+    clock.event("gcs", "prepare")
+    clock.now_ns += 20 * MS
+    spans = handshake_window(clock, cell["suite_id"], scenario["handshake"]["count"], rng)
+
+    rows: dict[str, list[list[Any]]] = {"drone": [], "gcs": []}
+    counters: dict[str, dict[str, Any]] = {"drone": {"windows": {}}, "gcs": {"windows": {}}}
+    traffic: dict[str, Any] = {"windows": {}}
+    sequence = {"drone": 1, "gcs": 1}  # sequence 0 was the keepalive that follows the handshake
+    clock.now_ns += 10 * MS
+    _traffic_window(clock, scenario, rows, counters, traffic, sequence, rng)
+    if scenario["bulk"]:
+        clock.now_ns += 10 * MS
+        _bulk_window(clock, scenario, rows, counters, traffic, sequence, rng)
+    clock.now_ns += 30 * MS
+    for role in ("drone", "gcs"):
+        clock.event(role, "stop")
+    clock.now_ns += 20 * MS
+    clock.event("controller", "cell_end", window=None)
+
+    for role in ("drone", "gcs"):
+        counters[role] = _totals(counters[role]["windows"], role, scenario["handshake"]["count"])
+        with (cell_dir / f"ledger.{role}.csv").open("w", newline="", encoding="ascii") as handle:
+            writer = csv.writer(handle, lineterminator="\n")
+            writer.writerow(LEDGER_HEADER)
+            writer.writerows(rows[role])
+        (cell_dir / "logs" / f"{role}.log").write_text("synthetic test data\n", encoding="utf-8")
+    (cell_dir / "logs" / "controller.log").write_text("synthetic test data\n", encoding="utf-8")
+    write_ndjson(cell_dir / "spans.ndjson", spans)
+    write_ndjson(cell_dir / "events.ndjson", sorted(clock.events, key=lambda e: int(e["t_ns"])))
+    write_json(cell_dir / "counters.json", counters)
+    write_json(cell_dir / "traffic.json", traffic)
+    influx_series = []
+    for role in ("drone", "gcs"):
+        series = _write_telemetry(cell_dir / f"telemetry.{role}.lp", role, start_ns, clock.now_ns, rng)
+        influx_series += [
+            {"series": k, "file_count": n, "influx_count": n} for k, n in sorted(series.items())
+        ]
+    return clock.now_ns, influx_series
+
+
+def _datagram(
+    rows: dict[str, list[list[Any]]],
+    sender: str,
+    sequence: dict[str, int],
+    plain_bytes: int,
+    at_ns: int,
+    window: str,
+    rng: random.Random,
+) -> None:
+    """One sealed datagram: a tx row at the sender and the rx row at the other end."""
+    receiver = "gcs" if sender == "drone" else "drone"
+    sent_ns = at_ns + rng.randrange(30_000, 60_000)
+    arrived_ns = sent_ns + rng.randrange(15_000, 40_000)
+    delivered_ns = arrived_ns + rng.randrange(30_000, 60_000)
+    number, size = sequence[sender], plain_bytes + SEAL_OVERHEAD_BYTES
+    rows[sender].append(["tx", 0, number, size, at_ns, sent_ns, window])
+    rows[receiver].append(["rx", 0, number, size, arrived_ns, delivered_ns, window])
+    sequence[sender] += 1
+
+
+def _traffic_window(
+    clock: CellClock,
+    scenario: dict[str, Any],
+    rows: dict[str, list[list[Any]]],
+    counters: dict[str, dict[str, Any]],
+    traffic: dict[str, Any],
+    sequence: dict[str, int],
+    rng: random.Random,
+) -> None:
+    session_ns = round(scenario["traffic"]["session_s"] * 1e9)
+    clock.event("controller", "window_start", window="traffic")
+    clock.now_ns += 5 * MS
+    open_ns = clock.now_ns
+    ticks = max(1, session_ns // (100 * MS))
+    sent_sizes: dict[str, int] = {}
+    down: list[tuple[int, int]] = []
+    for tick in range(ticks):  # ten bursts a second, as a vehicle's scheduler makes them
+        burst_ns = open_ns + tick * 100 * MS + 2 * MS
+        frames: list[int] = []
+        for rate_hz, size_bytes in MIX.values():
+            due = (tick + 1) * rate_hz // 10 - tick * rate_hz // 10
+            frames += [size_bytes] * due
+        rng.shuffle(frames)
+        down += [(burst_ns + i * 400_000, size) for i, size in enumerate(frames)]
+    up = [(open_ns + (i + 1) * 300 * MS, 21 if i % 3 == 0 else 28) for i in range(session_ns // (320 * MS))]
+    for at_ns, size in down:
+        _datagram(rows, "drone", sequence, size, at_ns, "traffic", rng)
+        sent_sizes[str(size)] = sent_sizes.get(str(size), 0) + 1
+    for at_ns, size in up:
+        _datagram(rows, "gcs", sequence, size, at_ns, "traffic", rng)
+    clock.now_ns = open_ns + session_ns
+    close_ns = clock.now_ns
+    clock.now_ns += 8 * MS
+    clock.event("controller", "window_end", window="traffic")
+    down_bytes, up_bytes = sum(s for _, s in down), sum(s for _, s in up)
+    _count(counters, "traffic", len(down), down_bytes, len(up), up_bytes, rng)
+    traffic["windows"]["traffic"] = {
+        "route": "mavproxy",
+        "spec": {"source": "auto", "profile": "intervals_320hz", "rate_hz": 320, "seed": 7},
+        "drone": {
+            "source": "embedded",
+            "open_ns": open_ns,
+            "close_ns": close_ns,
+            "source_report": {
+                "ok": True,
+                "source": "embedded",
+                "sent": {
+                    "count": len(down),
+                    "bytes": down_bytes,
+                    "first_ns": down[0][0],
+                    "last_ns": down[-1][0],
+                    "sizes": dict(sorted(sent_sizes.items())),
+                },
+                "received": {"count": len(up), "bytes": up_bytes, "corrupt": 0, "duplicate": 0, "missing": 0},
+            },
+        },
+        "gcs": {
+            "source": "uplink",
+            "open_ns": open_ns - MS,
+            "close_ns": close_ns + 4 * MS,
+            "source_report": {
+                "ok": True,
+                "source": "uplink",
+                "sent": {
+                    "count": len(up),
+                    "bytes": up_bytes,
+                    "first_ns": up[0][0] if up else None,
+                    "last_ns": up[-1][0] if up else None,
+                    "sizes": {},
+                },
+                "received": {
+                    "count": len(down),
+                    "bytes": down_bytes,
+                    "corrupt": 0,
+                    "duplicate": 0,
+                    "missing": 0,
+                },
+                "rtt_ms": [round(rng.uniform(1.0, 4.0), 3) for _ in up],
+            },
+        },
+    }
+
+
+def _bulk_window(
+    clock: CellClock,
+    scenario: dict[str, Any],
+    rows: dict[str, list[list[Any]]],
+    counters: dict[str, dict[str, Any]],
+    traffic: dict[str, Any],
+    sequence: dict[str, int],
+    rng: random.Random,
+) -> None:
+    window = f"bulk-{BULK_PPS}"
+    step_ns = round(scenario["bulk"]["step_s"] * 1e9)
+    count = BULK_PPS * step_ns // 1_000_000_000
+    clock.event("controller", "window_start", window=window)
+    clock.now_ns += 5 * MS
+    open_ns = clock.now_ns
+    for index in range(count):
+        _datagram(rows, "drone", sequence, BULK_SIZE_BYTES, open_ns + index * step_ns // count, window, rng)
+    clock.now_ns = open_ns + step_ns
+    close_ns = clock.now_ns
+    clock.now_ns += 8 * MS
+    clock.event("controller", "window_end", window=window)
+    _count(counters, window, count, count * BULK_SIZE_BYTES, 0, 0, rng)
+    zero = {"count": 0, "bytes": 0, "corrupt": 0, "duplicate": 0, "missing": 0}
+    traffic["windows"][window] = {
+        "route": "direct",
+        "spec": {"source": "bulk", "rate_hz": BULK_PPS, "size_bytes": BULK_SIZE_BYTES, "seed": 7},
+        "drone": {
+            "source": "bulk",
+            "open_ns": open_ns,
+            "close_ns": close_ns,
+            "source_report": {
+                "ok": True,
+                "source": "bulk",
+                "sent": {
+                    "count": count,
+                    "bytes": count * BULK_SIZE_BYTES,
+                    "first_ns": open_ns,
+                    "last_ns": close_ns - step_ns // count,
+                    "sizes": {str(BULK_SIZE_BYTES): count},
+                },
+                "received": zero,
+            },
+        },
+        "gcs": {
+            "source": "bulk",
+            "open_ns": open_ns - MS,
+            "close_ns": close_ns + 4 * MS,
+            "source_report": {
+                "ok": True,
+                "source": "bulk",
+                "sent": {"count": 0, "bytes": 0, "first_ns": None, "last_ns": None, "sizes": {}},
+                "received": {**zero, "count": count, "bytes": count * BULK_SIZE_BYTES},
+            },
+        },
+    }
+
+
+HANDSHAKE_COUNTERS = (
+    "started", "completed", "bad_version", "bad_length", "bad_mac", "unknown_suite", "policy",
+    "bad_signature", "bad_finished", "timeout", "rate_limited", "half_open_limit", "keygens",
+    "signatures", "decaps", "encaps", "verifies",
+)  # fmt: skip
+DATA_COUNTERS = (
+    "plaintext_in", "plaintext_in_bytes", "plaintext_out", "plaintext_out_bytes", "plaintext_announce",
+    "gated", "wrong_source", "oversize", "queue_full", "tx_data", "tx_data_bytes", "tx_keepalive",
+    "rx_ok", "rx_ok_bytes", "rx_keepalive", "bad_header", "unknown_index", "auth_failed", "replay",
+    "old_epoch", "seal_count", "seal_ns_total", "open_count", "open_ns_total",
+)  # fmt: skip
+
+
+def _count(
+    counters: dict[str, dict[str, Any]],
+    window: str,
+    down: int,
+    down_bytes: int,
+    up: int,
+    up_bytes: int,
+    rng: random.Random,
+) -> None:
+    digests = {"down": f"{rng.getrandbits(64):016x}", "up": f"{rng.getrandbits(64) if up else 0:016x}"}
+    for role in ("drone", "gcs"):
+        sent, sent_bytes = (down, down_bytes) if role == "drone" else (up, up_bytes)
+        got, got_bytes = (up, up_bytes) if role == "drone" else (down, down_bytes)
+        row: dict[str, Any] = dict.fromkeys(DATA_COUNTERS, 0)
+        row |= {
+            "plaintext_in": sent, "plaintext_in_bytes": sent_bytes,
+            "plaintext_out": got, "plaintext_out_bytes": got_bytes,
+            "tx_data": sent, "tx_data_bytes": sent_bytes + sent * SEAL_OVERHEAD_BYTES, "tx_keepalive": 1,
+            "rx_ok": got, "rx_ok_bytes": got_bytes + got * SEAL_OVERHEAD_BYTES, "rx_keepalive": 1,
+            "seal_count": sent, "seal_ns_total": sent * 2_400,
+            "open_count": got, "open_ns_total": got * 2_600,
+            "digest_tx": digests["down" if role == "drone" else "up"],
+            "digest_rx": digests["up" if role == "drone" else "down"],
+        }  # fmt: skip
+        counters[role]["windows"][window] = row
+
+
+def _totals(windows: dict[str, Any], role: str, handshakes: int) -> dict[str, Any]:
+    total: dict[str, Any] = {name: sum(int(w[name]) for w in windows.values()) for name in DATA_COUNTERS}
+    for name in ("digest_tx", "digest_rx"):
+        total[name] = f"{sum(int(w[name], 16) for w in windows.values()) % 2**64:016x}"
+    total |= {f"hs_{name}": 0 for name in HANDSHAKE_COUNTERS}
+    total |= {"hs_started": handshakes, "hs_completed": handshakes}
+    work = ("hs_keygens", "hs_signatures", "hs_decaps") if role == "gcs" else ("hs_encaps", "hs_verifies")
+    total |= dict.fromkeys(work, handshakes)
+    total["windows"] = windows
+    return total
+
+
+def _write_telemetry(path: Path, role: str, start_ns: int, end_ns: int, rng: random.Random) -> dict[str, int]:
+    tags = f"host={role},ring=lab"
+    counts: dict[str, int] = {}
+    first = -(-start_ns // (100 * MS)) * 100 * MS
+    with path.open("w", encoding="utf-8") as handle:
+        for tick, t_ns in enumerate(range(first, end_ns, 100 * MS)):
+            busy = rng.uniform(3, 9)
+            fields = {
+                "pq_cpu": f"system_pct={busy + 8:.2f},steal_pct=0.0,system_busy_ms={26 * tick}i,"
+                f"system_steal_ms=0i,system_total_ms={200 * tick}i,process_cpu_ns={6_000_000 * tick}i,"
+                f"process_pct={busy:.2f},container_cpu_ns={7_000_000 * tick}i,container_pct={busy + 1:.2f},"
+                f"sampler_cpu_ns={1_000_000 * tick}i,sampler_pct={rng.uniform(0.8, 1.4):.2f}",
+                "pq_mem": "rss_bytes=41943040i,thread_count=7i,available_bytes=3221225472i",
+                "pq_net": f"udp_in_datagrams={32 * tick}i,udp_in_errors=0i,"
+                "udp_rcvbuf_errors=0i,if_rx_dropped=0i",
+                "pq_tunnel": f"tx_data={16 * tick}i,rx_ok={16 * tick}i",
+                "pq_sampler": f"expected_count={tick + 1}i,got_count={tick + 1}i,late_count=0i,"
+                f"lost_count=0i,stored_count={tick + 1}i,telegraf_dropped_count=0i",
+            }
+            if tick % 10 == 0:
+                fields["pq_load"] = "load1=0.42,load5=0.31,load15=0.2"
+            for name, values in fields.items():
+                handle.write(f"{name},{tags} {values} {t_ns}\n")
+                counts[f"{name},{tags}"] = counts.get(f"{name},{tags}", 0) + 1
+    return counts
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def write_ndjson(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows), encoding="utf-8")

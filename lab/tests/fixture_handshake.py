@@ -1,0 +1,134 @@
+"""The synthetic handshakes of one cell: invented times, real sizes, both hosts on one timeline.
+
+Nothing here was measured (see fixtures_make.py), and nothing of the code under test is imported.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+T0_NS = 1_772_366_400_000_000_000  # 2026-03-01T12:00:00Z
+MONO0_NS = 5_000_000_000_000
+BOOT_ID = "00000000-1111-4222-8333-444444444444"
+HOSTNAME = "synthetic-test-data"
+MS = 1_000_000
+
+#: suite id -> (keygen, sign, verify, encaps, decaps) in milliseconds; invented, near x86 magnitudes.
+SUITES: dict[str, tuple[float, float, float, float, float]] = {
+    "cs-mlkem768-aesgcm-mldsa65": (0.031, 0.110, 0.045, 0.033, 0.036),
+    "cs-mlkem512-chacha20poly1305-falcon512": (0.022, 0.310, 0.060, 0.025, 0.026),
+    "cs-classicmceliece348864-ascon128a-mldsa44": (46.0, 0.080, 0.030, 0.040, 9.0),
+}
+#: KEM token -> (public key, ciphertext), SIG token -> signature, bytes (primitives-2026-01 §9).
+KEM_BYTES = {
+    "mlkem512": (800, 768),
+    "mlkem768": (1184, 1088),
+    "mlkem1024": (1568, 1568),
+    "hqc128": (2249, 4433),
+    "hqc192": (4522, 8978),
+    "hqc256": (7245, 14421),
+    "classicmceliece348864": (261120, 96),
+    "classicmceliece460896": (524160, 156),
+    "classicmceliece8192128": (1357824, 208),
+}
+SIG_BYTES = {
+    "mldsa44": 2420,
+    "mldsa65": 3309,
+    "mldsa87": 4627,
+    "falcon512": 655,
+    "falcon1024": 1265,
+    "sphincs128s": 7856,
+    "sphincs192s": 16224,
+    "sphincs256s": 29792,
+}
+
+
+@dataclass
+class CellClock:
+    """Where the synthetic cell stands in realtime; monotonic time is a fixed offset away."""
+
+    now_ns: int
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    def mono(self, at_ns: int | None = None) -> int:
+        return (self.now_ns if at_ns is None else at_ns) - T0_NS + MONO0_NS
+
+    def event(self, host: str, kind: str, at_ns: int | None = None, **more: Any) -> None:
+        at = self.now_ns if at_ns is None else at_ns
+        row: dict[str, Any] = {"t_ns": at, "host": host, "event": kind, **more}
+        if host != "controller":
+            row["mono_ns"] = self.mono(at)
+        self.events.append(row)
+
+
+#: name, kind, start and end in microseconds after the drone's connect
+Step = tuple[str, str, float, float]
+
+
+def handshake_window(clock: CellClock, suite_id: str, count: int, rng: random.Random) -> list[dict[str, Any]]:
+    clock.event("controller", "window_start", window="handshake_cold")
+    spans: list[dict[str, Any]] = []
+    for index in range(count):
+        handshake_id = rng.randbytes(8).hex()
+        clock.now_ns += 200_000
+        spans += _one_handshake(clock, suite_id, handshake_id, index, rng)
+    clock.now_ns += 300_000
+    clock.event("controller", "window_end", window="handshake_cold")
+    return spans
+
+
+def _one_handshake(
+    clock: CellClock, suite_id: str, handshake_id: str, index: int, rng: random.Random
+) -> list[dict[str, Any]]:
+    """Lay both hosts' steps on one timeline, in microseconds after the drone's connect."""
+    keygen, sign, verify, encaps, decaps = (ms * 1e3 * rng.uniform(0.95, 1.1) for ms in SUITES[suite_id])
+    drone: list[Step] = []
+    gcs: list[Step] = []
+
+    def run(rows: list[Step], at: float, steps: list[tuple[str, str, float]]) -> float:
+        for name, kind, length in steps:
+            rows.append((name, kind, at, at + length))
+            at += length
+        return at
+
+    d = run(drone, 0.0, [("connect", "io", 60)])
+    g = run(gcs, 40.0, [("challenge", "codec", 10), ("send_challenge", "io", 20)])
+    d = run(drone, d, [("wait_challenge", "network_wait", g + 15 - d), ("hello", "codec", 20)])
+    d = run(drone, d, [("send_hello", "io", 20)])
+    g = run(gcs, g, [("wait_hello", "network_wait", d + 10 - g), ("check_hello", "kdf", 15)])
+    g = run(gcs, g, [("keygen", "crypto", keygen), ("transcript", "codec", 12), ("sign", "crypto", sign)])
+    g = run(gcs, g, [("send_server_hello", "io", 15)])
+    d = run(drone, d, [("wait_server_hello", "network_wait", g + 10 - d), ("verify", "crypto", verify)])
+    d = run(drone, d, [("encaps", "crypto", encaps), ("kdf", "kdf", 20), ("client_kem", "codec", 12)])
+    d = run(drone, d, [("send_client_kem", "io", 15)])
+    g = run(gcs, g, [("wait_client_kem", "network_wait", d + 10 - g), ("check_finished", "kdf", 10)])
+    g = run(gcs, g, [("decaps", "crypto", decaps), ("kdf", "kdf", 20), ("finished", "kdf", 8)])
+    g = run(gcs, g, [("send_finished", "io", 15)])
+    d = run(drone, d, [("wait_finished", "network_wait", g + 10 - d), ("verify_finished", "kdf", 8)])
+    drone.append(("handshake", "io", 0.0, d + 3))
+    gcs.append(("handshake", "io", 40.0, g + 3))
+    base = clock.mono()
+    kem, sig = suite_id.split("-")[1], suite_id.split("-")[3]
+    sizes = {"keygen": KEM_BYTES[kem][0], "encaps": KEM_BYTES[kem][1], "sign": SIG_BYTES[sig]}
+    out = []
+    for role, rows in (("drone", drone), ("gcs", gcs)):
+        for name, kind, start, end in rows:
+            out.append(
+                {
+                    "host": role,
+                    "handshake_id": handshake_id,
+                    "index": index,
+                    "mode": "cold",
+                    "suite_id": suite_id,
+                    "step": name,
+                    "start_ns": base + round(start * 1e3),
+                    "end_ns": base + round(end * 1e3),
+                    "clock": "monotonic",
+                    "kind": kind,
+                    **({"size_bytes": sizes[name]} if name in sizes else {}),
+                }
+            )
+    clock.now_ns += round((d + 5) * 1e3)
+    return out
