@@ -221,3 +221,14 @@ def test_earlier_attempts_are_counted(work: Path, context: RawRun) -> None:
     folder, row = first(work, context)
     (folder / "attempt-1").mkdir()
     assert build_record(folder, row, context)["attempts"] == 2
+
+
+@pytest.mark.parametrize("name", ["queue_full", "gated"])
+def test_a_counter_that_one_end_lacks_is_null_and_not_zero(work: Path, context: RawRun, name: str) -> None:
+    folder, row = first(work, context)
+    path = folder / "counters.json"
+    counters = json.loads(path.read_text())
+    del counters["gcs"][name]
+    path.write_text(json.dumps(counters))
+    field = build_record(folder, row, context)["categories"]["T"][f"{name}_count"]
+    assert (field["value"], field["validity"]) == (None, "null") and name in field["reason"]

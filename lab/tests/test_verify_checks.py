@@ -125,6 +125,18 @@ def test_a_bundle_of_another_version_is_not_made_again_but_says_so(sealed: Path,
     assert "9.9.9" in results["report_rebuild"].observed
 
 
+def test_refusals_that_nobody_counted_are_not_none(sealed: Path, tmp_path: Path) -> None:
+    """A window without its refusal counters is damage; it used to read as nothing refused."""
+    root = tmp_path / sealed.name
+    shutil.copytree(sealed, root)
+    counters = next((root / "data" / "cells").glob("*/counters.json"))
+    edit(counters, lambda both: both["gcs"]["windows"]["traffic"].pop("auth_failed"))
+    finish(root)
+    results = {result.name: result for result in verify_bundle(root)}
+    assert results["refused_datagrams"].status == "fail"
+    assert "auth_failed" in results["refused_datagrams"].observed
+
+
 def test_an_absent_view_is_a_warning(sealed: Path, tmp_path: Path) -> None:
     root = tmp_path / sealed.name
     shutil.copytree(sealed, root)

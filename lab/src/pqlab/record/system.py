@@ -235,9 +235,9 @@ def fill_kernel(sheet: Sheet, telemetry: dict[str, Telemetry], counters: dict[st
             )
     for name in ("queue_full", "gated"):
         value = None
-        if counters is not None and all(role in counters for role in ROLES):
-            value = sum(int(counters[role].get(name, 0)) for role in ROLES)
-        sheet.put("T", f"{name}_count", value, absent="the counters of both ends are not there")
+        if counters is not None and all(name in counters.get(role, {}) for role in ROLES):
+            value = sum(int(counters[role][name]) for role in ROLES)
+        sheet.put("T", f"{name}_count", value, absent=f"both ends' {name} is not there")
 
 
 def utc(t_ns: int) -> str:

@@ -174,7 +174,7 @@ def refused(cell: CellView, tally: Tally) -> None:
         for window, counted in cell.windows(role).items():
             for name in REFUSALS:
                 if not (name == "queue_full" and lossy(cell, window)):
-                    found[f"{role} {name}"] += int(counted.get(name, 0))
+                    found[f"{role} {name}"] += int(counted[name])
     bad = {name: count for name, count in found.items() if count}
     if bad:
         tally.warn(f"{cell.label}: " + ", ".join(f"{name} {count}" for name, count in sorted(bad.items())))
