@@ -84,6 +84,7 @@ def test_repetition_while_running_waits_for_the_first(tls_folder: Path) -> None:
     ("line", "code"),
     [
         (b"not json\n", "bad_json"),
+        (b"[" * 200_000 + b"\n", "bad_json"),
         (b"[1,2]\n", "bad_request"),
         (b'{"id":"1","method":"echo"}\n', "bad_request"),
         (b'{"jsonrpc":"2.0","method":"echo"}\n', "bad_id"),
@@ -98,7 +99,8 @@ def test_malformed_requests_get_an_error_and_the_connection_lives(
         serving(tls_folder, {"echo": lambda params: {"ok": 1}}) as server,
         _raw(server, tls_folder) as stream,
     ):
-        assert _ask(stream, line)["error"]["data"]["code"] == code
+        told = _ask(stream, line)["error"]["data"]
+        assert told["code"] == code and told["hint"]
         good = b'{"jsonrpc":"2.0","id":"z","method":"echo"}\n'
         assert _ask(stream, good)["result"] == {"ok": 1}
 

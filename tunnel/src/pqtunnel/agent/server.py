@@ -132,7 +132,8 @@ class RpcServer:
                 scanned = len(buffer)
                 if scanned > MAX_REQUEST_BYTES:
                     limit = f"a request is longer than {MAX_REQUEST_BYTES} bytes"
-                    stream.sendall(_failure(None, INVALID_REQUEST, "request_too_long", limit, ""))
+                    hint = "no method needs as much: see docs/AGENT.md"
+                    stream.sendall(_failure(None, INVALID_REQUEST, "request_too_long", limit, hint))
                     return
                 chunk = stream.recv(65_536)
                 if not chunk:
@@ -151,14 +152,22 @@ class RpcServer:
     def _answer(self, line: bytes) -> bytes:
         try:
             request = json.loads(line)
+            json.dumps(request)  # what can be read and not be written again is refused here, not further on
         except ValueError as error:
             return _failure(None, PARSE_ERROR, "bad_json", f"not JSON: {error}", "one JSON object a line")
+        except RecursionError:
+            return _failure(None, PARSE_ERROR, "bad_json", "nested too deep", "one JSON object a line")
         if not isinstance(request, dict) or request.get("jsonrpc") != "2.0":
-            return _failure(None, INVALID_REQUEST, "bad_request", "not a JSON-RPC 2.0 request object", "")
+            return _failure(None, INVALID_REQUEST, "bad_request", "not a JSON-RPC 2.0 request object",
+                            'send {"jsonrpc":"2.0","id":"…","method":"hello"}')  # fmt: skip
         identifier = request.get("id")
         if not isinstance(identifier, str) or not 0 < len(identifier) <= 200:
             return _failure(
-                None, INVALID_REQUEST, "bad_id", "the id must be a string of 1 to 200 characters", ""
+                None,
+                INVALID_REQUEST,
+                "bad_id",
+                "the id must be a string of 1 to 200 characters",
+                "give each request an id of its own, for example a UUID",
             )
         method = request.get("method")
         params = request.get("params", {})
