@@ -188,6 +188,7 @@ def test_an_unreachable_lab_says_how_to_start_it(lab: FakeLab) -> None:
         run(lab)
     assert caught.value.exit_code == 4
     assert "make lab-up" in caught.value.hint
+    assert "does not answer" in caught.value.why
 
 
 def test_a_wrong_key_is_not_waited_for(lab: FakeLab) -> None:

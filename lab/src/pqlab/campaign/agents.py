@@ -56,8 +56,10 @@ class AgentFailure(Exception):
 
     def as_lab_error(self) -> LabError:
         """The same for a user, exit code 4."""
-        fallback = "./pqlab doctor"
-        return LabError(self.code.replace("_", "-"), self.what, "", self.hint or fallback)
+        why = "it is gone or does not answer" if self.lost else "it answered with this error"
+        return LabError(
+            self.code.replace("_", "-"), self.what, f"{self.role} agent: {why}", self.hint or "./pqlab doctor"
+        )
 
 
 def tls_connector(inventory: Inventory) -> Connect:
