@@ -39,6 +39,22 @@ print(json.dumps(seen))
 """
 
 
+def split_train(payload: bytes) -> list[bytes]:
+    """The datagrams of one captured buffer.
+
+    With segmentation offload (UDP_SEGMENT) the kernel hands a train of equal datagrams to the bridge in one
+    buffer and cuts it at the device. Each datagram of a train begins with the same first word and the next
+    sequence number, which gives the length of a segment without trusting either end.
+    """
+    if len(payload) < 32:
+        return [payload]
+    following = payload[:4] + ((int.from_bytes(payload[4:8], "big") + 1) & 0xFFFFFFFF).to_bytes(4, "big")
+    length = payload.find(following, 24)
+    if length < 0:
+        return [payload]
+    return [payload[at : at + length] for at in range(0, len(payload), length)]
+
+
 @dataclass(frozen=True)
 class Observed:
     """What a stranger saw on air during one 30 s session, and the bundle of that session."""
@@ -48,7 +64,7 @@ class Observed:
 
     @property
     def sealed(self) -> list[bytes]:
-        return [payload for payload, port in self.seen if port == 46011]
+        return [piece for payload, port in self.seen if port == 46011 for piece in split_train(payload)]
 
 
 @pytest.fixture(scope="module")
