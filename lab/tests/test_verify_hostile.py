@@ -16,7 +16,7 @@ from pqlab.bundle import BagError
 from pqlab.bundle.survey import MAX_FILE_BYTES, require_safe, unsafe
 from pqlab.cli.main import main
 from pqlab.errors import EXIT_CHECK
-from pqlab.verify import exit_code, verify_bundle
+from pqlab.verify import exit_code, verify_bundle, view
 
 DEEP = 100_000
 
@@ -161,6 +161,23 @@ def test_values_beyond_reason_fail_and_do_not_raise(copied: Path, spoil: Callabl
     assert exit_code(results) == EXIT_CHECK
     beyond_fixity = {r.name for r in results if r.status == "fail"} - {"manifest_fixity", "ro_crate"}
     assert beyond_fixity, "only the digest told"
+
+
+@pytest.mark.parametrize("reader", ["load_run", "load_cell"])
+def test_what_cannot_be_read_is_read_once(copied: Path, reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file made to be slow to refuse must not be slow once a check."""
+    (deep_scenario if reader == "load_run" else deep_spans)(copied)
+    asked: list[Path] = []
+    real = getattr(view, reader)
+
+    def counting(path: Path) -> object:
+        asked.append(path)
+        return real(path)
+
+    monkeypatch.setattr(view, reader, counting)
+    assert exit_code(verify_bundle(copied)) == EXIT_CHECK
+    # Twice: the checklist, which report_rebuild makes again, looks through a view of its own.
+    assert asked and all(asked.count(path) <= 2 for path in asked)
 
 
 @pytest.mark.parametrize("name", ["data/../../../etc/passwd", "/etc/passwd", "elsewhere/x"])

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pqlab.errors import LabError
 from pqlab.record.dataplane import DataPlane, data_plane
 from pqlab.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
 
@@ -20,10 +21,19 @@ class BundleView:
         self.root = root
         self.data = root / "data"
 
-    @cached_property
+    @property
     def raw(self) -> RawRun:
-        """run.json, scenario, plan, providers, hosts."""
-        return load_run(self.data)
+        """run.json, scenario, plan, providers, hosts. Read once: what could not be read raises again."""
+        if isinstance(self._loaded, LabError):
+            raise self._loaded
+        return self._loaded
+
+    @cached_property
+    def _loaded(self) -> RawRun | LabError:
+        try:
+            return load_run(self.data)
+        except LabError as error:
+            return error
 
     @cached_property
     def plan(self) -> Json:
@@ -67,10 +77,19 @@ class CellView:
         """The record's claim."""
         return str(self.record.get("verdict"))
 
-    @cached_property
+    @property
     def raw(self) -> RawCell:
-        """The raw files."""
-        return load_cell(self.folder)
+        """The raw files. Read once: what could not be read raises again."""
+        if isinstance(self._loaded, LabError):
+            raise self._loaded
+        return self._loaded
+
+    @cached_property
+    def _loaded(self) -> RawCell | LabError:
+        try:
+            return load_cell(self.folder)
+        except LabError as error:
+            return error
 
     @cached_property
     def plane(self) -> DataPlane:
@@ -126,7 +145,7 @@ class CellView:
 
     def release(self) -> None:
         """Forget the raw files: a campaign's ledgers do not fit into memory together."""
-        for name in ("raw", "plane", "handshakes"):
+        for name in ("_loaded", "plane", "handshakes"):
             self.__dict__.pop(name, None)
 
 
