@@ -14,7 +14,7 @@ import report_bundle
 
 from pqlab.analysis import analyse, effects, groups, traffic
 from pqlab.analysis.load import BundleData
-from pqlab.analysis.table import Row, Table
+from pqlab.analysis.table import Row, Table, number
 from pqlab.errors import LabError
 
 Rows = list[dict[str, str]]
@@ -274,3 +274,11 @@ def test_a_damaged_ledger_row_is_named(tmp_path: Path) -> None:
     with pytest.raises(LabError) as damaged:
         traffic.read_ledger(path)
     assert "line 3" in damaged.value.why
+
+
+@pytest.mark.parametrize("value", [None, "1.5", True])
+def test_a_missing_number_is_an_error_not_a_zero(value: object) -> None:
+    with pytest.raises(LabError) as caught:
+        number({"median_ms": value}, "median_ms")  # type: ignore[dict-item]
+    assert "median_ms" in str(caught.value.what)
+    assert number({"median_ms": 2}, "median_ms") == 2.0

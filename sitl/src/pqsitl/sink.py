@@ -33,7 +33,7 @@ class BulkSink:
         self.port: int = self._socket.getsockname()[1]
         self._lock = threading.Lock()
         self._verifier = BulkVerifier()
-        self._dropped_before = self._dropped() or 0
+        self._dropped_before = self._dropped()
         self._last_ns = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bulk-sink", daemon=True)
@@ -43,7 +43,7 @@ class BulkSink:
         """Forget everything received so far; from now on expect this stream, or any."""
         with self._lock:
             self._verifier = BulkVerifier(expected_seed, expected_size)
-            self._dropped_before = self._dropped() or 0
+            self._dropped_before = self._dropped()
 
     def settle(self) -> None:
         """Wait until nothing has come for 30 ms from now on, at most 0.5 s."""
@@ -65,7 +65,8 @@ class BulkSink:
         dropped = self._dropped()
         with self._lock:
             report = self._verifier.as_dict(expected_count)
-        report["kernel_dropped"] = None if dropped is None else dropped - self._dropped_before
+        before = self._dropped_before
+        report["kernel_dropped"] = None if dropped is None or before is None else dropped - before
         return report
 
     def close(self) -> None:

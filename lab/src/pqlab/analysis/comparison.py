@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pqlab.analysis.groups import WALL, passing
 from pqlab.analysis.stats import median
-from pqlab.analysis.table import Row, Table, read_rows, to_float
+from pqlab.analysis.table import Row, Table, number, read_rows, to_float
 from pqlab.paths import project_root
 
 COLUMNS = (
@@ -114,7 +114,7 @@ def _floor(folder: Path, handshakes: Table) -> list[Row]:
 def _primitives(folder: Path, primitives: Table, file: str) -> list[Row]:
     measured = {
         f"{r['algorithm']} {r['operation']}": (
-            float(r["median_ms"] or 0.0),
+            number(r, "median_ms"),
             int(str(r["n_handshakes"])),
             str(r["ring"]),
         )

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from pqlab.analysis.groups import WALL, passing
 from pqlab.analysis.stats import INSUFFICIENT, MIN_RUNS_COUNT, log_interval, quantile, simultaneous_level
-from pqlab.analysis.table import Row, Table
+from pqlab.analysis.table import Row, Table, number
 
 #: Pairs of equal cells needed before their spread counts as the noise floor.
 MIN_FLOOR_PAIRS_COUNT = 10
@@ -33,7 +33,7 @@ def noise_floor(rows: list[Row]) -> tuple[float, int, str]:
     """(ratio, pairs, method): 95th percentile of the ratio between repetitions of the same suite."""
     runs: dict[tuple[object, object], list[tuple[int, float]]] = defaultdict(list)
     for row in passing(rows):
-        runs[row["suite_id"], row["condition"]].append((int(str(row["repetition"])), float(row[WALL] or 0.0)))
+        runs[row["suite_id"], row["condition"]].append((int(str(row["repetition"])), number(row, WALL)))
     gaps = [
         abs(math.log(after / before))
         for values in runs.values()
@@ -69,7 +69,7 @@ def effects_table(handshakes: Table, seed: int) -> Table:
     for part, family, pairs in comparisons:
         if not pairs:
             continue
-        ratios = [float(b[WALL] or 0.0) / float(a[WALL] or 1.0) for a, b in pairs]
+        ratios = [number(b, WALL) / number(a, WALL) for a, b in pairs]
         interval = log_interval(ratios, level=level, seed=seed)
         if interval is None:
             verdict = INSUFFICIENT

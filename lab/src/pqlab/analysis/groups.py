@@ -19,7 +19,7 @@ from pqlab.analysis.stats import (
     quantile,
     sd,
 )
-from pqlab.analysis.table import Row, Table
+from pqlab.analysis.table import Row, Table, number
 
 #: Rekey intervals of the published curve, seconds.
 REKEY_INTERVALS_S = (10, 30, 60, 120, 300, 600)
@@ -70,7 +70,7 @@ def _grouped(
 
 
 def _group_statistics(members: list[Row], seed: int) -> Row:
-    values = [float(row[WALL] or 0.0) for row in members]
+    values = [number(row, WALL) for row in members]
     rings = sorted({str(row["ring"]) for row in members}, key=("sim", "lab", "hardware").index)
     return statistics_of(values, len({row["suite_id"] for row in members}), rings[0], seed)
 
@@ -126,7 +126,7 @@ def phi_table(by_suite: Table) -> Table:
         ),
     )
     for row in by_suite.rows:
-        t_s = float(row["median_ms"] or 0.0) / 1e3
+        t_s = number(row, "median_ms") / 1e3
         table.add(
             suite_id=row["suite_id"],
             condition=row["condition"],

@@ -14,6 +14,20 @@ Value = str | int | float | bool | None
 Row = dict[str, Value]
 
 
+def number(row: Row, column: str) -> float:
+    """A value that must be there. Raises LabError where it is missing: a missing time is not zero."""
+    value = row[column]
+    if value is None or isinstance(value, (str, bool)):
+        raise LabError(
+            "missing-number",
+            f"the analysis needs {column} and has {value!r}",
+            "a cell that passed, or a median of such cells, must have it",
+            "./pqlab verify names the damaged file",
+            exit_code=EXIT_CHECK,
+        )
+    return float(value)
+
+
 @dataclass
 class Table:
     """Rows over a fixed list of columns; column names end in their unit."""

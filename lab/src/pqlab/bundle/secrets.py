@@ -1,4 +1,4 @@
-"""Search a bundle for the keys a run held: their bytes, hex and base64, whole or in part.
+"""Search a bundle for the keys a run held: their bytes, hex and base64, whole or in large part.
 
 A key is cut into short chunks taken across its length, so that a leak of a part, or a line break inside an
 encoding, is found as well. Files are scanned once: raw chunks only where a file holds bytes beyond ASCII (or

@@ -10,6 +10,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,6 +23,7 @@ from pqtunnel.errors import TunnelError
 MAX_CONNECTIONS: Final = 8
 MAX_REQUEST_BYTES: Final = 1 << 20
 TLS_TIMEOUT_S: Final = 5.0
+ACCEPT_PAUSE_S: Final = 0.1
 IDLE_TIMEOUT_S: Final = 3600.0
 _SEND_TIMEOUT_S: Final = 30.0
 
@@ -71,9 +73,12 @@ class RpcServer:
         while not self._closing:
             try:
                 sock, source = self._listener.accept()
-            except OSError:
+            except OSError as error:
                 if self._closing:
                     return
+                # Out of descriptors, say: the reason lasts, so a pause keeps this from becoming a busy loop.
+                self._note(f"rpc: accept failed: {error}")
+                time.sleep(ACCEPT_PAUSE_S)
                 continue
             with self._lock:
                 if len(self._open) >= MAX_CONNECTIONS:
