@@ -83,11 +83,13 @@ class HandshakeError(TunnelError):
     """A handshake was refused or failed; `counter` names the counter that recorded it.
 
     On the wire every refusal looks alike (one generic alert); the reason stays in the local log and counters.
+    `answer` is the whole frame of the one refusal that is typed and authenticated (SessionUnknown).
     """
 
     default_code = "handshake"
     counter = "hs_failed"
     send_alert = True
+    answer = b""
 
 
 class BadVersion(HandshakeError):
@@ -119,18 +121,29 @@ class UnknownSuiteOffered(HandshakeError):
 
 
 class PolicyRefused(HandshakeError):
-    """A well-formed, authentic offer that policy forbids: level floor, other suite, unpinned key, rekey."""
+    """A well-formed, authentic offer that policy forbids: level floor, other suite, unpinned key,
+    another drone's session, an epoch that is not newer."""
 
     default_code = "policy_refused"
     default_hint = "Prepare both ends with the same suite and least level."
     counter = "hs_policy"
 
 
-class RekeyUnsupported(PolicyRefused):
-    """Purpose `rekey` is reserved on the wire and refused by this version."""
+class SessionUnknown(HandshakeError):
+    """A rekey names a session that the GCS does not hold (it restarted, or let the epoch go).
 
-    default_code = "rekey_unsupported"
-    default_hint = "Dial a new session instead (purpose new)."
+    The same at both ends: the GCS raises it with the authenticated `answer` to send, the drone once that
+    answer verified.
+    """
+
+    default_code = "session_unknown"
+    default_hint = "Dial a new session at once (purpose new)."
+    counter = "hs_session_unknown"
+
+    def __init__(self, message: str, answer: bytes = b"") -> None:
+        super().__init__(message)
+        self.answer = answer
+        self.send_alert = bool(answer)
 
 
 class BadSignature(HandshakeError):

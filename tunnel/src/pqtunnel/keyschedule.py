@@ -3,6 +3,7 @@
     PRK0   = Extract(0^64, PSK)
     hello key           = Expand(PRK0, "hello mac", "")            checked before any public-key work
     drone finished key  = Expand(PRK0, "drone finished", "")       checked before decapsulation
+    session unknown key = Expand(PRK0, "session unknown", "")      the one authenticated refusal
     MASTER = Extract(Expand(PRK0, "mix", ""), LP(KEM secret) || LP(X25519 secret) || LP(old rekey secret))
     everything else     = Expand(MASTER, label, TH2)
 
@@ -61,6 +62,7 @@ class PskKeys:
 
     hello: bytes
     drone_finished: bytes
+    session_unknown: bytes
     mix_salt: bytes
 
     @classmethod
@@ -72,6 +74,7 @@ class PskKeys:
         return cls(
             hello=expand(prk0, "hello mac", b"", HASH_BYTES),
             drone_finished=expand(prk0, "drone finished", b"", HASH_BYTES),
+            session_unknown=expand(prk0, "session unknown", b"", HASH_BYTES),
             mix_salt=expand(prk0, "mix", b"", HASH_BYTES),
         )
 

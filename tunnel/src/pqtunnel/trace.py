@@ -52,9 +52,11 @@ GCS_STEPS: Final[dict[str, Kind]] = {
 
 class Tracer:
     """Spans of one handshake. `clock` returns monotonic nanoseconds; `handshake_id` is set by the machine
-    once the Challenge is known (16 hex digits, equal at both ends)."""
+    once the Challenge is known (16 hex digits, equal at both ends), `purpose` ("new" or "rekey") as well."""
 
-    __slots__ = ("_clock", "_open", "_sizes", "_spans", "handshake_id", "host", "index", "mode", "suite_id")
+    __slots__ = (
+        "_clock", "_open", "_sizes", "_spans", "handshake_id", "host", "index", "mode", "purpose", "suite_id",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -73,6 +75,7 @@ class Tracer:
         self.index = index
         self.mode = mode
         self.suite_id = suite_id
+        self.purpose = "new"
         self.handshake_id = ""
 
     def mark(self, step: str, kind: Kind) -> None:
@@ -110,6 +113,7 @@ class Tracer:
                 "handshake_id": self.handshake_id,
                 "index": self.index,
                 "mode": self.mode,
+                "purpose": self.purpose,
                 "suite_id": self.suite_id,
                 "step": step,
                 "start_ns": start_ns,

@@ -26,6 +26,7 @@ HELLO: Final = 2
 SERVER_HELLO: Final = 3
 CLIENT_KEM: Final = 4
 GCS_FINISHED: Final = 5
+SESSION_UNKNOWN: Final = 6
 ALERT: Final = 15
 
 TYPE_NAMES: Final = {
@@ -34,6 +35,7 @@ TYPE_NAMES: Final = {
     SERVER_HELLO: "ServerHello",
     CLIENT_KEM: "ClientKem",
     GCS_FINISHED: "FinishedGcs",
+    SESSION_UNKNOWN: "SessionUnknown",
     ALERT: "Alert",
 }
 
@@ -51,6 +53,7 @@ _HELLO: Final = struct.Struct(
 )
 HELLO_BODY_BYTES: Final = _HELLO.size + MAC_BYTES
 GCS_FINISHED_BODY_BYTES: Final = MAC_BYTES
+SESSION_UNKNOWN_BODY_BYTES: Final = MAC_BYTES
 _PK_LENGTH_BYTES: Final = 4
 _CT_LENGTH_BYTES: Final = 4
 _SIG_LENGTH_BYTES: Final = 4
@@ -76,6 +79,8 @@ def body_length_bounds(frame_type: int, suite: Suite | None) -> tuple[int, int]:
         return HELLO_BODY_BYTES, HELLO_BODY_BYTES
     if frame_type == GCS_FINISHED:
         return GCS_FINISHED_BODY_BYTES, GCS_FINISHED_BODY_BYTES
+    if frame_type == SESSION_UNKNOWN:
+        return SESSION_UNKNOWN_BODY_BYTES, SESSION_UNKNOWN_BODY_BYTES
     if suite is not None and frame_type == SERVER_HELLO:
         fixed = INDEX_BYTES + _PK_LENGTH_BYTES + suite.kem.public_key_bytes + _SIG_LENGTH_BYTES
         least = 1 if suite.sig.variable_length else suite.sig.signature_bytes
@@ -91,8 +96,11 @@ def max_frame_length(frame_type: int, suite: Suite | None) -> int:
     return HEADER_BYTES + body_length_bounds(frame_type, suite)[1]
 
 
-def check_header(header: bytes, expected_type: int, suite: Suite | None) -> int:
-    """Body length that a frame header announces, once it is one that may come now.
+def check_header(
+    header: bytes, expected_type: int, suite: Suite | None, alternative: int | None = None
+) -> tuple[int, int]:
+    """(type, body length) that a frame header announces, once it is one that may come now: `expected_type`,
+    or `alternative` where this point of the handshake has one.
 
     Raises BadLength (wrong type, length outside the registry's, short header), BadVersion, PeerAlert.
     """
@@ -104,14 +112,14 @@ def check_header(header: bytes, expected_type: int, suite: Suite | None) -> int:
         raise BadVersion(f"the peer speaks version {version}, this end {VERSION}")
     if frame_type == ALERT and length == 0:
         raise PeerAlert(f"the peer refused the handshake while {TYPE_NAMES[expected_type]} was awaited")
-    if frame_type != expected_type:
+    if frame_type not in (expected_type, alternative):
         found = TYPE_NAMES.get(frame_type, f"type {frame_type}")
         raise BadLength(f"{TYPE_NAMES[expected_type]} was awaited, {found} came")
     least, greatest = body_length_bounds(frame_type, suite)
     if not least <= length <= greatest:
         allowed = str(least) if least == greatest else f"{least} to {greatest}"
         raise BadLength(f"{TYPE_NAMES[frame_type]} announces {length} bytes, the registry says {allowed}")
-    return length
+    return frame_type, length
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +275,18 @@ def parse_gcs_finished(body: bytes) -> bytes:
 def encode_gcs_finished(finished: bytes) -> bytes:
     """The whole frame."""
     return frame_header(GCS_FINISHED, len(finished)) + finished
+
+
+def parse_session_unknown(body: bytes) -> bytes:
+    """The MAC. Raises BadLength."""
+    if len(body) != SESSION_UNKNOWN_BODY_BYTES:
+        raise BadLength(f"SessionUnknown has {len(body)} bytes, not {SESSION_UNKNOWN_BODY_BYTES}")
+    return body
+
+
+def encode_session_unknown(mac: bytes) -> bytes:
+    """The whole frame."""
+    return frame_header(SESSION_UNKNOWN, len(mac)) + mac
 
 
 def prefixed(value: bytes) -> bytes:

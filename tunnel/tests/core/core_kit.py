@@ -11,6 +11,7 @@ from pqtunnel import packet
 from pqtunnel.handshake import DroneHandshake, DronePsk, Established, GcsHandshake, GcsIdentity, PskStore
 from pqtunnel.handshake.identity import GcsPublicIdentity
 from pqtunnel.handshake.machine import HandshakeMachine
+from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 from pqtunnel.primitives import AeadKey, KemKeyPair, Primitives, load
 from pqtunnel.session import Session
 from pqtunnel.suites import AEADS, KEMS, SIGS, Suite, get
@@ -233,6 +234,17 @@ def deliver(machine: HandshakeMachine, frame: bytes) -> list[bytes]:
     """One frame into a machine, as the socket shell would: header, then exactly the body."""
     length = machine.on_header(frame[:4])
     return machine.on_body(frame[4 : 4 + length])
+
+
+def basis_of(*sessions: Established) -> Callable[[bytes], RekeyBasis | None]:
+    """The lookup of a GCS that holds these sessions."""
+    held = {s.session_id: RekeyBasis(s.peer_key_id, s.epoch, s.rekey_secret) for s in sessions}
+    return held.get
+
+
+def from_session(session: Established) -> RekeyFrom:
+    """What a drone that holds this session rekeys from."""
+    return RekeyFrom(session.session_id, session.epoch, session.rekey_secret)
 
 
 def converse(drone: DroneHandshake, gcs: GcsHandshake, tamper: Tamper = pass_on) -> None:

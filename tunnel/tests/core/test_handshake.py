@@ -74,14 +74,6 @@ def test_another_suite_than_prepared_is_refused(lab: Lab) -> None:
     assert lab.gcs_counters["hs_policy"] == 1 and "hs_keygens" not in lab.gcs_counters
 
 
-def test_rekey_purpose_is_reserved(lab: Lab) -> None:
-    with pytest.raises(errors.RekeyUnsupported):
-        converse(lab.drone(purpose=wire.PURPOSE_REKEY), lab.gcs())
-    assert lab.gcs_counters["hs_policy"] == 1
-    with pytest.raises(errors.PolicyRefused):
-        converse(lab.drone(purpose=77), lab.gcs())
-
-
 def test_unpinned_gcs_is_refused_before_anything_is_said(lab: Lab) -> None:
     other = make_identity(FakePrimitives(b"other"))
     with pytest.raises(errors.PolicyRefused, match="not pinned"):

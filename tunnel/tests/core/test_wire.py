@@ -11,7 +11,9 @@ from pqtunnel import wire
 from pqtunnel.errors import BadLength, BadVersion, HandshakeError, PeerAlert
 from pqtunnel.suites import SUITES, Suite
 
-TYPES = [wire.CHALLENGE, wire.HELLO, wire.SERVER_HELLO, wire.CLIENT_KEM, wire.GCS_FINISHED]
+TYPES = [
+    wire.CHALLENGE, wire.HELLO, wire.SERVER_HELLO, wire.CLIENT_KEM, wire.GCS_FINISHED, wire.SESSION_UNKNOWN,
+]  # fmt: skip
 ALL_SUITES = st.sampled_from(list(SUITES.values()))
 
 
@@ -24,8 +26,8 @@ def server_hello(suite: Suite, signature_bytes: int) -> bytes:
 @given(ALL_SUITES)
 def test_server_hello_round_trip_and_announced_length(suite: Suite) -> None:
     frame = server_hello(suite, suite.sig.signature_bytes)
-    length = wire.check_header(frame[:4], wire.SERVER_HELLO, suite)
-    assert length == len(frame) - 4 <= wire.max_frame_length(wire.SERVER_HELLO, suite) - 4
+    assert wire.check_header(frame[:4], wire.SERVER_HELLO, suite) == (wire.SERVER_HELLO, len(frame) - 4)
+    assert len(frame) - 4 <= wire.max_frame_length(wire.SERVER_HELLO, suite) - 4
     parsed = wire.parse_server_hello(frame[4:], suite)
     assert parsed.rx_index == 0xABCDEF
     assert parsed.public_key == stream(b"pk", suite.kem.public_key_bytes)
@@ -38,7 +40,7 @@ def test_header_admits_only_the_registrys_lengths(frame_type: int, suite: Suite,
     least, greatest = wire.body_length_bounds(frame_type, suite)
     header = wire.frame_header(frame_type, length)
     if least <= length <= greatest:
-        assert wire.check_header(header, frame_type, suite) == length
+        assert wire.check_header(header, frame_type, suite) == (frame_type, length)
     else:
         with pytest.raises(BadLength):
             wire.check_header(header, frame_type, suite)
@@ -53,7 +55,7 @@ def test_only_variable_signatures_have_a_range() -> None:
 def test_falcon_signature_shorter_is_fine_longer_is_not() -> None:
     limit = FALCON.sig.signature_bytes
     frame = server_hello(FALCON, limit - 100)
-    assert wire.check_header(frame[:4], wire.SERVER_HELLO, FALCON) == len(frame) - 4
+    assert wire.check_header(frame[:4], wire.SERVER_HELLO, FALCON) == (wire.SERVER_HELLO, len(frame) - 4)
     assert len(wire.parse_server_hello(frame[4:], FALCON).signature) == limit - 100
     with pytest.raises(BadLength):
         wire.check_header(server_hello(FALCON, limit + 1)[:4], wire.SERVER_HELLO, FALCON)
@@ -96,7 +98,8 @@ def test_hello_round_trip(purpose: int, flags: int, epoch: int, index: int, seed
         index, stream(seed + b"o", 16), stream(seed + b"m", 32),
     )  # fmt: skip
     frame = hello.encode_unauthenticated() + hello.mac
-    assert wire.check_header(frame[:4], wire.HELLO, None) == len(frame) - 4 == wire.HELLO_BODY_BYTES
+    assert wire.check_header(frame[:4], wire.HELLO, None) == (wire.HELLO, len(frame) - 4)
+    assert len(frame) - 4 == wire.HELLO_BODY_BYTES
     assert wire.parse_hello(frame[4:]) == hello
 
 
@@ -126,11 +129,11 @@ def test_alert_is_known_in_every_state_and_carries_nothing() -> None:
 @given(st.binary(max_size=8), st.sampled_from(TYPES), ALL_SUITES)
 def test_random_headers_never_crash(header: bytes, awaited: int, suite: Suite) -> None:
     try:
-        length = wire.check_header(header, awaited, suite)
+        found, length = wire.check_header(header, awaited, suite)
     except HandshakeError:
         return
     least, greatest = wire.body_length_bounds(awaited, suite)
-    assert least <= length <= greatest
+    assert found == awaited and least <= length <= greatest
 
 
 @given(st.binary(max_size=400))
@@ -139,6 +142,7 @@ def test_random_bodies_never_crash(body: bytes) -> None:
         wire.parse_challenge,
         wire.parse_hello,
         wire.parse_gcs_finished,
+        wire.parse_session_unknown,
         lambda raw: wire.parse_server_hello(raw, FALCON),
         lambda raw: wire.parse_client_kem(raw, MLKEM),
     ):
@@ -155,6 +159,22 @@ def test_random_bodies_of_a_plausible_length_never_crash(body: bytes) -> None:
     except BadLength:
         return
     assert len(parsed.public_key) == FALCON.kem.public_key_bytes
+
+
+def test_an_alternative_is_admitted_beside_the_awaited_type_and_nothing_else() -> None:
+    frame = wire.encode_session_unknown(bytes(32))
+    with pytest.raises(BadLength):
+        wire.check_header(frame[:4], wire.SERVER_HELLO, MLKEM)
+    admitted = wire.check_header(frame[:4], wire.SERVER_HELLO, MLKEM, wire.SESSION_UNKNOWN)
+    assert admitted == (wire.SESSION_UNKNOWN, 32) and frame[:4] == b"\x16\x00\x00\x20"
+    with pytest.raises(BadLength):
+        wire.check_header(
+            wire.frame_header(wire.SESSION_UNKNOWN, 31), wire.SERVER_HELLO, MLKEM, wire.SESSION_UNKNOWN
+        )
+    with pytest.raises(BadLength):
+        wire.check_header(
+            wire.frame_header(wire.GCS_FINISHED, 32), wire.SERVER_HELLO, MLKEM, wire.SESSION_UNKNOWN
+        )
 
 
 def test_lengths_need_a_suite_from_server_hello_on() -> None:

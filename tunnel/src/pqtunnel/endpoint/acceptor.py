@@ -18,7 +18,7 @@ from typing import Final
 
 from pqtunnel.endpoint.counters import add_to
 from pqtunnel.endpoint.dataplane import PortTakenError
-from pqtunnel.endpoint.dialer import send_alert
+from pqtunnel.endpoint.dialer import refuse
 from pqtunnel.endpoint.stream import FrameStream, converse
 from pqtunnel.errors import HandshakeError, TunnelError
 from pqtunnel.handshake.established import Established
@@ -181,14 +181,14 @@ class Acceptor:
         except HandshakeError as error:
             if error.counter == "hs_connection_lost":
                 add_to(counters, error.counter)
-            if error.send_alert:
-                send_alert(sock)
+            refuse(sock, error)
             self._hooks.failed(error, source)
             return
         except TunnelError as error:  # a primitive broke: refuse this handshake, keep serving
             add_to(counters, HandshakeError.counter)
-            send_alert(sock)
-            self._hooks.failed(HandshakeError(str(error), code=error.code, hint=error.hint), source)
+            failure = HandshakeError(str(error), code=error.code, hint=error.hint)
+            refuse(sock, failure)
+            self._hooks.failed(failure, source)
             return
         with self._lock:
             self._index += 1

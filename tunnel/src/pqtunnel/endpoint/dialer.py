@@ -87,8 +87,7 @@ class Dialer:
             except HandshakeError as error:
                 if error.counter == "hs_connection_lost":
                     add_to(counters, error.counter)
-                if error.send_alert:
-                    send_alert(sock)
+                refuse(sock, error)
                 raise
             tracer.finish()
         established = machine.established
@@ -96,10 +95,13 @@ class Dialer:
         return DialResult(established, machine.handshake_id, tracer.rows())
 
 
-def send_alert(sock: socket.socket) -> None:
-    """One generic alert, if the connection still takes it; the reason stays in the local log."""
+def refuse(sock: socket.socket, error: HandshakeError) -> None:
+    """Say no, if the connection still takes it: the error's own authenticated answer or the generic alert,
+    or nothing where the error says so. The reason stays in the local log."""
+    if not error.send_alert:
+        return
     try:
         sock.settimeout(0.2)
-        sock.sendall(ALERT_FRAME)
+        sock.sendall(error.answer or ALERT_FRAME)
     except OSError:
         return  # the peer is gone: it needs no alert

@@ -13,6 +13,7 @@ from pqtunnel.handshake.established import Established, TrafficKeys
 from pqtunnel.handshake.gcs import GcsHandshake
 from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity, PskStore
 from pqtunnel.handshake.limits import HandshakeLimits
+from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 
 __all__ = [
     "DroneHandshake",
@@ -23,5 +24,7 @@ __all__ = [
     "GcsPublicIdentity",
     "HandshakeLimits",
     "PskStore",
+    "RekeyBasis",
+    "RekeyFrom",
     "TrafficKeys",
 ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 from pqtunnel import wire
-from pqtunnel.errors import BadFinished, BadSignature, PolicyRefused
+from pqtunnel.errors import BadFinished, BadMac, BadSignature, PolicyRefused, SessionUnknown
 from pqtunnel.handshake.established import Established, traffic_keys
 from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
 from pqtunnel.handshake.machine import HandshakeMachine, Rng
+from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.handshake.transcript import signed_message, transcript_1, transcript_2
 from pqtunnel.keyschedule import EpochSecrets, PskKeys, derive_epoch, mac, mac_equal
 from pqtunnel.primitives.interfaces import Primitives, wipe
@@ -19,8 +20,9 @@ from pqtunnel.trace import Tracer
 
 class DroneHandshake(HandshakeMachine):
     """One dialled handshake. `trusted` holds the pinned GCS identities, at most two (rotation); `epoch` is
-    the 32-bit number under which this session's packets are filed. Raises PolicyRefused at once below the
-    floor."""
+    the 32-bit number under which this session's packets are filed; `rekey` names the live session that this
+    one replaces, None to begin anew. Raises PolicyRefused at once below the floor; SessionUnknown when the
+    GCS proves that it does not hold the session to replace."""
 
     _steps_by_awaited: ClassVar[dict[int, tuple[str, str]]] = {
         wire.CHALLENGE: ("wait_challenge", "send_hello"),
@@ -42,7 +44,7 @@ class DroneHandshake(HandshakeMachine):
         counters: MutableMapping[str, int],
         rx_index: int,
         psk_keys: PskKeys | None = None,
-        purpose: int = wire.PURPOSE_NEW,
+        rekey: RekeyFrom | None = None,
     ) -> None:
         super().__init__(
             suite=suite,
@@ -58,7 +60,8 @@ class DroneHandshake(HandshakeMachine):
         self._psk_keys = psk_keys or PskKeys.derive(psk.psk)
         self._trusted = {identity.key_id: identity for identity in trusted[:2]}
         self._epoch = epoch
-        self._purpose = purpose
+        self._rekey = rekey
+        tracer.purpose = "new" if rekey is None else "rekey"
         self._gcs: GcsPublicIdentity | None = None
         self._challenge_frame = b""
         self._hello_frame = b""
@@ -77,6 +80,13 @@ class DroneHandshake(HandshakeMachine):
                     f"{self._suite.id} is level {self._suite.level}, the floor is {self._min_level}"
                 )
             )
+        if self._rekey is not None and self._epoch <= self._rekey.epoch:
+            raise self._refuse(
+                PolicyRefused(
+                    f"epoch {self._epoch} cannot replace epoch {self._rekey.epoch}: epochs only grow",
+                    hint="Number each handshake of a run one higher than the last.",
+                )
+            )
         self._awaited = wire.CHALLENGE
         return []
 
@@ -85,6 +95,8 @@ class DroneHandshake(HandshakeMachine):
             return self._on_challenge(body)
         if frame_type == wire.SERVER_HELLO:
             return self._on_server_hello(body)
+        if frame_type == wire.SESSION_UNKNOWN:
+            self._on_session_unknown(body)
         return self._on_gcs_finished(body)
 
     def _on_challenge(self, body: bytes) -> list[bytes]:
@@ -105,25 +117,34 @@ class DroneHandshake(HandshakeMachine):
         self._challenge_frame = challenge.encode()
         unauthenticated = wire.Hello(
             version=wire.VERSION,
-            purpose=self._purpose,
+            purpose=wire.PURPOSE_NEW if self._rekey is None else wire.PURPOSE_REKEY,
             suite_code=self._suite.wire_code,
             flags=0,
             drone_id=self._psk.key_id,
             nonce=self._rng(wire.NONCE_BYTES),
             epoch=self._epoch,
             rx_index=self._rx_index,
-            old_session=bytes(wire.SESSION_ID_BYTES),
+            old_session=bytes(wire.SESSION_ID_BYTES) if self._rekey is None else self._rekey.session_id,
             mac=b"",
         ).encode_unauthenticated()
         self._hello_frame = unauthenticated + mac(
             self._psk_keys.hello, self._challenge_frame, unauthenticated
         )
         self._awaited = wire.SERVER_HELLO
+        self._alternative = wire.SESSION_UNKNOWN if self._rekey is not None else None
         return [self._hello_frame]
+
+    def _on_session_unknown(self, body: bytes) -> NoReturn:
+        self._tracer.mark("verify_finished", "kdf")
+        expected = mac(self._psk_keys.session_unknown, self._challenge_frame, self._hello_frame)
+        if not mac_equal(expected, wire.parse_session_unknown(body)):
+            raise BadMac("SessionUnknown does not answer this Hello: forged or replayed")
+        raise SessionUnknown("the GCS does not hold the session to rekey; it has restarted or let it go")
 
     def _on_server_hello(self, body: bytes) -> list[bytes]:
         suite, primitives, tracer = self._suite, self._primitives, self._tracer
         assert self._gcs is not None  # set before SERVER_HELLO is awaited
+        self._alternative = None
         tracer.mark("transcript", "codec")
         hello = wire.parse_server_hello(body, suite)
         th1 = transcript_1(self._challenge_frame, self._hello_frame, hello.signed_part)
@@ -141,8 +162,9 @@ class DroneHandshake(HandshakeMachine):
         self._th2 = transcript_2(th1, hello.signature, ciphertext)
         self._finished = mac(self._psk_keys.drone_finished, self._th2)
         self._secrets = derive_epoch(
-            self._psk_keys, self._kem_secret, self._th2, suite.aead.key_bytes, suite.aead.nonce_bytes
-        )
+            self._psk_keys, self._kem_secret, self._th2, suite.aead.key_bytes, suite.aead.nonce_bytes,
+            old_rekey_secret=b"" if self._rekey is None else self._rekey.rekey_secret,
+        )  # fmt: skip
         wipe(self._kem_secret)
         tracer.mark("client_kem", "codec")
         self._tx_index = hello.rx_index
@@ -178,3 +200,4 @@ class DroneHandshake(HandshakeMachine):
     def _wipe(self) -> None:
         wipe(self._kem_secret)
         self._secrets = None
+        self._rekey = None

@@ -13,12 +13,13 @@ from pqtunnel.errors import (
     BadMac,
     PolicyRefused,
     ProviderMissing,
-    RekeyUnsupported,
+    SessionUnknown,
     UnknownSuiteOffered,
 )
 from pqtunnel.handshake.established import Established, traffic_keys
 from pqtunnel.handshake.identity import GcsIdentity, PskStore
 from pqtunnel.handshake.machine import HandshakeMachine, Rng
+from pqtunnel.handshake.rekey import RekeyBasis
 from pqtunnel.handshake.transcript import signed_message, transcript_1, transcript_2
 from pqtunnel.keyschedule import PskKeys, derive_epoch, mac, mac_equal
 from pqtunnel.primitives.interfaces import KemKeyPair, Primitives, wipe
@@ -28,7 +29,8 @@ from pqtunnel.trace import Tracer
 
 class GcsHandshake(HandshakeMachine):
     """One accepted handshake. `accepted` are the suite ids this end may speak now (None: the whole registry);
-    `admit_key` is asked with the drone's key id once its MAC has verified and raises to refuse."""
+    `admit_key` is asked with the drone's key id once its MAC has verified and raises to refuse; `rekey_basis`
+    is asked after it, with the session id a rekey names (None: no rekey is served)."""
 
     _steps_by_awaited: ClassVar[dict[int, tuple[str, str]]] = {
         wire.HELLO: ("wait_hello", "send_server_hello"),
@@ -48,6 +50,7 @@ class GcsHandshake(HandshakeMachine):
         counters: MutableMapping[str, int],
         rx_index: int,
         admit_key: Callable[[bytes], None] | None = None,
+        rekey_basis: Callable[[bytes], RekeyBasis | None] | None = None,
     ) -> None:
         super().__init__(
             suite=None,
@@ -62,6 +65,8 @@ class GcsHandshake(HandshakeMachine):
         self._psks = psks
         self._accepted = accepted
         self._admit_key = admit_key
+        self._rekey_basis = rekey_basis
+        self._old_rekey_secret = b""
         self._challenge_frame = b""
         self._hello: wire.Hello | None = None
         self._psk_keys: PskKeys | None = None
@@ -99,6 +104,7 @@ class GcsHandshake(HandshakeMachine):
         if self._admit_key is not None:
             self._admit_key(hello.drone_id)
         suite = self._check_offer(hello)
+        self._old_rekey_secret = self._check_purpose(hello, hello_frame, psk_keys)
         signing_key = self._identity.secrets[suite.sig.token]
         try:
             kem, signature_scheme = (
@@ -136,10 +142,6 @@ class GcsHandshake(HandshakeMachine):
         suite = by_wire(hello.suite_code)
         if suite is None:
             raise UnknownSuiteOffered(f"suite code {hello.suite_code.hex()} is not in the registry")
-        if hello.purpose == wire.PURPOSE_REKEY:
-            raise RekeyUnsupported("purpose rekey is reserved and not served by this version")
-        if hello.purpose != wire.PURPOSE_NEW or hello.old_session != bytes(wire.SESSION_ID_BYTES):
-            raise PolicyRefused(f"purpose {hello.purpose} with this old session is not defined")
         if suite.level < self._min_level:
             raise PolicyRefused(f"{suite.id} is level {suite.level}, the floor is {self._min_level}")
         if self._accepted is not None and suite.id not in self._accepted:
@@ -151,6 +153,33 @@ class GcsHandshake(HandshakeMachine):
                 f"this GCS holds no {suite.sig.name} key", hint="Make a whole identity: make keys"
             )
         return suite
+
+    def _check_purpose(self, hello: wire.Hello, hello_frame: bytes, psk_keys: PskKeys) -> bytes:
+        """The rekey secret to mix in: empty for a new session, the old session's for a rekey of it."""
+        names_none = hello.old_session == bytes(wire.SESSION_ID_BYTES)
+        if hello.purpose == wire.PURPOSE_NEW and names_none:
+            return b""
+        if hello.purpose != wire.PURPOSE_REKEY or names_none:
+            raise PolicyRefused(f"purpose {hello.purpose} with this old session is not defined")
+        basis = self._rekey_basis(hello.old_session) if self._rekey_basis is not None else None
+        if basis is None:
+            proof = mac(psk_keys.session_unknown, self._challenge_frame, hello_frame)
+            raise SessionUnknown(
+                f"drone {hello.drone_id.hex()} would rekey a session that is not held here",
+                answer=wire.encode_session_unknown(proof),
+            )
+        if basis.drone_id != hello.drone_id:
+            raise PolicyRefused(
+                f"drone {hello.drone_id.hex()} would rekey a session of drone {basis.drone_id.hex()}",
+                hint="Only the drone that made a session may replace it.",
+            )
+        if hello.epoch <= basis.epoch:
+            raise PolicyRefused(
+                f"epoch {hello.epoch} cannot replace epoch {basis.epoch}: epochs only grow",
+                hint="Number each handshake of a run one higher than the last.",
+            )
+        self._tracer.purpose = "rekey"
+        return basis.rekey_secret
 
     def _on_client_kem(self, body: bytes) -> list[bytes]:
         tracer, suite, hello = self._tracer, self.suite, self._hello
@@ -165,7 +194,10 @@ class GcsHandshake(HandshakeMachine):
         self._count("hs_decaps")
         kem_secret = kem.decapsulate(self._pair, client.ciphertext)
         tracer.mark("kdf", "kdf")
-        secrets = derive_epoch(self._psk_keys, kem_secret, th2, suite.aead.key_bytes, suite.aead.nonce_bytes)
+        secrets = derive_epoch(
+            self._psk_keys, kem_secret, th2, suite.aead.key_bytes, suite.aead.nonce_bytes,
+            old_rekey_secret=self._old_rekey_secret,
+        )  # fmt: skip
         wipe(kem_secret)
         tracer.mark("finished", "codec")
         self.established = Established(
@@ -190,3 +222,4 @@ class GcsHandshake(HandshakeMachine):
         if self._pair is not None:
             self._pair.wipe()
             self._pair = None
+        self._old_rekey_secret = b""

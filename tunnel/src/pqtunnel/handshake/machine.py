@@ -50,7 +50,8 @@ class HandshakeMachine:
         self._rx_index = rx_index
         self._awaited: int | None = None
         self._answered: int | None = None
-        self._announced: int | None = None
+        self._alternative: int | None = None
+        self._announced: tuple[int, int] | None = None
 
     @property
     def done(self) -> bool:
@@ -76,10 +77,10 @@ class HandshakeMachine:
         """Length of the body to read next. Raises HandshakeError before any of it need be stored."""
         awaited = self._require_awaited()
         try:
-            self._announced = check_header(header, awaited, self.suite)
+            self._announced = check_header(header, awaited, self.suite, self._alternative)
         except HandshakeError as error:
             raise self._refuse(error) from None
-        return self._announced
+        return self._announced[1]
 
     def on_body(self, body: bytes | bytearray | memoryview) -> list[bytes]:
         """Process the awaited body; returns buffers to send in order (together whole frames, maybe none).
@@ -88,10 +89,13 @@ class HandshakeMachine:
         """
         awaited = self._require_awaited()
         try:
-            if self._announced is None or len(body) != self._announced:
-                raise BadLength(f"body of {len(body)} bytes, the header announced {self._announced}")
+            if self._announced is None:
+                raise BadLength("a body came before its header")
+            frame_type, length = self._announced
+            if len(body) != length:
+                raise BadLength(f"body of {len(body)} bytes, the header announced {length}")
             self._announced = None
-            buffers = self._handle(awaited, bytes(body))
+            buffers = self._handle(frame_type, bytes(body))
         except HandshakeError as error:
             raise self._refuse(error) from error.__cause__
         except PrimitiveFailed as error:
