@@ -1,0 +1,111 @@
+"""How registers are reached: the interface, and Linux's I²C through smbus2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Protocol
+
+from pqtelemetry.errors import SensorUnavailable, TelemetryError
+
+ADDRESSES: Final = tuple(range(0x40, 0x50))
+"""The sixteen that the two address pins can select (SBOS448G Table 1)."""
+STUB_ADAPTER: Final = "SMBus stub driver"
+"""Name of the kernel's i2c-stub adapter: registers that are memory, not a chip."""
+
+
+class BusError(SensorUnavailable):
+    """A transfer failed; the message names the errno, so that equal failures read alike."""
+
+    code = "i2c"
+    hint = "check wiring, address and bus with: i2cdetect -y BUS"
+
+
+class BusSetupError(TelemetryError):
+    """The bus itself cannot be opened."""
+
+    code = "i2c_setup"
+    hint = "switch I²C on (raspi-config, or dtparam=i2c_arm=on) and join the group i2c"
+
+
+class RegisterBus(Protocol):
+    """Sixteen-bit registers of one chip, in the chip's own byte order already put right."""
+
+    def read(self, register: int) -> int:
+        """0 to 65535. Raises BusError."""
+        ...
+
+    def write(self, register: int, word: int) -> None:
+        """Raises BusError."""
+        ...
+
+
+class LinuxBus:
+    """One chip on /dev/i2c-N, by SMBus word transfers.
+
+    SMBus sends the low byte first and the INA219 the high one, so every word is swapped. `force` takes the
+    chip from a bound kernel driver and is only for a person who asked for it.
+    """
+
+    def __init__(self, number: int, address: int, *, force: bool = False) -> None:
+        if address not in ADDRESSES:
+            raise BusSetupError(
+                f"{address:#04x} is no INA219 address", code="i2c_address", hint="0x40 to 0x4f"
+            )
+        try:
+            import smbus2
+        except ImportError as error:
+            raise BusSetupError(
+                f"smbus2 is not installed ({error})", hint="install requirements/tunnel.txt, or use the image"
+            ) from error
+        self._address = address
+        self._force = force
+        try:
+            self._bus: Any = smbus2.SMBus(number)
+        except OSError as error:
+            raise BusSetupError(f"/dev/i2c-{number} cannot be opened: {error.strerror}") from error
+
+    def read(self, register: int) -> int:
+        """One word. Raises BusError."""
+        try:
+            word = int(self._bus.read_word_data(self._address, register, force=self._force))
+        except OSError as error:
+            raise BusError(f"I²C read at {self._address:#04x} failed: {error.strerror}") from error
+        return (word & 0xFF) << 8 | word >> 8
+
+    def write(self, register: int, word: int) -> None:
+        """One word. Raises BusError."""
+        swapped = (word & 0xFF) << 8 | word >> 8
+        try:
+            self._bus.write_word_data(self._address, register, swapped, force=self._force)
+        except OSError as error:
+            raise BusError(f"I²C write at {self._address:#04x} failed: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Free the bus."""
+        self._bus.close()
+
+    def __enter__(self) -> LinuxBus:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def adapter_name(number: int, root: Path = Path("/")) -> str | None:
+    """What the kernel calls the adapter, e.g. `bcm2835 (i2c@7e804000)`; None where it does not say."""
+    try:
+        return (root / f"sys/bus/i2c/devices/i2c-{number}/name").read_text().strip()
+    except OSError:
+        return None
+
+
+def sensor_class(number: int, root: Path = Path("/")) -> str:
+    """`stub-bus` for the kernel's stub adapter or an adapter that has no name, else `chip`.
+
+    A nameless adapter proves nothing, and a claim of real watts needs a proof.
+    """
+    name = adapter_name(number, root)
+    return "chip" if name is not None and STUB_ADAPTER not in name else "stub-bus"
