@@ -64,16 +64,16 @@ def cell_seed(campaign_seed: int, suite_id: str, condition: str, repetition: int
 def make_cells(scenario: Scenario, providers: dict[str, Any] | None) -> list[Cell]:
     """All cells in the order they run. A block is one repetition of the whole matrix."""
     cells: list[Cell] = []
+    settings = {str(c["name"]): scenario.cell_settings(str(c["name"])) for c in scenario.conditions}
     for block in range(scenario.repetitions):
-        matrix = [(s, str(c["name"])) for s in scenario.suites for c in scenario.conditions]
-        if scenario.order_method == "blocked-random":
-            random.Random(f"{scenario.seed}/{block}").shuffle(matrix)
-        for suite_id, condition in matrix:
-            repetition = block + 1
-            settings = scenario.cell_settings(condition)
+        repetition = block + 1
+        for suite_id, condition in _ordered(scenario, block):
+            identity = cell_id(suite_id, settings[condition], repetition, providers) if providers else None
+            if identity is not None and scenario.only and not identity.startswith(scenario.only):
+                continue
             cells.append(
                 Cell(
-                    cell_id=cell_id(suite_id, settings, repetition, providers) if providers else None,
+                    cell_id=identity,
                     suite_id=suite_id,
                     condition=condition,
                     repetition=repetition,
@@ -83,6 +83,28 @@ def make_cells(scenario: Scenario, providers: dict[str, Any] | None) -> list[Cel
                 )
             )
     return cells
+
+
+def _ordered(scenario: Scenario, block: int) -> list[tuple[str, str]]:
+    """(suite, condition) of one block in running order."""
+    matrix = scenario.places(block)
+    rng = random.Random(f"{scenario.seed}/{block}")
+    if scenario.order_method == "blocked-random":
+        rng.shuffle(matrix)
+    elif scenario.order_method == "abba":
+        by_suite: dict[str, list[str]] = {}
+        for suite_id, condition in matrix:
+            by_suite.setdefault(suite_id, []).append(condition)
+        suites = list(by_suite)
+        rng.shuffle(suites)
+        # A B, B A, A B, … from suite to suite, and the other way round in the next block: a drift that is
+        # even over four cells falls on both conditions alike
+        matrix = [
+            (suite, condition)
+            for place, suite in enumerate(suites)
+            for condition in (by_suite[suite] if (place + block) % 2 == 0 else by_suite[suite][::-1])
+        ]
+    return matrix
 
 
 def plan_document(
@@ -102,6 +124,7 @@ def plan_document(
         "created_utc": created_utc,
         "seed": scenario.seed,
         "order": scenario.order_method,
+        "conditions": list(scenario.conditions),
         "cells": [asdict(cell) for cell in cells],
         "budget": budget,
     }

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from pqlab.errors import UsageError
 from pqlab.scenario import Overrides
 
 
@@ -22,20 +23,49 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--session-s", type=float, metavar="S", help="length of the MAVLink session of a cell"
     )
-    parser.add_argument(
-        "--suites",
-        action="append",
-        metavar="GLOB",
-        help="suites instead of the scenario's; repeat or separate by commas",
-    )
+    _add_list(parser, "--suites", "GLOB", "suites instead of the scenario's")
     parser.add_argument("--reps", type=int, metavar="N", help="repetitions of each suite and condition")
+    parser.add_argument(
+        "--with", dest="overlays", action="append", metavar="OVERLAY",
+        help="overlay laid over the scenario (name in scenarios/overlays/, or path); repeat for more",
+    )  # fmt: skip
+    _add_list(parser, "--level", "L", "only suites of this NIST level (1, 3, 5)")
+    _add_list(parser, "--family", "NAME", "only suites with this KEM or signature family, or this AEAD")
+    _add_list(parser, "--tag", "TAG", "only suites of this lifecycle (standard, draft, …)")
+    _add_list(parser, "--condition", "NAME", "only this condition")
+    _add_list(parser, "--only", "ID", "only cells whose id begins so")
+
+
+def _add_list(parser: argparse.ArgumentParser, option: str, metavar: str, text: str) -> None:
+    parser.add_argument(
+        option, action="append", metavar=metavar, help=f"{text}; repeat or separate by commas"
+    )
+
+
+def listed(values: list[str] | None) -> tuple[str, ...]:
+    """Every item of a repeated option, commas taken apart."""
+    return tuple(part.strip() for text in values or [] for part in text.split(",") if part.strip())
 
 
 def overrides_of(args: argparse.Namespace) -> Overrides:
-    suites: list[str] | None = None
-    if args.suites:
-        suites = [part.strip() for text in args.suites for part in text.split(",") if part.strip()]
-    return Overrides(args.session_s, tuple(suites) if suites else None, args.reps)
+    """The options as they were given. Raises UsageError for a level that is no number."""
+    levels = listed(args.level)
+    for level in levels:
+        if level not in ("1", "3", "5"):
+            raise UsageError(
+                "bad-level", f"--level {level} is no NIST level", "suites have level 1, 3 or 5", "--level 3"
+            )
+    return Overrides(
+        session_s=args.session_s,
+        suites=listed(args.suites) or None,
+        repetitions=args.reps,
+        overlays=tuple(args.overlays or ()),
+        levels=tuple(int(level) for level in levels),
+        families=listed(args.family),
+        tags=listed(args.tag),
+        conditions=listed(args.condition) or None,
+        only=listed(args.only),
+    )
 
 
 def add_inventory(parser: argparse.ArgumentParser) -> None:

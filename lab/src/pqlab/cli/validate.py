@@ -7,7 +7,8 @@ import argparse
 from pqlab.cli.common import add_overrides, add_scenario, overrides_of, print_json
 from pqlab.errors import EXIT_OK
 from pqlab.paths import shown
-from pqlab.scenario import available_scenarios, load_scenario
+from pqlab.scenario import available_overlays, available_scenarios, load_scenario
+from pqlab.scenario.compose import read_overlay
 
 HELP = "check scenario files without side effects"
 
@@ -23,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     rows = []
     for name in names:
         scenario = load_scenario(name, overrides_of(args) if args.scenario else None)
-        cells = len(scenario.suites) * len(scenario.conditions) * scenario.repetitions
+        cells = scenario.cell_count
         rows.append(
             {
                 "file": shown(scenario.file),
@@ -34,6 +35,11 @@ def run(args: argparse.Namespace) -> int:
         )
         if not args.json:
             print(f"{shown(scenario.file)}: valid, {len(scenario.suites)} suites, {cells} cells")
+    overlays = [] if args.scenario else list(available_overlays().items())
+    for name, file in overlays:
+        read_overlay(str(file), None)
+        if not args.json:
+            print(f"{shown(file)}: valid, overlay {name}")
     if args.json:
-        print_json({"valid": True, "scenarios": rows})
+        print_json({"valid": True, "scenarios": rows, "overlays": [name for name, _ in overlays]})
     return EXIT_OK

@@ -39,6 +39,7 @@ from pqlab.record.system import (
     sample_account,
 )
 from pqlab.record.verdict import Direction, Evidence, Verdict, decide
+from pqlab.scenario.conditions import impairs
 from pqsitl.contract import check_traffic
 from pqsitl.errors import SitlError
 from pqtelemetry.errors import TelemetryError
@@ -97,7 +98,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         sessions_s=_sessions(context, windows, plane),
         contract=tuple(_contract(cell, context, plane)),
         samples={role: (account.expected, account.stored) for role, account in accounts.items()},
-        impaired=str(condition.get("link", "none")) != "none",
+        impaired=impairs(condition),
     )
     verdict = decide(evidence)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
 from collections.abc import Iterator
@@ -13,14 +14,19 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from pqlab.scenario.marks import KeyPath, MarkedYaml
+from pqlab.errors import ScenarioError
+from pqlab.scenario.marks import KeyPath, MarkedYaml, Place
+
+OVERLAY_SCHEMA = "pqlab/overlay/v1"
+#: problems listed in one error; the rest is counted
+_SHOWN_PROBLEMS = 10
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in a scenario: 1-based line, what is wrong, what is allowed, what to write instead."""
+    """One thing wrong in a scenario: where, what is wrong, what is allowed, what to write instead."""
 
-    line: int
+    place: Place
     message: str
     why: str
     hint: str
@@ -34,12 +40,47 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
-def problems(marked: MarkedYaml) -> list[Problem]:
-    """Everything the schema refuses, in line order."""
+@cache
+def overlay_schema() -> dict[str, Any]:
+    """The JSON Schema of overlays: parts of a scenario, none of them required, and `condition`, which is laid
+    over every condition of the scenario."""
+    rule = copy.deepcopy(schema())
+    parts = rule["properties"]
+    for key in ("extends", "overlays", "ring", "only"):
+        del parts[key]
+    parts["schema"] = {"description": "Format of this file.", "enum": [OVERLAY_SCHEMA]}
+    for key in ("handshake", "traffic", "bulk", "telemetry", "order", "thermal_gate"):
+        parts[key].pop("required", None)
+    part = copy.deepcopy(parts["conditions"]["items"])
+    for key in ("name", "overlays", "aa_of", "suites", "repetitions"):
+        del part["properties"][key]
+    parts["condition"] = {**part, "required": [], "description": "Laid over every condition."}
+    for name in ("rekey",):
+        rule["$defs"][name].pop("required")
+    return {**rule, "$id": OVERLAY_SCHEMA, "required": ["schema", "name"]}
+
+
+def problems(marked: MarkedYaml, rule: dict[str, Any] | None = None) -> list[Problem]:
+    """Everything the schema refuses, by file and line."""
     found: list[Problem] = []
-    for error in Draft202012Validator(schema()).iter_errors(marked.data):
+    for error in Draft202012Validator(rule or schema()).iter_errors(marked.data):
         found.extend(_explain(error, marked))
-    return sorted(set(found), key=lambda p: (p.line, p.message))
+    return sorted(set(found), key=lambda p: (p.place.file, p.place.line, p.message))
+
+
+def raise_for(found: list[Problem]) -> None:
+    """Raises ScenarioError for the first problem; the others follow in its text."""
+    if not found:
+        return
+    first = found[0]
+    where = f"{first.place.file}:{first.place.line}"
+    more = [
+        f"\n       {p.place.file}:{p.place.line}: {p.message} ({p.hint})" for p in found[1:_SHOWN_PROBLEMS]
+    ]
+    if len(found) > _SHOWN_PROBLEMS:
+        more.append(f"\n       and {len(found) - _SHOWN_PROBLEMS} more")
+    hint = f"{first.hint} Correct line {first.place.line}, then: ./pqlab validate {first.place.file}"
+    raise ScenarioError("scenario-invalid", f"{where}: {first.message}" + "".join(more), first.why, hint)
 
 
 def nearest(word: str, allowed: list[str]) -> str | None:
@@ -61,7 +102,7 @@ def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
                 continue
             close = nearest(key, [k for k in allowed if k not in value] or allowed)
             yield Problem(
-                marked.line((*path, key)),
+                marked.place((*path, key)),
                 f"unknown key `{key}`{where}",
                 "keys allowed here: " + ", ".join(allowed),
                 f"did you mean `{close}`?" if close else f"remove `{key}`",
@@ -72,13 +113,13 @@ def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
             # a misspelt key is one mistake, not two
             if key not in value and nearest(key, strangers) is None:
                 yield Problem(
-                    marked.line(path), f"key `{key}` is missing{where}", "it has no default", f"add `{key}:`"
+                    marked.place(path), f"key `{key}` is missing{where}", "it has no default", f"add `{key}:`"
                 )
     elif error.validator == "enum":
         allowed_text = [str(v) for v in rule]
         close = nearest(str(value), allowed_text)
         yield Problem(
-            marked.line(path),
+            marked.place(path),
             f"`{at}` cannot be {value!r}",
             "allowed: " + ", ".join(allowed_text),
             f"did you mean `{close}`?" if close else f"write one of them at `{at}`",
@@ -86,14 +127,14 @@ def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
     elif error.validator == "type":
         names = rule if isinstance(rule, list) else [rule]
         yield Problem(
-            marked.line(path),
+            marked.place(path),
             f"`{at}` must be {' or '.join(_article(n) for n in names)}, not {value!r}",
             _description(error),
             f"correct the value of `{at}`",
         )
     else:
         yield Problem(
-            marked.line(path),
+            marked.place(path),
             f"`{at}`: {_limit(error)}",
             _description(error),
             f"correct the value of `{at}`",

@@ -1,4 +1,4 @@
-"""From a scenario's name or file to the effective scenario: parse, check, defaults, overrides, suites."""
+"""From a scenario's name or file to the effective scenario: compose, check, defaults, options, suites."""
 
 from __future__ import annotations
 
@@ -6,96 +6,64 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from pqlab.errors import ScenarioError, UsageError
-from pqlab.paths import project_root, shown
-from pqlab.scenario.check import Problem, nearest, problems, schema
+from pqlab.errors import UsageError
+from pqlab.scenario.check import problems, raise_for, schema
+from pqlab.scenario.compose import available_scenarios, compose, find_file
 from pqlab.scenario.marks import KeyPath, MarkedYaml, read_marked
-from pqlab.scenario.model import Overrides, Scenario
-from pqtunnel import suites as registry
-from pqtunnel.errors import SuiteUnknown
+from pqlab.scenario.model import READER_KEYS, Overrides, Scenario
+from pqlab.scenario.rules import cross_check
+from pqlab.scenario.select import select
 
 DEFAULT = "default"
-#: problems listed in one error; the rest is counted
-_SHOWN_PROBLEMS = 10
-
-
-def available_scenarios(root: Path | None = None) -> dict[str, Path]:
-    """Name → file of the scenarios shipped in `scenarios/`."""
-    folder = (root or project_root()) / "scenarios"
-    return {file.stem: file for file in sorted(folder.glob("*.yml"))}
 
 
 def find_scenario(name_or_path: str) -> Path:
     """The file of a scenario given by name (`smoke`) or by path. Raises UsageError naming the nearest one."""
-    as_path = Path(name_or_path)
-    if as_path.suffix in (".yml", ".yaml") or as_path.is_file():
-        if as_path.is_file():
-            return as_path
-        raise UsageError(
-            "no-scenario", f"there is no file {name_or_path}", "a name with .yml is taken for a path",
-            "./pqlab validate lists the shipped scenarios",
-        )  # fmt: skip
-    known = available_scenarios()
-    if name_or_path in known:
-        return known[name_or_path]
-    close = nearest(name_or_path, list(known))
-    raise UsageError(
-        "no-scenario",
-        f"there is no scenario `{name_or_path}`",
-        "shipped: " + (", ".join(known) or "none"),
-        f"did you mean `{close}`?" if close else "give one of them, or the path of a .yml file",
-    )
+    return find_file(name_or_path, available_scenarios(), "scenario")
 
 
 def load_scenario(name_or_path: str, overrides: Overrides | None = None) -> Scenario:
-    """Read, check and complete a scenario. Raises ScenarioError (exit 2): file, line, nearest key."""
-    marked = read_marked(find_scenario(name_or_path))
-    _raise(problems(marked), marked)
-    data = copy.deepcopy(marked.data)
-    origins: dict[str, str] = {}
-    data = _complete(data, schema(), (), "", marked, origins)
-    _override(data, origins, overrides or Overrides())
-    _cross_check(data, marked)
-    _expand_suites(data, origins, marked)
-    return Scenario(data, origins, marked.file)
+    """Read, compose, check and complete a scenario. Raises ScenarioError: file, line, nearest key."""
+    asked = overrides or Overrides()
+    marked, sources = compose(find_scenario(name_or_path), asked.overlays)
+    raise_for(problems(marked))
+    data, origins = completed(marked)
+    _override(data, origins, asked)
+    raise_for(cross_check(data, marked))
+    select(data, origins, marked, asked)
+    return Scenario(data, origins, marked.file, tuple(sources))
 
 
 def load_effective(file: Path) -> Scenario:
     """A scenario as a run wrote it down: complete and expanded. Raises ScenarioError when it was altered."""
     marked = read_marked(file)
-    overrides = marked.data.pop("overrides", {})
-    _raise(problems(marked), marked)
+    told = {key: marked.data.pop(key, None) for key in READER_KEYS}
+    raise_for(problems(marked))
+    data, origins = completed(marked)
+    return Scenario(data, {**origins, **(told["overrides"] or {})}, file, tuple(told["composed_of"] or ()))
+
+
+def completed(marked: MarkedYaml) -> tuple[dict[str, Any], dict[str, str]]:
+    """The document with the schema's defaults, and the origin of every leaf by its dotted path."""
     origins: dict[str, str] = {}
-    data = _complete(marked.data, schema(), (), "", marked, origins)
-    return Scenario(data, {**origins, **overrides}, file)
-
-
-def _raise(found: list[Problem], marked: MarkedYaml) -> None:
-    if not found:
-        return
-    name = shown(marked.file)
-    first = found[0]
-    what = f"{name}:{first.line}: {first.message}"
-    more = [f"\n       {name}:{p.line}: {p.message} ({p.hint})" for p in found[1:_SHOWN_PROBLEMS]]
-    if len(found) > _SHOWN_PROBLEMS:
-        more.append(f"\n       and {len(found) - _SHOWN_PROBLEMS} more")
-    hint = f"{first.hint} Correct line {first.line}, then: ./pqlab validate {name}"
-    raise ScenarioError("scenario-invalid", what + "".join(more), first.why, hint)
+    data = _complete(copy.deepcopy(marked.data), schema(), (), "", marked, origins)
+    return data, origins
 
 
 def _complete(
     value: Any, rule: dict[str, Any], path: KeyPath, dotted: str, marked: MarkedYaml, origins: dict[str, str]
 ) -> Any:
     """`value` with the schema's defaults, in schema order; notes the origin of every leaf."""
+    rule = _rule_for(value, rule)
     if isinstance(value, dict) and "properties" in rule:
         filled: dict[str, Any] = {}
         for key, inner in rule["properties"].items():
             at = f"{dotted}.{key}" if dotted else key
             if key in value:
                 filled[key] = _complete(value[key], inner, (*path, key), at, marked, origins)
-            elif "default" in inner:
+            elif "default" in (given := _resolved(inner)):
                 filled[key] = _complete(
-                    copy.deepcopy(inner["default"]), inner, (*path, key), at, marked, origins
+                    copy.deepcopy(given["default"]), inner, (*path, key), at, marked, origins
                 )
         return filled
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
@@ -103,9 +71,26 @@ def _complete(
             _complete(item, rule["items"], (*path, index), f"{dotted}[{index}]", marked, origins)
             for index, item in enumerate(value)
         ]
-    written = path in marked.lines
-    origins[dotted] = f"{shown(marked.file)}:{marked.line(path)}" if written else DEFAULT
+    origins[dotted] = str(marked.places[path]) if path in marked.places else DEFAULT
     return value
+
+
+def _resolved(rule: dict[str, Any]) -> dict[str, Any]:
+    """The rule with what its `$ref` names; keys beside the reference win."""
+    if "$ref" not in rule:
+        return rule
+    target = schema()["$defs"][str(rule["$ref"]).removeprefix("#/$defs/")]
+    return {**target, **{key: value for key, value in rule.items() if key != "$ref"}}
+
+
+def _rule_for(value: Any, rule: dict[str, Any]) -> dict[str, Any]:
+    """The rule that holds for this value where the schema branches between a word and a mapping."""
+    rule = _resolved(rule)
+    if isinstance(value, dict) and "properties" not in rule:
+        for branch in ("then", "else"):
+            if "$ref" in rule.get(branch, {}):
+                return _resolved(rule[branch])
+    return rule
 
 
 def _override(data: dict[str, Any], origins: dict[str, str], overrides: Overrides) -> None:
@@ -139,57 +124,3 @@ def _override(data: dict[str, Any], origins: dict[str, str], overrides: Override
     if overrides.suites is not None:
         data["suites"] = list(overrides.suites)
         origins["suites"] = "--suites"
-
-
-def _cross_check(data: dict[str, Any], marked: MarkedYaml) -> None:
-    found: list[Problem] = []
-    handshake = data["handshake"]
-    if handshake["min_count"] > handshake["count"]:
-        found.append(
-            Problem(
-                marked.line(("handshake", "min_count")),
-                f"`handshake.min_count` {handshake['min_count']} is above "
-                f"`handshake.count` {handshake['count']}",
-                "the least number of handshakes cannot exceed the wanted one",
-                "lower min_count or raise count.",
-            )
-        )
-    names = [c["name"] for c in data["conditions"]]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            found.append(
-                Problem(
-                    marked.line(("conditions", index, "name")),
-                    f"condition `{name}` is written twice",
-                    "a condition's name is part of its cells' identity",
-                    "give each condition its own name.",
-                )
-            )
-    traffic = data["traffic"]
-    if traffic and traffic["source"] == "tlog" and not traffic["path"]:
-        found.append(
-            Problem(
-                marked.line(("traffic", "source")),
-                "`traffic.path` is missing for source tlog",
-                "a replay needs its recording",
-                "add `path:` under `traffic`.",
-            )
-        )
-    _raise(found, marked)
-
-
-def _expand_suites(data: dict[str, Any], origins: dict[str, str], marked: MarkedYaml) -> None:
-    from_option = origins["suites"] == "--suites"
-    for index, pattern in enumerate(list(data["suites"])):
-        try:
-            registry.match([pattern])
-        except SuiteUnknown as error:
-            where = "--suites" if from_option else f"{shown(marked.file)}:{marked.line(('suites', index))}"
-            raise ScenarioError(
-                "unknown-suite",
-                f"{where}: no suite `{pattern}`",
-                "it is neither an id of the registry nor a pattern that matches one",
-                (f"did you mean `{error.nearest}`? " if error.nearest else "")
-                + "./pqtunnel suites lists them",
-            ) from error
-    data["suites"] = [suite.id for suite in registry.match(data["suites"])]

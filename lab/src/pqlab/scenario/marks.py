@@ -15,21 +15,34 @@ from pqlab.paths import shown
 KeyPath = tuple[str | int, ...]
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a value was written: file as a user would type it, 1-based line, and the overlay it came by."""
+
+    file: str
+    line: int
+    overlay: str | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}"
+        return place if self.overlay is None else f"overlay {self.overlay} ({place})"
+
+
 @dataclass
 class MarkedYaml:
-    """A document and the 1-based line of each of its keys (mappings) and items (lists)."""
+    """A document and the place of each of its keys (mappings) and items (lists)."""
 
     file: Path
     data: Any
-    lines: dict[KeyPath, int] = field(default_factory=dict)
+    places: dict[KeyPath, Place] = field(default_factory=dict)
 
-    def line(self, path: KeyPath) -> int:
-        """Line of `path`, or of its nearest enclosing key when it is not in the file."""
+    def place(self, path: KeyPath) -> Place:
+        """Place of `path`, or of its nearest enclosing key when it is not in the file."""
         for length in range(len(path), -1, -1):
-            found = self.lines.get(path[:length])
+            found = self.places.get(path[:length])
             if found is not None:
                 return found
-        return 1
+        return Place(shown(self.file), 1)
 
 
 def read_marked(file: Path) -> MarkedYaml:
@@ -71,7 +84,7 @@ def read_marked(file: Path) -> MarkedYaml:
             f"see {_example()}",
         )
     marked = MarkedYaml(file, None)
-    marked.lines[()] = root.start_mark.line + 1
+    marked.places[()] = Place(name, root.start_mark.line + 1)
     marked.data = _build(root, (), marked, name)
     return marked
 
@@ -93,20 +106,20 @@ def _build(node: yaml.Node, path: KeyPath, marked: MarkedYaml, name: str) -> Any
                     f"correct {name}",
                 )
             if key in mapping:
-                first = marked.lines[(*path, key)]
+                first = marked.places[(*path, key)].line
                 raise ScenarioError(
                     "duplicate-key",
                     f"{name}:{line}: `{key}` is written twice",
                     f"the first one is on line {first}; the later would silently win",
                     f"remove one of them, then: ./pqlab validate {name}",
                 )
-            marked.lines[(*path, key)] = line
+            marked.places[(*path, key)] = Place(name, line)
             mapping[key] = _build(value_node, (*path, key), marked, name)
         return mapping
     if isinstance(node, yaml.SequenceNode):
         items = []
         for index, item in enumerate(node.value):
-            marked.lines[(*path, index)] = item.start_mark.line + 1
+            marked.places[(*path, index)] = Place(name, item.start_mark.line + 1)
             items.append(_build(item, (*path, index), marked, name))
         return items
     return _scalar(node)

@@ -10,8 +10,12 @@ from typing import Any
 
 import yaml
 
+from pqlab.scenario.conditions import settings_of
+
 #: blocks that decide what happens inside a cell; they enter its id
 CELL_BLOCKS = ("handshake", "traffic", "bulk", "ledger", "telemetry")
+#: written into an effective scenario for its readers: what a command line changed, what it was made of
+READER_KEYS = ("overrides", "composed_of")
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,12 @@ class Overrides:
     session_s: float | None = None
     suites: tuple[str, ...] | None = None
     repetitions: int | None = None
+    overlays: tuple[str, ...] = ()
+    levels: tuple[int, ...] = ()
+    families: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    conditions: tuple[str, ...] | None = None
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -28,12 +38,14 @@ class Scenario:
     """A validated scenario with defaults filled in, overrides applied and suites expanded.
 
     data: the effective mapping (JSON types); origins: dotted path of each leaf → `file:line`, `default` or
-    the command-line option; file: where it was read; suites: canonical ids in registry order.
+    the command-line option; file: where it was read; composed_of: files and overlays it was made of, when
+    more than one; suites: canonical ids in registry order.
     """
 
     data: dict[str, Any]
     origins: dict[str, str]
     file: Path
+    composed_of: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,10 +91,34 @@ class Scenario:
     def order_method(self) -> str:
         return str(self.data["order"]["method"])
 
+    @property
+    def only(self) -> tuple[str, ...]:
+        """Beginnings of the cell ids asked for; () for all."""
+        return tuple(self.data["only"])
+
+    def condition(self, name: str) -> dict[str, Any]:
+        """The condition of that name."""
+        return next(c for c in self.conditions if c["name"] == name)
+
     def cell_settings(self, condition: str) -> dict[str, Any]:
         """Everything of this scenario that decides what happens inside a cell of `condition`."""
-        chosen = next(c for c in self.conditions if c["name"] == condition)
+        chosen = settings_of(self.condition(condition))
         return {**chosen, **{block: self.data[block] for block in CELL_BLOCKS}}
+
+    def places(self, block: int) -> list[tuple[str, str]]:
+        """(suite, condition) of every cell of one block, suites outside, in the order written."""
+        return [
+            (suite, str(condition["name"]))
+            for suite in self.suites
+            for condition in self.conditions
+            if (condition["suites"] is None or suite in condition["suites"])
+            and (condition["repetitions"] is None or block + 1 in condition["repetitions"])
+        ]
+
+    @property
+    def cell_count(self) -> int:
+        """Cells of the whole matrix, `only` left aside."""
+        return sum(len(self.places(block)) for block in range(self.repetitions))
 
     def windows_s(self) -> float:
         """Length of all traffic windows of one cell, seconds."""
@@ -94,7 +130,11 @@ class Scenario:
     def effective_yaml(self) -> str:
         """The effective scenario as it goes into a bundle; `overrides` says which option set which value."""
         moved = {path: origin for path, origin in self.origins.items() if origin.startswith("--")}
-        text = {**self.data, "overrides": moved} if moved else self.data
+        text = dict(self.data)
+        if moved:
+            text["overrides"] = moved
+        if self.composed_of:
+            text["composed_of"] = list(self.composed_of)
         return yaml.safe_dump(text, sort_keys=False, default_flow_style=False, allow_unicode=True, width=110)
 
     @property

@@ -17,7 +17,9 @@ from pqlab.verify.view import BundleView
 VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
 CELL_BLOCKS = ("handshake", "traffic", "bulk", "ledger", "telemetry")
 #: written into the effective scenario for readers: what a command line changed
-_READER_KEYS = ("overrides",)
+_READER_KEYS = ("overrides", "composed_of")
+#: of a condition: where it applies, which is no part of a cell's identity
+_SCOPE_KEYS = ("suites", "repetitions")
 
 
 def schema_errors(value: Any, schema: Json) -> list[str]:
@@ -81,36 +83,56 @@ def cells_accounted(bundle: BundleView, tally: Tally) -> None:
         for key in ("cell_id", "suite_id", "condition", "repetition", "position"):
             if record.get(key) != row[key]:
                 tally.fail(f"{row['cell_id']}: record says {key} {record.get(key)!r}, plan {row[key]!r}")
+    _matrix(bundle, tally)
+
+
+def _matrix(bundle: BundleView, tally: Tally) -> None:
+    """(suite, condition, repetition) planned and due are the same set; `only` takes cells out by their id."""
     scenario = bundle.raw.scenario
-    places = Counter((row["suite_id"], row["condition"]) for row in bundle.plan["cells"])
-    due = {(s, c["name"]) for s in scenario["suites"] for c in scenario["conditions"]}
-    for place in sorted(set(places) - due):
-        tally.fail(f"{place[0]} under {place[1]} is planned, the scenario does not ask for it")
-    for suite_id, condition in sorted(due):
-        count = places.get((suite_id, condition), 0)
-        if count != scenario["repetitions"]:
-            tally.fail(
-                f"{suite_id} under {condition}: {count} of {scenario['repetitions']} repetitions planned"
-            )
+    rows = bundle.plan["cells"]
+    planned = Counter((row["suite_id"], row["condition"], int(row["repetition"])) for row in rows)
+    # whether repetitions count from 0 or 1 is the plan's own business
+    first = min((place[2] for place in planned), default=1)
+    first = min(first, 1)
+    due = {
+        (suite_id, str(condition["name"]), first + number)
+        for condition in scenario["conditions"]
+        for suite_id in condition.get("suites") or scenario["suites"]
+        for number in range(int(scenario["repetitions"]))
+        if not condition.get("repetitions") or number + 1 in condition["repetitions"]
+    }
+    if prefixes := tuple(scenario.get("only") or ()):
+        due = {place for place in due if _due_id(bundle, *place).startswith(prefixes)}
+    for place in sorted(set(planned) - due):
+        tally.fail(f"{place[0]} under {place[1]} #{place[2]} is planned, the scenario does not ask for it")
+    for place in sorted(due - set(planned)):
+        tally.fail(f"{place[0]} under {place[1]} #{place[2]} is asked for and not planned")
+    for place, count in sorted(planned.items()):
+        tally.require(count == 1, f"{place[0]} under {place[1]} #{place[2]} is planned {count} times")
+
+
+def _due_id(bundle: BundleView, suite_id: str, condition: str, repetition: int) -> str:
+    """16 hex of SHA-256 over suite, effective settings, repetition and provider builds."""
+    scenario, providers = bundle.raw.scenario, bundle.raw.providers
+    chosen = bundle.raw.condition(condition)
+    content = {
+        "condition": {
+            **{key: value for key, value in chosen.items() if key not in _SCOPE_KEYS},
+            **{block: scenario.get(block) for block in CELL_BLOCKS},
+        },
+        "providers": {"drone": providers["drone"], "gcs": providers["gcs"]},
+        "repetition": repetition,
+        "suite": suite_id,
+    }
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def cell_ids(bundle: BundleView, tally: Tally) -> None:
     """Each id is 16 hex of SHA-256 over suite, effective settings, repetition and provider builds."""
-    scenario, providers = bundle.raw.scenario, bundle.raw.providers
     for row in bundle.plan["cells"]:
         tally.see()
-        settings = {
-            **bundle.raw.condition(str(row["condition"])),
-            **{block: scenario.get(block) for block in CELL_BLOCKS},
-        }
-        content = {
-            "condition": settings,
-            "providers": {"drone": providers["drone"], "gcs": providers["gcs"]},
-            "repetition": row["repetition"],
-            "suite": row["suite_id"],
-        }
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        due = hashlib.sha256(text.encode()).hexdigest()[:16]
+        due = _due_id(bundle, str(row["suite_id"]), str(row["condition"]), row["repetition"])
         if row["cell_id"] != due:
             tally.fail(
                 f"{row['suite_id']} #{row['repetition']} is filed as {row['cell_id']}, its content says {due}"

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pqlab.errors import LabError
+from pqlab.record.context import EXEMPT_WINDOWS
 from pqlab.record.dataplane import DataPlane, data_plane
 from pqlab.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
+from pqlab.scenario.conditions import impairs
 
-LABELS = ("handshake_cold", "traffic", "bulk-")
+#: what the controller labels: measured windows, and waits that are no part of a cell's overhead
+LABELS = ("handshake_cold", "traffic", "bulk-", *EXEMPT_WINDOWS)
 
 
 class BundleView:
@@ -98,8 +101,8 @@ class CellView:
 
     @property
     def impaired(self) -> bool:
-        """True where the condition puts a link model in the path."""
-        return str(self.bundle.raw.condition(str(self.plan["condition"])).get("link", "none")) != "none"
+        """True where the condition itself makes the link lose, delay or reorder."""
+        return impairs(self.bundle.raw.condition(str(self.plan["condition"])))
 
     def value(self, letter: str, name: str) -> Any:
         """A value of the record; None where it is null or absent."""

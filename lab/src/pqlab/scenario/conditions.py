@@ -1,0 +1,47 @@
+"""What a condition of an effective scenario does to the link, asked in one way everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: keys of a condition that say where it applies, not what happens in its cells: no part of a cell's identity
+SCOPE_KEYS = ("suites", "repetitions")
+#: keys of a direction that set nothing by themselves
+_SHAPES = ("distribution", "queue_ms")
+
+
+def settings_of(condition: Mapping[str, Any]) -> dict[str, Any]:
+    """The condition without its scope: what decides the result of its cells."""
+    return {key: value for key, value in condition.items() if key not in SCOPE_KEYS}
+
+
+def routed(condition: Mapping[str, Any]) -> bool:
+    """Does the traffic go through the link router?"""
+    return isinstance(condition.get("link"), Mapping) or any(
+        event.get("kind") in ("link", "partition") for event in condition.get("events") or []
+    )
+
+
+def sets_something(link: Any) -> bool:
+    """Does this `link` block change any direction?"""
+    if not isinstance(link, Mapping):
+        return False
+    return any(
+        bool(value)
+        for side in ("up", "down")
+        for key, value in (link.get(side) or {}).items()
+        if key not in _SHAPES
+    )
+
+
+def is_control(condition: Mapping[str, Any]) -> bool:
+    """The link-0 control: router in the path, nothing set."""
+    return routed(condition) and not impairs(condition)
+
+
+def impairs(condition: Mapping[str, Any]) -> bool:
+    """May datagrams be lost, late, doubled or out of order here by the scenario's own will?"""
+    return sets_something(condition.get("link")) or any(
+        event.get("kind") in ("link", "partition") for event in condition.get("events") or []
+    )

@@ -1,0 +1,154 @@
+"""What a scenario says of itself in two places must agree: rules that a schema cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pqlab.scenario.check import Problem, nearest
+from pqlab.scenario.conditions import settings_of
+from pqlab.scenario.marks import KeyPath, MarkedYaml
+
+Json = dict[str, Any]
+#: keys an event of this kind cannot do without, and keys it may have besides
+_EVENT_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "link": (("for_s", "link"), ()),
+    "partition": (("for_s",), ()),
+    "peer_kill": (("role",), ()),
+    "clock_offset": (("role", "offset_ms"), ("for_s",)),
+    "sensor_stall": (("role", "for_s"), ()),
+    "disk_full": ((), ("for_s",)),
+    "rekey": ((), ("suite_id",)),
+    "request_rekey": ((), ("suite_id",)),
+}
+_EVENT_OPTIONS = ("for_s", "role", "offset_ms", "link", "suite_id")
+
+
+def cross_check(data: Json, marked: MarkedYaml) -> list[Problem]:
+    """Contradictions of a complete scenario, in the order of its blocks."""
+    return [
+        *_handshake(data, marked),
+        *_traffic(data, marked),
+        *_names(data, marked),
+        *_twins(data, marked),
+        *_timed(data, marked),
+    ]
+
+
+def _handshake(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
+    shake = data["handshake"]
+    if shake["min_count"] > shake["count"]:
+        yield Problem(
+            marked.place(("handshake", "min_count")),
+            f"`handshake.min_count` {shake['min_count']} is above `handshake.count` {shake['count']}",
+            "the least number of handshakes cannot exceed the wanted one",
+            "lower min_count or raise count.",
+        )
+
+
+def _traffic(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
+    traffic = data["traffic"]
+    if traffic and traffic["source"] == "tlog" and not traffic["path"]:
+        yield Problem(
+            marked.place(("traffic", "source")),
+            "`traffic.path` is missing for source tlog",
+            "a replay needs its recording",
+            "add `path:` under `traffic`.",
+        )
+
+
+def _names(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
+    names = [c["name"] for c in data["conditions"]]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            yield Problem(
+                marked.place(("conditions", index, "name")),
+                f"condition `{name}` is written twice",
+                "a condition's name is part of its cells' identity",
+                "give each condition its own name.",
+            )
+
+
+def _twins(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
+    by_name = {c["name"]: c for c in data["conditions"]}
+    for index, condition in enumerate(data["conditions"]):
+        at: KeyPath = ("conditions", index)
+        for repetition in condition["repetitions"] or []:
+            if repetition > data["repetitions"]:
+                yield Problem(
+                    marked.place((*at, "repetitions")),
+                    f"condition `{condition['name']}` names repetition {repetition} of {data['repetitions']}",
+                    "its cells would be left out silently",
+                    "lower it, or raise `repetitions`.",
+                )
+        wanted = condition["aa_of"]
+        if wanted is None:
+            continue
+        base = by_name.get(wanted)
+        if base is None or base["aa_of"] is not None or base is condition:
+            close = nearest(wanted, [n for n, c in by_name.items() if c["aa_of"] is None])
+            yield Problem(
+                marked.place((*at, "aa_of")),
+                f"`aa_of` of condition `{condition['name']}` names `{wanted}`",
+                "a twin repeats another condition, which is no twin itself",
+                f"did you mean `{close}`?" if close else "name a condition of this scenario.",
+            )
+            continue
+        ours, theirs = settings_of(condition), settings_of(base)
+        differs = [k for k in ours if k not in ("name", "aa_of") and ours[k] != theirs[k]]
+        if differs:
+            yield Problem(
+                marked.place((*at, differs[0])),
+                f"A/A twin `{condition['name']}` differs from `{wanted}` in `{differs[0]}`",
+                "a twin measures noise, so nothing but its name may differ",
+                f"write `{differs[0]}` as in `{wanted}`, or remove `aa_of`.",
+            )
+
+
+def _timed(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
+    session_s = data["traffic"]["session_s"] if data["traffic"] else None
+    for index, condition in enumerate(data["conditions"]):
+        at: KeyPath = ("conditions", index)
+        if condition["rekey"] != "none":
+            start_s = condition["rekey"]["start_s"]
+            yield from _in_session((*at, "rekey"), "the first rekey", start_s, 0.0, session_s, marked)
+        for number, event in enumerate(condition["events"]):
+            here: KeyPath = (*at, "events", number)
+            needed, allowed = _EVENT_KEYS[event["kind"]]
+            for key in needed:
+                if event[key] is None:
+                    yield Problem(
+                        marked.place(here),
+                        f"event `{event['kind']}` lacks `{key}`",
+                        "it has no default",
+                        f"add `{key}:`",
+                    )
+            for key in _EVENT_OPTIONS:
+                if event[key] is not None and key not in (*needed, *allowed):
+                    yield Problem(
+                        marked.place((*here, key)),
+                        f"event `{event['kind']}` takes no `{key}`",
+                        "it takes: " + (", ".join((*needed, *allowed)) or "at_s only"),
+                        f"remove `{key}`.",
+                    )
+            yield from _in_session(
+                here, f"event `{event['kind']}`", event["at_s"], event["for_s"] or 0.0, session_s, marked
+            )
+
+
+def _in_session(
+    at: KeyPath, what: str, begin_s: float, for_s: float, session_s: float | None, marked: MarkedYaml
+) -> Iterator[Problem]:
+    """What never happens, or is cut short by the end of the session, is not what the condition claims."""
+    if session_s is None:
+        yield Problem(
+            marked.place(at), f"{what} needs a MAVLink session", "the scenario has none", "add `traffic:`"
+        )
+    elif begin_s >= session_s or begin_s + for_s > session_s:
+        ends_s = begin_s + for_s
+        yield Problem(
+            marked.place(at),
+            f"{what} lasts until {ends_s:g} s, the session {session_s:g} s",
+            "it would not take place as written",
+            "lengthen `traffic.session_s`, or let it begin earlier.",
+        )
