@@ -1,4 +1,4 @@
-"""Command line: `sample` runs the resident sampler, `facts` prints the host and its sensors as JSON."""
+"""Command line: `sample` runs the resident sampler, `power` the fast one, `facts` prints host and sensors."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from pqtelemetry.collector import Collector
 from pqtelemetry.errors import TelemetryError, UsageError
 from pqtelemetry.filestore import DEFAULT_MAX_BYTES, FileStore
 from pqtelemetry.host import find_readers, host_facts
+from pqtelemetry.power import command
+from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.readers.base import Instant
 from pqtelemetry.readers.power import POWER_SENSORS
 from pqtelemetry.sampler import Sampler
@@ -57,6 +59,13 @@ def _parser() -> argparse.ArgumentParser:
     sample.add_argument(
         "--exit-with-parent", action="store_true", help="end when the process that started the sampler ends"
     )
+    power = verbs.add_parser("power", help="sample power fast, into a raw file")
+    power.add_argument("--settings", type=Path, required=True, help="JSON file, see docs/TELEMETRY.md")
+    power.add_argument(
+        "--out", type=Path, required=True, help="raw file; <out>.gaps.ndjson holds the reasons"
+    )
+    power.add_argument("--duration-s", type=float, help="end after this time (default: at SIGTERM)")
+    power.add_argument("--exit-with-parent", action="store_true", help="end with the process that started it")
     facts = verbs.add_parser("facts", help="print host facts and sensors as JSON")
     facts.add_argument("--power", default="none", choices=POWER_SENSORS, help="power sensor by name")
     for verb in (sample, facts):
@@ -64,12 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _sample(args: argparse.Namespace) -> int:
-    if not 0.1 <= args.rate_hz <= 1000:
-        raise UsageError(f"--rate-hz {args.rate_hz} is outside 0.1 to 1000")
-    if args.max_bytes < 65_536:
-        raise UsageError(f"--max-bytes {args.max_bytes} is less than 65536: a few seconds of samples")
-    address = parse_address(args.telegraf)
+def _clock(args: argparse.Namespace) -> SystemClock:
+    """A clock that stops at a signal, after --duration-s, or with the parent."""
     parent = os.getppid()
     end_ns = None if args.duration_s is None else time.monotonic_ns() + int(args.duration_s * 1e9)
 
@@ -80,6 +85,26 @@ def _sample(args: argparse.Namespace) -> int:
 
     clock = SystemClock(still_wanted)
     clock.install_signals()
+    return clock
+
+
+def _power(args: argparse.Namespace) -> int:
+    settings = PowerSettings.load(args.settings)
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+
+    command.run(settings, args.settings.parent, args.out, _clock(args), say)
+    return EXIT_OK
+
+
+def _sample(args: argparse.Namespace) -> int:
+    if not 0.1 <= args.rate_hz <= 1000:
+        raise UsageError(f"--rate-hz {args.rate_hz} is outside 0.1 to 1000")
+    if args.max_bytes < 65_536:
+        raise UsageError(f"--max-bytes {args.max_bytes} is less than 65536: a few seconds of samples")
+    address = parse_address(args.telegraf)
+    clock = _clock(args)
     tags = (("host", args.role), ("ring", args.ring))
     readers = find_readers(args.root, args.pid, args.counters, args.power, args.seed)
     store = FileStore(args.out, args.max_bytes)
@@ -135,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code (0 done, 2 usage, 4 environment)."""
     args = _parser().parse_args(argv)
     try:
-        return _sample(args) if args.verb == "sample" else _facts(args)
+        return {"sample": _sample, "power": _power, "facts": _facts}[args.verb](args)
     except TelemetryError as error:
         print(f"pqtelemetry: {error}\n  next: {error.hint}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ENVIRONMENT

@@ -77,6 +77,17 @@ class Ina219:
         if self._void_bit() != 0x0001:
             raise SensorRefused("bit 0 of the calibration register can be set: this is memory, not an INA219")
 
+    def identify_memory(self) -> None:
+        """The part of `identify` that registers without a chip behind them can pass: the byte order of the
+        configuration. Only for a bus that is known and labelled to be a stub. Raises SensorRefused."""
+        config = self._bus.read(reg.CONFIG)
+        if config == _SWAPPED_RESET:
+            raise SensorRefused("the two bytes of a word are swapped", code="byte_order")
+        if config not in (reg.CONFIG_AT_RESET, self.mode.config):
+            raise SensorRefused(
+                f"the configuration reads {config:#06x}: nothing plays an INA219 on this stub"
+            )
+
     def _void_bit(self) -> int | None:
         """Which of the calibration register's two candidate bits cannot be set; None when both can."""
         for bit in (0x0001, 0x0100):

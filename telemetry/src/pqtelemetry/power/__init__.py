@@ -1,1 +1,1 @@
-"""Fast power sampling: up to 1 kHz on a schedule, every sample in a raw file, gaps with reasons, 10 Hz means."""
+"""Fast power sampling: up to 1 kHz, every sample in a raw file, gaps with reasons, means at 10 Hz."""

@@ -23,6 +23,7 @@ from pqtelemetry.schedule import Schedule
 
 CHECK_EVERY_S: Final = 1.0
 """How often the chip's mode is read back, and how often a lost chip is looked for."""
+_HALF_MS_NS: Final = 500_000
 _LOST_AFTER: Final = 3
 """Failed transfers in a row after which the chip counts as lost and is only looked for once a second."""
 
@@ -90,6 +91,7 @@ class PowerLoop:
         self._every = max(1, round(aggregate_s * 1e9 / schedule.period_ns))
         self._check_every = max(1, round(CHECK_EVERY_S * 1e9 / schedule.period_ns))
         self.stored_count = self.stale_count = self.failed_count = 0
+        self.within_half_ms_count = 0
         self._mean = Mean()
         self._round = -1
         self._checked = 0
@@ -113,6 +115,7 @@ class PowerLoop:
         if tick is None:
             return True
         flags = LATE if tick.late else 0
+        self.within_half_ms_count += tick.lateness_ns <= _HALF_MS_NS
         reading, reason = self._reading(tick.index)
         if reading is not None:
             self.stored_count += 1

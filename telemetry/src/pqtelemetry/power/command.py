@@ -1,0 +1,145 @@
+"""`pqtelemetry power`: preflight, then the fast loop; JSON lines for the resident sampler on standard output.
+
+{"ready": {…header…}}                                     once, after the preflight
+{"t_mono_ns", "n", "voltage_v", "current_a", "power_w"}   ten times a second; n = 0 carries a reason
+{"accounting": {…}}                                       once, at the end
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pqtelemetry.clock import SystemClock
+from pqtelemetry.errors import StoreError
+from pqtelemetry.ina219.bus import LinuxBus, RegisterBus, adapter_name, sensor_class
+from pqtelemetry.ina219.calibration import Calibration
+from pqtelemetry.ina219.device import Ina219, Rail, Reading, SensorRefused, check_plausible
+from pqtelemetry.ina219.model import Ina219Model
+from pqtelemetry.power.loop import PowerLoop
+from pqtelemetry.power.rawfile import RawWriter
+from pqtelemetry.power.settings import PowerSettings
+from pqtelemetry.schedule import Schedule
+
+PREFLIGHT_READINGS: Final = 50
+_PREFLIGHT_LIMIT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """A chip that passed its preflight, and what it is."""
+
+    chip: Ina219
+    sensor_class: str
+    adapter: str | None
+
+
+def model_load(t_s: float) -> tuple[float, float]:
+    """The model's rail: 5.1 V; 0.6 A, then 1.0 A for half of each second. Known, and no measurement."""
+    return 5.1, 1.0 if t_s % 1.0 >= 0.5 else 0.6
+
+
+def open_sensor(settings: PowerSettings, calibration: Calibration, root: Path = Path("/")) -> Sensor:
+    """Open, identify, set up, look at the first readings. Raises SensorRefused, BusSetupError, BusError."""
+    bus: RegisterBus
+    adapter: str | None = None
+    if settings.sensor == "model":
+        bus, kind = Ina219Model(model_load, time.monotonic, settings.shunt_ohm, steps=2), "model"
+    else:
+        bus, kind = LinuxBus(settings.bus, settings.address), sensor_class(settings.bus, root)
+        adapter = adapter_name(settings.bus, root)
+    chip = Ina219(bus, calibration, settings.mode)
+    if kind == "stub-bus":
+        if settings.sensor != "ina219-stub":
+            raise SensorRefused(
+                f"bus {settings.bus} is {adapter or 'an adapter without a name'}, not a board's",
+                code="stub_bus", hint="a stub is used only when asked for by name: ina219-stub",
+            )  # fmt: skip
+        chip.identify_memory()
+    else:
+        chip.identify()
+    chip.set_up()
+    readings = _first_readings(chip)
+    check_plausible(readings, Rail(settings.rail_least_v, settings.rail_greatest_v, chip.greatest_current_a))
+    return Sensor(chip, kind, adapter)
+
+
+def _first_readings(chip: Ina219) -> list[Reading]:
+    readings: list[Reading] = []
+    give_up_s = time.monotonic() + _PREFLIGHT_LIMIT_S
+    while len(readings) < PREFLIGHT_READINGS and time.monotonic() < give_up_s:
+        reading = chip.take()
+        if reading is not None:
+            readings.append(reading)
+        time.sleep(max(chip.mode.greatest_conversion_us / 1e6, 1e-3))
+    return readings
+
+
+def header_of(settings: PowerSettings, sensor: Sensor, calibration: Calibration) -> dict[str, Any]:
+    """The raw file's header: everything a reader needs to turn samples into joules with an uncertainty."""
+    mode = settings.mode
+    return {
+        "sensor": "ina219",
+        "sensor_class": sensor.sensor_class,
+        "adapter": sensor.adapter,
+        "mode": mode.adc,
+        "bus_range_v": mode.bus_range_v,
+        "shunt_range_mv": mode.shunt_range_mv,
+        "conversion_us": {"typical": mode.typical_conversion_us, "greatest": mode.greatest_conversion_us},
+        "rate_hz": settings.rate_hz,
+        "shunt_ohm": settings.shunt_ohm,
+        "grade": settings.grade,
+        "calibration": calibration.to_json(),
+        "realtime_offset_ns": time.time_ns() - time.monotonic_ns(),
+    }
+
+
+def run(
+    settings: PowerSettings, folder: Path, out: Path, clock: SystemClock, say: Callable[[str], None]
+) -> None:
+    """Sample until the clock says stop. Raises as `open_sensor`, and StoreError."""
+    calibration = settings.load_calibration(folder)
+    sensor = open_sensor(settings, calibration)
+    header = header_of(settings, sensor, calibration)
+    writer = RawWriter(out, header)
+    gaps = out.with_name(out.name + ".gaps.ndjson")
+    try:
+        with gaps.open("w") as gap_file:
+
+            def gap(row: dict[str, object]) -> None:
+                gap_file.write(json.dumps(row) + "\n")
+                gap_file.flush()
+
+            say(json.dumps({"ready": header}))
+            schedule = Schedule(clock.monotonic_ns() + 1_000_000, round(1e9 / settings.rate_hz))
+            loop = PowerLoop(sensor.chip, schedule, clock, writer, say, gap)
+            gc.collect()
+            gc.freeze()
+            gc.disable()  # the loop makes no cycles, and a collection is longer than half a period
+            cpu_s, begin_s = time.process_time(), time.monotonic()
+            try:
+                loop.run()
+            finally:
+                gc.enable()
+                wall_s = max(time.monotonic() - begin_s, 1e-9)
+                cpu_pct = 100 * (time.process_time() - cpu_s) / wall_s
+                within_pct = _within_half_ms_pct(loop)
+                told = {**loop.accounting, "cpu_pct": round(cpu_pct, 2), "within_half_ms_pct": within_pct}
+                say(json.dumps({"accounting": told}))
+    except OSError as error:
+        raise StoreError(f"{gaps.name} cannot be written: {error.strerror}") from error
+    finally:
+        writer.close()
+
+
+def _within_half_ms_pct(loop: PowerLoop) -> float | None:
+    """Share of expected samples that began within half a millisecond of their deadline."""
+    expected = loop.schedule.expected_count
+    share = 100.0 * loop.within_half_ms_count / expected if expected else math.nan
+    return None if math.isnan(share) else round(share, 3)

@@ -1,0 +1,92 @@
+"""What the fast power sampler is told: a JSON object, checked before any hardware is touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from pqtelemetry.errors import UsageError
+from pqtelemetry.ina219.bus import ADDRESSES
+from pqtelemetry.ina219.calibration import Calibration
+from pqtelemetry.ina219.registers import Mode, rate_modes
+
+SENSORS: Final = ("ina219", "ina219-stub", "model")
+"""A chip; the kernel's stub adapter, asked for by name; the software model, asked for by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSettings:
+    """Defaults are those of the usual breakout board: 0.1 Ω, address 0x40, bus 1, ± 320 mV (3.2 A).
+
+    adc: `auto` takes the finest resolution that keeps up with rate_hz. calibration: file name, or None for
+    the data sheet's limits. Raises UsageError.
+    """
+
+    sensor: str = "ina219"
+    bus: int = 1
+    address: int = 0x40
+    rate_hz: float = 1000.0
+    adc: str = "auto"
+    bus_range_v: int = 16
+    shunt_range_mv: int = 320
+    shunt_ohm: float = 0.1
+    shunt_tolerance_pct: float = 1.0
+    grade: str = "A"
+    calibration: str | None = None
+    rail_least_v: float = 4.5
+    rail_greatest_v: float = 5.5
+
+    def __post_init__(self) -> None:
+        if self.sensor not in SENSORS:
+            raise UsageError(f"power sensor {self.sensor!r}: one of {', '.join(SENSORS)}")
+        if not 1 <= self.rate_hz <= 1000:
+            raise UsageError(f"power rate {self.rate_hz:g} Hz is outside 1 to 1000")
+        if self.address not in ADDRESSES:
+            raise UsageError(f"{self.address:#04x} is no INA219 address (0x40 to 0x4f)")
+        if self.shunt_ohm <= 0:
+            raise UsageError(f"a shunt of {self.shunt_ohm} Ω cannot be")
+        if self.adc != "auto" and Mode(adc=self.adc).greatest_rate_hz < self.rate_hz:
+            raise UsageError(
+                f"{self.adc} may give only {Mode(adc=self.adc).greatest_rate_hz:.0f} samples a second, "
+                f"{self.rate_hz:g} are asked",
+                hint="resolutions that keep up: " + ", ".join(rate_modes(self.rate_hz)),
+            )
+
+    @property
+    def mode(self) -> Mode:
+        """Ranges and resolution for the chip."""
+        adc = rate_modes(self.rate_hz)[0] if self.adc == "auto" else self.adc
+        return Mode(self.bus_range_v, self.shunt_range_mv, adc)
+
+    def load_calibration(self, folder: Path) -> Calibration:
+        """The named file beside the settings, or what the data sheet allows. Raises CalibrationError."""
+        if self.calibration is None:
+            return Calibration.assumed(self.grade, self.shunt_ohm, self.shunt_tolerance_pct)
+        return Calibration.load(folder / self.calibration)
+
+    @classmethod
+    def from_json(cls, document: Any) -> PowerSettings:
+        """From the settings file's object. Raises UsageError that names the unknown key or wrong type."""
+        if not isinstance(document, Mapping):
+            raise UsageError("power settings are a JSON object")
+        known = {field.name: field for field in fields(cls)}
+        for key, value in document.items():
+            if key not in known:
+                raise UsageError(f"power settings: no key {key!r}; known: {', '.join(known)}")
+            wanted = type(getattr(cls(), key)) if key != "calibration" else str
+            allowed = (int, float) if wanted is float else wanted
+            if isinstance(value, bool) or not isinstance(value, allowed):
+                raise UsageError(f"power settings: {key} must be {wanted.__name__}, not {value!r:.60}")
+        return cls(**document)
+
+    @classmethod
+    def load(cls, path: Path) -> PowerSettings:
+        """From a file. Raises UsageError."""
+        try:
+            document = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise UsageError(f"power settings {path.name} cannot be read: {error}") from error
+        return cls.from_json(document)
