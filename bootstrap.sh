@@ -356,8 +356,11 @@ find_python() {
     return 1
 }
 
+# The tree's distributions that the host side imports.
+PACKAGES="lab tunnel telemetry sitl link"
+
 venv_key() { # changes when the lock, the interpreter or the place of the tree does
-    { cat "$ROOT/requirements/host.txt" && "$1" -V && printf '%s\n' "$ROOT"; } | cksum
+    { cat "$ROOT/requirements/host.txt" && "$1" -V && printf '%s\n' "$ROOT" "$PACKAGES"; } | cksum
 }
 
 make_venv() {
@@ -367,7 +370,7 @@ make_venv() {
         -r "$ROOT/requirements/host.txt"
     # The tree's own packages are found in place: an edit counts at once.
     site=$("$ROOT/.venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-    for package in lab tunnel telemetry sitl; do
+    for package in $PACKAGES; do
         printf '%s\n' "$ROOT/$package/src"
     done >"$site/pqlab-tree.pth"
     venv_key "$1" >"$ROOT/.venv/key"

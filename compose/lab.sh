@@ -1,6 +1,7 @@
 #!/bin/sh
-# The lab's life: ./compose/lab.sh up|status|is-up|down
+# The lab's life: ./compose/lab.sh up|profile NAME|status|is-up|down
 #
+# `profile link` adds the services of that profile to a running lab; a run that needs them does it by itself.
 # `up` is repeatable (a running lab stays as it is) and ends with a status table. `down` leaves no
 # container, network or volume of the lab, and checks that; engine and images stay.
 set -eu
@@ -23,7 +24,6 @@ if [ "$LAB_UID" = 0 ]; then LAB_UID=10001 LAB_GID=10001; fi
 export LAB_UID LAB_GID
 
 compose() {
-    set -- --profile '*' "$@"
     if [ -n "${SITL_BINARY:-}" ]; then set -- -f compose/sitl-binary.yml "$@"; fi
     case $(docker version -f '{{.Server.APIVersion}}') in
         1.[0-9] | 1.[0-3][0-9] | 1.4[0-3]) ;;
@@ -36,12 +36,12 @@ compose() {
 running() { docker ps -q --filter "$OURS" | wc -l | tr -d ' '; }
 
 # The kernel's table of listening sockets, so that a taken port is named before anything starts.
-check_ports() {
-    for port in $PORTS; do
+check_ports() { # PORT...
+    for port in "$@"; do
         hex=$(printf '%04X' "$port")
         if cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -Eq ":$hex [0-9A-F]+:0000 0A"; then
             fail 4 "port $port on this machine is taken" \
-                "the lab publishes $PORTS on 127.0.0.1 and another program listens on $port" \
+                "the lab publishes it on 127.0.0.1 and another program listens on $port" \
                 "find it with: ss -ltnp 'sport = :$port'; stop it, then: make lab-up"
         fi
     done
@@ -79,7 +79,8 @@ cmd_up() {
     engine_up || fail 4 "no container engine answers" "the lab runs in containers" "make lab-up (starts one)"
     [ -d keys/drone ] && [ -d keys/gcs ] || fail 4 "no keys yet" "both endpoints prove who they are" "make keys"
     check_binary
-    [ "$(running)" != 0 ] || check_ports
+    # shellcheck disable=SC2086  # a list of numbers
+    [ "$(running)" != 0 ] || check_ports $PORTS
     STEPS=1
     step "start the services and wait until all are healthy" start
     cmd_status
@@ -106,8 +107,23 @@ next: make run SCENARIO=smoke            stop: make lab-down
 EOT
 }
 
+# profile NAME: the services of one profile beside a running lab. Starting one that runs changes nothing.
+cmd_profile() {
+    case ${1:-} in
+        link) services="link link-drone link-gcs" images="base link" ports=48090 ;;
+        *) fail 2 "there is no profile '${1:-}'" "profiles: link" "./compose/lab.sh profile link" ;;
+    esac
+    engine_up && [ "$(running)" != 0 ] || fail 4 "the lab is down" "a profile adds to a running lab" "make lab-up"
+    [ -n "$(docker ps -q --filter "$OURS" --filter "label=com.docker.compose.service=$1")" ] || check_ports "$ports"
+    # shellcheck disable=SC2086  # lists of names without blanks
+    ./images/build.sh $images
+    STEPS=1
+    # shellcheck disable=SC2086
+    step "start $services" compose --profile "$1" up -d --wait --wait-timeout 60 --no-deps $services
+}
+
 stop() {
-    compose down --volumes --remove-orphans --timeout 4
+    compose --profile '*' down --volumes --remove-orphans --timeout 4
     # One-off containers of the tools (./pqtunnel) carry their own label.
     docker ps -aq --filter label=pqlab.tool | xargs -r docker rm -f
 }
@@ -128,11 +144,12 @@ cmd_down() {
 
 case ${1:-} in
     up) cmd_up ;;
+    profile) cmd_profile "${2:-}" ;;
     status) cmd_status ;;
     is-up) is_up ;;
     down) cmd_down ;;
     *)
-        echo "usage: ./compose/lab.sh up|status|is-up|down" >&2
+        echo "usage: ./compose/lab.sh up|profile NAME|status|is-up|down" >&2
         exit 2
         ;;
 esac

@@ -12,7 +12,7 @@ PQLAB_SOURCED=1
 . "$PQLAB_SELF"
 cd "$ROOT"
 
-ORDER="base liboqs ascon influxdb telegraf sitl tunnel test"
+ORDER="base liboqs ascon influxdb telegraf sitl link tunnel test"
 
 # What each image is made from, beside its own folder: files of the tree.
 inputs() {
@@ -20,6 +20,7 @@ inputs() {
         base) echo images/ca ;;
         ascon) echo tunnel/ascon-native tunnel/core requirements/build.txt ;;
         sitl) echo requirements/sitl.txt requirements/sitl-nodeps.txt sitl/src ;;
+        link) echo link/src ;;
         tunnel) echo requirements/tunnel.txt tunnel/src telemetry/src ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt ;;
     esac

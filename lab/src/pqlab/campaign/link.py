@@ -1,0 +1,173 @@
+"""The controller's hold on the link router: settings, a sign of life every second, probes.
+
+The router forgets everything 3 s after the last sign of life, so a controller that is killed leaves a clean link.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Any, Final
+
+from pqlab.errors import LabError
+from pqlink.settings import Side
+
+Json = dict[str, Any]
+DEFAULT_ADDRESS: Final = ("127.0.0.1", 48090)
+HOLD_S: Final = 3.0
+RENEW_EVERY_S: Final = 1.0
+_ANSWER_S: Final = 5.0
+_ROUTES_S: Final = 3.0
+_POLL_S: Final = 0.02
+
+
+class LinkFailure(LabError):
+    """The link router refused, or does not answer."""
+
+
+class LinkConnection:
+    """One connection to the router's control. Not for several threads at once."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        try:
+            self._socket = socket.create_connection(address, timeout=_ANSWER_S)
+        except OSError as error:
+            raise LinkFailure(
+                "no-link",
+                f"the link router does not answer at {address[0]}:{address[1]}",
+                str(error.strerror or error),
+                "./compose/lab.sh profile link",
+            ) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._lines = self._socket.makefile("rb")
+
+    def call(self, op: str, **details: Any) -> Json:
+        """One request. Raises LinkFailure with the router's own words."""
+        try:
+            self._socket.sendall(json.dumps({"op": op, **details}).encode() + b"\n")
+            line = self._lines.readline()
+            answer: Json = json.loads(line) if line else {}
+        except (OSError, ValueError) as error:
+            raise _gone(op, str(error)) from error
+        if not answer:
+            raise _gone(op, "it closed the connection")
+        if not answer.pop("ok"):
+            code, why = str(answer["code"]).replace("_", "-"), str(answer["error"])
+            raise LinkFailure(f"link-{code}", f"the link router refused `{op}`", why, str(answer["hint"]))
+        return answer
+
+    def ask(self, role: str, op: str, **details: Any) -> Json:
+        """One request to an end's helper."""
+        return self.call("ask", role=role, request={"op": op, **details})
+
+    def close(self) -> None:
+        """End the connection; what is held lapses unless somebody else renews it."""
+        self._lines.close()
+        self._socket.close()
+
+    def __enter__(self) -> LinkConnection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class LinkControl:
+    """Holds the link for one cell at a time. `take` … `release`; a thread renews in between."""
+
+    def __init__(self, address: tuple[str, int] = DEFAULT_ADDRESS) -> None:
+        self.address = address
+        self._connection: LinkConnection | None = None
+        self._owner: str | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        #: why the hold was lost while it was wanted; None while all is well
+        self.lapsed: str | None = None
+
+    @property
+    def connection(self) -> LinkConnection:
+        """The connection, made when first needed. Raises LinkFailure."""
+        if self._connection is None:
+            self._connection = LinkConnection(self.address)
+        return self._connection
+
+    def hello(self) -> Json:
+        """What the router is and what its kernel can do."""
+        return self.connection.call("hello")
+
+    def take(self, owner: str, up: Side, down: Side, seed: int) -> Json:
+        """Settings in force and both ends' routes through the router, confirmed. Raises LinkFailure."""
+        sides = {"up": up.as_dict(), "down": down.as_dict()}
+        state = self.connection.call("set", owner=owner, seed=seed, hold_s=HOLD_S, **sides)
+        self._owner, self.lapsed = owner, None
+        if self._thread is None:
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._renew, args=(owner,), name="link-renew", daemon=True)
+            self._thread.start()
+        deadline_s = time.monotonic() + _ROUTES_S
+        while not all(state["routes"].values()):
+            if time.monotonic() > deadline_s:
+                silent = ", ".join(role for role, there in state["routes"].items() if not there)
+                raise LinkFailure(
+                    "link-route",
+                    f"no route through the link at: {silent}",
+                    "the helper beside that end does not answer; it follows an endpoint that restarted in 5 s",
+                    "./compose/lab.sh profile link",
+                )
+            time.sleep(_POLL_S)
+            state = self.connection.call("state")
+        return state
+
+    def change(self, up: Side, down: Side, for_s: float) -> None:
+        """Other settings for a time, ended by the router itself."""
+        self.connection.call("change", owner=self._owner, up=up.as_dict(), down=down.as_dict(), for_s=for_s)
+
+    def state(self) -> Json:
+        """Owner, routes, settings, counts."""
+        return self.connection.call("state")
+
+    def release(self) -> bool:
+        """Clean link, direct routes, confirmed; False when there was nothing to give up. Raises LinkFailure."""
+        owner, self._owner = self._owner, None
+        if self._thread is not None:
+            self._stop.set()
+            self._thread.join(timeout=_ANSWER_S)
+            self._thread = None
+        if owner is None:
+            return False
+        state = self.connection.call("clear", owner=owner)
+        released = bool(state["released"])
+        deadline_s = time.monotonic() + _ROUTES_S
+        while any(state["routes"].values()) and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+            state = self.connection.call("state")
+        return released
+
+    def close(self) -> None:
+        """Release, and end the connection."""
+        try:
+            self.release()
+        finally:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _renew(self, owner: str) -> None:
+        """A connection of its own: a probe that waits must not keep the sign of life back."""
+        try:
+            with LinkConnection(self.address) as connection:
+                while not self._stop.wait(RENEW_EVERY_S):
+                    connection.call("renew", owner=owner)
+        except LinkFailure as error:
+            self.lapsed = str(error)
+
+
+def _gone(op: str, why: str) -> LinkFailure:
+    return LinkFailure(
+        "link-lost", f"the link router did not answer `{op}`", why, "docker logs pqlab-link-1, then: make lab-status"
+    )
