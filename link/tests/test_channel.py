@@ -19,9 +19,7 @@ SIZE = 100
 def drive(side: Side, seed: int, packets: int = PACKETS, size: int = SIZE) -> list[tuple[int, ...]]:
     """Leaving times of evenly spaced packets, less their arrival times."""
     channel = Channel(random.Random(seed), side)
-    return [
-        tuple(t - i * EVERY_NS for t in channel.offer(size, i * EVERY_NS)) for i in range(packets)
-    ]
+    return [tuple(t - i * EVERY_NS for t in channel.offer(size, i * EVERY_NS)) for i in range(packets)]
 
 
 def delays_ms(fates: list[tuple[int, ...]]) -> list[float]:
@@ -68,7 +66,9 @@ def test_burst_loss_has_the_stated_share_and_lengths(seed: int) -> None:
     fates = [bool(f) for f in drive(side, seed, packets=200_000)]
     share = 100 * fates.count(False) / len(fates)
     assert side.expected_loss_pct == pytest.approx(100 / 21)
-    sd = (side.expected_loss_pct * (100 - side.expected_loss_pct) * side.expected_burst_factor / len(fates)) ** 0.5
+    sd = (
+        side.expected_loss_pct * (100 - side.expected_loss_pct) * side.expected_burst_factor / len(fates)
+    ) ** 0.5
     assert share == pytest.approx(side.expected_loss_pct, abs=4 * sd)
     bursts = [len(run) for run in "".join("." if ok else "x" for ok in fates).split(".") if run]
     assert fmean(bursts) == pytest.approx(100 / 20, rel=0.06)

@@ -24,7 +24,9 @@ def ask(control: Control, now_ns: int = 0, **request: Any) -> dict[str, Any]:
 
 
 def test_set_renew_clear(control: Control) -> None:
-    answer = ask(control, op="set", owner="c1", up={"delay_ms": 80, "jitter_ms": 10}, down={"loss_pct": 5}, hold_s=3)
+    answer = ask(
+        control, op="set", owner="c1", up={"delay_ms": 80, "jitter_ms": 10}, down={"loss_pct": 5}, hold_s=3
+    )
     assert answer["ok"] and answer["active"]
     assert answer["settings"]["up"]["delay_ms"] == 80
     assert answer["settings"]["down"]["loss_pct"] == 5
@@ -48,7 +50,10 @@ def test_partition_and_back(control: Control) -> None:
     ask(control, op="change", owner="c1", up={"loss_pct": 100}, down={"loss_pct": 100}, for_s=1)
     assert ask(control, op="state")["settings"]["down"]["loss_pct"] == 100
     assert control.tick(1 * S) == "change"
-    assert ask(control, op="state")["settings"]["up"] == {**ask(control, op="state")["settings"]["down"], "delay_ms": 5}
+    assert ask(control, op="state")["settings"]["up"] == {
+        **ask(control, op="state")["settings"]["down"],
+        "delay_ms": 5,
+    }
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,14 @@ def test_packets_due_at_once_leave_in_order_of_arrival() -> None:
 
 @pytest.mark.parametrize(
     "stranger",
-    [b"", b"\x45", packet("198.18.4.20", GCS), packet(DRONE, "192.0.2.1"), packet(DRONE, DRONE), b"\x60" + bytes(60)],
+    [
+        b"",
+        b"\x45",
+        packet("198.18.4.20", GCS),
+        packet(DRONE, "192.0.2.1"),
+        packet(DRONE, DRONE),
+        b"\x60" + bytes(60),
+    ],
 )
 def test_strangers_are_dropped_and_counted(stranger: bytes) -> None:
     router = Router(DRONE, GCS)

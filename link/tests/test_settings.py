@@ -43,14 +43,18 @@ def test_nothing_is_nothing() -> None:
 
 
 def test_a_side_survives_its_own_dictionary() -> None:
-    side = Side(delay_ms=80, jitter_ms=10, loss_pct=5, burst_loss=Burst(1, 20, 90), rate_kbps=64, queue_ms=300)
+    side = Side(
+        delay_ms=80, jitter_ms=10, loss_pct=5, burst_loss=Burst(1, 20, 90), rate_kbps=64, queue_ms=300
+    )
     assert Side.parse(side.as_dict()) == side
 
 
 def test_expected_values_by_hand() -> None:
     assert Side(delay_ms=80, jitter_ms=10).expected_jitter_ms == pytest.approx(10 / math.sqrt(3))
     # A standard normal cut at ± 3 has standard deviation 0.98658.
-    assert Side(delay_ms=80, jitter_ms=10, distribution="normal").expected_jitter_ms == pytest.approx(9.8658, abs=1e-3)
+    assert Side(delay_ms=80, jitter_ms=10, distribution="normal").expected_jitter_ms == pytest.approx(
+        9.8658, abs=1e-3
+    )
     assert Side(loss_pct=5).expected_loss_pct == pytest.approx(5)
     burst = Side(loss_pct=10, burst_loss=Burst(p_enter_pct=5, p_exit_pct=15, loss_pct=40))
     assert burst.expected_loss_pct == pytest.approx(100 * (1 - 0.9 * (1 - 0.25 * 0.4)))

@@ -1,6 +1,6 @@
 """Set against achieved: is what the probes found what was asked for? Pure functions.
 
-A finding allows for the sampling error of its own n (4 standard errors) and for what a busy host adds:
+A finding allows for the sampling error of its own n (3 standard errors) and for what a busy host adds:
 10 % of the set value, at least 2 ms of delay or jitter and 0.1 % of loss.
 """
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 RELATIVE: Final = 0.10
 SLACK_MS: Final = 2.0
 SLACK_PCT: Final = 0.1
-STANDARD_ERRORS: Final = 4.0
+STANDARD_ERRORS: Final = 3.0
 #: IPv4 and UDP headers; a SYN with its usual options
 UDP_HEADER_BYTES: Final = 28
 SYN_BYTES: Final = 60

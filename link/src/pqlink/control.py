@@ -1,4 +1,4 @@
-"""Requests to the router: one JSON object in, one out. Sans-IO; the shell carries lines and asks the sides."""
+"""Requests to the router: one JSON object in, one out. Sans-IO; the shell carries the lines."""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ def has_netem() -> bool:
         )  # fmt: skip
         if done.returncode:
             return False
-        subprocess.run(["tc", "qdisc", "del", "dev", "lo", "root"], capture_output=True, timeout=5, check=True)
+        subprocess.run(
+            ["tc", "qdisc", "del", "dev", "lo", "root"], capture_output=True, timeout=5, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise DeviceError(f"tc: {error}") from error
     return True

@@ -20,7 +20,7 @@ def wilson_pct(hits: int, n: int, z: float = _Z95) -> tuple[float, float]:
 
 
 def loss_figures(sent: int, received: int) -> Json:
-    """Of `sent` probes `received` came; the 95 % interval holds for independent losses. Nulls for none sent."""
+    """Of `sent` probes `received` came; the 95 % interval holds for independent losses."""
     lost = sent - received
     if sent <= 0:
         nothing = dict.fromkeys(("loss_pct", "loss_low_pct", "loss_high_pct"))

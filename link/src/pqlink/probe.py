@@ -23,8 +23,8 @@ from pqlink.figures import loss_figures, time_figures
 
 Json = dict[str, Any]
 PORT: Final = 48092
-MAX_COUNT: Final = 50_000
-MAX_RATE_HZ: Final = 5_000.0
+MAX_COUNT: Final = 100_000
+MAX_RATE_HZ: Final = 10_000.0
 MIN_BYTES: Final = 36
 #: shorter than the first repetition of a SYN
 TCP_LIMIT_S: Final = 0.95
@@ -76,7 +76,7 @@ def run_probe(plan: ProbePlan) -> Json:
 
 
 class Echo:
-    """Answers probes until `until_s` (monotonic): open only while a probe runs, never in a measured window."""
+    """Answers probes until `until_s` (monotonic); never open in a measured window."""
 
     def __init__(self, address: str, until_s: float) -> None:
         if until_s - time.monotonic() > ECHO_MAX_S:

@@ -77,7 +77,8 @@ class Server:
 
     def run(self) -> None:
         """Route and obey until the process ends."""
-        note(f"routes {self._addresses.drone} and {self._addresses.gcs} when asked on {self._addresses.control}")
+        addresses = self._addresses
+        note(f"routes {addresses.drone} and {addresses.gcs} when asked on {addresses.control}")
         while True:
             for key, _ in self._selector.select(self._wait_s()):
                 key.data()
@@ -128,7 +129,9 @@ class Server:
                 self._control.routes[asked.role] = False
                 if asked.reply is not None:
                     text = f"the {asked.role} side does not answer"
-                    asked.reply(failure(LinkError(text, code="no_side", hint="./compose/lab.sh profile link")))
+                    asked.reply(
+                        failure(LinkError(text, code="no_side", hint="./compose/lab.sh profile link"))
+                    )
 
     def _tell_sides(self, now_ns: int) -> None:
         self._side_next_ns = now_ns + SIDE_EVERY_NS
@@ -201,10 +204,9 @@ class Server:
             return
         was_active = self._lease.active
         answer = self._control.answer(request, now_ns)
-        if self._lease.active or was_active:
-            if request.get("op") in ("set", "clear"):
-                note(f"{request['op']} by {request.get('owner')}")
-                self._tell_sides(now_ns)
+        if (self._lease.active or was_active) and request.get("op") in ("set", "clear"):
+            note(f"{request['op']} by {request.get('owner')}")
+            self._tell_sides(now_ns)
         self._reply(connection, answer)
 
     def _reply(self, connection: socket.socket, answer: Json) -> None:

@@ -85,7 +85,9 @@ class Side:
                 "reorder_pct needs delay_ms: a packet overtakes by not being delayed", hint="set delay_ms"
             )
         if side.queue_ms and not side.rate_kbps:
-            raise SettingsError("queue_ms needs rate_kbps: without a rate nothing queues", hint="set rate_kbps")
+            raise SettingsError(
+                "queue_ms needs rate_kbps: without a rate nothing queues", hint="set rate_kbps"
+            )
         return side
 
     @property
@@ -140,7 +142,7 @@ NOTHING: Final = Side()
 BLOCKED: Final = Side(loss_pct=100.0)
 
 #: standard deviation of a standard normal cut at ± NORMAL_CUT by drawing again
-_DENSITY = math.exp(-NORMAL_CUT**2 / 2) / math.sqrt(2 * math.pi)
+_DENSITY = math.exp(-(NORMAL_CUT**2) / 2) / math.sqrt(2 * math.pi)
 _CUT_SD: Final = math.sqrt(1 - 2 * NORMAL_CUT * _DENSITY / math.erf(NORMAL_CUT / math.sqrt(2)))
 
 

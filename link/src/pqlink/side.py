@@ -69,7 +69,9 @@ class Side:
             if time.monotonic() - looked_s >= _LOOK_EVERY_S:
                 looked_s = time.monotonic()
                 if not _holds(self._config.here):
-                    print(f"side: {self._config.here} is gone from this namespace", file=sys.stderr, flush=True)
+                    print(
+                        f"side: {self._config.here} is gone from this namespace", file=sys.stderr, flush=True
+                    )
                     time.sleep(_LEAVE_AFTER_S)
                     return EXIT_MOVED
 

@@ -1,6 +1,6 @@
 """The controller's hold on the link router: settings, a sign of life every second, probes.
 
-The router forgets everything 3 s after the last sign of life, so a controller that is killed leaves a clean link.
+The router forgets everything 3 s after the last sign of life: a controller that is killed leaves it clean.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class LinkControl:
                 raise LinkFailure(
                     "link-route",
                     f"no route through the link at: {silent}",
-                    "the helper beside that end does not answer; it follows an endpoint that restarted in 5 s",
+                    "the helper beside that end does not answer; it follows a restarted one in 5 s",
                     "./compose/lab.sh profile link",
                 )
             time.sleep(_POLL_S)
@@ -132,7 +132,7 @@ class LinkControl:
         return self.connection.call("state")
 
     def release(self) -> bool:
-        """Clean link, direct routes, confirmed; False when there was nothing to give up. Raises LinkFailure."""
+        """Clean link and direct routes, confirmed; False when nothing was held. Raises LinkFailure."""
         owner, self._owner = self._owner, None
         if self._thread is not None:
             self._stop.set()
@@ -169,5 +169,8 @@ class LinkControl:
 
 def _gone(op: str, why: str) -> LinkFailure:
     return LinkFailure(
-        "link-lost", f"the link router did not answer `{op}`", why, "docker logs pqlab-link-1, then: make lab-status"
+        "link-lost",
+        f"the link router did not answer `{op}`",
+        why,
+        "docker logs pqlab-link-1, then: make lab-status",
     )

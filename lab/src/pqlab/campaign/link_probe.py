@@ -30,7 +30,7 @@ class ProbeSettings:
 
 
 def probe_link(connection: LinkConnection, up: Side, down: Side, wanted: ProbeSettings) -> Json:
-    """{"udp": …, "tcp": …}; `tcp` is {"reason"} where attempts cannot tell delay from loss. Raises LinkFailure."""
+    """{"udp": …, "tcp": …}; `tcp` is {"reason"} where delay cannot be told from loss. Raises LinkFailure."""
     patience_s = (longest_ms(up) + longest_ms(down)) / 1000 + _MARGIN_S
     rate_hz = probe_rate_hz(up, down, SIZE_BYTES + UDP_HEADER_BYTES, wanted.rate_hz)
     count = max(1, min(wanted.udp_count, int(rate_hz * _LONGEST_S)))
@@ -41,7 +41,10 @@ def probe_link(connection: LinkConnection, up: Side, down: Side, wanted: ProbeSe
     udp["up"] = {**loss_figures(count, arrived), **answer["up"]}
     udp["down"] = {**loss_figures(arrived, answer["returned"]), **answer["down"]}
     if not tcp_resolvable(up, down):
-        return {"udp": udp, "tcp": {"reason": "the round trip is too long to tell a slow answer from a lost one"}}
+        return {
+            "udp": udp,
+            "tcp": {"reason": "the round trip is too long to tell a slow answer from a lost one"},
+        }
     # an attempt is two packets up and one down, and the reset that ends it
     rate_hz = probe_rate_hz(up, down, 3 * SYN_BYTES, wanted.rate_hz)
     count = max(1, min(wanted.tcp_count, int(rate_hz * _LONGEST_S)))
@@ -58,11 +61,16 @@ def _run(connection: LinkConnection, **plan: Any) -> tuple[Json, int]:
     while (answer := connection.ask("drone", "probe_result"))["running"]:
         if time.monotonic() > deadline_s:
             raise LinkFailure(
-                "link-probe", f"the {plan['kind']} probe did not end", f"waited {lasts_s:.1f} s", "make lab-status"
+                "link-probe",
+                f"the {plan['kind']} probe did not end",
+                f"waited {lasts_s:.1f} s",
+                "make lab-status",
             )
         time.sleep(_POLL_S)
     arrived = int(connection.ask("gcs", "echo_end")["seen"])
     result: Json = answer["result"]
     if result.get("ok") is False:
-        raise LinkFailure("link-probe", f"the {plan['kind']} probe failed", str(result["error"]), str(result["hint"]))
+        raise LinkFailure(
+            "link-probe", f"the {plan['kind']} probe failed", str(result["error"]), str(result["hint"])
+        )
     return result, arrived
