@@ -36,12 +36,14 @@ def make_work_dir(
     handshakes: int = 8,
     bulk: bool = True,
     seed: int = 1,
+    conditions: tuple[dict[str, Any], ...] = ({"name": "baseline", "detector": "none", "link": "none"},),
 ) -> Path:
     """Write one synthetic run under `work_dir`/data and return `work_dir`."""
     rng = random.Random(seed)
     data = work_dir / "data"
     (data / "hosts").mkdir(parents=True)
     scenario = _scenario(suites, repetitions, session_s, handshakes, bulk)
+    scenario["conditions"] = [dict(condition) for condition in conditions]
     providers = _providers()
     scenario_text = json.dumps(scenario, indent=1) + "\n"  # JSON is YAML
     (data / "scenario.effective.yml").write_text(scenario_text, encoding="utf-8")
@@ -115,7 +117,7 @@ def _scenario(
         "seed": 7,
         "suites": list(suites),
         "repetitions": repetitions,
-        "conditions": [{"name": "baseline", "detector": "none", "link": "none"}],
+        "conditions": [],
         "handshake": {"count": handshakes, "min_count": 5, "max_s": 20},
         "traffic": {"source": "auto", "profile": "intervals_320hz", "rate_hz": 320, "session_s": session_s},
         "bulk": {"size_bytes": BULK_SIZE_BYTES, "rates_pps": [BULK_PPS], "step_s": 1} if bulk else None,
@@ -128,30 +130,30 @@ def _scenario(
 def _plan_cells(
     scenario: dict[str, Any], providers: dict[str, Any], suites: tuple[str, ...], repetitions: int
 ) -> list[dict[str, Any]]:
-    condition = scenario["conditions"][0]
-    settings = {
-        **condition,
-        **{key: scenario[key] for key in ("handshake", "traffic", "bulk", "ledger", "telemetry")},
-    }
     ends = {"drone": providers["drone"], "gcs": providers["gcs"]}
     cells = []
     for repetition in range(repetitions):
         for suite_id in suites:
-            key = canonical(
-                {"condition": settings, "providers": ends, "repetition": repetition, "suite": suite_id}
-            )
-            cell_id = hashlib.sha256(key.encode()).hexdigest()[:16]
-            cells.append(
-                {
-                    "cell_id": cell_id,
-                    "suite_id": suite_id,
-                    "condition": condition["name"],
-                    "repetition": repetition,
-                    "position": 0,
-                    "block": repetition,
-                    "seed": int(cell_id[:8], 16),
+            for condition in scenario["conditions"]:
+                settings = {
+                    **condition,
+                    **{key: scenario[key] for key in ("handshake", "traffic", "bulk", "ledger", "telemetry")},
                 }
-            )
+                key = canonical(
+                    {"condition": settings, "providers": ends, "repetition": repetition, "suite": suite_id}
+                )
+                cell_id = hashlib.sha256(key.encode()).hexdigest()[:16]
+                cells.append(
+                    {
+                        "cell_id": cell_id,
+                        "suite_id": suite_id,
+                        "condition": condition["name"],
+                        "repetition": repetition,
+                        "position": 0,
+                        "block": repetition,
+                        "seed": int(cell_id[:8], 16),
+                    }
+                )
     return cells
 
 

@@ -80,7 +80,7 @@ def test_bootstrap_is_seeded_and_holds_its_estimate() -> None:
     assert first == again
     assert first is not None
     assert other is not None
-    assert first.method == "BCa bootstrap"
+    assert first.method == "bootstrap-t"
     assert first.low < first.estimate < first.high
     assert (first.low, first.high) != (other.low, other.high)
 

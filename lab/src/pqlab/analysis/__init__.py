@@ -1,13 +1,16 @@
 """Tables of a bundle, recomputed from its raw files and written as data/analysis/*.csv.
 
 Reading order: load (raw files) → handshakes, traffic, system (per cell) → groups, effects, comparison
-(run level) → table (CSV). stats holds the arithmetic; docs/STATISTICS.md says which rule applies when.
+(run level) → table (CSV); for conditions: metrics → conditions (pairs) → estimate → claims. stats, bootstrap
+and multiplicity hold the arithmetic, power what a plan may expect; docs/STATISTICS.md says which rule applies
+when.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from pqlab.analysis.claims import condition_effects_table
 from pqlab.analysis.comparison import comparison_table, reference_dir
 from pqlab.analysis.effects import effects_table
 from pqlab.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
@@ -28,6 +31,8 @@ def tables_of(bundle: BundleData, published: Path | None = None) -> list[Table]:
     by_suite = by_suite_table(handshakes, bundle.seed)
     by_level = by_level_table(handshakes, bundle.seed)
     by_family = by_family_table(handshakes, bundle.seed)
+    traffic, cpu = traffic_table(bundle), cpu_table(bundle)
+    conditions = condition_effects_table(bundle, handshakes, traffic, cpu)
     return [
         handshakes,
         primitives,
@@ -36,10 +41,11 @@ def tables_of(bundle: BundleData, published: Path | None = None) -> list[Table]:
         by_level,
         by_family,
         effects_table(handshakes, bundle.seed),
-        traffic_table(bundle),
+        *([conditions] if conditions is not None else []),
+        traffic,
         throughput_table(bundle),
         overhead_table(bundle),
-        cpu_table(bundle),
+        cpu,
         phi_table(by_suite),
         comparison_table(handshakes, primitives, by_level, by_family, published),
     ]

@@ -1,6 +1,6 @@
 """Descriptive and run-level statistics, in plain Python.
 
-In scope: order statistics, spread, Student-t and BCa bootstrap intervals on log values, Bonferroni levels.
+In scope: order statistics, spread, Student-t and bootstrap-t intervals on log values, Bonferroni levels.
 Not in scope: models, p-values of raw handshakes. The unit of inference is the cell (one run), so callers
 pass one number a cell; docs/STATISTICS.md says which rule applies when.
 """
@@ -8,17 +8,16 @@ pass one number a cell; docs/STATISTICS.md says which rule applies when.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from functools import lru_cache
+
+from pqlab.analysis import bootstrap
 
 #: Below this many runs no interval and no claim is made.
 MIN_RUNS_COUNT = 3
-#: From this many runs on, the BCa bootstrap replaces Student's t.
+#: From this many runs on, the bootstrap-t replaces Student's t.
 BOOTSTRAP_RUNS_COUNT = 10
-#: Resamples of one bootstrap; fixed, so that the bytes of a report do not depend on the machine.
-RESAMPLES_COUNT = 2000
 
 INSUFFICIENT = "insufficient"
 
@@ -70,6 +69,7 @@ def mad(values: Sequence[float]) -> float | None:
     return None if centre is None else median([abs(v - centre) for v in values])
 
 
+@lru_cache(maxsize=256)
 def student_t_quantile(p: float, df: int) -> float:
     """Quantile of Student's t with ``df`` degrees of freedom, for 0.5 <= p < 1 (bisection on the CDF)."""
     if not 0.5 <= p < 1.0 or df < 1:
@@ -84,6 +84,11 @@ def student_t_quantile(p: float, df: int) -> float:
         else:
             high = middle
     return (low + high) / 2.0
+
+
+def student_t_two_sided(t: float, df: int) -> float:
+    """Two-sided p-value of a t statistic."""
+    return _regularised_beta(df / (df + t * t), df / 2.0, 0.5)
 
 
 def _student_t_cdf(t: float, df: int) -> float:
@@ -122,7 +127,7 @@ def _regularised_beta(x: float, a: float, b: float) -> float:
 def log_interval(values: Sequence[float], *, level: float = 0.95, seed: int = 0) -> Interval | None:
     """Interval of the geometric mean of positive run-level values.
 
-    Student-t on the logarithms below :data:`BOOTSTRAP_RUNS_COUNT` runs, BCa bootstrap from there on;
+    Student-t on the logarithms below :data:`BOOTSTRAP_RUNS_COUNT` runs, bootstrap-t from there on;
     None ("insufficient") below :data:`MIN_RUNS_COUNT` runs.
     """
     n = len(values)
@@ -132,41 +137,14 @@ def log_interval(values: Sequence[float], *, level: float = 0.95, seed: int = 0)
         raise ValueError("a log interval needs positive values")
     logs = [math.log(v) for v in values]
     centre = math.fsum(logs) / n
-    if n >= BOOTSTRAP_RUNS_COUNT:
-        low, high = _bca(logs, level, seed)
-        return Interval(math.exp(centre), math.exp(low), math.exp(high), level, n, "BCa bootstrap")
     spread = sd(logs) or 0.0
+    if n >= BOOTSTRAP_RUNS_COUNT and len(set(logs)) >= bootstrap.MIN_DISTINCT_COUNT:
+        ordered = bootstrap.studentised(logs, seed, tests=round(0.05 / (1.0 - level)))
+        low, high = bootstrap.bounds(logs, ordered, level)
+        if math.isfinite(low) and math.isfinite(high):
+            return Interval(math.exp(centre), math.exp(low), math.exp(high), level, n, "bootstrap-t")
     half = student_t_quantile(0.5 + level / 2.0, n - 1) * spread / math.sqrt(n)
     return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half), level, n, "Student t")
-
-
-def _bca(values: Sequence[float], level: float, seed: int) -> tuple[float, float]:
-    """Bias-corrected and accelerated bootstrap interval of the mean (Efron 1987)."""
-    n = len(values)
-    centre = math.fsum(values) / n
-    rng = random.Random(seed)
-    means = sorted(math.fsum(rng.choices(values, k=n)) / n for _ in range(RESAMPLES_COUNT))
-    normal = NormalDist()
-    # Ties count half: identical values would otherwise give an infinite bias correction.
-    below = sum(1 for m in means if m < centre) + 0.5 * sum(1 for m in means if m == centre)
-    share = min(max(below / len(means), 0.5 / len(means)), 1.0 - 0.5 / len(means))
-    bias = normal.inv_cdf(share)
-    total = math.fsum(values)
-    jack = [(total - v) / (n - 1) for v in values]
-    jack_mean = math.fsum(jack) / n
-    squares = math.fsum((jack_mean - j) ** 2 for j in jack)
-    cubes = math.fsum((jack_mean - j) ** 3 for j in jack)
-    acceleration = cubes / (6.0 * squares**1.5) if squares > 0.0 else 0.0
-
-    def bound(p: float) -> float:
-        z = normal.inv_cdf(p)
-        adjusted = normal.cdf(bias + (bias + z) / (1.0 - acceleration * (bias + z)))
-        picked = quantile(means, adjusted)
-        assert picked is not None
-        return picked
-
-    tail = (1.0 - level) / 2.0
-    return bound(tail), bound(1.0 - tail)
 
 
 def simultaneous_level(family_size: int, level: float = 0.95) -> float:

@@ -14,7 +14,16 @@ from pqlab.bundle import numbers_sha256
 from pqlab.report.blocks import Report, Section, Table, compact
 from pqlab.report.html import render_html
 from pqlab.report.markdown import render_markdown
-from pqlab.report.sections import cells, context, dataplane, handshakes, overview, statistics, suites
+from pqlab.report.sections import (
+    cells,
+    conditions,
+    context,
+    dataplane,
+    handshakes,
+    overview,
+    statistics,
+    suites,
+)
 from pqlab.report.source import Source
 
 __all__ = ["build", "render"]
@@ -29,6 +38,7 @@ def build(source: Source) -> Report:
         suites.checklist_section(source),
         handshakes.all_suites(source),
         statistics.statistics(source),
+        conditions.conditions(source),
         handshakes.primitives(source),
         handshakes.sizes(source),
         handshakes.phi(source),

@@ -36,6 +36,10 @@ class Source:
             self._analysis[name] = read_rows(self.bundle.data / "analysis" / f"{name}.csv")
         return self._analysis[name]
 
+    def has(self, name: str) -> bool:
+        """Does the bundle hold data/analysis/<name>.csv? Some exist only where there is something to say."""
+        return (self.bundle.data / "analysis" / f"{name}.csv").is_file()
+
     @cached_property
     def cells(self) -> dict[str, Cell]:
         """Cells by id."""

@@ -215,7 +215,7 @@ def _methods(source: Source, scenario: Json) -> list[str]:
     sentences.append(
         f"Below {MIN_RUNS_COUNT} cells nothing but the median is printed. Intervals are of the geometric "
         "mean: Student's t on "
-        f"logarithms below {BOOTSTRAP_RUNS_COUNT} cells, BCa bootstrap from there on, seeded with the "
+        f"logarithms below {BOOTSTRAP_RUNS_COUNT} cells, bootstrap-t from there on, seeded with the "
         "campaign's seed."
     )
     sentences.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Finding, Findings, Matrix, MatrixRow, Section, label, missing
+from pqlab.report.sections.conditions import condition_findings
 from pqlab.report.source import VERDICTS, RawRow, Source, anchor, cell_link, utc
 from pqlab.report.svg import significant
 
@@ -98,7 +99,7 @@ def _duration(seconds: float) -> str:
 
 def findings(source: Source) -> Section:
     """Statements that a verdict carries, and nothing else."""
-    items = [*_verdict_findings(source), *_effect_findings(source)]
+    items = [*_verdict_findings(source), *_effect_findings(source), *condition_findings(source)]
     return Section(
         "findings",
         "Findings",

@@ -1,0 +1,181 @@
+"""The table of condition effects: one row a contrast, metric and scope, with its verdict.
+
+Families: the suites of one contrast and metric; and, apart, the means over all suites of one contrast over
+its metrics. A claim needs Holm's p ≤ 0.05 in its family and an effect beyond the noise floor. q-values are a
+screen and decide nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pqlab.analysis.conditions import (
+    Contrast,
+    Difference,
+    Floor,
+    conditions_of,
+    contrasts_of,
+    differences_of,
+    noise_floor,
+    pairs_of,
+)
+from pqlab.analysis.estimate import LEVEL, NO_SPREAD, Estimate, estimate
+from pqlab.analysis.load import BundleData
+from pqlab.analysis.metrics import METRICS, Metric, cell_values
+from pqlab.analysis.multiplicity import benjamini_hochberg, holm
+from pqlab.analysis.stats import INSUFFICIENT
+from pqlab.analysis.table import Table, Value
+
+ALPHA = 0.05
+IMPROVED, REGRESSED, NOT_DISTINGUISHABLE = "improved", "regressed", "not distinguishable"
+#: Scope of a row that is about the mean over all suites of a contrast.
+ALL_SUITES = "all suites"
+NAME = "condition_effects"
+COLUMNS = (
+    "condition", "reference", "kind", "metric", "unit", "scale", "scope", "ring", "n_pairs", "n_suites",
+    "mean_effect", "robust_effect", "low_effect", "high_effect", "interval_level", "method",
+    "p_value", "p_holm", "q_bh", "family_count",
+    "floor_effect", "floor_pairs", "floor_method", "verdict", "reason",
+    "outlier_count", "outlier_cells", "position_gap_mean", "cells",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tested:
+    """One scope's differences with their estimate."""
+
+    scope: str
+    differences: Sequence[Difference]
+    result: Estimate
+
+
+def condition_effects_table(
+    bundle: BundleData, handshakes: Table, traffic: Table, cpu: Table
+) -> Table | None:
+    """All contrasts of the bundle; None where it has one condition, and so nothing to compare."""
+    contrasts = contrasts_of(conditions_of(bundle))
+    if not contrasts:
+        return None
+    values = cell_values(bundle, handshakes, traffic, cpu)
+    pairs = {contrast: pairs_of(bundle.cells, contrast) for contrast in contrasts}
+    table = Table(NAME, COLUMNS)
+    floors = {}
+    for metric in METRICS:
+        null = [
+            difference
+            for contrast in contrasts
+            if contrast.twins
+            for difference in differences_of(pairs[contrast], metric, values[metric.name])
+        ]
+        floors[metric.name] = noise_floor(null, metric)
+    for contrast in contrasts:
+        by_metric: list[tuple[Metric, list[Tested]]] = []
+        for metric in METRICS:
+            found = differences_of(pairs[contrast], metric, values[metric.name])
+            if found:
+                by_metric.append((metric, tested_scopes(found, bundle.seed, len(METRICS))))
+        # every first entry is the mean over all suites: those are one family over the metrics
+        overall = adjusted([tests[0] for _, tests in by_metric])
+        for (metric, tests), first in zip(by_metric, overall, strict=True):
+            rest = adjusted(tests[1:])
+            for test, corrected in zip(tests, [first, *rest], strict=True):
+                _add(table, contrast, metric, test, corrected, floors[metric.name])
+    return table
+
+
+def tested_scopes(differences: Sequence[Difference], seed: int, metrics_count: int) -> list[Tested]:
+    """The mean over all suites first, then suite by suite.
+
+    The hierarchy is block ⊃ suite: the mean over the suites of a block is one value, blocks are drawn with
+    all they hold, and n counts blocks. Suites are the list under study, no sample of one, and are not drawn
+    (Davison and Hinkley 1997, §3.8).
+    """
+    blocks: dict[int, list[float]] = defaultdict(list)
+    suites: dict[str, list[Difference]] = defaultdict(list)
+    for difference in differences:
+        blocks[difference.pair.block].append(difference.value)
+        suites[difference.pair.suite_id].append(difference)
+    means = [math.fsum(blocks[block]) / len(blocks[block]) for block in sorted(blocks)]
+    found = [
+        Tested(ALL_SUITES, differences, estimate(means, seed=seed, tests=metrics_count))
+    ]
+    for suite_id, members in suites.items():
+        result = estimate([d.value for d in members], seed=seed, tests=len(suites))
+        found.append(Tested(suite_id, members, result))
+    return found
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """p-values of a test within its family of `count` tests that could be made."""
+
+    holm: float | None
+    bh: float | None
+    count: int
+
+
+def adjusted(tests: Sequence[Tested]) -> list[Adjusted]:
+    """Both corrections over one family."""
+    raw = [test.result.p_value for test in tests]
+    count = sum(1 for p in raw if p is not None)
+    return [Adjusted(h, b, count) for h, b in zip(holm(raw), benjamini_hochberg(raw), strict=True)]
+
+
+def verdict_of(result: Estimate, p_holm: float | None, floor: Floor) -> str:
+    """What may be said: less is better for every metric."""
+    if result.mean is None or result.low is None or result.high is None or p_holm is None:
+        return NOT_DISTINGUISHABLE if result.method == NO_SPREAD and result.mean == 0.0 else INSUFFICIENT
+    # a measured floor bounds the estimate; an assumed one must stay outside the whole interval
+    nearest = result.mean if floor.method == "measured" else min(abs(result.low), abs(result.high))
+    one_sided = result.low > 0.0 or result.high < 0.0
+    if p_holm > ALPHA or not one_sided or abs(nearest) <= floor.value:
+        return NOT_DISTINGUISHABLE
+    return REGRESSED if result.mean > 0.0 else IMPROVED
+
+
+def _add(
+    table: Table, contrast: Contrast, metric: Metric, test: Tested, corrected: Adjusted, floor: Floor
+) -> None:
+    result, pairs = test.result, [difference.pair for difference in test.differences]
+
+    def shown(value: float | None) -> Value:
+        if value is None:
+            return None
+        return math.exp(value) if metric.scale == "ratio" else value
+
+    overall = test.scope == ALL_SUITES
+    flagged = [] if overall else [pairs[i].condition for i in result.outliers]
+    table.add(
+        condition=contrast.condition,
+        reference=contrast.reference,
+        kind="A/A" if contrast.twins else "A/B",
+        metric=metric.name,
+        unit=metric.unit,
+        scale=metric.scale,
+        scope=test.scope,
+        ring=min((pair.ring for pair in pairs), key=("sim", "lab", "hardware").index),
+        n_pairs=result.n,
+        n_suites=len({pair.suite_id for pair in pairs}),
+        mean_effect=shown(result.mean),
+        robust_effect=shown(result.hodges_lehmann),
+        low_effect=shown(result.low),
+        high_effect=shown(result.high),
+        interval_level=None if result.low is None else LEVEL,
+        method=result.method,
+        p_value=result.p_value,
+        p_holm=corrected.holm,
+        q_bh=corrected.bh,
+        family_count=corrected.count,
+        floor_effect=shown(floor.value),
+        floor_pairs=floor.pairs,
+        floor_method=floor.method,
+        verdict=verdict_of(result, corrected.holm, floor),
+        reason=result.method if result.low is None else None,
+        outlier_count=len(result.outliers),
+        outlier_cells=" ".join(flagged),
+        position_gap_mean=math.fsum(pair.gap for pair in pairs) / len(pairs),
+        cells=" ".join(sorted({cell for pair in pairs for cell in (pair.reference, pair.condition)})),
+    )

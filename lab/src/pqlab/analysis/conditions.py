@@ -1,0 +1,155 @@
+"""Pairs of conditions, cell against cell within a block, and the noise floor from A/A twins.
+
+A pair is two cells that passed, of one suite, block and repetition, under the two conditions. Blocks are
+short and their order is drawn from the seed, so slow drift of the machine reaches both cells of a pair alike
+and what is left of it has no preferred sign; `gap` keeps how far apart the two stood.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pqlab.analysis.load import BundleData, Cell
+from pqlab.analysis.metrics import Metric
+from pqlab.analysis.stats import quantile
+
+Json = dict[str, Any]
+#: A/A pairs needed before their spread counts as the noise floor.
+MIN_FLOOR_PAIRS_COUNT = 10
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """`condition` against `reference`; twins: an A/A pair, where no effect can be true."""
+
+    condition: str
+    reference: str
+    twins: bool
+
+
+@dataclass(frozen=True)
+class CellPair:
+    """Two comparable cells; gap: positions from the reference to the condition's cell."""
+
+    suite_id: str
+    block: int
+    reference: str
+    condition: str
+    ring: str
+    gap: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One pair's effect: ln(condition / reference), or points."""
+
+    pair: CellPair
+    value: float
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Least absolute effect that may be claimed, on the scale of the differences."""
+
+    value: float
+    pairs: int
+    method: str
+
+
+def conditions_of(bundle: BundleData) -> list[Json]:
+    """The effective conditions, in the order of the plan."""
+    listed = bundle.plan.get("conditions") or bundle.scenario.get("conditions") or []
+    return [dict(condition) for condition in listed]
+
+
+def contrasts_of(conditions: list[Json]) -> list[Contrast]:
+    """Every condition against the first; twins against what they repeat; a set link also against the empty
+    one (the router in the path, nothing set), which isolates the impairment from the router."""
+    found: list[Contrast] = []
+    own = [c for c in conditions if not c.get("aa_of")]
+    for condition in conditions:
+        if condition.get("aa_of"):
+            found.append(Contrast(str(condition["name"]), str(condition["aa_of"]), True))
+    for condition in own[1:]:
+        found.append(Contrast(str(condition["name"]), str(own[0]["name"]), False))
+    for condition in own:
+        if not _link_is_set(condition.get("link")):
+            continue
+        for control in own[1:]:
+            if _link_is_empty(control.get("link")) and _agree(condition, control):
+                found.append(Contrast(str(condition["name"]), str(control["name"]), False))
+    return found
+
+
+def _link_is_set(link: object) -> bool:
+    return isinstance(link, dict) and not _link_is_empty(link)
+
+
+def _link_is_empty(link: object) -> bool:
+    """A router that changes nothing: no direction, or directions whose every setting is absent or zero."""
+    return isinstance(link, dict) and not any(_any_set(link.get(way)) for way in ("up", "down"))
+
+
+def _any_set(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(_any_set(inner) for key, inner in value.items() if key != "distribution")
+    return value not in (None, 0, 0.0, "none", "")
+
+
+def _agree(one: Json, other: Json) -> bool:
+    apart = {"name", "link", "aa_of"}
+    return {k: v for k, v in one.items() if k not in apart} == {
+        k: v for k, v in other.items() if k not in apart
+    }
+
+
+def pairs_of(cells: Iterable[Cell], contrast: Contrast) -> list[CellPair]:
+    """Pairs within blocks, in the order of suites and blocks."""
+    sides: dict[str, dict[tuple[str, int, int], Cell]] = defaultdict(dict)
+    for cell in cells:
+        if cell.verdict == "pass" and cell.condition in (contrast.condition, contrast.reference):
+            block = int(cell.plan["block"])
+            sides[cell.condition][cell.suite_id, block, cell.repetition] = cell
+    found = []
+    for key, cell in sides[contrast.condition].items():
+        reference = sides[contrast.reference].get(key)
+        if reference is not None:
+            found.append(
+                CellPair(
+                    suite_id=cell.suite_id,
+                    block=key[1],
+                    reference=reference.cell_id,
+                    condition=cell.cell_id,
+                    ring=min(reference.ring, cell.ring, key=("sim", "lab", "hardware").index),
+                    gap=int(cell.plan["position"]) - int(reference.plan["position"]),
+                )
+            )
+    return found
+
+
+def differences_of(pairs: Iterable[CellPair], metric: Metric, values: dict[str, float]) -> list[Difference]:
+    """Effects of the pairs that have the metric at both ends; a ratio needs two positive values."""
+    found = []
+    for pair in pairs:
+        before, after = values.get(pair.reference), values.get(pair.condition)
+        if before is None or after is None:
+            continue
+        if metric.scale == "difference":
+            found.append(Difference(pair, after - before))
+        elif before > 0.0 and after > 0.0:
+            found.append(Difference(pair, math.log(after / before)))
+    return found
+
+
+def noise_floor(differences: Iterable[Difference], metric: Metric) -> Floor:
+    """95th percentile of the absolute A/A effects of single pairs, or what is assumed with fewer than ten."""
+    sizes = [abs(difference.value) for difference in differences]
+    worst = quantile(sizes, 0.95)
+    if worst is None or len(sizes) < MIN_FLOOR_PAIRS_COUNT:
+        assumed = math.log(metric.assumed_floor) if metric.scale == "ratio" else metric.assumed_floor
+        return Floor(assumed, len(sizes), "assumed")
+    return Floor(worst, len(sizes), "measured")
