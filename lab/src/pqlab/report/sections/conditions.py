@@ -33,8 +33,8 @@ def conditions(source: Source) -> Section | None:
         ),
         "Pairs are two cells of one suite, block and repetition; n counts blocks in the first table and "
         "pairs in the second. Intervals are 95 %, each for itself; a claim needs Holm's p ≤ 0.05 in its "
-        "family and an effect beyond the noise floor. A/A rows compare a condition with its twin: no effect can be true "
-        "there. Outliers are counted and kept.",
+        "family and an effect beyond the noise floor. A/A rows compare a condition with its twin: no effect "
+        "can be true there. Outliers are counted and kept.",
     )
 
 
