@@ -6,7 +6,6 @@ Exit codes: 0 done · 2 usage or validation · 4 environment (missing library, k
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import json
 import os
 import sys
@@ -51,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
             endpoint.add_argument(f"--{_option(name)}", dest=name, help=argparse.SUPPRESS)
 
     listing = verbs.add_parser("suites", help="list the suites and what this host can do")
-    listing.add_argument("glob", nargs="*", help="only these (default: all 72)")
+    listing.add_argument("glob", nargs="*", help="only these (default: the 72; xs-* lists those beside them)")
     listing.add_argument("--probe", action="store_true", help="try each suite's primitives on this host")
     listing.add_argument("--json", action="store_true", help="print JSON")
 
@@ -109,10 +108,7 @@ def _endpoint(role: Role, args: argparse.Namespace) -> int:
 
 
 def _suites(args: argparse.Namespace) -> int:
-    chosen = []
-    for pattern in args.glob or ["*"]:
-        found = [s for s in suites.SUITES.values() if fnmatch.fnmatchcase(s.id, pattern)]
-        chosen += found or [suites.get(pattern)]
+    chosen = suites.match(args.glob or ["cs-*"])
     probed: dict[str, dict[str, str | None]] = {}
     if args.probe:
         from pqtunnel.probe import probe
@@ -120,11 +116,12 @@ def _suites(args: argparse.Namespace) -> int:
         probed = probe()
     rows = [
         {
-            "id": suite.id, "level": suite.level, "kem": suite.kem.name, "sig": suite.sig.name,
+            "id": suite.id, "level": suite.level, "level_label": suite.level_label,
+            "kem": suite.kem.name, "sig": suite.sig.name,
             "aead": suite.aead.name, "kem_lifecycle": suite.kem.lifecycle,
             "sig_lifecycle": suite.sig.lifecycle, **probed.get(suite.id, {}),
         }
-        for suite in dict.fromkeys(chosen)
+        for suite in chosen
     ]  # fmt: skip
     if args.json:
         print(json.dumps(rows, indent=1))
@@ -133,7 +130,7 @@ def _suites(args: argparse.Namespace) -> int:
         status = (
             f"  {row['status']}" + (f": {row['reason']}" if row.get("reason") else "") if args.probe else ""
         )
-        print(f"{row['id']:50} L{row['level']}  {row['kem']} + {row['sig']} + {row['aead']}{status}")
+        print(f"{row['id']:50} {row['level_label']:>9}  {row['kem']} + {row['sig']} + {row['aead']}{status}")
     return EXIT_OK
 
 

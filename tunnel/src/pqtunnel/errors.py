@@ -24,9 +24,9 @@ class SuiteUnknown(TunnelError):
 
     default_code = "unknown_suite"
 
-    def __init__(self, suite_id: str, nearest: str | None) -> None:
-        hint = f"Did you mean {nearest}?" if nearest else "List the ids with: ./pqtunnel suites"
-        super().__init__(f"unknown suite {suite_id!r}", hint=hint)
+    def __init__(self, suite_id: str, nearest: str | None, hint: str | None = None) -> None:
+        advice = f"Did you mean {nearest}?" if nearest else "List the ids with: ./pqtunnel suites"
+        super().__init__(f"unknown suite {suite_id!r}", hint=hint or advice)
         self.suite_id = suite_id
         self.nearest = nearest
 

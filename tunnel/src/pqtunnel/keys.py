@@ -29,12 +29,12 @@ from pqtunnel.endpoint.identity_files import (
     load_drone,
     load_gcs,
 )
-from pqtunnel.errors import KeyMaterialError, TunnelError
+from pqtunnel.errors import KeyMaterialError, ProviderMissing, TunnelError
 from pqtunnel.handshake.identity import GcsPublicIdentity
 from pqtunnel.keyschedule import PSK_BYTES
 from pqtunnel.pki import Authority, certificate_is_good
 from pqtunnel.primitives import Primitives
-from pqtunnel.suites import SIGS
+from pqtunnel.suites import ALL_SIGS, EXTRA_SIGS
 from pqtunnel.wire import DRONE_ID_BYTES
 
 ROLES: Final = ("controller", "drone", "gcs")
@@ -139,7 +139,8 @@ def _tls(root: Path, role: str, authority: Authority, report: Provisioned) -> No
 def _signing_keys(
     root: Path, primitives: Primitives, report: Provisioned, progress: Callable[[str], None]
 ) -> GcsPublicIdentity:
-    """The GCS identity: one proved key pair a signature scheme; existing pairs that still prove are kept."""
+    """The GCS identity: one proved key pair for each signature scheme of the 72, and for each extra one that
+    this host's libraries hold; existing pairs that still prove are kept."""
     known: dict[str, bytes] = {}
     file = root / "gcs" / IDENTITY_FILE
     if file.is_file():
@@ -148,8 +149,14 @@ def _signing_keys(
         except (ValueError, KeyMaterialError):
             known = {}  # unreadable: every pair below is made anew and reported as made
     public: dict[str, bytes] = {}
-    for token in SIGS:
-        progress(SIGS[token].name)
+    for token, scheme in ALL_SIGS.items():
+        try:
+            primitives.sig(token)
+        except ProviderMissing:
+            if token in EXTRA_SIGS:
+                continue  # `pqtunnel suites --probe` tells why; a lab without it is whole
+            raise
+        progress(scheme.name)
         path = root / "gcs" / "sig" / f"{token}.secret"
         if token in known and path.is_file() and _proves(primitives, token, known[token], path.read_bytes()):
             public[token] = known[token]
@@ -158,7 +165,7 @@ def _signing_keys(
         public_key, secret_key = primitives.sig(token).generate()
         if not _proves(primitives, token, public_key, bytes(secret_key)):
             raise KeyMaterialError(
-                f"a fresh {SIGS[token].name} key pair does not verify its own signature",
+                f"a fresh {scheme.name} key pair does not verify its own signature",
                 code="selftest_failed", hint="the library is broken on this host: `./pqtunnel selftest`",
             )  # fmt: skip
         _write(path, bytes(secret_key))

@@ -110,7 +110,7 @@ def derive_epoch(
     key_bytes: int,
     iv_bytes: int,
     *,
-    x25519_secret: bytes = b"",
+    x25519_secret: bytes | bytearray = b"",
     old_rekey_secret: bytes = b"",
 ) -> EpochSecrets:
     """Secrets of one epoch under TH2 (`transcript`, 64 bytes). `x25519_secret` is empty outside hybrids,

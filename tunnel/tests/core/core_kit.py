@@ -14,7 +14,7 @@ from pqtunnel.handshake.machine import HandshakeMachine
 from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 from pqtunnel.primitives import AeadKey, KemKeyPair, Primitives, load
 from pqtunnel.session import Session
-from pqtunnel.suites import AEADS, KEMS, SIGS, Suite, get
+from pqtunnel.suites import AEADS, ALL_AEADS, ALL_KEMS, ALL_SIGS, SIGS, Suite, get
 from pqtunnel.trace import Tracer
 
 MLKEM = get("cs-mlkem768-aesgcm-mldsa65")
@@ -42,7 +42,7 @@ class FakeKem:
     """A KEM of the right sizes whose secret depends on key and ciphertext; counts what was asked of it."""
 
     def __init__(self, token: str, rng: CountingRng) -> None:
-        self._kem, self._rng = KEMS[token], rng
+        self._kem, self._rng = ALL_KEMS[token], rng
         self.generated = self.encapsulated = self.decapsulated = 0
 
     def generate(self) -> KemKeyPair:
@@ -65,7 +65,7 @@ class FakeSig:
     """A signature scheme of the right sizes (a MAC under the public key; a test needs no more)."""
 
     def __init__(self, token: str, rng: CountingRng) -> None:
-        self._sig, self._rng = SIGS[token], rng
+        self._sig, self._rng = ALL_SIGS[token], rng
         self.signed = self.verified = 0
 
     def generate(self) -> tuple[bytes, bytes]:
@@ -95,7 +95,7 @@ class FakeAead:
     """XOR with a keyed stream and a truncated HMAC: slow, insecure, and behaves like an AEAD."""
 
     def __init__(self, token: str) -> None:
-        self._aead = AEADS[token]
+        self._aead = ALL_AEADS[token]
 
     def new(self, key: bytes) -> AeadKey:
         assert len(key) == self._aead.key_bytes
@@ -150,7 +150,7 @@ def native_primitives() -> Primitives:
 
 def make_identity(primitives: Primitives, tokens: list[str] | None = None) -> GcsIdentity:
     """A GCS identity with a key pair for each scheme."""
-    pairs = {token: primitives.sig(token).generate() for token in tokens or list(SIGS)}
+    pairs = {token: primitives.sig(token).generate() for token in tokens or [*SIGS, "ed25519"]}
     public = GcsPublicIdentity({token: pair[0] for token, pair in pairs.items()})
     return GcsIdentity(public, {token: pair[1] for token, pair in pairs.items()})
 

@@ -11,7 +11,7 @@ from core_kit import MLKEM
 from transcript_vectors import SUITE_IDS, path_of
 
 from pqtunnel import packet, replay, wire
-from pqtunnel.suites import AEADS, KEMS, SIGS
+from pqtunnel.suites import ALL_AEADS, ALL_KEMS, ALL_SIGS
 from pqtunnel.trace import DRONE_STEPS, GCS_STEPS
 
 PATH = Path(__file__).resolve().parents[3] / "docs" / "PROTOCOL.md"
@@ -36,13 +36,13 @@ def rows(text: str) -> dict[str, list[str]]:
 
 def test_registry_tables(text: str) -> None:
     table = rows(text)
-    for kem in KEMS.values():
+    for kem in ALL_KEMS.values():
         sizes = (kem.level, kem.public_key_bytes, kem.ciphertext_bytes, kem.shared_secret_bytes)
         assert table[kem.token] == [f"{kem.code:02x}", *map(str, sizes)]
-    for sig in SIGS.values():
+    for sig in ALL_SIGS.values():
         size = f"≤ {sig.signature_bytes}" if sig.variable_length else str(sig.signature_bytes)
         assert table[sig.token] == [f"{sig.code:02x}", str(sig.level), str(sig.public_key_bytes), size]
-    for aead in AEADS.values():
+    for aead in ALL_AEADS.values():
         assert table[aead.token] == [
             f"{aead.code:02x}", str(aead.key_bytes), str(aead.nonce_bytes), str(aead.tag_bytes),
         ]  # fmt: skip

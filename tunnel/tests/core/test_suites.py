@@ -56,6 +56,48 @@ def test_globs_keep_registry_order_and_refuse_to_match_nothing() -> None:
         suites.match(["cs-rsa*"])
 
 
+def test_extras_stand_beside_the_72() -> None:
+    assert not set(suites.EXTRA) & set(suites.SUITES) and len(suites.EXTRA) == 97
+    assert all(name.startswith("xs-") or name == "plain" for name in suites.EXTRA)
+    assert len({suite.wire_code for suite in suites.ALL.values()}) == len(suites.ALL)
+    families = {(suite.kem.family, suite.sig.family) for suite in suites.EXTRA.values()}
+    assert families >= {("x25519", "ed25519"), ("hybrid", "mldsa"), ("hqc", "slhdsa")}
+    assert all((kem == "x25519") == (sig == "ed25519") for kem, sig in families)
+    ascon = {(s.kem.token, s.sig.token) for s in suites.EXTRA.values() if s.aead.token == "asconaead128"}
+    assert {(s.kem.token, s.sig.token) for s in suites.SUITES.values()} <= ascon
+    assert all(suite.kem.level == suite.sig.level for suite in suites.EXTRA.values())
+
+
+def test_no_glob_takes_extras_unasked() -> None:
+    assert {s.id[:3] for s in suites.match(["*-aesgcm-*"])} == {"cs-"}
+    assert {s.id[:3] for s in suites.match(["xs-*"])} == {"xs-"} and len(suites.match(["xs-*"])) == 96
+    assert len(suites.match(["cs-*", "xs-*", "plain"])) == len(suites.ALL)
+    hybrid, mlkem = "xs-x25519mlkem768-aesgcm-mldsa65", "cs-mlkem768-aesgcm-mldsa65"
+    assert [s.id for s in suites.match([hybrid, mlkem])] == [mlkem, hybrid]
+    for everything in ("*", "**"):
+        with pytest.raises(SuiteUnknown) as caught:
+            suites.match([everything])
+        assert "xs-*" in caught.value.hint and "cs-*" in caught.value.hint
+
+
+def test_plain_has_no_code_and_no_parts() -> None:
+    plain = suites.get("plain")
+    assert plain.is_plain and plain.level == 0 and plain.level_label == "none"
+    assert suites.by_wire(plain.wire_code) is None and plain.aead.token not in suites.ALL_AEADS
+    assert [s.id for s in suites.ALL.values() if s.is_plain] == ["plain"]
+    assert suites.get("xs-x25519-aesgcm-ed25519").level_label == "classical"
+    assert suites.get("cs-mlkem768-aesgcm-mldsa65").level_label == "3"
+
+
+def test_hybrids_are_their_parts() -> None:
+    for kem in suites.EXTRA_KEMS.values():
+        if kem.family == "hybrid":
+            inner, curve = suites.KEMS[kem.token.removeprefix("x25519")], suites.EXTRA_KEMS["x25519"]
+            assert kem.level == inner.level and kem.x25519_bytes == curve.shared_secret_bytes
+            for size in ("public_key_bytes", "secret_key_bytes", "ciphertext_bytes", "shared_secret_bytes"):
+                assert getattr(kem, size) == getattr(inner, size) + getattr(curve, size)
+
+
 @given(st.binary(max_size=5))
 def test_wire_codes_resolve_only_to_themselves(code: bytes) -> None:
     found = suites.by_wire(code)

@@ -21,8 +21,6 @@ from pqtunnel.errors import SuiteUnknown
 
 Json = dict[str, Any]
 
-KEM_FAMILIES = {"mlkem": "ML-KEM", "hqc": "HQC", "mceliece": "Classic-McEliece"}
-SIG_FAMILIES = {"mldsa": "ML-DSA", "falcon": "Falcon", "sphincs": "SPHINCS+"}
 ROLES = ("drone", "gcs")
 
 
@@ -49,14 +47,15 @@ def suite_facts(suite_id: str) -> SuiteFacts | None:
         sig=suite.sig.name,
         aead=suite.aead.name,
         level=suite.kem.level,
-        kem_family=KEM_FAMILIES.get(suite.kem.family, suite.kem.family),
-        sig_family=SIG_FAMILIES.get(suite.sig.family, suite.sig.family),
+        kem_family=registry.KEM_FAMILIES[suite.kem.family],
+        sig_family=registry.SIG_FAMILIES[suite.sig.family],
     )
 
 
 def algorithm_order(name: str) -> int:
     """Place of a KEM or signature in the registry; unknown names come last."""
-    names = [kem.name for kem in registry.KEMS.values()] + [sig.name for sig in registry.SIGS.values()]
+    names = [kem.name for kem in registry.ALL_KEMS.values()]
+    names += [sig.name for sig in registry.ALL_SIGS.values()]
     return names.index(name) if name in names else len(names)
 
 
@@ -192,7 +191,7 @@ class BundleData:
         }
         self.scenario = _read_yaml(self.data / "scenario.effective.yml")
         cells = [Cell(self.data, plan) for plan in self.plan["cells"]]
-        order = {suite_id: index for index, suite_id in enumerate(registry.SUITES)}
+        order = {suite_id: index for index, suite_id in enumerate(registry.ALL)}
         self.cells = sorted(
             cells,
             key=lambda c: (

@@ -11,8 +11,6 @@ from pqlab.record.system import utc
 from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
-KEM_FAMILY = {"mlkem": "ML-KEM", "hqc": "HQC", "mceliece": "Classic-McEliece"}
-SIG_FAMILY = {"mldsa": "ML-DSA", "falcon": "Falcon", "sphincs": "SPHINCS+"}
 #: labelled, so that the time is accounted for, but nothing is measured in them
 EXEMPT_WINDOWS = ("thermal_gate", "link_setup", "link_probe", "heal")
 NOT_COUNTED = "the traffic source of this version does not report it"
@@ -87,14 +85,14 @@ def fill_identity(sheet: Sheet, suite: registry.Suite | None) -> None:
     if suite is None:
         sheet.null_rest("B", "the suite registry does not know this suite")
         return
-    level = f"L{suite.level}"
+    level = suite.level_label if suite.level_label in ("classical", "none") else f"L{suite.level}"
     for name, value in (
         ("kem_algorithm", suite.kem.name),
-        ("kem_family", KEM_FAMILY.get(suite.kem.family, suite.kem.family)),
-        ("kem_nist_level", f"L{suite.kem.level}"),
+        ("kem_family", registry.KEM_FAMILIES[suite.kem.family]),
+        ("kem_nist_level", level),
         ("sig_algorithm", suite.sig.name),
-        ("sig_family", SIG_FAMILY.get(suite.sig.family, suite.sig.family)),
-        ("sig_nist_level", f"L{suite.sig.level}"),
+        ("sig_family", registry.SIG_FAMILIES[suite.sig.family]),
+        ("sig_nist_level", level),
         ("aead_algorithm", suite.aead.name),
         ("suite_security_level", level),
     ):

@@ -7,12 +7,12 @@ from typing import ClassVar, NoReturn
 
 from pqtunnel import wire
 from pqtunnel.errors import BadFinished, BadMac, BadSignature, PolicyRefused, SessionUnknown
-from pqtunnel.handshake.established import Established, traffic_keys
+from pqtunnel.handshake.established import Established, epoch_secrets, traffic_keys
 from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
 from pqtunnel.handshake.machine import HandshakeMachine, Rng
 from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.handshake.transcript import signed_message, transcript_1, transcript_2
-from pqtunnel.keyschedule import EpochSecrets, PskKeys, derive_epoch, mac, mac_equal
+from pqtunnel.keyschedule import EpochSecrets, PskKeys, mac, mac_equal
 from pqtunnel.primitives.interfaces import Primitives, wipe
 from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer
@@ -61,7 +61,8 @@ class DroneHandshake(HandshakeMachine):
         self._trusted = {identity.key_id: identity for identity in trusted[:2]}
         self._epoch = epoch
         self._rekey = rekey
-        tracer.purpose = "new" if rekey is None else "rekey"
+        if rekey is not None:
+            self.purpose, tracer.purpose = wire.PURPOSE_REKEY, "rekey"
         self._gcs: GcsPublicIdentity | None = None
         self._challenge_frame = b""
         self._hello_frame = b""
@@ -117,7 +118,7 @@ class DroneHandshake(HandshakeMachine):
         self._challenge_frame = challenge.encode()
         unauthenticated = wire.Hello(
             version=wire.VERSION,
-            purpose=wire.PURPOSE_NEW if self._rekey is None else wire.PURPOSE_REKEY,
+            purpose=self.purpose,
             suite_code=self._suite.wire_code,
             flags=0,
             drone_id=self._psk.key_id,
@@ -161,11 +162,10 @@ class DroneHandshake(HandshakeMachine):
         tracer.mark("kdf", "kdf")
         self._th2 = transcript_2(th1, hello.signature, ciphertext)
         self._finished = mac(self._psk_keys.drone_finished, self._th2)
-        self._secrets = derive_epoch(
-            self._psk_keys, self._kem_secret, self._th2, suite.aead.key_bytes, suite.aead.nonce_bytes,
-            old_rekey_secret=b"" if self._rekey is None else self._rekey.rekey_secret,
+        self._secrets = epoch_secrets(
+            suite, self._psk_keys, self._kem_secret, self._th2,
+            b"" if self._rekey is None else self._rekey.rekey_secret,
         )  # fmt: skip
-        wipe(self._kem_secret)
         tracer.mark("client_kem", "codec")
         self._tx_index = hello.rx_index
         self._awaited = wire.GCS_FINISHED

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pqtunnel.keyschedule import EpochSecrets
+from pqtunnel.keyschedule import EpochSecrets, PskKeys, derive_epoch
+from pqtunnel.primitives.interfaces import wipe
 from pqtunnel.suites import Suite
 
 Role = Literal["drone", "gcs"]
@@ -40,6 +41,23 @@ class Established:
     def __repr__(self) -> str:
         # Keys must never reach a log through a stray %r.
         return f"Established({self.role}, {self.suite.id}, epoch={self.epoch}, id={self.handshake_id})"
+
+
+def epoch_secrets(
+    suite: Suite, psk_keys: PskKeys, shared_secret: bytearray, transcript: bytes, old_rekey_secret: bytes
+) -> EpochSecrets:
+    """The key schedule under a suite. `shared_secret` is what its KEM gave (hybrids: X25519's part first) and
+    is erased here; `old_rekey_secret` is empty outside a rekey."""
+    split = suite.kem.x25519_bytes
+    x25519, kem = shared_secret[:split], shared_secret[split:]
+    try:
+        return derive_epoch(
+            psk_keys, kem, transcript, suite.aead.key_bytes, suite.aead.nonce_bytes,
+            x25519_secret=x25519, old_rekey_secret=old_rekey_secret,
+        )  # fmt: skip
+    finally:
+        for secret in (shared_secret, x25519, kem):
+            wipe(secret)
 
 
 def traffic_keys(secrets: EpochSecrets, role: Role) -> TrafficKeys:

@@ -16,19 +16,19 @@ from pqtunnel.errors import (
     SessionUnknown,
     UnknownSuiteOffered,
 )
-from pqtunnel.handshake.established import Established, traffic_keys
+from pqtunnel.handshake.established import Established, epoch_secrets, traffic_keys
 from pqtunnel.handshake.identity import GcsIdentity, PskStore
 from pqtunnel.handshake.machine import HandshakeMachine, Rng
 from pqtunnel.handshake.rekey import RekeyBasis
 from pqtunnel.handshake.transcript import signed_message, transcript_1, transcript_2
-from pqtunnel.keyschedule import PskKeys, derive_epoch, mac, mac_equal
-from pqtunnel.primitives.interfaces import KemKeyPair, Primitives, wipe
-from pqtunnel.suites import Suite, by_wire
+from pqtunnel.keyschedule import PskKeys, mac, mac_equal
+from pqtunnel.primitives.interfaces import KemKeyPair, Primitives
+from pqtunnel.suites import SUITES, Suite, by_wire
 from pqtunnel.trace import Tracer
 
 
 class GcsHandshake(HandshakeMachine):
-    """One accepted handshake. `accepted` are the suite ids this end may speak now (None: the whole registry);
+    """One accepted handshake. `accepted` are the suite ids this end may speak now (None: the 72);
     `admit_key` is asked with the drone's key id once its MAC has verified and raises to refuse; `rekey_basis`
     is asked after it, with the session id a rekey names (None: no rekey is served)."""
 
@@ -144,10 +144,9 @@ class GcsHandshake(HandshakeMachine):
             raise UnknownSuiteOffered(f"suite code {hello.suite_code.hex()} is not in the registry")
         if suite.level < self._min_level:
             raise PolicyRefused(f"{suite.id} is level {suite.level}, the floor is {self._min_level}")
-        if self._accepted is not None and suite.id not in self._accepted:
-            raise PolicyRefused(
-                f"{suite.id} was offered, this end is prepared for {', '.join(self._accepted)}"
-            )
+        if suite.id not in (SUITES if self._accepted is None else self._accepted):
+            prepared = "the 72 suites" if self._accepted is None else ", ".join(self._accepted)
+            raise PolicyRefused(f"{suite.id} was offered, this end is prepared for {prepared}")
         if suite.sig.token not in self._identity.secrets:
             raise PolicyRefused(
                 f"this GCS holds no {suite.sig.name} key", hint="Make a whole identity: make keys"
@@ -178,7 +177,7 @@ class GcsHandshake(HandshakeMachine):
                 f"epoch {hello.epoch} cannot replace epoch {basis.epoch}: epochs only grow",
                 hint="Number each handshake of a run one higher than the last.",
             )
-        self._tracer.purpose = "rekey"
+        self.purpose, self._tracer.purpose = wire.PURPOSE_REKEY, "rekey"
         return basis.rekey_secret
 
     def _on_client_kem(self, body: bytes) -> list[bytes]:
@@ -194,11 +193,7 @@ class GcsHandshake(HandshakeMachine):
         self._count("hs_decaps")
         kem_secret = kem.decapsulate(self._pair, client.ciphertext)
         tracer.mark("kdf", "kdf")
-        secrets = derive_epoch(
-            self._psk_keys, kem_secret, th2, suite.aead.key_bytes, suite.aead.nonce_bytes,
-            old_rekey_secret=self._old_rekey_secret,
-        )  # fmt: skip
-        wipe(kem_secret)
+        secrets = epoch_secrets(suite, self._psk_keys, kem_secret, th2, self._old_rekey_secret)
         tracer.mark("finished", "codec")
         self.established = Established(
             role="gcs",

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pqtunnel.errors import KeyMaterialError
 from pqtunnel.keyschedule import PSK_BYTES, PskKeys
-from pqtunnel.suites import SIGS
+from pqtunnel.suites import ALL_SIGS
 from pqtunnel.wire import DRONE_ID_BYTES, GCS_ID_BYTES, prefixed
 
 _ID_CONTEXT: Final = b"pqtunnel/1 GCS identity\x00"
@@ -34,19 +34,20 @@ class GcsPublicIdentity:
         if not self.keys:
             raise KeyMaterialError("a GCS identity needs at least one signing key")
         for token, key in self.keys.items():
-            if token not in SIGS:
+            if token not in ALL_SIGS:
                 raise KeyMaterialError(f"unknown signature scheme {token!r} in a GCS identity")
-            if len(key) != SIGS[token].public_key_bytes:
+            if len(key) != ALL_SIGS[token].public_key_bytes:
                 raise KeyMaterialError(
-                    f"{SIGS[token].name} public key has {len(key)} bytes, not {SIGS[token].public_key_bytes}"
+                    f"{ALL_SIGS[token].name} public key has {len(key)} bytes, "
+                    f"not {ALL_SIGS[token].public_key_bytes}"
                 )
 
     @property
     def key_id(self) -> bytes:
         """32 bytes: SHA-512 over context and, in order of SIG code, code ‖ LP(public key), truncated."""
         digest = hashlib.sha512(_ID_CONTEXT)
-        for token in sorted(self.keys, key=lambda name: SIGS[name].code):
-            digest.update(bytes((SIGS[token].code,)) + prefixed(self.keys[token]))
+        for token in sorted(self.keys, key=lambda name: ALL_SIGS[name].code):
+            digest.update(bytes((ALL_SIGS[token].code,)) + prefixed(self.keys[token]))
         return digest.digest()[:GCS_ID_BYTES]
 
     def to_json(self) -> dict[str, Any]:
@@ -84,9 +85,10 @@ class GcsIdentity:
         if set(self.secrets) != set(self.public.keys):
             raise KeyMaterialError("public and secret signing keys are not for the same schemes")
         for token, key in self.secrets.items():
-            if len(key) != SIGS[token].secret_key_bytes:
+            if len(key) != ALL_SIGS[token].secret_key_bytes:
                 raise KeyMaterialError(
-                    f"{SIGS[token].name} secret key has {len(key)} bytes, not {SIGS[token].secret_key_bytes}"
+                    f"{ALL_SIGS[token].name} secret key has {len(key)} bytes, "
+                    f"not {ALL_SIGS[token].secret_key_bytes}"
                 )
 
     def __repr__(self) -> str:

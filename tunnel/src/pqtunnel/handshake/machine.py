@@ -10,7 +10,7 @@ from pqtunnel.handshake.established import Established
 from pqtunnel.primitives.interfaces import Primitives
 from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer
-from pqtunnel.wire import check_header
+from pqtunnel.wire import PURPOSE_NEW, check_header
 
 BASE_DEADLINE_S: Final = 5.0
 Rng = Callable[[int], bytes]
@@ -48,6 +48,7 @@ class HandshakeMachine:
         self._counters = counters
         self._min_level = min_level
         self._rx_index = rx_index
+        self.purpose = PURPOSE_NEW
         self._awaited: int | None = None
         self._answered: int | None = None
         self._alternative: int | None = None

@@ -37,7 +37,9 @@ def _line(name: str, value: bytes) -> bytes:
 
 
 def _compare(kind: str, token: str, text: bytes) -> str:
-    found, expected = hashlib.sha256(text).hexdigest(), _expected()[kind][token]
+    found, expected = hashlib.sha256(text).hexdigest(), _expected()[kind].get(token)
+    if expected is None:
+        raise SelfTestFailed("no known answer is held for it, so it is not used")
     if found != expected:
         raise SelfTestFailed(f"known answer {found[:16]}… differs from {expected[:16]}…")
     return f"NIST vector 0 reproduced, sha256 {found[:16]}…"

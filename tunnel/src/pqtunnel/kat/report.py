@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pqtunnel.errors import PrimitiveFailed, ProviderMissing, SelfTestFailed
-from pqtunnel.kat import oqs_kats, symmetric
+from pqtunnel.kat import curves, oqs_kats, symmetric
 from pqtunnel.primitives import load
-from pqtunnel.suites import AEADS, KEMS, SIGS
+from pqtunnel.suites import AEADS, ALL_AEADS, ALL_SIGS, EXTRA_KEMS, KEMS
 
 
 def _tests() -> Iterator[tuple[str, Callable[[], str]]]:
@@ -18,15 +18,20 @@ def _tests() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "hash/sha512", symmetric.check_sha512
     yield "kdf/hmac-sha512", symmetric.check_hmac
     yield "kdf/keyschedule", symmetric.check_key_schedule
-    for token in AEADS:
+    for token in ALL_AEADS:
         yield f"aead/{token}", lambda token=token: symmetric.check_aead(primitives, token)  # type: ignore[misc]
     # The native data plane is a choice, no primitive of a suite: where it is not, nothing is missing.
     for token in AEADS if importlib.util.find_spec("pq_core") else ():
         yield f"core/{token}", lambda token=token: symmetric.check_core(primitives, token)  # type: ignore[misc]
     for kem in KEMS.values():
         yield f"kem/{kem.token}", lambda kem=kem: oqs_kats.check_kem(primitives, kem)  # type: ignore[misc]
-    for sig in SIGS.values():
-        yield f"sig/{sig.token}", lambda sig=sig: oqs_kats.check_sig(primitives, sig)  # type: ignore[misc]
+    yield "kem/x25519", lambda: curves.check_x25519(primitives)
+    for kem in EXTRA_KEMS.values():
+        if kem.family == "hybrid":
+            yield f"kem/{kem.token}", lambda kem=kem: curves.check_hybrid(primitives, kem)  # type: ignore[misc]
+    for sig in ALL_SIGS.values():
+        check = curves.check_ed25519 if sig.family == "ed25519" else oqs_kats.check_sig
+        yield f"sig/{sig.token}", lambda sig=sig, check=check: check(primitives, sig)  # type: ignore[misc]
 
 
 def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pqtunnel.errors import ProviderMissing, SelfTestFailed
 from pqtunnel.handshake.established import Established, Role, TrafficKeys
 from pqtunnel.keyschedule import PskKeys, derive_epoch
 from pqtunnel.primitives.interfaces import Primitives
-from pqtunnel.suites import SUITES, Suite
+from pqtunnel.suites import ALL, Suite
 
 _SHA512_ABC: Final = (
     "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a"
@@ -103,7 +103,7 @@ def check_core(primitives: Primitives, token: str) -> str:
         import pq_core
     except ImportError as error:
         raise ProviderMissing(f"the native data plane: {error}") from error
-    suite = next(suite for suite in SUITES.values() if suite.aead.token == token)
+    suite = next(suite for suite in ALL.values() if suite.aead.token == token)
     key, iv = bytes(range(suite.aead.key_bytes)), bytes(range(100, 100 + suite.aead.nonce_bytes))
     drone, gcs = pq_core.Session("drone"), pq_core.Session("gcs")
     other = bytes(suite.aead.key_bytes)

@@ -1,12 +1,12 @@
-"""AEADs: AES-256-GCM and ChaCha20-Poly1305 by `cryptography`, Ascon-128a by the native wheel `pq_ascon`."""
+"""AEADs: AES-256-GCM and ChaCha20-Poly1305 by `cryptography`, both Ascons by the native wheel `pq_ascon`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pqtunnel.errors import KeyMaterialError, ProviderMissing
 from pqtunnel.primitives.interfaces import AeadKey
-from pqtunnel.suites import AEADS, Aead
+from pqtunnel.suites import ALL_AEADS, Aead
 
 
 def _expect_key(aead: Aead, key: bytes) -> None:
@@ -38,8 +38,12 @@ class CryptographyAead:
         return AeadKey(cipher.encrypt, cipher.decrypt, self._invalid_tag)
 
 
+_ASCON: Final = {"ascon128a": "Ascon128a", "asconaead128": "AsconAead128"}
+
+
 class NativeAscon:
-    """Ascon-128a by RustCrypto's ascon-aead 0.4.4. Raises ProviderMissing without the wheel `pq_ascon`."""
+    """Ascon-128a by RustCrypto's ascon-aead 0.4.4, or Ascon-AEAD128 by its 0.6. Raises ProviderMissing
+    without the wheel `pq_ascon`, or where it is too old for this algorithm."""
 
     def __init__(self, aead: Aead) -> None:
         try:
@@ -50,15 +54,21 @@ class NativeAscon:
                 hint="Run inside the tunnel image, or build tunnel/ascon-native with maturin.",
             ) from error
         self._aead = aead
-        self._module: Any = pq_ascon
+        self._cipher: Any = getattr(pq_ascon, _ASCON[aead.token], None)
+        self._invalid_tag: type[Exception] = pq_ascon.InvalidTag
+        if self._cipher is None:
+            raise ProviderMissing(
+                f"{aead.name}: not in pq_ascon {pq_ascon.__version__}",
+                hint="Build the images anew (make images): the wheel is older than this code.",
+            )
 
     def new(self, key: bytes) -> AeadKey:
         _expect_key(self._aead, key)
-        cipher = self._module.Ascon128a(key)
-        return AeadKey(cipher.seal, cipher.open, self._module.InvalidTag)
+        cipher = self._cipher(key)
+        return AeadKey(cipher.seal, cipher.open, self._invalid_tag)
 
 
 def make_aead(token: str) -> CryptographyAead | NativeAscon:
     """The provider of an AEAD token of the registry. Raises ProviderMissing."""
-    aead = AEADS[token]
-    return NativeAscon(aead) if token == "ascon128a" else CryptographyAead(aead)
+    aead = ALL_AEADS[token]
+    return NativeAscon(aead) if token in _ASCON else CryptographyAead(aead)

@@ -6,9 +6,10 @@ from __future__ import annotations
 import functools
 
 from pqtunnel.primitives.aead_provider import make_aead
+from pqtunnel.primitives.classical import Ed25519Sig, HybridKem, X25519Kem
 from pqtunnel.primitives.interfaces import AeadProvider, KemProvider, SigProvider
 from pqtunnel.primitives.oqs_provider import OqsKem, OqsSig
-from pqtunnel.suites import KEMS, SIGS
+from pqtunnel.suites import ALL_KEMS, ALL_SIGS
 
 
 class HostPrimitives:
@@ -22,13 +23,22 @@ class HostPrimitives:
     def kem(self, token: str) -> KemProvider:
         provider = self._kems.get(token)
         if provider is None:
-            provider = self._kems[token] = OqsKem(KEMS[token])
+            provider = self._kems[token] = self._make_kem(token)
         return provider
+
+    def _make_kem(self, token: str) -> KemProvider:
+        kem = ALL_KEMS[token]
+        if kem.family == "x25519":
+            return X25519Kem()
+        if kem.family == "hybrid":
+            return HybridKem(kem, self.kem("x25519"), self.kem(token.removeprefix("x25519")))
+        return OqsKem(kem)
 
     def sig(self, token: str) -> SigProvider:
         provider = self._sigs.get(token)
         if provider is None:
-            provider = self._sigs[token] = OqsSig(SIGS[token])
+            sig = ALL_SIGS[token]
+            provider = self._sigs[token] = Ed25519Sig(sig) if sig.family == "ed25519" else OqsSig(sig)
         return provider
 
     def aead(self, token: str) -> AeadProvider:
