@@ -29,7 +29,7 @@ def select(data: Json, origins: dict[str, str], marked: MarkedYaml, asked: Overr
     ):
         if not wanted:
             continue
-        known = sorted(set().union(*(values_of(suite) for suite in registry.match(["*"]))))
+        known = sorted(set().union(*(values_of(suite) for suite in registry.ALL.values())))
         for value in wanted:
             if str(value) not in known:
                 raise _unknown(option, str(value), known)
