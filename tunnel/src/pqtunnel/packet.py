@@ -32,6 +32,20 @@ TYPE_NAMES: Final = {
     PATH_RESPONSE: "path-response",
 }
 
+EMPTY_BYTES: Final = 0
+REKEY_REQUEST_BYTES: Final = 4
+PATH_TOKEN_BYTES: Final = 8
+CONTROL_BYTES: Final = {
+    EPOCH_ACK: EMPTY_BYTES,
+    REKEY_REQUEST: REKEY_REQUEST_BYTES,
+    PATH_CHALLENGE: PATH_TOKEN_BYTES,
+    PATH_RESPONSE: PATH_TOKEN_BYTES,
+}
+"""Payload length of each control type that carries a meaning; another length is ignored."""
+REQUEST_DUE: Final = 1
+REQUEST_ASKED: Final = 2
+SAME_SUITE: Final = bytes(3)
+
 HEADER_BYTES: Final = 8
 TAG_BYTES: Final = 16
 OVERHEAD_BYTES: Final = HEADER_BYTES + TAG_BYTES
@@ -60,6 +74,11 @@ def split_first_word(word: int) -> tuple[int, int, int]:
 def header(packet_type: int, epoch: int, receiver_index: int, sequence: int) -> bytes:
     """The 8 header bytes of one packet."""
     return pack_words(first_word(packet_type, epoch, receiver_index), sequence & SEQUENCE_MASK)
+
+
+def rekey_request(reason: int, suite_code: bytes = SAME_SUITE) -> bytes:
+    """Payload of a rekey-request: why (REQUEST_*), and the suite wanted."""
+    return bytes((reason,)) + suite_code
 
 
 def nonce(iv: bytes, sequence: int) -> bytes:

@@ -1,11 +1,11 @@
 """The data plane of one endpoint, sans-IO: seal, open, replay, epochs, keepalive.
 
-One `Session` lives as long as the endpoint; each handshake installs an epoch into it. At most three epochs
-live at once: the previous (late packets are still delivered), the current, and at the GCS the next, which
-becomes current with its first authenticated packet. Rekey will use the same table; its packet types are
-reserved.
+One `Session` lives as long as a cell; each handshake, rekeys included, installs an epoch into it. At most
+three epochs live at once: the previous (late packets are still delivered), the current, and at the GCS the
+next, which becomes current with its first authenticated packet: made before the old one breaks. In `plain`
+mode the one epoch has neither keys nor tag.
 
-Times are monotonic nanoseconds given by the caller.
+Times are monotonic nanoseconds given by the caller. What the addresses of packets mean is in `path`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from pqtunnel import packet
 from pqtunnel.errors import SequenceExhausted, SessionError, SessionNotReady
 from pqtunnel.handshake.established import Established, Role
-from pqtunnel.primitives.interfaces import Primitives
+from pqtunnel.primitives.interfaces import AeadKey, Primitives
 from pqtunnel.replay import ReplayWindow
 
 KEEPALIVE_NS: Final = 1_000_000_000
@@ -31,50 +31,80 @@ HARD_STOP_PACKETS: Final = (1 << 32) - 1
 FAILED_TAG_LIMIT: Final = 1 << 36
 """Integrity limit of the weakest AEAD here (RFC 9001 §6.6: ChaCha20-Poly1305); beyond it a key opens
 nothing."""
+PLAIN_AEAD: Final = "null"
 _RETIRED_MEMORY: Final = 16
 
 COUNTERS: Final = (
-    "tx_data", "tx_data_bytes", "tx_keepalive", "rx_ok", "rx_ok_bytes", "rx_keepalive", "rx_reserved",
+    "tx_data", "tx_data_bytes", "tx_keepalive", "tx_epoch_ack", "tx_rekey_request", "tx_path_challenge",
+    "tx_path_response", "rx_ok", "rx_ok_bytes", "rx_late", "rx_keepalive", "rx_epoch_ack", "rx_rekey_request",
+    "rx_path_challenge", "rx_path_response",
     "bad_header", "unknown_index", "auth_failed", "replay", "old_epoch",
 )  # fmt: skip
+_TX_COUNTER: Final = {kind: "tx_" + name.replace("-", "_") for kind, name in packet.TYPE_NAMES.items()}
+_RX_COUNTER: Final = {kind: "rx_" + name.replace("-", "_") for kind, name in packet.TYPE_NAMES.items()}
 
 
 class Received:
     """One datagram's outcome. `kind` is a packet type, or 0 when it was dropped for `reason` (already
-    counted)."""
+    counted). `newest`: a new highest sequence of the epoch that is sent on; `first`: that epoch's first
+    authentic packet."""
 
-    __slots__ = ("epoch", "kind", "payload", "reason", "sequence")
+    __slots__ = ("epoch", "first", "kind", "newest", "payload", "reason", "sequence")
 
-    def __init__(self, kind: int, payload: bytes, epoch: int, sequence: int, reason: str = "") -> None:
+    def __init__(
+        self, kind: int, payload: bytes, epoch: int, sequence: int, reason: str = "", *,
+        newest: bool = False, first: bool = False,
+    ) -> None:  # fmt: skip
         self.kind = kind
         self.payload = payload
         self.epoch = epoch
         self.sequence = sequence
         self.reason = reason
+        self.newest = newest
+        self.first = first
 
     def __repr__(self) -> str:
         name = packet.TYPE_NAMES.get(self.kind, f"dropped {self.reason}")
         return f"Received({name}, {len(self.payload)} bytes, epoch={self.epoch}, sequence={self.sequence})"
 
 
+def _as_it_is(nonce: bytes, payload: bytes, header: bytes) -> bytes:
+    return payload
+
+
+class _NoTag(Exception):
+    """Never raised: there is no tag that could fail."""
+
+
+_PLAIN: Final = AeadKey(_as_it_is, _as_it_is, _NoTag)
+
+
 class _Epoch:
     """Keys, sequence and window of one epoch, both directions."""
 
     __slots__ = (
-        "data_word", "epoch", "failed_tags", "id", "installed_ns", "invalid_tag", "iv_bytes", "nibble",
-        "open", "receive_iv", "retire_ns", "rx_index", "seal", "send_iv", "sent", "take_sequence", "tx_index",
-        "window",
+        "data_word", "epoch", "failed_tags", "id", "installed_ns", "invalid_tag", "is_plain", "iv_bytes",
+        "nibble", "open", "receive_iv", "retire_ns", "rx_index", "seal", "send_iv", "sent", "take_sequence",
+        "tx_index", "window",
     )  # fmt: skip
 
     def __init__(self, established: Established, primitives: Primitives, now_ns: int) -> None:
-        provider = primitives.aead(established.suite.aead.token)
-        sealer, opener = provider.new(established.keys.send_key), provider.new(established.keys.receive_key)
+        aead = established.suite.aead
+        self.is_plain = aead.token == PLAIN_AEAD
+        if self.is_plain:
+            sealer = opener = _PLAIN
+        else:
+            provider = primitives.aead(aead.token)
+            sealer, opener = (
+                provider.new(established.keys.send_key),
+                provider.new(established.keys.receive_key),
+            )
         self.seal = sealer.seal
         self.open = opener.open
         self.invalid_tag = opener.invalid_tag
         self.send_iv = int.from_bytes(established.keys.send_iv, "big")
         self.receive_iv = int.from_bytes(established.keys.receive_iv, "big")
-        self.iv_bytes = established.suite.aead.nonce_bytes
+        self.iv_bytes = aead.nonce_bytes or 8
         self.epoch = established.epoch
         self.nibble = established.epoch & 0xF
         self.rx_index = established.rx_index
@@ -110,6 +140,8 @@ class Session:
         self._last_heard_ns = 0
         self._last_sent_ns = 0
         self._sent_seen = -1
+        self._retire_after_ns = RETIRE_NS
+        self._least_bytes = packet.OVERHEAD_BYTES
         for name in COUNTERS:
             counters.setdefault(name, 0)
         self._dropped = {
@@ -128,6 +160,11 @@ class Session:
         return self._current.epoch if self._current is not None else None
 
     @property
+    def is_plain(self) -> bool:
+        """True when the newest installed epoch has neither keys nor tag."""
+        return self._least_bytes == packet.HEADER_BYTES
+
+    @property
     def failed_tags(self) -> int:
         """Tags that failed under the keys that live now."""
         return sum(entry.failed_tags for entry in self._by_index.values())
@@ -136,12 +173,17 @@ class Session:
         """False for an index that lives, or retired so lately that packets may still carry it."""
         return index not in self._by_index and index not in self._retired
 
+    def set_rtt(self, rtt_ns: int) -> None:
+        """From the next switch on, the epoch before it receives for three of these, at least 2 s."""
+        self._retire_after_ns = max(RETIRE_NS, 3 * rtt_ns)
+
     def install(self, established: Established, now_ns: int) -> None:
         """Take in the keys of a completed handshake.
 
         The drone sends on them at once. The GCS receives on them at once (it installs before it sends
-        FinishedGcs) and sends on them from the first authenticated packet on. Raises SessionError when the
-        receiver index is taken or the role is not this session's.
+        FinishedGcs) and sends on them from the first authenticated packet on; both send on a plain epoch at
+        once. Raises SessionError when the receiver index is taken, the role is not this session's, or plain
+        and sealed epochs would live together.
         """
         if established.role != self.role:
             raise SessionError(f"keys of the {established.role} cannot serve the {self.role}")
@@ -151,12 +193,17 @@ class Session:
                 raise SessionError(
                     f"receiver index {entry.rx_index:#08x} is taken", hint="Draw it by new_index."
                 )
+            if any(other.is_plain != entry.is_plain for other in self._by_index.values()):
+                raise SessionError(
+                    "plain and sealed epochs cannot live together", hint="Prepare the cell anew."
+                )
             if self._next is not None:
                 self._drop(self._next)
                 self._next = None
             self._by_index[entry.rx_index] = entry
+            self._least_bytes = packet.HEADER_BYTES if entry.is_plain else packet.OVERHEAD_BYTES
             self._last_heard_ns = now_ns
-            if self.role == "drone":
+            if self.role == "drone" or entry.is_plain:
                 self._promote(entry, now_ns)
             else:
                 self._next = entry
@@ -193,7 +240,7 @@ class Session:
         return datagram, entry.epoch, sequence
 
     def seal_control(self, packet_type: int, payload: bytes = b"") -> bytes:
-        """One sealed control datagram (keepalive and the reserved types). Raises as `seal_data`."""
+        """One sealed control datagram. Raises as `seal_data`."""
         entry = self._current
         if entry is None:
             raise SessionNotReady("no epoch may be sent on yet")
@@ -205,14 +252,13 @@ class Session:
         entry.sent = sequence + 1
         header = packet.header(packet_type, entry.epoch, entry.tx_index, sequence)
         nonce = (entry.send_iv ^ sequence).to_bytes(entry.iv_bytes, "big")
-        if packet_type == packet.KEEPALIVE:
-            self._counters["tx_keepalive"] += 1
+        self._counters[_TX_COUNTER[packet_type]] += 1
         return header + entry.seal(nonce, payload, header)
 
     def receive(self, datagram: bytes, now_ns: int) -> Received:
         """Open one datagram. Never raises on anything the network can send: what is not authentic and fresh
         is dropped under a counted reason, and moves nothing."""
-        if len(datagram) < packet.OVERHEAD_BYTES:
+        if len(datagram) < self._least_bytes:
             return self._drop_packet("bad_header")
         word, low32 = packet.unpack_words(datagram)
         packet_type = word >> 28
@@ -228,7 +274,7 @@ class Session:
             self._drop(entry)
             return self._drop_packet("old_epoch")
         window = entry.window
-        sequence = window.next_sequence
+        sequence = expected = window.next_sequence
         if low32 != sequence & packet.SEQUENCE_MASK:  # not simply the next one, which is never a replay
             sequence = window.reconstruct(low32)
             if window.seen(sequence):
@@ -248,15 +294,19 @@ class Session:
             with self._switch:
                 if entry is self._next:  # still: another handshake may just have replaced it
                     self._promote(entry, now_ns)
+        current = entry is self._current
         counters = self._counters
         if packet_type == packet.DATA:
             counters["rx_ok"] += 1
             counters["rx_ok_bytes"] += len(datagram)
-        elif packet_type == packet.KEEPALIVE:
-            counters["rx_keepalive"] += 1
+            if not current:
+                counters["rx_late"] += 1
         else:
-            counters["rx_reserved"] += 1
-        return Received(packet_type, payload, entry.epoch, sequence)
+            counters[_RX_COUNTER[packet_type]] += 1
+        return Received(
+            packet_type, payload, entry.epoch, sequence,
+            newest=current and sequence >= expected, first=current and expected == 0,
+        )  # fmt: skip
 
     def keepalive_due(self, now_ns: int) -> bool:
         """True when nothing was sent for 1 s; the shell asks at least every 250 ms."""
@@ -270,25 +320,27 @@ class Session:
         return now_ns - self._last_sent_ns >= KEEPALIVE_NS
 
     def silent(self, now_ns: int) -> bool:
-        """True when an installed epoch has heard nothing authentic for 3 s; the drone then dials again."""
-        return bool(self._by_index) and now_ns - self._last_heard_ns >= SILENCE_NS
+        """True when an installed epoch has heard nothing authentic for 3 s; the drone then dials again. Never
+        in plain mode, where nothing is authentic and nobody can be dialled."""
+        return bool(self._by_index) and not self.is_plain and now_ns - self._last_heard_ns >= SILENCE_NS
 
     def rekey_due(self, now_ns: int) -> bool:
-        """True from 2^31 packets or 10 minutes on; this version answers by dialling a new session."""
+        """True from 2^31 packets or 10 minutes on the epoch that is sent on; never in plain mode."""
         entry = self._current
-        if entry is None:
+        if entry is None or entry.is_plain:
             return False
         return entry.sent >= REKEY_PACKETS or now_ns - entry.installed_ns >= REKEY_AGE_NS
 
     def _promote(self, entry: _Epoch, now_ns: int) -> None:
-        """Send on `entry` from now on; the epoch before it keeps receiving for 2 s, older ones end."""
+        """Send on `entry` from now on; the epoch before it keeps receiving for 2 s or 3 RTT, older ones
+        end."""
         self._next = None
         previous = self._current
         for other in list(self._by_index.values()):
             if other is not entry and other is not previous:
                 self._drop(other)
         if previous is not None:
-            previous.retire_ns = now_ns + RETIRE_NS
+            previous.retire_ns = now_ns + self._retire_after_ns
         self._sent_seen = -1
         self._last_sent_ns = now_ns
         self._current = entry

@@ -98,7 +98,13 @@ def test_control_packets_are_told_apart_and_counted(lab: Lab) -> None:
     assert lab.gcs_counters["rx_keepalive"] == 1 and lab.drone_counters["tx_keepalive"] == 1
     outcome = gcs.receive(drone.seal_control(packet.PATH_CHALLENGE, b"12345678"), 1)
     assert (outcome.kind, outcome.payload) == (packet.PATH_CHALLENGE, b"12345678")
-    assert lab.gcs_counters["rx_reserved"] == 1 and lab.gcs_counters["rx_ok"] == 0
+    for kind, name in packet.TYPE_NAMES.items():
+        if kind in packet.CONTROL_BYTES:
+            gcs.receive(drone.seal_control(kind, bytes(packet.CONTROL_BYTES[kind])), 1)
+            name = name.replace("-", "_")
+            seen = 2 if kind == packet.PATH_CHALLENGE else 1
+            assert lab.drone_counters[f"tx_{name}"] == lab.gcs_counters[f"rx_{name}"] == seen
+    assert lab.gcs_counters["rx_ok"] == lab.gcs_counters["rx_late"] == 0
     for packet_type in (packet.DATA, 0, 7):
         with pytest.raises(SessionError):
             drone.seal_control(packet_type)
@@ -126,13 +132,41 @@ def test_late_packets_of_the_previous_epoch_are_delivered_for_two_seconds(lab: L
     # The GCS still sends on the old epoch, which the drone has not left yet.
     assert drone.receive(gcs.seal_data(b"old keys")[0], S).payload == b"old keys"
     drone.install(d1, S)
-    assert drone.receive(gcs.seal_data(b"old keys, new epoch there")[0], S + 1).payload
-    assert gcs.receive(drone.seal_control(packet.KEEPALIVE), S + 2).epoch == 1
-    assert drone.receive(gcs.seal_data(b"new keys")[0], S + 3).epoch == 1
-    assert gcs.receive(late[0], 2 * S).payload == b"late 0"
+    outcome = drone.receive(gcs.seal_data(b"old keys, new epoch there")[0], S + 1)
+    assert outcome.payload and not outcome.newest and not outcome.first
+    first = gcs.receive(drone.seal_control(packet.KEEPALIVE), S + 2)
+    assert first.epoch == 1 and first.first and first.newest
+    first = drone.receive(gcs.seal_data(b"new keys")[0], S + 3)
+    assert first.epoch == 1 and first.first and first.newest
+    outcome = gcs.receive(late[0], 2 * S)
+    assert outcome.payload == b"late 0" and not outcome.newest
+    assert counters["rx_late"] == 1 and counters["rx_ok"] == 2
     assert gcs.receive(late[1], 4 * S).reason == "old_epoch"
     assert gcs.receive(late[1], 4 * S).reason == "old_epoch"
     assert counters["old_epoch"] == 2
+
+
+def test_the_old_epoch_receives_for_three_round_trips(lab: Lab) -> None:
+    (d0, g0), (d1, g1), _ = two_handshakes(lab)
+    drone, gcs = Session("drone", {}, lab.primitives), Session("gcs", {}, lab.primitives)
+    for session_, ends in ((gcs, (g0, g1)), (drone, (d0, d1))):
+        session_.set_rtt(S)
+        session_.install(ends[0], 0)
+    gcs.receive(drone.seal_data(b"")[0], 0)
+    late = [drone.seal_data(b"late")[0] for _ in range(2)]
+    gcs.install(g1, 0)
+    drone.install(d1, 0)
+    gcs.receive(drone.seal_data(b"")[0], 0)
+    assert gcs.receive(late[0], 3 * S).payload == b"late"
+    assert gcs.receive(late[1], 3 * S + 1).reason == "old_epoch"
+
+
+def test_newest_is_a_new_highest_sequence_only(lab: Lab) -> None:
+    drone, gcs = lab.sessions()
+    one, two = (drone.seal_data(b"x")[0] for _ in range(2))
+    assert gcs.receive(two, 1).newest
+    outcome = gcs.receive(one, 1)
+    assert outcome.kind == packet.DATA and not outcome.newest and not outcome.first
 
 
 def test_unused_next_epoch_is_replaced_and_at_most_three_live(lab: Lab) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pqtunnel.agent.idempotency import AnswerCache
 from pqtunnel.agent.params import ParamsError
-from pqtunnel.endpoint.dataplane import PortTakenError
+from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.errors import TunnelError
 
 MAX_CONNECTIONS: Final = 8

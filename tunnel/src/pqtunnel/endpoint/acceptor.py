@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pqtunnel.endpoint.counters import add_to
-from pqtunnel.endpoint.dataplane import PortTakenError
 from pqtunnel.endpoint.dialer import refuse
+from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.endpoint.stream import FrameStream, converse
 from pqtunnel.errors import HandshakeError, TunnelError
 from pqtunnel.handshake.established import Established

@@ -12,14 +12,16 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pqtunnel.session import COUNTERS as SESSION
+
 DATA_PLANE: Final = (
     "plaintext_in", "plaintext_in_bytes", "plaintext_out", "plaintext_out_bytes", "plaintext_announce",
-    "gated", "wrong_source", "oversize", "queue_full", "not_ready", "send_failed",
-    "tx_data", "tx_data_bytes", "tx_keepalive",
-    "rx_ok", "rx_ok_bytes", "rx_keepalive", "rx_reserved",
-    "bad_header", "unknown_index", "auth_failed", "replay", "old_epoch",
+    "gated", "wrong_source", "oversize", "oversize_link", "queue_full", "not_ready", "send_failed",
+    "path_changed", "path_new_source", "control_dropped",
+    *SESSION,
     "seal_count", "seal_ns_total", "open_count", "open_ns_total",
 )  # fmt: skip
+REKEY: Final = ("rekey_started", "rekey_completed", "rekey_failed", "rekey_coalesced")
 HANDSHAKE: Final = (
     "hs_started", "hs_completed", "hs_bad_version", "hs_bad_length", "hs_bad_mac", "hs_unknown_suite",
     "hs_policy", "hs_bad_signature", "hs_bad_finished", "hs_timeout", "hs_rate_limited", "hs_half_open_limit",
@@ -40,6 +42,7 @@ class CellCounters:
     def __init__(self) -> None:
         self.data: dict[str, int] = dict.fromkeys(DATA_PLANE + _DIGESTS, 0)
         self._handshake: dict[str, int] = dict.fromkeys(HANDSHAKE, 0)
+        self._rekey: dict[str, int] = dict.fromkeys(REKEY, 0)
         self._lock = threading.Lock()
         self._marks: list[tuple[str, dict[str, int]]] = []
 
@@ -49,14 +52,23 @@ class CellCounters:
             for name, value in counted.items():
                 self._handshake[name] = self._handshake.get(name, 0) + value
 
+    def add_rekey(self, name: str) -> None:
+        """Count one of REKEY."""
+        with self._lock:
+            self._rekey[name] += 1
+
     def now(self) -> dict[str, int]:
         """Totals of the data plane as they are."""
         return dict(self.data)
 
+    def _by_window(self) -> dict[str, int]:
+        """All that windows have a share of."""
+        return {**self.now(), **self._rekey}
+
     def open_window(self, name: str) -> None:
         """From now on the data plane counts for window `name`."""
         with self._lock:
-            now = self.now()
+            now = self._by_window()
             start = now if self._marks else dict.fromkeys(now, 0)
             self._marks.append((name, start))
 
@@ -68,7 +80,7 @@ class CellCounters:
     def snapshot(self) -> dict[str, Any]:
         """All counters as JSON values; `windows` maps each window to its share of the data-plane ones."""
         with self._lock:
-            now = self.now()
+            now = self._by_window()
             handshake = dict(self._handshake)
             marks = list(self._marks)
         windows: dict[str, dict[str, Any]] = {}

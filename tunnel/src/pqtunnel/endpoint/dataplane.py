@@ -7,8 +7,8 @@ are the kernel's socket buffers: what they drop is counted as `queue_full` from 
 
 from __future__ import annotations
 
-import errno
 import hashlib
+import os
 import socket
 import threading
 import time
@@ -21,22 +21,15 @@ from pqtunnel.config import Address, EndpointConfig, Route
 from pqtunnel.endpoint import timestamps
 from pqtunnel.endpoint.counters import CellCounters
 from pqtunnel.endpoint.ledger import Ledger
-from pqtunnel.endpoint.plane import SessionHandle
+from pqtunnel.endpoint.plane import ControlFrame, SessionHandle
+from pqtunnel.endpoint.roaming import Roaming
+from pqtunnel.endpoint.sockets import bound, failed_send
 from pqtunnel.errors import SessionError, TunnelError
 from pqtunnel.primitives import Primitives
 from pqtunnel.session import Session
 
-RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
-"""Asked for; the kernel grants at most net.core.rmem_max."""
 _DATAGRAM_BYTES: Final = 65_536
-_BUSY: Final = (errno.EAGAIN, errno.ENOBUFS, errno.EWOULDBLOCK)
-
-
-class PortTakenError(TunnelError):
-    """A socket cannot be bound."""
-
-    default_code = "port_taken"
-    default_hint = "stop what holds the port (`ss -lnp`), or choose another by its PQ_*_PORT setting"
+_REMEMBERED_EPOCHS: Final = 64
 
 
 @dataclass(frozen=True)
@@ -66,8 +59,9 @@ class DataPlane:
     def __init__(self, config: EndpointConfig, note: Callable[[str], None]) -> None:
         self._config = config
         self._note = note
-        self._peer: Address | None = (config.peer, config.peer_sealed_port) if config.peer else None
-        self._peer_epoch = -1
+        home = (config.peer, config.peer_sealed_port) if config.peer else None
+        self._roaming = Roaming(home, os.urandom, note)
+        self._first_sent_ns: dict[int, int] = {}
         self._cell: Cell | None = None
         self._gate = Gate(config.routes["mavproxy"], 0, False)
         self._lock = threading.Lock()  # session state: sealing, opening, installing keys
@@ -84,9 +78,9 @@ class DataPlane:
         self.last_data_ns = 0
         """Monotonic time of the last data packet in either direction: what draining looks at."""
         self.timestamp_source = timestamps.SOURCE_CLOCK
-        self._plain = _bound(config.bind, config.plaintext_port, "PQ_PLAINTEXT_PORT")
+        self._plain = bound(config.bind, config.plaintext_port, "PQ_PLAINTEXT_PORT")
         try:
-            self._sealed = _bound(config.bind, config.sealed_port, "PQ_SEALED_PORT")
+            self._sealed = bound(config.bind, config.sealed_port, "PQ_SEALED_PORT")
         except TunnelError:
             self._plain.close()
             raise
@@ -143,13 +137,20 @@ class DataPlane:
             if self._cell is not None:
                 self._cell.session.close()
             self._cell = cell
-            self._peer_epoch = -1
+            self._roaming.reset()
+            self._first_sent_ns.clear()
             self._noted.clear()
             self._gate = Gate(self._config.routes["mavproxy"], 0, False)
 
+    @property
+    def peer(self) -> Address | None:
+        """Where sealed datagrams go now."""
+        return self._roaming.peer
+
     def set_peer(self, address: Address) -> None:
-        """Where sealed datagrams go (drone: once, at start)."""
-        self._peer = address
+        """Where sealed datagrams go, until an answered challenge moves them."""
+        with self._lock:
+            self._roaming.set_peer(address)
 
     def set_gate(self, route: Route, place: int, *, is_open: bool) -> None:
         """Open or close the gate of a window."""
@@ -174,16 +175,37 @@ class DataPlane:
 
     def send_keepalive(self) -> bool:
         """Send one sealed keepalive; False when there is no key to send on yet."""
+        return self.send_control(packet.KEEPALIVE)
+
+    def send_control(self, kind: int, payload: bytes = b"") -> bool:
+        """Send one sealed control packet to the peer; False when there is no key or no peer yet."""
         with self._lock:
-            cell, peer = self._cell, self._peer
+            cell, peer = self._cell, self._roaming.peer
             if cell is None or peer is None:
                 return False
             try:
-                datagram = cell.session.seal_control(packet.KEEPALIVE)
+                datagram, epoch = cell.session.seal_control(kind, payload), cell.session.epoch
             except SessionError:
                 return False
-        self._send(self._sealed, datagram, peer, cell)
+        if self._send(self._sealed, datagram, peer, cell) and epoch is not None:
+            self._note_first(epoch)
         return True
+
+    def take_control(self) -> list[ControlFrame]:
+        """Control packets (epoch-ack, rekey-request, path frames) since the last call, oldest first."""
+        with self._lock:
+            return self._roaming.take()
+
+    def first_sent_ns(self, epoch: int) -> int | None:
+        """Monotonic time of the first packet sent on `epoch`; None: none, or too many epochs ago."""
+        return self._first_sent_ns.get(epoch)
+
+    def _note_first(self, epoch: int) -> None:
+        if epoch not in self._first_sent_ns:
+            with self._lock:
+                self._first_sent_ns.setdefault(epoch, time.monotonic_ns())
+                if len(self._first_sent_ns) > _REMEMBERED_EPOCHS:
+                    del self._first_sent_ns[next(iter(self._first_sent_ns))]
 
     def announce(self) -> None:
         """One empty datagram to the plaintext target, so that a listener learns our address before
@@ -258,8 +280,8 @@ class DataPlane:
             return
         counters["plaintext_in"] += 1
         counters["plaintext_in_bytes"] += len(payload)
-        peer = self._peer
         with self._lock:
+            peer = self._roaming.peer
             if peer is None or not cell.session.can_send:
                 counters["not_ready"] += 1
                 return
@@ -276,6 +298,7 @@ class DataPlane:
             return
         t_out_ns = time.time_ns()
         self.last_data_ns = time.monotonic_ns()
+        self._note_first(epoch)
         counters["digest_tx"] += _digest(sequence, payload)
         if cell.ledger is not None:
             cell.ledger.tx.add(epoch, sequence, len(datagram), t_in_ns, t_out_ns, gate.place)
@@ -314,17 +337,19 @@ class DataPlane:
             spent_ns = time.perf_counter_ns() - start_ns
             if received.kind == 0:
                 return  # the session counted the reason
-            new_epoch = received.epoch > self._peer_epoch
-            if new_epoch:
-                # The first authenticated packet of an epoch says where its peer is; later ones do not move it
-                # (roaming needs a path challenge, which this version does not speak).
-                self._peer_epoch = received.epoch
-                if self._config.role == "gcs":
-                    self._peer = source
-        if new_epoch:
+            answers: list[tuple[bytes, Address]] = []
+            if not cell.session.is_plain:
+                for kind, payload, to in self._roaming.heard(received, source, now_ns, cell.counters.data):
+                    try:
+                        answers.append((cell.session.seal_control(kind, payload), to))
+                    except SessionError as error:
+                        self._note_once(f"path: {error}")
+        if received.first:
             self.confirmed.set()
-            if self._config.role == "gcs":
-                self.send_keepalive()  # tells the drone that its new session carries packets both ways
+            if self._config.role == "gcs" and not cell.session.is_plain:
+                self.send_control(packet.EPOCH_ACK)  # the new session carries packets both ways
+        for answer, to in answers:
+            self._send(self._sealed, answer, to, cell)
         if received.kind != packet.DATA:
             return
         self.last_data_ns = now_ns
@@ -347,10 +372,10 @@ class DataPlane:
         try:
             sock.sendto(datagram, target)
         except OSError as error:
-            name = "queue_full" if error.errno in _BUSY else "send_failed"
+            name, text = failed_send(error, len(datagram), target)
             with self._lock:
                 cell.counters.data[name] += 1
-            self._note_once(f"send to {target[0]}:{target[1]}: {error}")
+            self._note_once(text)
             return False
         return True
 
@@ -365,17 +390,3 @@ def _digest(sequence: int, plaintext: bytes) -> int:
     """BLAKE2b-64 of seq_be64 ‖ plaintext as an integer; both ends sum it, so order does not matter."""
     message = sequence.to_bytes(8, "big") + plaintext
     return int.from_bytes(hashlib.blake2b(message, digest_size=8).digest(), "big")
-
-
-def _bound(host: str, port: int, setting: str) -> socket.socket:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECEIVE_BUFFER_BYTES)
-        sock.bind((host, port))
-    except OSError as error:
-        sock.close()
-        raise PortTakenError(
-            f"UDP {host}:{port} ({setting}) cannot be bound: {error.strerror or error}"
-        ) from error
-    return sock

@@ -14,7 +14,7 @@ import pq_core
 from pqtunnel.config import Address, EndpointConfig, Route
 from pqtunnel.endpoint import timestamps
 from pqtunnel.endpoint.counters import CellCounters
-from pqtunnel.endpoint.dataplane import PortTakenError
+from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.endpoint.plane import SessionHandle
 from pqtunnel.primitives import Primitives
 

@@ -7,7 +7,7 @@ the Rust core, without the interpreter. PQ_DATAPLANE picks; without it the nativ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pqtunnel.config import Address, EndpointConfig, Route
 from pqtunnel.endpoint.counters import CellCounters
@@ -16,8 +16,26 @@ from pqtunnel.handshake.established import Established
 from pqtunnel.primitives import Primitives
 
 
+class ControlFrame(NamedTuple):
+    """An authentic control packet that came in, for the endpoint to read."""
+
+    kind: int
+    payload: bytes
+    epoch: int
+    source: Address
+    monotonic_ns: int
+
+
 class SessionHandle(Protocol):
     """The part of a session that the endpoint uses; sealing and opening belong to the data plane."""
+
+    @property
+    def epoch(self) -> int | None: ...
+
+    @property
+    def can_send(self) -> bool: ...
+
+    def set_rtt(self, rtt_ns: int) -> None: ...
 
     def index_is_free(self, index: int) -> bool: ...
 
@@ -26,6 +44,8 @@ class SessionHandle(Protocol):
     def keepalive_due(self, now_ns: int) -> bool: ...
 
     def silent(self, now_ns: int) -> bool: ...
+
+    def rekey_due(self, now_ns: int) -> bool: ...
 
 
 class LedgerPages(Protocol):
@@ -106,6 +126,9 @@ class Plane(Protocol):
 
     def attach(self, cell: Any | None) -> None: ...
 
+    @property
+    def peer(self) -> Address | None: ...
+
     def set_peer(self, address: Address) -> None: ...
 
     def set_gate(self, route: Route, place: int, *, is_open: bool) -> None: ...
@@ -113,6 +136,12 @@ class Plane(Protocol):
     def with_session(self, action: Callable[[SessionHandle], None]) -> None: ...
 
     def send_keepalive(self) -> bool: ...
+
+    def send_control(self, kind: int, payload: bytes = b"") -> bool: ...
+
+    def take_control(self) -> list[ControlFrame]: ...
+
+    def first_sent_ns(self, epoch: int) -> int | None: ...
 
     def announce(self) -> None: ...
 

@@ -1,0 +1,44 @@
+"""UDP sockets of an endpoint: binding them, and naming what a failed send means."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Final
+
+from pqtunnel.errors import TunnelError
+
+RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
+"""Asked for; the kernel grants at most net.core.rmem_max."""
+_BUSY: Final = (errno.EAGAIN, errno.ENOBUFS, errno.EWOULDBLOCK)
+
+
+class PortTakenError(TunnelError):
+    """A socket cannot be bound."""
+
+    default_code = "port_taken"
+    default_hint = "stop what holds the port (`ss -lnp`), or choose another by its PQ_*_PORT setting"
+
+
+def bound(host: str, port: int, setting: str) -> socket.socket:
+    """A UDP socket with large buffers. Raises PortTakenError that names `setting`."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECEIVE_BUFFER_BYTES)
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise PortTakenError(
+            f"UDP {host}:{port} ({setting}) cannot be bound: {error.strerror or error}"
+        ) from error
+    return sock
+
+
+def failed_send(error: OSError, size_bytes: int, target: tuple[str, int]) -> tuple[str, str]:
+    """(counter, log line) of a datagram that the kernel did not take. None of them closes anything."""
+    where = f"{target[0]}:{target[1]}"
+    if error.errno == errno.EMSGSIZE:
+        hint = "lower the size of the plaintext datagrams or raise the link's MTU"
+        return "oversize_link", f"a datagram of {size_bytes} bytes to {where} exceeds the link's MTU: {hint}"
+    return "queue_full" if error.errno in _BUSY else "send_failed", f"send to {where}: {error}"
