@@ -1,9 +1,12 @@
-//! The three AEADs behind one type. Sealing and opening work in place; the nonce is the caller's.
+//! The AEADs behind one type, and `null`, which protects nothing. Sealing and opening work in place; the nonce is
+//! the caller's.
 
 use crate::packet::{HEADER_BYTES, TAG_BYTES};
 use crate::raw::wiped::Wiped;
-use ascon_aead::aead::{AeadInPlace, KeyInit};
+use ascon_aead::aead::{AeadInPlace, KeyInit as _};
 use ascon_aead::Ascon128a;
+use ascon_aead128::aead::{AeadInOut, KeyInit as _};
+use ascon_aead128::AsconAead128;
 use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_256_GCM, CHACHA20_POLY1305};
 
 /// An AEAD of the registry.
@@ -15,6 +18,10 @@ pub enum Algorithm {
     ChaCha20Poly1305,
     /// Ascon-128a of Ascon v1.2.
     Ascon128a,
+    /// Ascon-AEAD128 of SP 800-232: another algorithm than Ascon-128a.
+    AsconAead128,
+    /// No encryption and no tag: the `plain` baseline, which both ends must have been told to run.
+    Null,
 }
 
 impl Algorithm {
@@ -25,6 +32,8 @@ impl Algorithm {
             "aesgcm" => Some(Self::AesGcm),
             "chacha20poly1305" => Some(Self::ChaCha20Poly1305),
             "ascon128a" => Some(Self::Ascon128a),
+            "asconaead128" => Some(Self::AsconAead128),
+            "null" => Some(Self::Null),
             _ => None,
         }
     }
@@ -34,7 +43,8 @@ impl Algorithm {
     pub fn key_bytes(self) -> usize {
         match self {
             Self::AesGcm | Self::ChaCha20Poly1305 => 32,
-            Self::Ascon128a => 16,
+            Self::Ascon128a | Self::AsconAead128 => 16,
+            Self::Null => 0,
         }
     }
 
@@ -43,7 +53,17 @@ impl Algorithm {
     pub fn nonce_bytes(self) -> usize {
         match self {
             Self::AesGcm | Self::ChaCha20Poly1305 => 12,
-            Self::Ascon128a => 16,
+            Self::Ascon128a | Self::AsconAead128 => 16,
+            Self::Null => 0,
+        }
+    }
+
+    /// Length of the tag in bytes.
+    #[must_use]
+    pub fn tag_bytes(self) -> usize {
+        match self {
+            Self::Null => 0,
+            _ => TAG_BYTES,
         }
     }
 }
@@ -62,6 +82,8 @@ pub struct BadKeyLength {
 enum Cipher {
     Ring(Wiped<LessSafeKey>),
     Ascon(Wiped<Ascon128a>),
+    AsconAead(Wiped<AsconAead128>),
+    Null,
 }
 
 /// Key and IV of one direction; both are erased when it is dropped.
@@ -104,6 +126,10 @@ impl DirectionKey {
                 UnboundKey::new(&CHACHA20_POLY1305, key).map_err(wrong)?,
             ))),
             Algorithm::Ascon128a => Cipher::Ascon(Wiped::new(Ascon128a::new(key.into()))),
+            Algorithm::AsconAead128 => Cipher::AsconAead(Wiped::new(
+                AsconAead128::new_from_slice(key).map_err(|_| wrong(ring::error::Unspecified))?,
+            )),
+            Algorithm::Null => Cipher::Null,
         };
         let mut wide = [0; 16];
         wide[16 - iv.len()..].copy_from_slice(iv);
@@ -117,7 +143,17 @@ impl DirectionKey {
         (*self.iv ^ u128::from(sequence)).to_be_bytes()
     }
 
-    /// Encrypt `body` in place under the sequence's nonce and return the tag. The AAD is `header`.
+    /// Length of the tag in bytes.
+    #[must_use]
+    pub fn tag_bytes(&self) -> usize {
+        match self.cipher {
+            Cipher::Null => 0,
+            _ => TAG_BYTES,
+        }
+    }
+
+    /// Encrypt `body` in place under the sequence's nonce and return the tag, of which `tag_bytes` count. The AAD is
+    /// `header`.
     ///
     /// # Panics
     /// Above the AEAD's length limit, which is gigabytes away from any datagram.
@@ -142,12 +178,19 @@ impl DirectionKey {
                     .expect("Ascon-128a has no length limit that a datagram could reach");
                 tag.copy_from_slice(&sealed);
             }
+            Cipher::AsconAead(key) => {
+                let sealed = key
+                    .encrypt_inout_detached(&nonce.into(), header, body.into())
+                    .expect("Ascon-AEAD128 has no length limit that a datagram could reach");
+                tag.copy_from_slice(&sealed);
+            }
+            Cipher::Null => {}
         }
         tag
     }
 
     /// Decrypt `sealed` (ciphertext, then tag) in place; `None` when the tag does not fit, and then the content of
-    /// `sealed` means nothing. On success its first `len - 16` bytes are the plaintext.
+    /// `sealed` means nothing. On success its first `len - tag_bytes` bytes are the plaintext.
     #[must_use]
     pub fn open(
         &self,
@@ -156,7 +199,7 @@ impl DirectionKey {
         sealed: &mut [u8],
     ) -> Option<usize> {
         let nonce = self.nonce(sequence);
-        let length = sealed.len().checked_sub(TAG_BYTES)?;
+        let length = sealed.len().checked_sub(self.tag_bytes())?;
         match &self.cipher {
             Cipher::Ring(key) => {
                 key.open_in_place(ring_nonce(&nonce), Aad::from(header), sealed)
@@ -168,6 +211,13 @@ impl DirectionKey {
                 key.decrypt_in_place_detached(&nonce.into(), header, body, tag.into())
                     .ok()?;
             }
+            Cipher::AsconAead(key) => {
+                let (body, tag) = sealed.split_at_mut(length);
+                let tag: &[u8; TAG_BYTES] = (&*tag).try_into().ok()?;
+                key.decrypt_inout_detached(&nonce.into(), header, body.into(), tag.into())
+                    .ok()?;
+            }
+            Cipher::Null => {}
         }
         Some(length)
     }
@@ -183,10 +233,11 @@ fn ring_nonce(wide: &[u8; 16]) -> Nonce {
 mod tests {
     use super::*;
 
-    const ALL: [Algorithm; 3] = [
+    const ALL: [Algorithm; 4] = [
         Algorithm::AesGcm,
         Algorithm::ChaCha20Poly1305,
         Algorithm::Ascon128a,
+        Algorithm::AsconAead128,
     ];
 
     fn key(algorithm: Algorithm) -> DirectionKey {
@@ -231,5 +282,34 @@ mod tests {
                 Some(("iv", iv))
             );
         }
+    }
+
+    #[test]
+    fn null_is_reached_by_its_name_alone_and_says_that_it_protects_nothing() {
+        let named: Vec<_> = ["", "plain", "none", "NULL", "aesgcm", "null"]
+            .into_iter()
+            .filter(|token| Algorithm::by_token(token) == Some(Algorithm::Null))
+            .collect();
+        assert_eq!(named, ["null"]);
+        let key = DirectionKey::new(Algorithm::Null, b"", b"").expect("no key");
+        let mut body = b"one MAVLink datagram".to_vec();
+        let _ = key.seal(5, &[0; 8], &mut body);
+        assert_eq!(key.tag_bytes(), 0);
+        assert_eq!(body, b"one MAVLink datagram");
+        assert_eq!(key.open(99, &[1; 8], &mut body), Some(20));
+        assert!(ALL.iter().all(|algorithm| algorithm.tag_bytes() == 16));
+        assert!(DirectionKey::new(Algorithm::Null, b"k", b"").is_err());
+    }
+
+    #[test]
+    fn the_two_ascons_are_different_algorithms() {
+        let seal = |algorithm| {
+            let key = DirectionKey::new(algorithm, &[7; 16], &[9; 16]).expect("lengths fit");
+            let mut body = [0; 20];
+            (key.seal(0, &[0; 8], &mut body), body)
+        };
+        let (old, standard) = (seal(Algorithm::Ascon128a), seal(Algorithm::AsconAead128));
+        assert_ne!(old.0, standard.0);
+        assert_ne!(old.1, standard.1);
     }
 }

@@ -1,5 +1,7 @@
 //! Counters of one cell: the names are those of the agent's `counters` answer.
 
+use crate::packet;
+
 macro_rules! counters {
     ($($variant:ident = $name:literal: $what:literal,)*) => {
         /// One counter of a cell's data plane.
@@ -20,16 +22,28 @@ counters! {
     Gated = "gated": "plaintext outside an open window or of another route",
     WrongSource = "wrong_source": "plaintext from an address that is not configured",
     Oversize = "oversize": "plaintext that does not fit one sealed datagram",
+    OversizeLink = "oversize_link": "datagrams that the link's MTU refused (EMSGSIZE)",
     QueueFull = "queue_full": "datagrams that a kernel queue dropped",
     NotReady = "not_ready": "plaintext with no key to send it under, or no peer",
-    SendFailed = "send_failed": "datagrams that the kernel refused to send",
+    SendFailed = "send_failed": "datagrams that the kernel refused to send for another reason",
+    PathChanged = "path_changed": "moves of the peer's address, each after an answered challenge",
+    PathNewSource = "path_new_source": "authentic data from another address than the peer's, delivered",
+    ControlDropped = "control_dropped": "control frames that nobody fetched in time",
     TxData = "tx_data": "data packets sealed",
     TxDataBytes = "tx_data_bytes": "their sealed bytes",
     TxKeepalive = "tx_keepalive": "keepalives sealed",
+    TxEpochAck = "tx_epoch_ack": "epoch-acks sealed",
+    TxRekeyRequest = "tx_rekey_request": "rekey-requests sealed",
+    TxPathChallenge = "tx_path_challenge": "path-challenges sealed",
+    TxPathResponse = "tx_path_response": "path-responses sealed",
     RxOk = "rx_ok": "data packets opened",
     RxOkBytes = "rx_ok_bytes": "their sealed bytes",
+    RxLate = "rx_late": "of them, opened under another epoch than the one sent on",
     RxKeepalive = "rx_keepalive": "keepalives opened",
-    RxReserved = "rx_reserved": "packets of reserved types opened",
+    RxEpochAck = "rx_epoch_ack": "epoch-acks opened",
+    RxRekeyRequest = "rx_rekey_request": "rekey-requests opened",
+    RxPathChallenge = "rx_path_challenge": "path-challenges opened",
+    RxPathResponse = "rx_path_response": "path-responses opened",
     BadHeader = "bad_header": "dropped: length, type or epoch bits",
     UnknownIndex = "unknown_index": "dropped: nobody's receiver index",
     AuthFailed = "auth_failed": "dropped: the tag did not fit",
@@ -49,16 +63,51 @@ pub const SESSION: &[Counter] = &[
     Counter::TxData,
     Counter::TxDataBytes,
     Counter::TxKeepalive,
+    Counter::TxEpochAck,
+    Counter::TxRekeyRequest,
+    Counter::TxPathChallenge,
+    Counter::TxPathResponse,
     Counter::RxOk,
     Counter::RxOkBytes,
+    Counter::RxLate,
     Counter::RxKeepalive,
-    Counter::RxReserved,
+    Counter::RxEpochAck,
+    Counter::RxRekeyRequest,
+    Counter::RxPathChallenge,
+    Counter::RxPathResponse,
     Counter::BadHeader,
     Counter::UnknownIndex,
     Counter::AuthFailed,
     Counter::Replay,
     Counter::OldEpoch,
 ];
+
+/// Counter of sealed control packets of a type.
+#[must_use]
+pub fn sent_control(kind: u8) -> Option<Counter> {
+    match kind {
+        packet::KEEPALIVE => Some(Counter::TxKeepalive),
+        packet::EPOCH_ACK => Some(Counter::TxEpochAck),
+        packet::REKEY_REQUEST => Some(Counter::TxRekeyRequest),
+        packet::PATH_CHALLENGE => Some(Counter::TxPathChallenge),
+        packet::PATH_RESPONSE => Some(Counter::TxPathResponse),
+        _ => None,
+    }
+}
+
+/// Counter of opened packets of a type.
+#[must_use]
+pub fn opened(kind: u8) -> Option<Counter> {
+    match kind {
+        packet::DATA => Some(Counter::RxOk),
+        packet::KEEPALIVE => Some(Counter::RxKeepalive),
+        packet::EPOCH_ACK => Some(Counter::RxEpochAck),
+        packet::REKEY_REQUEST => Some(Counter::RxRekeyRequest),
+        packet::PATH_CHALLENGE => Some(Counter::RxPathChallenge),
+        packet::PATH_RESPONSE => Some(Counter::RxPathResponse),
+        _ => None,
+    }
+}
 
 /// Counts since the cell was prepared.
 #[derive(Clone)]
@@ -74,6 +123,14 @@ impl Default for Counters {
             values: [0; NAMES.len()],
             digests: [0; 2],
         }
+    }
+}
+
+impl Counter {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize]
     }
 }
 

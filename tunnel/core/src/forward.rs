@@ -4,12 +4,12 @@
 //! kernel receives or sends. All memory is kept from batch to batch.
 
 use crate::bins::Field;
-use crate::cell::{locked, Cell, SharedCell};
+use crate::cell::{locked, Cell, ControlFrame, SharedCell};
 use crate::counters::Counter;
-use crate::outgoing::{count_failure, digest, row, send_keepalive, Outgoing};
+use crate::outgoing::{count_failure, digest, row, sealed_control, send_one, Outgoing};
 use crate::packet;
 use crate::plane::{Gate, Shared};
-use crate::session::{Role, SealError};
+use crate::session::{Opened, Role, SealError};
 use crate::udp::{realtime_ns, Arrival, Receiver, Sender};
 use std::io::{self, IoSlice};
 use std::net::{SocketAddrV4, UdpSocket};
@@ -40,6 +40,8 @@ struct Worker<'a> {
     sender: Sender,
     arena: Vec<u8>,
     outgoing: Vec<Outgoing>,
+    /// Sealed control datagrams that answer this batch, each with its address.
+    replies: Vec<(SocketAddrV4, Vec<u8>)>,
     dropped_before: u32,
 }
 
@@ -52,6 +54,7 @@ pub(crate) fn run(shared: &Shared, lane: Lane) {
         sender: Sender::default(),
         arena: Vec::new(),
         outgoing: Vec::new(),
+        replies: Vec::new(),
         dropped_before: 0,
     };
     let socket = match lane {
@@ -142,7 +145,7 @@ impl Worker<'_> {
                 cell.counters.add(Counter::SealNsTotal, spent_ns);
                 cell.counters.add(Counter::SealCount, count);
             }
-            cell.peer
+            cell.path.peer()
         };
         let (Some(peer), false) = (peer, self.outgoing.is_empty()) else {
             return;
@@ -190,7 +193,7 @@ impl Worker<'_> {
             }
             cell.counters.add(Counter::PlaintextIn, 1);
             cell.counters.add(Counter::PlaintextInBytes, length as u64);
-            if cell.peer.is_none() {
+            if cell.path.peer().is_none() {
                 cell.counters.add(Counter::NotReady, 1);
                 continue;
             }
@@ -200,17 +203,20 @@ impl Worker<'_> {
                 .session
                 .seal_data(payload, &mut self.arena, &mut cell.counters);
             match sealed {
-                Ok((epoch, sequence)) => self.outgoing.push(Outgoing {
-                    start,
-                    length: self.arena.len() - start,
-                    plain: (offset, length),
-                    size_bytes: self.arena.len() - start,
-                    epoch,
-                    sequence,
-                    t_in_ns: arrival.time_ns(),
-                    t_out_ns: 0,
-                    sent: false,
-                }),
+                Ok((epoch, sequence)) => {
+                    cell.mark_sealed(epoch, || self.shared.monotonic_ns());
+                    self.outgoing.push(Outgoing {
+                        start,
+                        length: self.arena.len() - start,
+                        plain: (offset, length),
+                        size_bytes: self.arena.len() - start,
+                        epoch,
+                        sequence,
+                        t_in_ns: arrival.time_ns(),
+                        t_out_ns: 0,
+                        sent: false,
+                    });
+                }
                 Err(refusal) => {
                     cell.counters.add(Counter::NotReady, 1);
                     if let SealError::Exhausted { epoch } = refusal {
@@ -230,10 +236,9 @@ impl Worker<'_> {
         };
         self.outgoing.clear();
         let now_ns = self.shared.monotonic_ns();
-        let new_epoch = {
+        {
             let cell = &mut *locked(&shared_cell);
             self.count_drops(arrivals, Some(cell));
-            let epoch_before = cell.peer_epoch;
             let start = Instant::now();
             for arrival in arrivals {
                 self.open_arrival(cell, arrival, buffer, now_ns);
@@ -244,14 +249,9 @@ impl Worker<'_> {
                 cell.counters.add(Counter::OpenNsTotal, spent_ns);
                 cell.counters.add(Counter::OpenCount, count);
             }
-            cell.peer_epoch != epoch_before
-        };
-        if new_epoch {
-            self.shared.confirmed.set();
-            if self.shared.role == Role::Gcs {
-                // Tells the drone that its new session carries packets both ways.
-                send_keepalive(self.shared, &shared_cell);
-            }
+        }
+        for (to, datagram) in self.replies.drain(..) {
+            send_one(self.shared, &shared_cell, to, &datagram);
         }
         if self.outgoing.is_empty() {
             return;
@@ -295,22 +295,25 @@ impl Worker<'_> {
             if opened.skipped > 0 {
                 cell.bins.add(t_in_ns, Field::SequenceGap, opened.skipped);
             }
-            if cell.peer_epoch.is_none_or(|known| opened.epoch > known) {
-                // The first authenticated packet of an epoch says where its peer is; later ones do not move it
-                // (roaming needs a path challenge, which this version does not speak).
-                cell.peer_epoch = Some(opened.epoch);
-                if self.shared.role == Role::Gcs {
-                    cell.peer = Some(arrival.source);
+            let start = offset + packet::HEADER_BYTES;
+            if opened.first {
+                self.confirm(cell);
+            }
+            if !cell.session.is_plain() {
+                // Keys say who sent it; only an answered challenge says where the peer is.
+                if let Some(token) = cell.challenge(arrival.source, opened.newest, now_ns) {
+                    self.reply(cell, packet::PATH_CHALLENGE, &token, arrival.source);
                 }
             }
             if opened.kind != packet::DATA {
-                if opened.kind == packet::KEEPALIVE {
-                    cell.bins.add(t_in_ns, Field::RxKeepalive, 1);
-                }
+                let payload = &buffer[start..start + opened.length];
+                self.control(cell, opened, payload, arrival, now_ns);
                 continue;
             }
+            if !cell.session.is_plain() && cell.path.peer() != Some(arrival.source) {
+                cell.counters.add(Counter::PathNewSource, 1);
+            }
             cell.bins.add(t_in_ns, Field::RxData, 1);
-            let start = offset + packet::HEADER_BYTES;
             self.outgoing.push(Outgoing {
                 start,
                 length: opened.length,
@@ -323,6 +326,59 @@ impl Worker<'_> {
                 sent: false,
             });
         }
+    }
+
+    /// The first authentic packet of an epoch: the GCS says so at once, so that the drone knows that its new session
+    /// carries packets both ways.
+    fn confirm(&mut self, cell: &mut Cell) {
+        self.shared.confirmed.set();
+        if self.shared.role != Role::Gcs || cell.session.is_plain() {
+            return;
+        }
+        if let Some(peer) = cell.path.peer() {
+            self.reply(cell, packet::EPOCH_ACK, &[], peer);
+        }
+    }
+
+    /// Seal a control packet now and send it to `to` after the batch.
+    fn reply(&mut self, cell: &mut Cell, kind: u8, payload: &[u8], to: SocketAddrV4) {
+        // Refused only without keys to send under, or where they are used up: the next data packet says so.
+        if let Ok(datagram) = sealed_control(self.shared, cell, kind, payload) {
+            self.replies.push((to, datagram));
+        }
+    }
+
+    /// An authentic packet that is no data.
+    fn control(
+        &mut self,
+        cell: &mut Cell,
+        opened: Opened,
+        payload: &[u8],
+        arrival: &Arrival,
+        now_ns: i64,
+    ) {
+        let kind = opened.kind;
+        if kind == packet::KEEPALIVE {
+            cell.bins.add(arrival.time_ns(), Field::RxKeepalive, 1);
+        }
+        // Plain packets prove nothing: they neither move the peer nor ask for anything.
+        if cell.session.is_plain() || !packet::is_well_formed(kind, payload) {
+            return;
+        }
+        let source = arrival.source;
+        if kind == packet::PATH_CHALLENGE {
+            self.reply(cell, packet::PATH_RESPONSE, payload, source);
+        }
+        if kind == packet::PATH_RESPONSE && cell.path.on_response(source, payload, now_ns) {
+            cell.counters.add(Counter::PathChanged, 1);
+        }
+        cell.push_control(ControlFrame {
+            kind,
+            payload: payload.to_vec(),
+            epoch: opened.epoch,
+            source,
+            monotonic_ns: now_ns,
+        });
     }
 
     /// Send all outgoing datagrams in order; one that the kernel refuses is counted and passed over.
@@ -344,7 +400,7 @@ impl Worker<'_> {
                 Ok(done) => (done.accepted.max(1), true),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    count_failure(self.shared, cell, target, &error, 1);
+                    count_failure(self.shared, cell, target, &error, slices[next].len());
                     (1, false)
                 }
             };

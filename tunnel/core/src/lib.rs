@@ -1,6 +1,6 @@
 //! Data plane of the tunnel.
 //!
-//! Reading order: `packet`, `replay`, `aead`, `counters`, `outcome`, `session`, then the forwarder around them. Only `raw` may
+//! Reading order: `packet`, `replay`, `aead`, `counters`, `outcome`, `session`, `path`, then the forwarder around them. Only `raw` may
 //! hold `unsafe`. The Python module `pq_core` is made with the feature `python`.
 
 pub mod aead;
@@ -12,6 +12,7 @@ pub mod ledger;
 pub mod outcome;
 mod outgoing;
 pub mod packet;
+pub mod path;
 pub mod plane;
 #[cfg(feature = "python")]
 mod python;

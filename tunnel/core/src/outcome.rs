@@ -58,6 +58,8 @@ pub enum InstallError {
     WrongRole,
     /// Another living epoch has this receiver index.
     IndexTaken,
+    /// Plain keys beside sealed ones, or the other way round: no handshake leads from one to the other.
+    Mixed,
     /// A key or IV of the wrong length.
     BadKey(BadKeyLength),
 }
@@ -120,4 +122,8 @@ pub struct Opened {
     pub sequence: u64,
     /// Sequences between the highest before it and it: not seen so far, late or lost.
     pub skipped: u64,
+    /// A new highest sequence of the epoch that is sent on: the newest word of the peer.
+    pub newest: bool,
+    /// And the first authenticated packet of that epoch.
+    pub first: bool,
 }

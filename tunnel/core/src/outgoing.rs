@@ -1,10 +1,11 @@
 //! One datagram on its way through, what is booked about it, and sends outside a batch.
 
-use crate::cell::{locked, SharedCell};
+use crate::cell::{locked, Cell, SharedCell};
 use crate::counters::Counter;
 use crate::ledger::Row;
 use crate::packet;
 use crate::plane::{Gate, Shared};
+use crate::session::SealError;
 use std::io;
 use std::net::SocketAddrV4;
 
@@ -50,49 +51,108 @@ pub(crate) fn digest(datagram: &Outgoing, buffer: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Send one sealed keepalive; false when there is no key to send it under, or no peer.
-pub(crate) fn send_keepalive(shared: &Shared, shared_cell: &SharedCell) -> bool {
-    let mut datagram = Vec::with_capacity(packet::OVERHEAD_BYTES);
-    let peer = {
-        let cell = &mut *locked(shared_cell);
-        let Some(peer) = cell.peer else { return false };
-        let counters = &mut cell.counters;
-        let sealed = cell
-            .session
-            .seal_control(packet::KEEPALIVE, &[], &mut datagram, counters);
-        if sealed.is_err() {
-            return false;
-        }
-        peer
-    };
-    if let Err(error) = shared.sealed.send_to(&datagram, peer) {
-        count_failure(shared, shared_cell, peer, &error, 1);
+/// One sealed control datagram, with the time of its epoch's first packet marked.
+///
+/// # Errors
+/// As `Session::seal_control`.
+pub(crate) fn sealed_control(
+    shared: &Shared,
+    cell: &mut Cell,
+    kind: u8,
+    payload: &[u8],
+) -> Result<Vec<u8>, SealError> {
+    let mut datagram = Vec::with_capacity(payload.len() + packet::OVERHEAD_BYTES);
+    cell.session
+        .seal_control(kind, payload, &mut datagram, &mut cell.counters)?;
+    if let Some(epoch) = cell.session.epoch() {
+        cell.mark_sealed(epoch, || shared.monotonic_ns());
     }
-    true
+    Ok(datagram)
 }
 
-/// Count datagrams that the kernel refused: a full queue, or another failure, which is also noted.
+/// Seal one control datagram and send it to the peer; false when there is no key to send it under, or no peer.
+///
+/// # Errors
+/// A type that is no control type.
+pub(crate) fn send_control(
+    shared: &Shared,
+    shared_cell: &SharedCell,
+    kind: u8,
+    payload: &[u8],
+) -> Result<bool, SealError> {
+    let (peer, datagram) = {
+        let cell = &mut *locked(shared_cell);
+        let Some(peer) = cell.path.peer() else {
+            return Ok(false);
+        };
+        match sealed_control(shared, cell, kind, payload) {
+            Ok(datagram) => (peer, datagram),
+            Err(SealError::NotReady | SealError::Exhausted { .. }) => return Ok(false),
+            Err(other) => return Err(other),
+        }
+    };
+    send_one(shared, shared_cell, peer, &datagram);
+    Ok(true)
+}
+
+/// Send one datagram outside a batch; a refusal is counted.
+pub(crate) fn send_one(shared: &Shared, cell: &SharedCell, to: SocketAddrV4, datagram: &[u8]) {
+    if let Err(error) = shared.sealed.send_to(datagram, to) {
+        count_failure(shared, cell, to, &error, datagram.len());
+    }
+}
+
+/// Count a datagram that the kernel refused, and note why, once a cell for each reason and target.
 pub(crate) fn count_failure(
     shared: &Shared,
     cell: &SharedCell,
     target: SocketAddrV4,
     error: &io::Error,
-    count: u64,
+    size_bytes: usize,
 ) {
-    let full = is_queue_full(error);
-    let counter = if full {
-        Counter::QueueFull
+    let counter = failure_counter(error);
+    locked(cell).counters.add(counter, 1);
+    if counter == Counter::OversizeLink {
+        // Every size would be a new text: one line a cell says it all.
+        let text = format!(
+            "send to {target}: a datagram of {size_bytes} bytes does not fit the link ({error}): raise the MTU of \
+             the path, or let the source send smaller datagrams"
+        );
+        shared.note_as(counter.name().to_owned(), text);
     } else {
-        Counter::SendFailed
-    };
-    locked(cell).counters.add(counter, count);
-    shared.note(format!("send to {target}: {error}"));
+        shared.note(format!("send to {target}: {error}"));
+    }
 }
 
-fn is_queue_full(error: &io::Error) -> bool {
+fn failure_counter(error: &io::Error) -> Counter {
     #[cfg(target_os = "linux")]
-    if error.raw_os_error() == Some(libc::ENOBUFS) {
-        return true;
+    const NO_BUFFERS: i32 = libc::ENOBUFS;
+    #[cfg(target_os = "linux")]
+    const MESSAGE_SIZE: i32 = libc::EMSGSIZE;
+    // WSAENOBUFS, WSAEMSGSIZE
+    #[cfg(not(target_os = "linux"))]
+    const NO_BUFFERS: i32 = 10_055;
+    #[cfg(not(target_os = "linux"))]
+    const MESSAGE_SIZE: i32 = 10_040;
+    match error.raw_os_error() {
+        Some(MESSAGE_SIZE) => Counter::OversizeLink,
+        Some(NO_BUFFERS) => Counter::QueueFull,
+        _ if error.kind() == io::ErrorKind::WouldBlock => Counter::QueueFull,
+        _ => Counter::SendFailed,
     }
-    error.kind() == io::ErrorKind::WouldBlock
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_have_their_own_counters() {
+        let counter = |code| failure_counter(&io::Error::from_raw_os_error(code));
+        assert_eq!(counter(libc::EMSGSIZE), Counter::OversizeLink);
+        assert_eq!(counter(libc::ENOBUFS), Counter::QueueFull);
+        assert_eq!(counter(libc::EAGAIN), Counter::QueueFull);
+        assert_eq!(counter(libc::EPERM), Counter::SendFailed);
+        assert_eq!(counter(libc::ECONNREFUSED), Counter::SendFailed);
+    }
 }

@@ -9,19 +9,44 @@
 pub const DATA: u8 = 1;
 /// Empty, sent after 1 s in which nothing else was.
 pub const KEEPALIVE: u8 = 2;
-/// Highest defined type; types between keepalive and this one are reserved.
+/// Empty: the GCS has authenticated the first packet of an epoch.
+pub const EPOCH_ACK: u8 = 3;
+/// The GCS asks for a rekey: reason (1 byte), suite code (3 bytes, zero: the same suite).
+pub const REKEY_REQUEST: u8 = 4;
+/// A token that only whoever receives at the address it is sent to can know.
+pub const PATH_CHALLENGE: u8 = 5;
+/// The challenge's token, from there. The highest defined type.
 pub const PATH_RESPONSE: u8 = 6;
+
+/// Bytes of a path token.
+pub const TOKEN_BYTES: usize = 8;
+/// Bytes of a rekey-request.
+pub const REKEY_REQUEST_BYTES: usize = 4;
 
 /// Bytes before the ciphertext; they are the AAD.
 pub const HEADER_BYTES: usize = 8;
 /// Bytes after the ciphertext.
 pub const TAG_BYTES: usize = 16;
-/// What sealing adds to a plaintext.
+/// What an AEAD adds to a plaintext.
 pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 /// Largest UDP payload over IPv4: 65,535 less 20 (IP) and 8 (UDP).
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 /// Largest plaintext that fits one sealed datagram.
 pub const MAX_PLAINTEXT_BYTES: usize = MAX_DATAGRAM_BYTES - OVERHEAD_BYTES;
+
+/// A path token: what a path-challenge or path-response must carry.
+pub type Token = [u8; TOKEN_BYTES];
+
+/// Has a control packet the length that its type asks for? An authentic one of another length means nothing.
+#[must_use]
+pub fn is_well_formed(kind: u8, payload: &[u8]) -> bool {
+    match kind {
+        EPOCH_ACK => payload.is_empty(),
+        REKEY_REQUEST => payload.len() == REKEY_REQUEST_BYTES,
+        PATH_CHALLENGE | PATH_RESPONSE => payload.len() == TOKEN_BYTES,
+        _ => false,
+    }
+}
 
 /// The header's first 32 bits; constant for one type, epoch and direction.
 #[must_use]

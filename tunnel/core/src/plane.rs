@@ -5,11 +5,11 @@
 //! `pqtunnel.endpoint.dataplane` is the executable specification. In scope: control of the threads, gate, peer.
 //! What happens to a batch is in `forward`.
 
-use crate::cell::{locked, SharedCell};
+use crate::cell::{locked, ControlFrame, SharedCell};
 use crate::counters::Counter;
 use crate::forward::{self, Lane};
 use crate::outgoing;
-use crate::session::Role;
+use crate::session::{Role, SealError};
 use crate::udp;
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -136,8 +136,13 @@ impl Shared {
 
     /// The same complaint once a cell: a flood must not become a flood of log lines.
     pub fn note(&self, text: String) {
+        self.note_as(text.clone(), text);
+    }
+
+    /// The first complaint of a kind once a cell.
+    pub fn note_as(&self, kind: String, text: String) {
         let mut notes = locked(&self.notes);
-        if notes.seen.len() < NOTES_A_CELL && notes.seen.insert(text.clone()) {
+        if notes.seen.len() < NOTES_A_CELL && notes.seen.insert(kind) {
             notes.waiting.push_back(text);
         }
     }
@@ -258,8 +263,8 @@ impl Plane {
         if let Some(last) = state.cell.take() {
             locked(&last).session.close();
         }
-        if let Some(cell) = &cell {
-            locked(cell).peer = state.peer;
+        if let (Some(cell), Some(peer)) = (&cell, state.peer) {
+            locked(cell).path.set_peer(peer);
         }
         state.cell = cell;
         state.gate = Gate {
@@ -275,13 +280,37 @@ impl Plane {
         locked(&self.shared.state).cell.clone()
     }
 
-    /// Where sealed datagrams go.
+    /// Where sealed datagrams go from now on; a challenge that is outstanding is void.
     pub fn set_peer(&self, address: SocketAddrV4) {
         let mut state = locked(&self.shared.state);
         state.peer = Some(address);
         if let Some(cell) = &state.cell {
-            locked(cell).peer = Some(address);
+            locked(cell).path.set_peer(address);
         }
+    }
+
+    /// Where sealed datagrams go now: as set, or as an answered challenge moved it in this cell.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddrV4> {
+        let state = locked(&self.shared.state);
+        match &state.cell {
+            Some(cell) => locked(cell).path.peer(),
+            None => state.peer,
+        }
+    }
+
+    /// The control frames of this cell since the last call, oldest first.
+    #[must_use]
+    pub fn take_control(&self) -> Vec<ControlFrame> {
+        let cell = self.cell();
+        cell.map_or_else(Vec::new, |cell| locked(&cell).take_control())
+    }
+
+    /// When the first packet of `epoch` was sealed to be sent in this cell, ns of the caller's monotonic clock.
+    #[must_use]
+    pub fn first_sent_ns(&self, epoch: u32) -> Option<i64> {
+        self.cell()
+            .and_then(|cell| locked(&cell).first_sent_ns(epoch))
     }
 
     /// Open or close the gate of a window.
@@ -325,11 +354,15 @@ impl Plane {
         self.shared.last_plaintext_ns.load(Ordering::Relaxed)
     }
 
-    /// Send one sealed keepalive; false when there is no key to send it under, or no peer.
-    #[must_use]
-    pub fn send_keepalive(&self) -> bool {
-        self.cell()
-            .is_some_and(|cell| outgoing::send_keepalive(&self.shared, &cell))
+    /// Send one sealed control packet to the peer; false when there is no key to send it under, or no peer.
+    ///
+    /// # Errors
+    /// A type that is no control type.
+    pub fn send_control(&self, kind: u8, payload: &[u8]) -> Result<bool, SealError> {
+        let Some(cell) = self.cell() else {
+            return Ok(false);
+        };
+        outgoing::send_control(&self.shared, &cell, kind, payload)
     }
 
     /// One empty datagram to the first route's target, so that a listener learns our address before traffic.

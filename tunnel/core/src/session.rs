@@ -5,7 +5,7 @@
 //! specification; the tests hold both against each other. Times are monotonic nanoseconds of the caller.
 
 use crate::aead::DirectionKey;
-use crate::counters::{Counter, Counters};
+use crate::counters::{self, Counter, Counters};
 pub use crate::outcome::{EpochKeys, InstallError, Opened, Reason, Role, SealError};
 use crate::packet;
 use crate::replay::ReplayWindow;
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 pub const KEEPALIVE_NS: i64 = 1_000_000_000;
 /// The drone dials again after this long without an authentic packet.
 pub const SILENCE_NS: i64 = 3_000_000_000;
-/// The previous epoch receives for this long after the switch.
+/// The previous epoch receives at least this long after the switch, and three round trips.
 pub const RETIRE_NS: i64 = 2_000_000_000;
 /// A rekey is due from this many packets on …
 pub const REKEY_PACKETS: u64 = 1 << 31;
@@ -25,6 +25,8 @@ pub const REKEY_AGE_NS: i64 = 600_000_000_000;
 pub const HARD_STOP_PACKETS: u64 = (1 << 32) - 1;
 /// Integrity limit of the weakest AEAD here (RFC 9001, 6.6); beyond it a key opens nothing.
 pub const FAILED_TAG_LIMIT: u64 = 1 << 36;
+/// No path is slower than this: a wrong estimate must not keep old keys for hours.
+pub const RTT_LIMIT_NS: i64 = 10_000_000_000;
 const RETIRED_MEMORY: usize = 16;
 
 struct Epoch {
@@ -47,6 +49,9 @@ pub struct Session {
     current: Option<Epoch>,
     next: Option<Epoch>,
     retired: VecDeque<u32>,
+    rtt_ns: i64,
+    /// Bytes of a tag under the keys installed last.
+    tag_bytes: usize,
     last_heard_ns: i64,
     last_sent_ns: i64,
     sent_seen: Option<u64>,
@@ -62,6 +67,8 @@ impl Session {
             current: None,
             next: None,
             retired: VecDeque::with_capacity(RETIRED_MEMORY),
+            rtt_ns: 0,
+            tag_bytes: packet::TAG_BYTES,
             last_heard_ns: 0,
             last_sent_ns: 0,
             sent_seen: None,
@@ -86,6 +93,18 @@ impl Session {
         self.current.as_ref().map(|epoch| epoch.number)
     }
 
+    /// True once keys of `plain` are installed: nothing that is received then proves anything.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.tag_bytes == 0
+    }
+
+    /// The path's round trip: from the next switch on the previous epoch receives for three of them, if that is
+    /// longer than 2 s.
+    pub fn set_rtt(&mut self, rtt_ns: i64) {
+        self.rtt_ns = rtt_ns.clamp(0, RTT_LIMIT_NS);
+    }
+
     fn living(&self) -> impl Iterator<Item = &Epoch> {
         [&self.previous, &self.current, &self.next]
             .into_iter()
@@ -108,7 +127,8 @@ impl Session {
     /// authenticated packet on; both receive on them at once.
     ///
     /// # Errors
-    /// Keys of the other role, an index that is taken, or a key of the wrong length; nothing has changed then.
+    /// Keys of the other role, an index that is taken, plain beside sealed, or a key of the wrong length; nothing has
+    /// changed then.
     pub fn install(&mut self, keys: &EpochKeys<'_>, now_ns: i64) -> Result<(), InstallError> {
         if keys.role != self.role {
             return Err(InstallError::WrongRole);
@@ -131,12 +151,19 @@ impl Session {
         if self.living().any(|other| other.rx_index == epoch.rx_index) {
             return Err(InstallError::IndexTaken);
         }
+        let tag_bytes = keys.algorithm.tag_bytes();
+        if self.living().next().is_some() && self.tag_bytes != tag_bytes {
+            return Err(InstallError::Mixed);
+        }
+        self.tag_bytes = tag_bytes;
         let replaced = self.next.take();
         self.retire(replaced);
         self.last_heard_ns = now_ns;
-        match self.role {
-            Role::Drone => self.promote(epoch, now_ns),
-            Role::Gcs => self.next = Some(epoch),
+        // Plain keys have no packet that could confirm them.
+        if self.role == Role::Drone || self.is_plain() {
+            self.promote(epoch, now_ns);
+        } else {
+            self.next = Some(epoch);
         }
         Ok(())
     }
@@ -166,12 +193,12 @@ impl Session {
         }
         let named = self.seal(packet::DATA, payload, out)?;
         counters.add(Counter::TxData, 1);
-        let sealed_bytes = payload.len() + packet::OVERHEAD_BYTES;
+        let sealed_bytes = payload.len() + packet::HEADER_BYTES + self.tag_bytes;
         counters.add(Counter::TxDataBytes, sealed_bytes as u64);
         Ok(named)
     }
 
-    /// Append one sealed control datagram (keepalive and the reserved types) to `out`.
+    /// Append one sealed control datagram to `out`.
     ///
     /// # Errors
     /// As `seal_data`, and for a type that is no control type.
@@ -185,13 +212,9 @@ impl Session {
         if self.current.is_none() {
             return Err(SealError::NotReady);
         }
-        if !(packet::KEEPALIVE..=packet::PATH_RESPONSE).contains(&kind) {
-            return Err(SealError::NotControl);
-        }
+        let counter = counters::sent_control(kind).ok_or(SealError::NotControl)?;
         self.seal(kind, payload, out)?;
-        if kind == packet::KEEPALIVE {
-            counters.add(Counter::TxKeepalive, 1);
-        }
+        counters.add(counter, 1);
         Ok(())
     }
 
@@ -216,7 +239,7 @@ impl Session {
         out.extend_from_slice(&header);
         out.extend_from_slice(payload);
         let tag = epoch.sealer.seal(sequence, &header, &mut out[start..]);
-        out.extend_from_slice(&tag);
+        out.extend_from_slice(&tag[..epoch.sealer.tag_bytes()]);
         Ok((epoch.number, sequence))
     }
 
@@ -233,19 +256,23 @@ impl Session {
     ) -> Result<Opened, Reason> {
         let opened = self.open(datagram, now_ns);
         match opened {
-            Ok(packet) if packet.kind == packet::DATA => {
-                counters.add(Counter::RxOk, 1);
-                counters.add(Counter::RxOkBytes, datagram.len() as u64);
+            Ok(packet) => {
+                if let Some(counter) = counters::opened(packet.kind) {
+                    counters.add(counter, 1);
+                }
+                if packet.kind == packet::DATA {
+                    counters.add(Counter::RxOkBytes, datagram.len() as u64);
+                    let late = self.epoch() != Some(packet.epoch);
+                    counters.add(Counter::RxLate, late.into());
+                }
             }
-            Ok(packet) if packet.kind == packet::KEEPALIVE => counters.add(Counter::RxKeepalive, 1),
-            Ok(_) => counters.add(Counter::RxReserved, 1),
             Err(reason) => counters.add(reason.counter(), 1),
         }
         opened
     }
 
     fn open(&mut self, datagram: &mut [u8], now_ns: i64) -> Result<Opened, Reason> {
-        if datagram.len() < packet::OVERHEAD_BYTES {
+        if datagram.len() < packet::HEADER_BYTES + self.tag_bytes {
             return Err(Reason::BadHeader);
         }
         let (word, low32) = packet::words(datagram);
@@ -256,7 +283,8 @@ impl Session {
         let index = word & 0xFF_FFFF;
         let is_ours = |slot: &Option<Epoch>| slot.as_ref().is_some_and(|e| e.rx_index == index);
         let is_next = is_ours(&self.next);
-        let slot = if is_ours(&self.current) {
+        let is_current = is_ours(&self.current);
+        let slot = if is_current {
             &mut self.current
         } else if is_next {
             &mut self.next
@@ -292,6 +320,9 @@ impl Session {
             epoch.failed_tags += 1;
             return Err(Reason::AuthFailed);
         };
+        let expected = epoch.window.next_sequence();
+        let newest = (is_current || is_next) && sequence >= expected;
+        let first = newest && expected == 0;
         let skipped = epoch.window.accept(sequence);
         let number = epoch.number;
         self.last_heard_ns = now_ns;
@@ -306,6 +337,8 @@ impl Session {
             epoch: number,
             sequence,
             skipped,
+            newest,
+            first,
         })
     }
 
@@ -322,27 +355,30 @@ impl Session {
         now_ns - self.last_sent_ns >= KEEPALIVE_NS
     }
 
-    /// True when an installed epoch has heard nothing authentic for 3 s.
+    /// True when an installed epoch has heard nothing authentic for 3 s; plain ones never ask for a handshake.
     #[must_use]
     pub fn silent(&self, now_ns: i64) -> bool {
-        self.living().next().is_some() && now_ns - self.last_heard_ns >= SILENCE_NS
+        !self.is_plain()
+            && self.living().next().is_some()
+            && now_ns - self.last_heard_ns >= SILENCE_NS
     }
 
     /// True from 2^31 packets or 10 minutes on.
     #[must_use]
     pub fn rekey_due(&self, now_ns: i64) -> bool {
-        self.current.as_ref().is_some_and(|epoch| {
-            epoch.sent >= REKEY_PACKETS || now_ns - epoch.installed_ns >= REKEY_AGE_NS
-        })
+        !self.is_plain()
+            && self.current.as_ref().is_some_and(|epoch| {
+                epoch.sent >= REKEY_PACKETS || now_ns - epoch.installed_ns >= REKEY_AGE_NS
+            })
     }
 
-    /// Send on `epoch` from now on; the one before it receives for 2 s more, older ones end.
+    /// Send on `epoch` from now on; the one before it receives for 2 s or three round trips more, older ones end.
     fn promote(&mut self, epoch: Epoch, now_ns: i64) {
         let oldest = self.previous.take();
         self.retire(oldest);
         self.previous = self.current.take();
         if let Some(previous) = &mut self.previous {
-            previous.retire_ns = Some(now_ns + RETIRE_NS);
+            previous.retire_ns = Some(now_ns + RETIRE_NS.max(3 * self.rtt_ns));
         }
         self.current = Some(epoch);
         self.sent_seen = None;

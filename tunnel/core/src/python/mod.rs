@@ -1,5 +1,6 @@
 //! The Python module `pq_core`.
 
+mod path;
 mod plane;
 mod session;
 
@@ -14,6 +15,7 @@ fn pq_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("COUNTERS", crate::counters::NAMES.to_vec())?;
     module.add_class::<plane::PyDataPlane>()?;
     module.add_class::<plane::PyEvent>()?;
+    module.add_class::<path::PyPathState>()?;
     module.add_class::<session::PySession>()?;
     module.add_class::<session::PyReceived>()
 }

@@ -2,18 +2,19 @@
 
 use crate::cell::locked;
 use crate::plane::{Event, Gate, Plane, Route, Setup};
-use crate::python::session::PySession;
+use crate::python::session::{control_kind, seal_error, PySession};
 use crate::session::Role;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// `(host, port)`.
-type Address = (String, u16);
+pub(super) type Address = (String, u16);
 
-fn address(given: &Address) -> PyResult<SocketAddrV4> {
+pub(super) fn address(given: &Address) -> PyResult<SocketAddrV4> {
     let host: Ipv4Addr = given
         .0
         .parse()
@@ -21,9 +22,12 @@ fn address(given: &Address) -> PyResult<SocketAddrV4> {
     Ok(SocketAddrV4::new(host, given.1))
 }
 
-fn shown(address: SocketAddrV4) -> Address {
+pub(super) fn shown(address: SocketAddrV4) -> Address {
     (address.ip().to_string(), address.port())
 }
+
+/// One control frame.
+type Frame<'py> = (u8, Bound<'py, PyBytes>, u32, Address, i64);
 
 /// Something the data threads set and others wait for.
 #[pyclass(name = "Event", frozen, module = "pq_core")]
@@ -203,9 +207,34 @@ impl PyDataPlane {
         self.with(|plane| plane.last_plaintext_ns())
     }
 
-    /// Send one sealed keepalive; False when there is no key to send it under, or no peer.
-    fn send_keepalive(&self) -> PyResult<bool> {
-        self.with(|plane| plane.send_keepalive())
+    /// Where sealed datagrams go now, None before that is known.
+    #[getter]
+    fn peer(&self) -> PyResult<Option<Address>> {
+        Ok(self.with(|plane| plane.peer())?.map(shown))
+    }
+
+    /// Send one sealed control packet to the peer; False when there is no key to send it under, or no peer.
+    #[pyo3(signature = (kind, payload = None))]
+    fn send_control(&self, py: Python<'_>, kind: i64, payload: Option<&[u8]>) -> PyResult<bool> {
+        let payload = payload.unwrap_or_default();
+        let sent = self.with(|plane| plane.send_control(control_kind(kind), payload))?;
+        sent.map_err(|failure| seal_error(py, failure, payload.len(), kind))
+    }
+
+    /// (kind, payload, epoch, source, `monotonic_ns`) of the control frames since the last call, oldest first.
+    fn take_control<'py>(&self, py: Python<'py>) -> PyResult<Vec<Frame<'py>>> {
+        let frames = self.with(|plane| plane.take_control())?;
+        let given = frames.into_iter().map(|frame| {
+            let payload = PyBytes::new(py, &frame.payload);
+            let source = shown(frame.source);
+            (frame.kind, payload, frame.epoch, source, frame.monotonic_ns)
+        });
+        Ok(given.collect())
+    }
+
+    /// When the first packet of an epoch was sent, monotonic ns; None: it is not remembered, or there was none.
+    fn first_sent_ns(&self, epoch: u32) -> PyResult<Option<i64>> {
+        self.with(|plane| plane.first_sent_ns(epoch))
     }
 
     /// One empty datagram to the first route's target.

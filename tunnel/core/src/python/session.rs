@@ -4,7 +4,7 @@ use crate::aead::{Algorithm, BadKeyLength};
 use crate::cell::{locked, Cell, SharedCell};
 use crate::counters::SESSION;
 use crate::packet;
-use crate::session::{EpochKeys, InstallError, Reason, Role, SealError};
+use crate::session::{EpochKeys, InstallError, Role, SealError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -26,7 +26,12 @@ fn error(py: Python<'_>, class: &str, message: String, options: &[(&str, &str)])
     }
 }
 
-fn seal_error(py: Python<'_>, failure: SealError, length: usize, kind: i64) -> PyErr {
+/// 0 is no type: what does not fit four bits ends as "not a control type".
+pub(super) fn control_kind(packet_type: i64) -> u8 {
+    u8::try_from(packet_type).unwrap_or(0)
+}
+
+pub(super) fn seal_error(py: Python<'_>, failure: SealError, length: usize, kind: i64) -> PyErr {
     match failure {
         SealError::NotReady => {
             let text = "no epoch may be sent on yet".to_owned();
@@ -56,10 +61,8 @@ pub struct PyReceived {
     epoch: u32,
     sequence: u64,
     reason: &'static str,
-}
-
-fn reason_name(reason: Reason) -> &'static str {
-    crate::counters::NAMES[reason.counter() as usize]
+    newest: bool,
+    first: bool,
 }
 
 /// A session with the counters, ledger and bins of its cell. Safe to use from any thread.
@@ -157,6 +160,15 @@ impl PySession {
                 let hint = [("hint", "Draw it by new_index.")];
                 error(py, "SessionError", text, &hint)
             }
+            InstallError::Mixed => {
+                let text = "plain and sealed epochs cannot live together".to_owned();
+                error(
+                    py,
+                    "SessionError",
+                    text,
+                    &[("hint", "Prepare the cell anew.")],
+                )
+            }
             InstallError::BadKey(BadKeyLength {
                 what,
                 got,
@@ -199,8 +211,7 @@ impl PySession {
         payload: Option<&[u8]>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let payload = payload.unwrap_or_default();
-        // 0 is no type either: what does not fit four bits ends as "not a control type".
-        let kind = u8::try_from(packet_type).unwrap_or(0);
+        let kind = control_kind(packet_type);
         let mut out = Vec::with_capacity(payload.len() + packet::OVERHEAD_BYTES);
         let sealed = {
             let cell = &mut *locked(&self.cell);
@@ -228,6 +239,8 @@ impl PySession {
                     epoch: packet.epoch,
                     sequence: packet.sequence,
                     reason: "",
+                    newest: packet.newest,
+                    first: packet.first,
                 }
             }
             Err(reason) => PyReceived {
@@ -235,9 +248,22 @@ impl PySession {
                 payload: PyBytes::new(py, b"").unbind(),
                 epoch: 0,
                 sequence: 0,
-                reason: reason_name(reason),
+                reason: reason.counter().name(),
+                newest: false,
+                first: false,
             },
         }
+    }
+
+    /// True once plain keys are installed: nothing that is received then proves anything.
+    #[getter]
+    fn is_plain(&self) -> bool {
+        locked(&self.cell).session.is_plain()
+    }
+
+    /// The path's round trip, ns: the previous epoch receives for three of them from the next switch on.
+    fn set_rtt(&self, rtt_ns: i64) {
+        locked(&self.cell).session.set_rtt(rtt_ns);
     }
 
     /// True when nothing was sent for 1 s.
@@ -260,12 +286,7 @@ impl PySession {
         let counters = locked(&self.cell).counters.clone();
         SESSION
             .iter()
-            .map(|counter| {
-                (
-                    crate::counters::NAMES[*counter as usize],
-                    counters.get(*counter),
-                )
-            })
+            .map(|counter| (counter.name(), counters.get(*counter)))
             .collect()
     }
 
