@@ -300,18 +300,15 @@ impl Worker<'_> {
                 self.confirm(cell);
             }
             if !cell.session.is_plain() {
-                // Keys say who sent it; only an answered challenge says where the peer is.
-                if let Some(token) = cell.challenge(arrival.source, opened.newest, now_ns) {
-                    self.reply(cell, packet::PATH_CHALLENGE, &token, arrival.source);
-                }
+                // Plain packets prove nothing: they neither move the peer nor ask for anything.
+                let payload = &buffer[start..start + opened.length];
+                self.heed(cell, opened, payload, arrival.source, now_ns);
             }
             if opened.kind != packet::DATA {
-                let payload = &buffer[start..start + opened.length];
-                self.control(cell, opened, payload, arrival, now_ns);
+                if opened.kind == packet::KEEPALIVE {
+                    cell.bins.add(t_in_ns, Field::RxKeepalive, 1);
+                }
                 continue;
-            }
-            if !cell.session.is_plain() && cell.path.peer() != Some(arrival.source) {
-                cell.counters.add(Counter::PathNewSource, 1);
             }
             cell.bins.add(t_in_ns, Field::RxData, 1);
             self.outgoing.push(Outgoing {
@@ -348,37 +345,39 @@ impl Worker<'_> {
         }
     }
 
-    /// An authentic packet that is no data.
-    fn control(
+    /// What an authentic packet means beside its plaintext: keys say who sent it, only an answered challenge says
+    /// where the peer is.
+    fn heed(
         &mut self,
         cell: &mut Cell,
         opened: Opened,
         payload: &[u8],
-        arrival: &Arrival,
+        source: SocketAddrV4,
         now_ns: i64,
     ) {
         let kind = opened.kind;
-        if kind == packet::KEEPALIVE {
-            cell.bins.add(arrival.time_ns(), Field::RxKeepalive, 1);
+        if kind == packet::DATA && cell.path.peer() != Some(source) {
+            cell.counters.add(Counter::PathNewSource, 1);
         }
-        // Plain packets prove nothing: they neither move the peer nor ask for anything.
-        if cell.session.is_plain() || !packet::is_well_formed(kind, payload) {
-            return;
+        if packet::is_well_formed(kind, payload) {
+            if kind == packet::PATH_CHALLENGE {
+                self.reply(cell, packet::PATH_RESPONSE, payload, source);
+            }
+            if kind == packet::PATH_RESPONSE && cell.path.on_response(source, payload, now_ns) {
+                cell.counters.add(Counter::PathChanged, 1);
+                self.shared.note(format!("the peer moved to {source}"));
+            }
+            cell.push_control(ControlFrame {
+                kind,
+                payload: payload.to_vec(),
+                epoch: opened.epoch,
+                source,
+                monotonic_ns: now_ns,
+            });
         }
-        let source = arrival.source;
-        if kind == packet::PATH_CHALLENGE {
-            self.reply(cell, packet::PATH_RESPONSE, payload, source);
+        if let Some(token) = cell.challenge(source, opened.newest, now_ns) {
+            self.reply(cell, packet::PATH_CHALLENGE, &token, source);
         }
-        if kind == packet::PATH_RESPONSE && cell.path.on_response(source, payload, now_ns) {
-            cell.counters.add(Counter::PathChanged, 1);
-        }
-        cell.push_control(ControlFrame {
-            kind,
-            payload: payload.to_vec(),
-            epoch: opened.epoch,
-            source,
-            monotonic_ns: now_ns,
-        });
     }
 
     /// Send all outgoing datagrams in order; one that the kernel refuses is counted and passed over.

@@ -126,4 +126,6 @@ pub struct Opened {
     pub newest: bool,
     /// And the first authenticated packet of that epoch.
     pub first: bool,
+    /// Of another epoch than the one sent on.
+    pub late: bool,
 }

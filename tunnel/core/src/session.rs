@@ -262,8 +262,7 @@ impl Session {
                 }
                 if packet.kind == packet::DATA {
                     counters.add(Counter::RxOkBytes, datagram.len() as u64);
-                    let late = self.epoch() != Some(packet.epoch);
-                    counters.add(Counter::RxLate, late.into());
+                    counters.add(Counter::RxLate, packet.late.into());
                 }
             }
             Err(reason) => counters.add(reason.counter(), 1),
@@ -321,7 +320,8 @@ impl Session {
             return Err(Reason::AuthFailed);
         };
         let expected = epoch.window.next_sequence();
-        let newest = (is_current || is_next) && sequence >= expected;
+        let late = !(is_current || is_next);
+        let newest = !late && sequence >= expected;
         let first = newest && expected == 0;
         let skipped = epoch.window.accept(sequence);
         let number = epoch.number;
@@ -339,6 +339,7 @@ impl Session {
             skipped,
             newest,
             first,
+            late,
         })
     }
 

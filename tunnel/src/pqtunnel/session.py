@@ -31,6 +31,8 @@ HARD_STOP_PACKETS: Final = (1 << 32) - 1
 FAILED_TAG_LIMIT: Final = 1 << 36
 """Integrity limit of the weakest AEAD here (RFC 9001 §6.6: ChaCha20-Poly1305); beyond it a key opens
 nothing."""
+RTT_LIMIT_NS: Final = 10_000_000_000
+"""No path is slower than this: a wrong estimate must not keep old keys for long."""
 PLAIN_AEAD: Final = "null"
 _RETIRED_MEMORY: Final = 16
 
@@ -175,7 +177,7 @@ class Session:
 
     def set_rtt(self, rtt_ns: int) -> None:
         """From the next switch on, the epoch before it receives for three of these, at least 2 s."""
-        self._retire_after_ns = max(RETIRE_NS, 3 * rtt_ns)
+        self._retire_after_ns = max(RETIRE_NS, 3 * min(rtt_ns, RTT_LIMIT_NS))
 
     def install(self, established: Established, now_ns: int) -> None:
         """Take in the keys of a completed handshake.

@@ -4,6 +4,7 @@ same."""
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,11 +13,15 @@ from pqtunnel.errors import TunnelError
 from pqtunnel.handshake.established import Established, Role, TrafficKeys
 from pqtunnel.primitives import load
 from pqtunnel.session import Session
-from pqtunnel.suites import AEADS, get
+from pqtunnel.suites import AEADS, Aead, get
 
 pq_core = pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
 
 SUITES = {token: get(f"cs-mlkem768-{token}-mldsa65") for token in AEADS}
+SUITES["null"] = replace(
+    SUITES["aesgcm"], aead=Aead("null", "none", 0, 0, 0, 0, "experimental", "none")
+)
+"""The plain mode: what the data planes see of it."""
 
 
 def established(
@@ -47,7 +52,9 @@ def outcome(call: Any, *arguments: Any) -> Any:
     except TunnelError as error:
         return type(error).__name__, str(error), error.code, error.hint
     if hasattr(result, "reason"):
-        return result.kind, result.payload, result.epoch, result.sequence, result.reason
+        return (
+            result.kind, result.payload, result.epoch, result.sequence, result.reason, result.newest, result.first
+        )  # fmt: skip
     return result
 
 
@@ -68,5 +75,5 @@ class Twin:
 
     def compare(self) -> None:
         assert dict(self.native.session_counters()) == self.counters
-        for name in ("role", "can_send", "epoch", "failed_tags"):
+        for name in ("role", "can_send", "epoch", "failed_tags", "is_plain"):
             assert getattr(self.native, name) == getattr(self.python, name), name

@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from core_pair import Twin, established, pq_core
+from core_pair import SUITES, Twin, established, pq_core
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +18,7 @@ from pqtunnel.suites import AEADS
 pytestmark = pytest.mark.native
 S = 1_000_000_000
 ENDS = ("drone", "gcs")
+TOKENS = sorted(SUITES)
 
 _ends = st.sampled_from(ENDS)
 _steps = st.one_of(
@@ -36,6 +37,8 @@ _steps = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from([1, S // 2, S - 1, S, 2 * S, 3 * S, 600 * S])),
     st.tuples(st.just("ask"), _ends, st.integers(0, 5)),
     st.tuples(st.just("close"), _ends),
+    st.tuples(st.just("rtt"), _ends, st.sampled_from([-S, 0, S // 2, S, 4 * S, 1000 * S])),
+    st.tuples(st.just("other_mode"), _ends, st.integers(0, 5)),
 )  # fmt: skip
 
 
@@ -121,12 +124,20 @@ class World:
             self.twins[end].do(name, self.now_ns)
         self.twins[end].do("index_is_free", index)
 
+    def rtt(self, end: str, rtt_ns: int) -> None:
+        self.twins[end].do("set_rtt", rtt_ns)
+
+    def other_mode(self, end: Any, index: int) -> None:
+        """Plain keys offered to a sealed session, or sealed ones to a plain session."""
+        token = "aesgcm" if self.token == "null" else "null"
+        self.twins[end].do("install", established(end, token, self.epoch, index, 9), self.now_ns)
+
     def close(self, end: str) -> None:
         self.twins[end].do("close")
 
 
 @settings(max_examples=150, deadline=None)
-@given(token=st.sampled_from(sorted(AEADS)), steps=st.lists(_steps, max_size=40))
+@given(token=st.sampled_from(TOKENS), steps=st.lists(_steps, max_size=40))
 def test_any_interleaving_has_the_same_outcomes(token: str, steps: list[Any]) -> None:
     world = World(token)
     world.step("handshake", True, 1, 2)
@@ -134,7 +145,7 @@ def test_any_interleaving_has_the_same_outcomes(token: str, steps: list[Any]) ->
         world.step(*step)
 
 
-@pytest.mark.parametrize("token", sorted(AEADS))
+@pytest.mark.parametrize("token", TOKENS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_loss_reorder_and_duplicates_on_a_long_run(token: str, data: st.DataObject) -> None:
@@ -202,7 +213,7 @@ def test_every_type_and_every_epoch_nibble_are_judged_alike() -> None:
         for nibble in range(16):
             world.step("header", "gcs", -1, packet.DATA, nibble, 1000)
     counted = world.twins["gcs"].counters
-    assert min(counted[name] for name in ("rx_keepalive", "rx_reserved", "bad_header", "replay")) > 0
+    assert min(counted[name] for name in ("rx_keepalive", "rx_epoch_ack", "bad_header", "replay")) > 0
 
 
 def test_the_memory_of_ended_indices_is_as_long() -> None:
@@ -214,6 +225,64 @@ def test_the_memory_of_ended_indices_is_as_long() -> None:
                 world.twins[end].do("index_is_free", index)
                 word = packet.first_word(packet.DATA, epoch, index)
                 world.receive(end, struct.pack(">II", word, 7) + bytes(20))
+
+
+def test_plain_adds_eight_bytes_and_never_joins_sealed_epochs() -> None:
+    world = World("null")
+    world.step("handshake", True, 1, 1)
+    world.seal("drone", b"in the clear")
+    assert world.sealed["drone"][-1] == bytes.fromhex("1000000100000001") + b"in the clear"
+    world.step("recent", "gcs", 0)
+    counted = world.twins["gcs"].counters
+    assert counted["rx_ok"] == 1 and counted["rx_ok_bytes"] == 8 + 12
+    assert world.twins["gcs"].native.is_plain
+    for end in ENDS:
+        world.step("other_mode", end, 3)
+        world.step("wait", 700 * S)
+        world.step("ask", end, 3)
+    assert world.twins["drone"].native.epoch == 0
+
+
+@pytest.mark.parametrize("rtt_ns, lives_ns", [(-S, 2 * S), (S // 2, 2 * S), (S, 3 * S), (1000 * S, 30 * S)])
+def test_the_old_epoch_lives_for_three_round_trips(rtt_ns: int, lives_ns: int) -> None:
+    world = World("aesgcm")
+    world.step("handshake", True, 1, 2)
+    for end in ENDS:
+        world.step("rtt", end, rtt_ns)
+    for payload in (b"in time", b"too late"):
+        world.seal("drone", payload)
+    world.step("handshake", True, 3, 4)
+    world.step("wait", lives_ns)
+    world.step("deliver", "gcs", 2)
+    world.step("wait", 1)
+    world.step("deliver", "gcs", 3)
+    counted = world.twins["gcs"].counters
+    assert (counted["rx_ok"], counted["rx_late"], counted["old_epoch"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("token", sorted(AEADS))
+def test_three_hundred_epochs_lose_nothing(token: str) -> None:
+    """The four epoch bits wrap eighteen times; each epoch's last packets arrive under the next one."""
+    world = World(token)
+    sent = 0
+    for epoch in range(300):
+        world.handshake(False, 3 * epoch, 3 * epoch + 1)
+        order = [0, 3, 1, 2]  # the confirming keepalive, two late datagrams of the epoch before, then a new one
+        for payload in (b"new", b"late", b"late"):
+            world.seal("drone", payload)
+            sent += 1
+        datagrams = world.sealed["drone"]
+        if epoch == 0:
+            world.receive("gcs", datagrams[-4])
+            world.receive("gcs", datagrams[-3])
+            continue
+        window = [datagrams[-4], datagrams[-6], datagrams[-5], datagrams[-3]]
+        for place in order:
+            world.receive("gcs", window[place])
+        world.step("wait", S)
+    counted = world.twins["gcs"].counters
+    assert counted["rx_ok"] == sent - 2 and counted["rx_late"] == 2 * 299
+    assert counted["old_epoch"] == counted["unknown_index"] == counted["bad_header"] == counted["replay"] == 0
 
 
 @pytest.mark.parametrize("token", sorted(AEADS))

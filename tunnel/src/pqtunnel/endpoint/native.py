@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import pq_core
 
+from pqtunnel import packet
 from pqtunnel.config import Address, EndpointConfig, Route
 from pqtunnel.endpoint import timestamps
 from pqtunnel.endpoint.counters import CellCounters
+from pqtunnel.endpoint.plane import ControlFrame, SessionHandle
 from pqtunnel.endpoint.sockets import PortTakenError
-from pqtunnel.endpoint.plane import SessionHandle
 from pqtunnel.primitives import Primitives
 
 
@@ -131,8 +132,13 @@ class NativeDataPlane:
             self.deliver_notes()
             self._core.attach(cell.session if cell is not None else None)
 
+    @property
+    def peer(self) -> Address | None:
+        """Where sealed datagrams go now."""
+        return None if self._closed else self._core.peer
+
     def set_peer(self, address: Address) -> None:
-        """Where sealed datagrams go (drone: once, at start)."""
+        """Where sealed datagrams go, until an answered challenge moves them."""
         if not self._closed:
             self._core.set_peer(address)
 
@@ -171,7 +177,19 @@ class NativeDataPlane:
 
     def send_keepalive(self) -> bool:
         """Send one sealed keepalive; False when there is no key to send on yet."""
-        return not self._closed and self._core.send_keepalive()
+        return self.send_control(packet.KEEPALIVE)
+
+    def send_control(self, kind: int, payload: bytes = b"") -> bool:
+        """Send one sealed control packet to the peer; False when there is no key or no peer yet."""
+        return not self._closed and self._core.send_control(kind, payload)
+
+    def take_control(self) -> list[ControlFrame]:
+        """Control packets (epoch-ack, rekey-request, path frames) since the last call, oldest first."""
+        return [] if self._closed else [ControlFrame(*frame) for frame in self._core.take_control()]
+
+    def first_sent_ns(self, epoch: int) -> int | None:
+        """Monotonic time of the first packet sent on `epoch`; None: none, or too many epochs ago."""
+        return None if self._closed else self._core.first_sent_ns(epoch)
 
     def announce(self) -> None:
         """One empty datagram to the plaintext target."""
