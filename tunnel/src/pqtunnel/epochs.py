@@ -49,4 +49,6 @@ class EpochBook:
     def rekey_from(self) -> RekeyFrom | None:
         """Drone: what the next rekey builds on, None when there is no session yet."""
         newest = self.newest
-        return newest and RekeyFrom(newest.session_id, newest.epoch, newest.rekey_secret)
+        if newest is None:
+            return None
+        return RekeyFrom(newest.session_id, newest.epoch, newest.rekey_secret)

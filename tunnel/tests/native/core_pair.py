@@ -53,7 +53,8 @@ def outcome(call: Any, *arguments: Any) -> Any:
         return type(error).__name__, str(error), error.code, error.hint
     if hasattr(result, "reason"):
         return (
-            result.kind, result.payload, result.epoch, result.sequence, result.reason, result.newest, result.first
+            result.kind, result.payload, result.epoch, result.sequence, result.reason,
+            result.newest, result.first,
         )  # fmt: skip
     return result
 

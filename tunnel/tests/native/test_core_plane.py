@@ -98,7 +98,8 @@ def test_bins_are_read_while_traffic_runs_and_add_up(pair: Lab) -> None:
     assert total["tx_bytes"] == 60 * 64
     assert total["bad_header"] == 1 and total["sequence_gap"] == total["replay"] == 0
     counted = pair.drone.counters()
-    control = sum(counted["rx_" + name.replace("-", "_")] for name in packet.TYPE_NAMES.values() if name != "data")
+    names = [name.replace("-", "_") for name in packet.TYPE_NAMES.values()]
+    control = sum(counted[f"rx_{name}"] for name in names if name != "data")
     assert 61 + total["rx_keepalive"] <= total["rx_datagrams"] <= 61 + control
     assert cell.session.bins(numbers[-1] + 1_000_000) == []
 
