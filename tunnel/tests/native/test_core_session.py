@@ -267,7 +267,7 @@ def test_three_hundred_epochs_lose_nothing(token: str) -> None:
     sent = 0
     for epoch in range(300):
         world.handshake(False, 3 * epoch, 3 * epoch + 1)
-        order = [0, 3, 1, 2]  # the confirming keepalive, a new datagram, then two late ones of the epoch before
+        order = [0, 3, 1, 2]  # the confirming keepalive, a new one, then two late ones of the epoch before
         for payload in (b"new", b"late", b"late"):
             world.seal("drone", payload)
             sent += 1
