@@ -19,5 +19,6 @@ lock() { # NAME PYTHON [OPTION...]
 
 lock host 3.11
 lock e2e 3.11
+lock fuzz 3.12
 for name in tunnel sitl build test; do lock "$name" 3.13; done
 lock sitl-nodeps 3.13 --no-deps

@@ -58,11 +58,11 @@ def load_inventory(file: str | None = None, keys: str | None = None) -> Inventor
     path = Path(file) if file else project_root() / DEFAULT_INVENTORY
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             "no-inventory",
             f"cannot read inventory {shown(path)}",
-            str(error.strerror),
+            str(error.strerror) if isinstance(error, OSError) else "it is not UTF-8 text",
             "--inventory ansible/inventories/lab.ini is the container lab",
         ) from error
     groups = _parse(text, shown(path))
@@ -159,7 +159,7 @@ def _agent(role: str, groups: dict[str, _Group], shared: dict[str, str], path: P
     name, own = next(iter(group.hosts.items()))
     variables = {**shared, **group.variables, **own}
     port = variables.get("pqlab_agent_port", str(DEFAULT_AGENT_PORT))
-    if not port.isdigit() or not 0 < int(port) < 65536:
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
         raise UsageError(
             "bad-port", f"{shown(path)}: pqlab_agent_port={port} of {name}", "not a TCP port", "use 48080"
         )

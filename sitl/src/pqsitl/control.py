@@ -21,10 +21,9 @@ def answer_line(line: bytes, handler: Handler) -> dict[str, Any]:
     """The answer to one request line; every error becomes {ok:false, code, message, hint}."""
     try:
         request = json.loads(line)
-    except ValueError as error:
-        return SitlError(
-            f"not JSON: {error}", 'send one object a line, like {"op":"status"}', "bad_json"
-        ).as_answer()
+    except (ValueError, RecursionError) as error:
+        why = "nested too deep" if isinstance(error, RecursionError) else f"not JSON: {error}"
+        return SitlError(why, 'send one object a line, like {"op":"status"}', "bad_json").as_answer()
     if not isinstance(request, dict):
         return SitlError("the request is no object", 'send {"op":"status"}', "bad_request").as_answer()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -53,7 +54,7 @@ def _checked(key: str, value: object) -> object:
         if not isinstance(value, str) or not value:
             raise SpecError(f"{key} must be text, not {value!r}", f"leave {key} out for its default")
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf < value < math.inf:
         raise SpecError(f"{key} must be a number, not {value!r}", f"leave {key} out for its default")
     if key in ("size_bytes", "seed"):
         if value != int(value) or value < 0:

@@ -312,7 +312,7 @@ class RpcClient:
     def _parse(self, line: bytes) -> JsonObject:
         try:
             message = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RpcProtocolError(
                 f"{self.address}: the answer is not JSON ({error})", hint="is another service on this port?"
             ) from error
@@ -327,13 +327,13 @@ class RpcClient:
         if error is not None:
             if not isinstance(error, dict):
                 raise RpcProtocolError(f"{self.address}: an error that is no object: {error!r}")
-            given = error.get("data")
+            given, number = error.get("data"), error.get("code")
             data: JsonObject = given if isinstance(given, dict) else {}
             raise RemoteError(
                 f"{self.server_name}: {error.get('message', 'refused')}",
                 code=str(data.get("code", "remote_error")),
                 hint=str(data.get("hint", "")),
-                rpc_code=int(error.get("code", 0)),
+                rpc_code=number if isinstance(number, int) else 0,
                 data=data,
             )
         result = message.get("result")

@@ -93,10 +93,10 @@ def read_ledger(path: Path) -> Ledger:
     ledger = Ledger()
     with path.open(newline="", encoding="ascii") as handle:
         reader = csv.reader(handle)
-        header = next(reader, None)
-        if header != HEADER:
-            raise LedgerError(f"line 1: header {header} is not {HEADER}")
         try:
+            header = next(reader, None)
+            if header != HEADER:
+                raise LedgerError(f"line 1: header {header} is not {HEADER}")
             for direction, epoch, sequence, size, t_in, t_out, window in reader:
                 column = ledger.tx if direction == "tx" else ledger.rx
                 if column is ledger.rx and direction != "rx":
@@ -108,7 +108,7 @@ def read_ledger(path: Path) -> Ledger:
                 column.window.append(window)
         except LedgerError:
             raise
-        except (ValueError, OverflowError) as error:
+        except (ValueError, OverflowError, csv.Error) as error:
             raise LedgerError(f"line {reader.line_num}: {error}") from error
     return ledger
 

@@ -13,6 +13,8 @@ from pqlab.paths import shown
 
 #: where a value stands: keys and list positions from the root
 KeyPath = tuple[str | int, ...]
+_MOST_LEVELS = 32
+_MOST_VALUES = 20_000
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,14 @@ def _example() -> str:
 
 
 def _build(node: yaml.Node, path: KeyPath, marked: MarkedYaml, name: str) -> Any:
+    # Aliases may point at what holds them, or double a text line by line: neither has an end worth reaching.
+    if len(path) > _MOST_LEVELS or len(marked.places) > _MOST_VALUES:
+        raise ScenarioError(
+            "too-large",
+            f"{name}:{node.start_mark.line + 1}: more than {_MOST_VALUES} values, or {_MOST_LEVELS} levels",
+            "an alias (`*name`) repeats what it points at, which may hold aliases again",
+            f"write the values out, then: ./pqlab validate {name}",
+        )
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -122,12 +132,21 @@ def _build(node: yaml.Node, path: KeyPath, marked: MarkedYaml, name: str) -> Any
             marked.places[(*path, index)] = Place(name, item.start_mark.line + 1)
             items.append(_build(item, (*path, index), marked, name))
         return items
-    return _scalar(node)
+    return _scalar(node, name)
 
 
-def _scalar(node: yaml.Node) -> Any:
+def _scalar(node: yaml.Node, name: str) -> Any:
     loader = yaml.SafeLoader("")
     try:
         return loader.construct_object(node, deep=True)
+    except (yaml.YAMLError, ValueError, LookupError) as error:
+        # a date that is none, a number without digits, `!!x`
+        line = node.start_mark.line + 1
+        raise ScenarioError(
+            "bad-value",
+            f"{name}:{line}: `{node.value}` cannot be read as {node.tag.rpartition(':')[2]}",
+            " ".join(str(error).split()),
+            f"put text into quotes; then: ./pqlab validate {name}",
+        ) from error
     finally:
         loader.dispose()
