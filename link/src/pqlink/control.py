@@ -15,6 +15,7 @@ from pqlink.settings import Side
 Json = dict[str, Any]
 ROLES: Final = ("drone", "gcs")
 MAX_REQUEST_BYTES: Final = 65_536
+SECONDS_MAX: Final = 1_000_000
 
 
 class Control:
@@ -127,6 +128,6 @@ def _sides(request: Json) -> Pair:
 
 def _seconds(request: Json, key: str, default: float | None) -> float:
     value = request.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RequestError(f"{key!r} must be a number of seconds, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= SECONDS_MAX:
+        raise RequestError(f"{key!r} must be a number of seconds, not {value!r:.40}")
     return float(value)

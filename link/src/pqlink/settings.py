@@ -149,10 +149,10 @@ _CUT_SD: Final = math.sqrt(1 - 2 * NORMAL_CUT * _DENSITY / math.erf(NORMAL_CUT /
 def _number(key: str, value: Any, most: float) -> float:
     if value is None:
         return 0.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise SettingsError(f"{key} must be a number, not {value!r}")
-    if not 0 <= value <= most:
-        raise SettingsError(f"{key} {value:g} is outside 0 … {most:g}")
+    if not 0 <= value <= most:  # compared before it is converted: a whole number may be too large for a float
+        raise SettingsError(f"{key} {value!r:.40} is outside 0 … {most:g}")
     return float(value)
 
 

@@ -17,6 +17,7 @@ for _part in (
     "tunnel/src",
     "telemetry/src",
     "sitl/src",
+    "link/src",
     "lab/src",
     "tunnel/tests/core",
     "lab/tests",
@@ -25,7 +26,7 @@ for _part in (
     if str(ROOT / _part) not in sys.path:
         sys.path.insert(0, str(ROOT / _part))
 
-MODULES = ("handshake", "wire", "packets", "control", "files", "bundles")
+MODULES = ("handshake", "wire", "packets", "control", "files", "bundles", "link")
 
 
 def _nothing_missing() -> str:
