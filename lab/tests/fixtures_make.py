@@ -53,7 +53,10 @@ def make_work_dir(
     write_json(data / "hosts" / "controller.json", {"host": _host("controller"), "python": "3.11.7"})
 
     cells = _plan_cells(scenario, providers, suites, repetitions)
-    rng.shuffle(cells)
+    by_block = [[cell for cell in cells if cell["block"] == block] for block in range(repetitions)]
+    for block in by_block:
+        rng.shuffle(block)
+    cells = [cell for block in by_block for cell in block]
     for position, cell in enumerate(cells):
         cell["position"] = position
     write_json(

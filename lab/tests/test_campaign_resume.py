@@ -10,7 +10,9 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_agent import FakeAgent, FakeLab, once
@@ -21,11 +23,11 @@ from pqlab.errors import LabError
 from pqlab.scenario.load import load_effective
 
 
-def resume(lab: FakeLab) -> Result:
+def resume(lab: FakeLab, **options: Any) -> Result:
     (run_id,) = work_runs(lab.results)
     store = Store(lab.results, run_id)
     scenario = load_effective(store.data / "scenario.effective.yml")
-    return Campaign.resume(lab.around(), store, scenario).carry_out()
+    return Campaign.resume(replace(lab.around(), **options), store, scenario).carry_out()
 
 
 def finished(lab: FakeLab) -> dict[str, bytes]:
@@ -65,7 +67,8 @@ def test_kill_9_at_any_rename(tmp_path: Path, moment: str) -> None:
     assert resumed > 15
 
 
-def test_resume_runs_only_what_is_missing_or_failed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_resume_runs_what_is_missing_and_what_failed_when_asked(tmp_path: Path, again: bool) -> None:
     lab = FakeLab(tmp_path, script={0: ["fail", "pass"], 1: ["pass"]})
 
     def stop(agent: FakeAgent) -> None:
@@ -82,11 +85,14 @@ def test_resume_runs_only_what_is_missing_or_failed(tmp_path: Path) -> None:
     assert len(kept) == 2
     lab.drone.calls.clear()
     lab.reporter.lines.clear()
-    result = resume(lab)
-    assert result.verdict_counts == {"pass": 4}
-    assert lab.drone.methods().count("prepare") == 3  # the failed one, the interrupted one, the last
-    again = [line for line in lab.reporter.lines if "attempt" in line]
-    assert again == ["cell 0 attempt 1", "cell 2 attempt 1", "cell 3 attempt 1"]
+    result = resume(lab, rerun_failed=again)
+    assert result.verdict_counts == ({"pass": 4} if again else {"fail": 1, "pass": 3})
+    carried = [line for line in lab.reporter.lines if "attempt" in line]
+    assert carried == ["cell 0 attempt 1"] * again + ["cell 2 attempt 1", "cell 3 attempt 1"]
+    for cell_id, content in kept.items():
+        path = result.bundle / "data" / "cells" / cell_id
+        first = path / ("attempt-1" if (path / "attempt-1").is_dir() else "")
+        assert (first / "record.json").read_bytes() == content
     run = json.loads((result.bundle / "data" / "run.json").read_text())
     assert len(run["sessions"]) == 2
 
@@ -100,7 +106,7 @@ def test_the_failed_attempt_is_kept_beside_its_repetition(tmp_path: Path) -> Non
     lab.drone.hooks.append(once("prepare", stop, at=2))
     with pytest.raises(LabError):
         Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
-    bundle = resume(lab).bundle
+    bundle = resume(lab, rerun_failed=True).bundle
     verdicts = {
         p.parent.name: json.loads(p.read_text())["verdict"]
         for p in (bundle / "data" / "cells").glob("*/attempt-*/record.json")
@@ -153,7 +159,7 @@ def test_too_little_disk_is_found_before_anything_runs(
 ) -> None:
     lab = FakeLab(tmp_path)
     usage = type("Usage", (), {"free": 100_000})
-    monkeypatch.setattr("pqlab.campaign.engine.shutil.disk_usage", lambda _path: usage)
+    monkeypatch.setattr("pqlab.campaign.begin.shutil.disk_usage", lambda _path: usage)
     with pytest.raises(LabError) as caught:
         Campaign.begin(lab.around(), lab.scenario(2))
     assert "space" in caught.value.what
@@ -172,8 +178,6 @@ def test_two_controllers_never_share_a_run(tmp_path: Path) -> None:
 
 
 def test_a_seal_that_fails_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     def refuse(work: Path, results: Path, secrets: list[Path]) -> Path:
         raise LabError("secret-found", "a key is in there", "", "remove it")
 
@@ -188,8 +192,6 @@ def test_a_seal_that_fails_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> N
 
 
 def test_a_disk_that_fills_up_at_the_report_says_so(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     def full(_root: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

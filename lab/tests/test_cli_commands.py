@@ -84,7 +84,10 @@ def test_plan_without_a_lab(capsys: pytest.CaptureFixture[str], nowhere: list[st
     assert main(["plan", "smoke", *nowhere]) == 0
     text = capsys.readouterr().out
     assert "15 cells: 5 suites" in text
-    assert "time: unknown, between 01:45 and" in text
+    assert "time: about 0" in text and "built-in table of primitive times" in text
+    assert main(["plan", "smoke", "--dry-run", *nowhere]) == 4
+    assert main(["run", "smoke", "--dry-run", *nowhere]) == 4
+    assert "make keys" in capsys.readouterr().err
 
 
 def test_run_without_keys_is_four_and_says_make_keys(
@@ -127,6 +130,7 @@ def test_resume_of_a_sealed_run_is_refused(tmp_path: Path, capsys: pytest.Captur
     sealed = tmp_path / "20260101T000000Z-aaaaaa"
     sealed.mkdir()
     (sealed / "bagit.txt").write_text("BagIt-Version: 1.0\n")
+    (tmp_path / "latest").symlink_to(sealed.name)
     assert main(["resume", sealed.name, "--out", str(tmp_path)]) == 2
     assert "sealed" in capsys.readouterr().err
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pqlab.budget import cell_bytes, estimate, handshake_costs_ms
+from pqlab.budget import Costs, cell_bytes, estimate, load_costs
+from pqlab.costs import built_in_costs
 from pqlab.plan import cell_id, cells_of, make_cells, plan_document
 from pqlab.scenario import Overrides, Scenario, load_scenario
 
@@ -86,39 +88,88 @@ def test_a_plan_reads_back() -> None:
     assert cells_of(json.loads(json.dumps(document))) == cells
 
 
+def costs(**handshake_s: float) -> Costs:
+    """One second a cell beside its windows, nothing else."""
+    return Costs("earlier", handshake_s, frozenset(handshake_s), 1.0, 0.0, {}, 0.0, 0.0)
+
+
 def test_a_budget_without_measurements_says_unknown() -> None:
     asked = scenario()
-    budget = estimate(asked, make_cells(asked, None), {}, None)
+    budget = estimate(asked, make_cells(asked, None), costs())
     assert budget["eta_s"] is None
     assert budget["eta_reason"]
     assert budget["least_s"] == len(asked.suites) * 3 * 7.0
     assert budget["most_s"] > budget["least_s"]
 
 
-def test_a_budget_from_an_earlier_bundle(tmp_path: Path) -> None:
-    asked = scenario(1, suites=("cs-mlkem768-aesgcm-mldsa65", "cs-hqc256-aesgcm-mldsa87"))
-    for suite, ms in (("cs-mlkem768-aesgcm-mldsa65", 1.0), ("cs-hqc256-aesgcm-mldsa87", 40.0)):
-        folder = tmp_path / "data" / "cells" / suite
-        folder.mkdir(parents=True)
-        fields = {"D": {"handshake_total_duration_ms": {"value": ms}}}
-        (folder / "record.json").write_text(json.dumps({"suite_id": suite, "categories": fields}))
-    costs = handshake_costs_ms(tmp_path)
-    assert costs == {"cs-mlkem768-aesgcm-mldsa65": 1.0, "cs-hqc256-aesgcm-mldsa87": 40.0}
-    budget = estimate(asked, make_cells(asked, None), costs, "earlier")
+FAST, SLOW = "cs-mlkem768-aesgcm-mldsa65", "cs-hqc256-aesgcm-mldsa87"
+
+
+def test_a_budget_from_measured_costs() -> None:
+    asked = scenario(1, suites=(FAST, SLOW))
+    cells = make_cells(asked, None)
+    budget = estimate(asked, cells, costs(**{FAST: 0.001, SLOW: 0.040}))
     assert budget["eta_s"] == pytest.approx(2 * (7.0 + 1.0) + 30 * 0.001 + 30 * 0.040, abs=0.1)
     assert budget["eta_source"] == "earlier"
-    slow = estimate(asked, make_cells(asked, None), {**costs, "cs-hqc256-aesgcm-mldsa87": 3000.0}, "earlier")
-    assert slow["eta_s"] == pytest.approx(2 * 8.0 + 0.03 + 20.0, abs=0.1)  # max_s cuts the block short
+    slow = estimate(asked, cells, costs(**{FAST: 0.001, SLOW: 3.0}))
+    assert slow["eta_s"] == pytest.approx(2 * 8.0 + 0.03 + 21.5, abs=0.1)  # max_s cuts the block short
+
+
+def record(suite_id: str, start_s: float, handshake_s: float) -> dict[str, object]:
+    """A passed cell: 10 handshakes, then 5 s of traffic, 0.3 s beside them."""
+    marks = [start_s, start_s + 10 * handshake_s, start_s + 10 * handshake_s + 5]
+    windows = [
+        {"name": name, "start_ns": round(a * 1e9), "end_ns": round(b * 1e9)}
+        for name, a, b in zip(("handshake_cold", "traffic"), marks, marks[1:], strict=False)
+    ]
+    return {
+        "suite_id": suite_id,
+        "condition": "baseline",
+        "verdict": "pass",
+        "windows": windows,
+        "wall": {
+            "start_ns": windows[0]["start_ns"],
+            "end_ns": round((marks[2] + 0.3) * 1e9),
+            "overhead_s": 0.3,
+        },
+        "categories": {
+            "D": {"handshake_completed_count": {"value": 10}},
+            "G": {"packets_sent_count": {"value": 0}},
+        },
+    }
+
+
+def test_costs_are_read_off_an_earlier_bundle(tmp_path: Path) -> None:
+    rows = [record(FAST, 0.0, 0.004), record(SLOW, 5.44, 0.080)]
+    for number, row in enumerate(rows):
+        folder = tmp_path / "data" / "cells" / str(number)
+        folder.mkdir(parents=True)
+        (folder / "record.json").write_text(json.dumps(row))
+    found = load_costs(tmp_path)
+    assert found.handshake_s[FAST] == pytest.approx(0.004)
+    assert found.measured == {FAST, SLOW}
+    assert found.cell_s == pytest.approx(0.3 + 0.1, abs=1e-6)  # beside the windows, and to the next cell
+    known = built_in_costs()
+    other = "cs-classicmceliece8192128-aesgcm-falcon1024"
+    speed = (0.004 / known.handshake_s[FAST] * 0.080 / known.handshake_s[SLOW]) ** 0.5
+    assert found.handshake_s[other] == pytest.approx(known.handshake_s[other] * speed)
+    asked = scenario(1, suites=(FAST, other))
+    source = str(estimate(asked, make_cells(asked, None), found)["eta_source"])
+    assert tmp_path.name in source and "built-in table" in source
+
+
+def test_the_built_in_table_knows_all_72_suites() -> None:
+    assert set(built_in_costs().handshake_s) == set(load_scenario("baseline").suites)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"suite_id": "x"}', '{"suite_id": "x", "categories": null}']
+    "text", ["", "{", "[]", '{"suite_id": "x"}', '{"suite_id": "x", "verdict": "pass", "windows": null}']
 )
 def test_a_damaged_bundle_costs_the_estimate_only(tmp_path: Path, text: str) -> None:
     folder = tmp_path / "data" / "cells" / "0"
     folder.mkdir(parents=True)
     (folder / "record.json").write_text(text)
-    assert handshake_costs_ms(tmp_path) == {}
+    assert load_costs(tmp_path) == built_in_costs()
 
 
 def test_disk_grows_with_datagrams_and_shrinks_without_ledger() -> None:
@@ -126,3 +177,71 @@ def test_disk_grows_with_datagrams_and_shrinks_without_ledger() -> None:
     off = Scenario({**asked.data, "ledger": False}, asked.origins, asked.file)
     rows = 2 * (328 * 5 + 600 * 2)
     assert cell_bytes(asked) - cell_bytes(off) == pytest.approx(rows * 76, rel=0.01)
+
+
+TWINS = """\
+schema: pqlab/scenario/v1
+name: twins
+seed: 5
+suites: ["cs-mlkem*-aesgcm-*"]
+repetitions: 4
+order: {method: abba}
+traffic: {session_s: 2}
+conditions:
+  - name: a
+  - name: b
+    rekey: {every_s: 1}
+  - name: a-again
+    aa_of: a
+    suites: ["cs-mlkem768-*"]
+    repetitions: [2, 4]
+"""
+
+
+def twins(tmp_path: Path, text: str = TWINS) -> Scenario:
+    file = tmp_path / "twins.yml"
+    file.write_text(text)
+    return load_scenario(str(file))
+
+
+def test_abba_turns_the_conditions_round_from_suite_to_suite_and_block_to_block(tmp_path: Path) -> None:
+    asked = twins(tmp_path)
+    cells = make_cells(asked, PROVIDERS)
+    for block in range(4):
+        rows = [(c.suite_id, c.condition) for c in cells if c.block == block]
+        order = list(dict.fromkeys(suite for suite, _ in rows))
+        assert sorted(order) == sorted(asked.suites)
+        plain = [[c for s, c in rows if s == suite and c != "a-again"] for suite in order]
+        first = "a" if block % 2 == 0 else "b"
+        assert [pair[0] for pair in plain] == [
+            first if n % 2 == 0 else "ab".strip(first) for n in range(len(order))
+        ]
+        assert all(sorted(pair) == ["a", "b"] for pair in plain)
+    # a suite's cells of one block stand side by side
+    for before, cell in pairwise(cells):
+        if cell.suite_id != before.suite_id:
+            later = {c.suite_id for c in cells if c.block == before.block and c.position > cell.position}
+            assert before.suite_id not in later
+
+
+def test_twins_run_where_they_are_asked_for_and_have_ids_of_their_own(tmp_path: Path) -> None:
+    cells = make_cells(twins(tmp_path), PROVIDERS)
+    again = [c for c in cells if c.condition == "a-again"]
+    assert {(c.suite_id.split("-")[1], c.repetition) for c in again} == {("mlkem768", 2), ("mlkem768", 4)}
+    assert len({c.cell_id for c in cells}) == len(cells)
+    wider = make_cells(twins(tmp_path, TWINS.replace("[2, 4]", "[1, 2, 4]")), PROVIDERS)
+    assert {c.cell_id for c in cells} < {c.cell_id for c in wider}
+
+
+def test_more_repetitions_leave_the_earlier_ids_as_they_are() -> None:
+    few, more = ({c.cell_id for c in make_cells(scenario(n), PROVIDERS)} for n in (2, 3))
+    assert few < more
+
+
+def test_only_keeps_the_cells_whose_id_begins_so() -> None:
+    asked = scenario()
+    whole = make_cells(asked, PROVIDERS)
+    prefix = str(whole[4].cell_id)[:3]
+    some = make_cells(Scenario({**asked.data, "only": [prefix]}, asked.origins, asked.file), PROVIDERS)
+    assert {c.cell_id for c in some} == {c.cell_id for c in whole if str(c.cell_id).startswith(prefix)}
+    assert [c.position for c in some] == list(range(len(some)))

@@ -1,17 +1,17 @@
-"""What a campaign will take: time from measured handshakes, disk from datagram counts. Unknown stays so."""
+"""What a campaign will take: time from measured costs, disk from datagram counts. Unknown stays so."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from pqlab.costs import Costs, load_costs
 from pqlab.plan import Cell
 from pqlab.scenario.model import Scenario
 
-#: budgeted time of a cell outside its labelled windows, seconds (the published upper limit)
-OVERHEAD_S = 1.0
+__all__ = ["Costs", "cell_bytes", "cell_seconds", "estimate", "load_costs"]
+
+#: the published upper limit of a cell's time outside its labelled windows, seconds
+OVERHEAD_LIMIT_S = 1.0
 #: bytes of one ledger row, of one sampler period of one host, and of everything else in a cell
 _LEDGER_ROW_BYTES = 76
 _TELEMETRY_BYTES_PER_S = 30_000
@@ -20,69 +20,88 @@ _FIXED_BYTES = 120_000
 _UPLINK_PPS = 8
 
 
-def handshake_costs_ms(bundle: Path | None) -> dict[str, float]:
-    """Median cold handshake of each suite in an earlier bundle, ms; empty where there is none.
-
-    A damaged bundle gives no costs rather than an error: it costs an estimate; `verify` is there to say so.
-    """
-    costs: dict[str, float] = {}
-    if bundle is None:
-        return costs
-    for file in sorted((bundle / "data" / "cells").glob("*/record.json")):
-        try:
-            record = json.loads(file.read_text(encoding="utf-8"))
-            value = record["categories"]["D"]["handshake_total_duration_ms"]["value"]
-            suite_id = str(record["suite_id"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
-        if isinstance(value, int | float):
-            costs[suite_id] = float(value)
-    return costs
-
-
-def cell_seconds(scenario: Scenario, suite_id: str, costs_ms: Mapping[str, float]) -> float | None:
-    """Expected wall of one cell, or None while the suite's handshake was never measured."""
-    cost_ms = costs_ms.get(suite_id)
-    if cost_ms is None:
+def handshake_seconds(scenario: Scenario, suite_id: str, costs: Costs) -> float | None:
+    """Expected length of the handshake window, or None for a suite that was never measured."""
+    one_s = costs.handshake_s.get(suite_id)
+    if one_s is None:
         return None
     shake = scenario.handshake
-    wanted_s, least_s = (float(shake[key]) * cost_ms / 1e3 for key in ("count", "min_count"))
-    block_s = max(min(float(shake["max_s"]), wanted_s), least_s)
-    return scenario.windows_s() + block_s + OVERHEAD_S
+    wanted_s, least_s = (float(shake[key]) * one_s for key in ("count", "min_count"))
+    # the block ends with the handshake during which max_s passes
+    return max(min(float(shake["max_s"]) + one_s / 2, wanted_s), least_s)
 
 
-def estimate(
-    scenario: Scenario, cells: list[Cell], costs_ms: Mapping[str, float], source: str | None
-) -> dict[str, Any]:
+def cell_seconds(
+    scenario: Scenario, suite_id: str, costs: Costs, condition: str | None = None
+) -> float | None:
+    """Expected time from one cell's start to the next one's, or None while its handshake is unknown."""
+    block_s = handshake_seconds(scenario, suite_id, costs)
+    if block_s is None:
+        return None
+    beside_s = costs.cell_s + costs.datagram_s * datagrams(scenario)
+    return scenario.windows_s() + block_s + beside_s + _wait_seconds(scenario, costs, condition)
+
+
+def _wait_seconds(scenario: Scenario, costs: Costs, condition: str | None) -> float:
+    """Labelled waits of a condition: as measured, else what its probes are set to take."""
+    if condition is None:
+        return 0.0
+    if condition in costs.wait_s:
+        return costs.wait_s[condition]
+    link = scenario.condition(condition)["link"]
+    probe = link.get("probe") if isinstance(link, dict) else None
+    if not probe:
+        return 0.0
+    return float(probe["udp_count"] + probe["tcp_count"]) / float(probe["rate_hz"])
+
+
+def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> dict[str, Any]:
     """The budget block of plan.json.
 
-    eta_s is None unless every suite was measured before; least_s and most_s bound it from the windows and
+    eta_s is None unless every suite's handshake is known; least_s and most_s bound it from the windows and
     `handshake.max_s` alone.
     """
-    walls = [cell_seconds(scenario, cell.suite_id, costs_ms) for cell in cells]
+    walls = [cell_seconds(scenario, cell.suite_id, costs, cell.condition) for cell in cells]
     known = [wall for wall in walls if wall is not None]
+    whole = len(known) == len(walls)
     least_s = len(cells) * scenario.windows_s()
+    beside_s = float(scenario.handshake["max_s"]) + OVERHEAD_LIMIT_S
+    finish_s = costs.finish_s + costs.finish_datagram_s * datagrams(scenario) * len(cells)
+    suites = {cell.suite_id for cell in cells}
     return {
         "cells": len(cells),
         "least_s": round(least_s, 1),
-        "most_s": round(least_s + len(cells) * (float(scenario.handshake["max_s"]) + OVERHEAD_S), 1),
-        "eta_s": round(sum(known), 1) if len(known) == len(walls) else None,
-        "eta_source": source if len(known) == len(walls) else None,
-        "eta_reason": None
-        if len(known) == len(walls)
-        else f"{len(walls) - len(known)} cells of unmeasured suites",
+        "most_s": round(least_s + len(cells) * beside_s, 1),
+        "eta_s": round(sum(known) + finish_s, 1) if whole else None,
+        "eta_source": _source(suites, costs) if whole else None,
+        "eta_reason": None if whole else f"{len(walls) - len(known)} cells of unmeasured suites",
         "disk_bytes": len(cells) * cell_bytes(scenario),
     }
 
 
-def cell_bytes(scenario: Scenario) -> int:
-    """Expected size of one cell's raw files, bytes."""
-    datagrams = 0.0
+def _source(suites: set[str], costs: Costs) -> str:
+    table = "the built-in table of primitive times"
+    mine = len(suites & costs.measured)
+    if mine == 0:
+        return table
+    if mine == len(suites):
+        return f"{costs.source}"
+    return f"{costs.source} ({mine} suites) and {table}, scaled to it ({len(suites) - mine})"
+
+
+def datagrams(scenario: Scenario) -> float:
+    """Datagrams of one cell, both directions."""
+    count = 0.0
     if scenario.traffic:
         rate = float(scenario.traffic["rate_hz"]) + _UPLINK_PPS
-        datagrams += rate * float(scenario.traffic["session_s"])
+        count += rate * float(scenario.traffic["session_s"])
     if scenario.bulk:
-        datagrams += sum(scenario.bulk["rates_pps"]) * float(scenario.bulk["step_s"])
-    ledger = 2 * datagrams * _LEDGER_ROW_BYTES if scenario.ledger else 0.0
-    seconds = scenario.windows_s() + 2 * OVERHEAD_S
+        count += sum(scenario.bulk["rates_pps"]) * float(scenario.bulk["step_s"])
+    return count
+
+
+def cell_bytes(scenario: Scenario) -> int:
+    """Expected size of one cell's raw files, bytes."""
+    ledger = 2 * datagrams(scenario) * _LEDGER_ROW_BYTES if scenario.ledger else 0.0
+    seconds = scenario.windows_s() + 2 * OVERHEAD_LIMIT_S
     return int(ledger + seconds * _TELEMETRY_BYTES_PER_S + _FIXED_BYTES)

@@ -157,6 +157,7 @@ def rename_cells(root: Path) -> None:
     for row in plan["cells"]:
         condition = next(c for c in scenario["conditions"] if c["name"] == row["condition"])
         blocks = {key: scenario[key] for key in ("handshake", "traffic", "bulk", "ledger", "telemetry")}
+        condition = {k: v for k, v in condition.items() if k not in ("suites", "repetitions")}
         content = {
             "condition": {**condition, **blocks},
             "providers": {"drone": providers["drone"], "gcs": providers["gcs"]},

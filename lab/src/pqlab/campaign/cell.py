@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pqlab.campaign.agents import Agent, AgentFailure, Pair, wait_all
-from pqlab.campaign.clock import Clock, utc_text
+from pqlab.campaign.clock import Clock
+from pqlab.campaign.journal import Journal
 from pqlab.campaign.store import write_atomic, write_json
+from pqlab.campaign.thermal import ThermalGate
+from pqlab.campaign.timed import CellTimeline, MakeTimeline
 from pqlab.plan import Cell
 from pqlab.scenario.model import Scenario
 from pqtunnel import suites as registry
@@ -30,21 +34,6 @@ _SLACK_S = 30.0
 
 
 @dataclass
-class Journal:
-    """The controller's own account of a cell: events for the record, lines for people."""
-
-    clock: Clock
-    events: list[Json] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-
-    def event(self, kind: str, **details: Any) -> None:
-        t_ns = self.clock.realtime_ns()
-        self.events.append({"t_ns": t_ns, "host": "controller", "event": kind, **details})
-        told = " ".join(f"{key}={json.dumps(value)}" for key, value in details.items())
-        self.lines.append(f"{utc_text(t_ns)} {t_ns % 10**9 // 10**6:03d} {kind} {told}".rstrip())
-
-
-@dataclass
 class RawCell:
     """What was gathered from both ends, by role."""
 
@@ -56,21 +45,30 @@ class RawCell:
 class CellRunner:
     """Runs cells on a pair of agents; a failed call is returned, with the files written, never raised."""
 
-    def __init__(self, pair: Pair, scenario: Scenario, clock: Clock) -> None:
+    def __init__(
+        self, pair: Pair, scenario: Scenario, clock: Clock, timeline: MakeTimeline, gate: ThermalGate
+    ) -> None:
         self._pair = pair
         self._scenario = scenario
         self._clock = clock
+        self._make_timeline = timeline
+        self._gate = gate
 
     def run(self, cell: Cell, folder: Path) -> AgentFailure | None:
         """Carry out `cell` and write its raw files into `folder`. Raises LabError when the disk is full."""
         journal, raw = Journal(self._clock), RawCell()
         failure: AgentFailure | None = None
-        journal.event("prepare", cell_id=cell.cell_id, suite_id=cell.suite_id, position=cell.position)
+        condition = self._scenario.condition(cell.condition)
+        timeline = self._make_timeline(condition, cell, self._pair, self._clock, journal, folder)
         try:
-            self._measure(cell, journal, raw)
+            self._gate.wait(journal)
+            journal.event("prepare", cell_id=cell.cell_id, suite_id=cell.suite_id, position=cell.position)
+            self._measure(cell, condition, timeline, journal, raw)
         except AgentFailure as error:
             failure = error
             journal.event("error", reason=str(error), code=error.code, role=error.role, hint=error.hint)
+        finally:
+            timeline.heal()
         gone = failure.role if failure is not None and failure.lost else None
         left = {role: agent for role, agent in self._pair.agents.items() if role != gone}
         late = self._collect(cell, left, journal, raw)
@@ -83,22 +81,27 @@ class CellRunner:
 
     # ------------------------------------------------------------------ measured part
 
-    def _measure(self, cell: Cell, journal: Journal, raw: RawCell) -> None:
-        suite = registry.get(cell.suite_id)
+    def _measure(
+        self, cell: Cell, condition: Json, timeline: CellTimeline, journal: Journal, raw: RawCell
+    ) -> None:
+        suites = accepted_suites(cell, condition)
         self._pair.both(
             "prepare",
             {
                 "cell_id": cell.cell_id,
                 "suite_id": cell.suite_id,
-                "min_level": suite.level,
-                "allow_plain": False,
+                "min_level": max(1, min(registry.get(suite).level for suite in suites)),
+                "allow_plain": registry.get(cell.suite_id).is_plain,
                 "ledger": self._scenario.ledger,
                 "seed": cell.seed,
+                # an agent that never changes suites need not know that it could
+                **({"accepted_suites": suites} if len(suites) > 1 else {}),
             },
         )
         self._pair.both("start", {"cell_id": cell.cell_id})
         journal.event("start")
-        if self._handshakes(cell, journal) == 0:
+        timeline.before()
+        if not registry.get(cell.suite_id).is_plain and self._handshakes(cell, journal) == 0:
             return  # without a session there is nothing to carry; the record says why
         if (traffic := self._scenario.traffic) is not None:
             spec = {
@@ -111,7 +114,15 @@ class CellRunner:
             }
             uplink = {"source": "uplink", "seed": cell.seed, "duration_s": None}
             self._window(
-                cell, TRAFFIC_WINDOW, traffic["route"], spec, uplink, traffic["session_s"], journal, raw
+                cell,
+                TRAFFIC_WINDOW,
+                traffic["route"],
+                spec,
+                uplink,
+                traffic["session_s"],
+                journal,
+                raw,
+                timeline,
             )
         if (bulk := self._scenario.bulk) is not None:
             for rate_pps in bulk["rates_pps"]:
@@ -152,6 +163,7 @@ class CellRunner:
         duration_s: float,
         journal: Journal,
         raw: RawCell,
+        timeline: CellTimeline | None = None,
     ) -> None:
         """One traffic window: the ground end opens first and closes last, so that it hears all of it."""
         common = {"cell_id": cell.cell_id, "window": window}
@@ -161,12 +173,13 @@ class CellRunner:
         sides["gcs"].update(self._pair.gcs.call("event", {**opening, "spec": gcs_spec}))
         sides["drone"].update(self._pair.drone.call("event", {**opening, "spec": drone_spec}))
         journal.event("window_start", window=window)
-        running = self._pair.drone.start(
-            "event",
-            {**common, "kind": "traffic_run", "duration_s": duration_s},
-            timeout_s=duration_s + _SLACK_S,
-        )
-        sides["drone"].update(self._wait(running, self._pair.gcs))
+        with nullcontext() if timeline is None else timeline.during():
+            running = self._pair.drone.start(
+                "event",
+                {**common, "kind": "traffic_run", "duration_s": duration_s},
+                timeout_s=duration_s + _SLACK_S,
+            )
+            sides["drone"].update(self._wait(running, self._pair.gcs))
         journal.event("window_end", window=window)
         sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
 
@@ -214,6 +227,13 @@ def _fetch_stream(agent: Agent, cell_id: str, stream: str) -> list[str]:
         since = int(page["next"])
         if page["end"]:
             return lines
+
+
+def accepted_suites(cell: Cell, condition: Json) -> list[str]:
+    """The cell's suite, and every other one that its condition switches to, each once."""
+    named = [] if condition["rekey"] == "none" else list(condition["rekey"]["suites"])
+    named += [event["suite_id"] for event in condition["events"] if event["suite_id"] is not None]
+    return list(dict.fromkeys([cell.suite_id, *named]))
 
 
 # ---------------------------------------------------------------------- files

@@ -92,8 +92,9 @@ def unsupported_reason(hello: dict[str, Json], suite_id: str) -> str | None:
 
 
 def host_document(facts: Json) -> Json:
-    """hosts/<role>.json: all an agent said except its providers, which have a file of their own."""
-    return {key: value for key, value in facts.items() if key != "providers"}
+    """hosts/<role>.json: all an agent said except its providers, which have a file of their own, and what was
+    true at that moment only."""
+    return {key: value for key, value in facts.items() if key not in ("providers", "temperature_c")}
 
 
 def providers_document(hello: dict[str, Json], images: Json) -> Json:

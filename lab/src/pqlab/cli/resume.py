@@ -1,36 +1,62 @@
-"""`pqlab resume`: the rest of an interrupted run, only what is missing or failed."""
+"""`pqlab resume`: the rest of an interrupted run, only what is missing; failed cells when asked for."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from pqlab.bundle.sealing import point_latest
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.store import Store, work_runs
-from pqlab.cli.run import add_run_options, controller, report_result, surroundings
+from pqlab.cli.common import listed
+from pqlab.cli.run import add_run_options, controller, report_result, report_sealed, surroundings
 from pqlab.errors import UsageError
 from pqlab.inventory import load_inventory
 from pqlab.paths import results_dir, shown
 from pqlab.scenario.load import load_effective
 
-HELP = "finish an interrupted run (default: the newest)"
+HELP = "finish an interrupted run: the cells that are missing (default: the newest run)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_id", nargs="?", metavar="RUN_ID", help="as `pqlab status` shows it")
     add_run_options(parser)
+    parser.add_argument(
+        "--rerun-failed", action="store_true", help="also repeat failed and invalid cells; attempts are kept"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="ID",
+        help="only cells whose id begins so; the rest stays to be done",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code as of `run`; raises LabError when there is nothing to resume or the builds changed."""
     results = results_dir(args.out)
+    if (sealed := _sealed_unnamed(results, args.run_id)) is not None:
+        # killed between its two last renames: the bundle is whole, only `latest` does not name it yet
+        point_latest(results, sealed.name)
+        return report_sealed(args, sealed)
     store = Store(results, _choose(results, args.run_id))
     scenario = load_effective(store.data / "scenario.effective.yml")
     inventory = load_inventory(args.inventory, args.keys)
     with controller(inventory):
-        return report_result(
-            args, Campaign.resume(surroundings(args, inventory), store, scenario).carry_out()
-        )
+        around = surroundings(args, inventory, only=listed(args.only), rerun_failed=args.rerun_failed)
+        return report_result(args, Campaign.resume(around, store, scenario).carry_out())
+
+
+def _sealed_unnamed(results: Path, run_id: str | None) -> Path | None:
+    """The newest sealed bundle, when a run died after sealing it and before `latest` named it."""
+    if run_id is None and work_runs(results):
+        return None
+    sealed = sorted(path.parent for path in results.glob("2*/bagit.txt"))
+    latest = results / "latest"
+    named = latest.resolve().name if latest.is_dir() else ""
+    if not sealed or sealed[-1].name <= named or run_id not in (None, sealed[-1].name):
+        return None
+    return sealed[-1]
 
 
 def _choose(results: Path, run_id: str | None) -> str:

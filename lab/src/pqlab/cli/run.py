@@ -14,11 +14,15 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from pqlab.bundle import locate
 from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
+from pqlab.campaign.finish import exit_code
 from pqlab.campaign.outputs import production
+from pqlab.campaign.store import read_json
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
+from pqlab.cli.plan import add_plan_options, show_plan
 from pqlab.errors import LabError
 from pqlab.inventory import AgentAddress, Inventory, load_inventory
 from pqlab.paths import project_root, results_dir, shown
@@ -32,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_scenario(parser)
     add_overrides(parser)
     add_run_options(parser)
+    add_plan_options(parser)
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and begin nothing")
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -41,17 +47,38 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="warnings and unsupported cells end with 1, not 3"
     )
+    parser.add_argument(
+        "--max-fail", type=_positive, metavar="N", help="stop after N failed or invalid cells; work is kept"
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code as published; raises LabError (2 usage, 4 environment)."""
     scenario = load_scenario(args.scenario, overrides_of(args))
     inventory = load_inventory(args.inventory, args.keys)
+    if args.dry_run:
+        return show_plan(args, scenario, inventory, dry_run=True)
+    into = locate(args.into, results_dir(args.out)) if args.into is not None else None
     with controller(inventory):
-        return report_result(args, Campaign.begin(surroundings(args, inventory), scenario).carry_out())
+        around = surroundings(args, inventory, into=into)
+        return report_result(args, Campaign.begin(around, scenario).carry_out())
 
 
-def surroundings(args: argparse.Namespace, inventory: Inventory) -> Surroundings:
+def surroundings(
+    args: argparse.Namespace,
+    inventory: Inventory,
+    *,
+    into: Path | None = None,
+    only: tuple[str, ...] = (),
+    rerun_failed: bool = False,
+) -> Surroundings:
     """The real transport, clock and outputs."""
     return Surroundings(
         inventory=inventory,
@@ -63,6 +90,10 @@ def surroundings(args: argparse.Namespace, inventory: Inventory) -> Surroundings
         token=lambda: secrets.token_hex(3),
         command=["pqlab", *map(_portable, sys.argv[1:])],
         strict=args.strict,
+        max_fail=args.max_fail,
+        into=into,
+        only=only,
+        rerun_failed=rerun_failed,
     )
 
 
@@ -93,6 +124,16 @@ def report_result(args: argparse.Namespace, result: Result) -> int:
             }
         )
     return result.exit_code
+
+
+def report_sealed(args: argparse.Namespace, bundle: Path) -> int:
+    """The same for a bundle that was sealed by a process which then died."""
+    run = read_json(bundle / "data" / "run.json")
+    counts = {str(verdict): int(count) for verdict, count in run["verdict_counts"].items()}
+    warnings = [str(text) for text in run["warnings"]]
+    return report_result(
+        args, Result(bundle, counts, warnings, exit_code(counts, warnings, strict=args.strict))
+    )
 
 
 @contextlib.contextmanager

@@ -126,7 +126,7 @@ def _match(patterns: list[str], place: str | KeyPath, marked: MarkedYaml) -> lis
                 "unknown-suite",
                 f"{where}: no suite `{pattern}`",
                 "it is neither an id of the registry nor a pattern that matches one",
-                (f"did you mean `{error.nearest}`? " if error.nearest else "")
+                (f"did you mean `{error.nearest}`? " if error.nearest else f"{error.hint} ")
                 + "./pqtunnel suites lists them",
             ) from error
     return registry.match(patterns)

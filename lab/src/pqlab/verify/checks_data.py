@@ -29,7 +29,7 @@ def rate_time_packets(cell: CellView, tally: Tally) -> None:
 
     A ladder's source may fall short of a rate that its host cannot make; it cannot exceed it.
     """
-    for window, rate_hz in rates_due(cell.bundle.raw.scenario).items():
+    for window, rate_hz in rates_due(cell.run.scenario).items():
         seconds = cell.plane.gate_s[window]
         count = int(cell.windows("drone")[window]["tx_data"])
         report = (cell.raw.traffic or {}).get(window) or {}
@@ -45,7 +45,7 @@ def rate_time_packets(cell: CellView, tally: Tally) -> None:
 
 def ledger_counters(cell: CellView, tally: Tally) -> None:
     """Per window, direction and end: as many ledger rows, and as many sealed bytes, as were counted."""
-    if not cell.bundle.raw.scenario.get("ledger", True):
+    if not cell.run.scenario.get("ledger", True):
         return
     tally.see()
     for role, ledger in sorted(cell.raw.ledgers.items()):
@@ -75,7 +75,7 @@ def ledger_join(cell: CellView, tally: Tally) -> None:
             if not lossy(cell, window):
                 tally.require(joined.lost == 0, f"{where} {window}: {joined.lost} of {joined.sent} lost")
             early = sum(1 for value in joined.latency_ns if value < 0)
-            if cell.bundle.raw.one_clock:
+            if cell.run.one_clock:
                 tally.require(early == 0, f"{where} {window}: {early} delivered before they were sent")
 
 

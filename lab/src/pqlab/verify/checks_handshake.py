@@ -104,7 +104,7 @@ def network_wait(cell: CellView, tally: Tally) -> None:
 def handshake_count(cell: CellView, tally: Tally) -> None:
     """Handshakes counted at both ends = handshakes traced at both ends, and at least 5 cold ones (or what the
     scenario sets above that)."""
-    shake = cell.bundle.raw.scenario.get("handshake") or {}
+    shake = cell.run.scenario.get("handshake") or {}
     least = max(LEAST_HANDSHAKES, int(shake.get("min_count", LEAST_HANDSHAKES)))
     spans = cell.raw.spans or []
     for host in ("drone", "gcs"):

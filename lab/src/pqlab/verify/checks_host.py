@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pqlab.record.context import suite_of
-from pqlab.record.raw import Json
+from pqlab.record.raw import Json, RawRun
 from pqlab.verify.result import Tally
 from pqlab.verify.view import BundleView, CellView
 
@@ -19,7 +19,7 @@ def unsupported(cell: CellView, tally: Tally) -> None:
     """`unsupported` exactly where at least one host's probe says so: it is not another word for failed."""
     missing = []
     for role in ROLES:
-        suites = cell.bundle.raw.hosts[role].get("suites") or {}
+        suites = cell.run.hosts[role].get("suites") or {}
         status = (suites.get(str(cell.plan["suite_id"])) or {}).get("status")
         if status != "available":
             missing.append(role)
@@ -36,21 +36,21 @@ def ring_claims(cell: CellView, tally: Tally) -> None:
     """The record's ring is not above the scenario's or either host's; hardware needs a board revision."""
     tally.see()
     claimed = str(cell.record["ring"])
-    rings = [str(cell.bundle.raw.scenario.get("ring"))]
-    rings += [str(cell.bundle.raw.hosts[role].get("ring")) for role in ROLES]
+    rings = [str(cell.run.scenario.get("ring"))]
+    rings += [str(cell.run.hosts[role].get("ring")) for role in ROLES]
     weakest = min(WEAKEST.index(ring) for ring in rings)
     tally.require(
         WEAKEST.index(claimed) <= weakest, f"{cell.label}: ring {claimed}, its hosts are {', '.join(rings)}"
     )
     if claimed == "hardware":
-        board = cell.bundle.raw.hosts["drone"]["host"].get("board_revision")
+        board = cell.run.hosts["drone"]["host"].get("board_revision")
         tally.require(bool(board), f"{cell.label}: ring hardware without a board revision of the drone")
 
 
 def samples(cell: CellView, tally: Tally) -> None:
     """Ticks of each sampler in the file against the cell's length and the sampler's own account."""
     start, end = cell.wall
-    rate_hz = float((cell.bundle.raw.scenario.get("telemetry") or {}).get("rate_hz", 10))
+    rate_hz = float((cell.run.scenario.get("telemetry") or {}).get("rate_hz", 10))
     due = int((end - start) / 1e9 * rate_hz)
     for role in ROLES:
         rows = [line for line in cell.raw.telemetry.get(role, []) if line.startswith("pq_sampler,")]
@@ -87,7 +87,13 @@ def influx(bundle: BundleView, tally: Tally) -> None:
     """The view holds as many points a series as the files; the files are the record, so a difference warns.
     Required is that every series of every cell was compared, and that the file counts are those of the files.
     """
-    view = bundle.raw.run.get("influx")
+    for raw in bundle.runs:
+        _reconciled(bundle, raw, tally)
+
+
+def _reconciled(bundle: BundleView, raw: RawRun, tally: Tally) -> None:
+    """One run's comparison covers the cells that were measured in it."""
+    view = raw.run.get("influx")
     if not isinstance(view, dict) or not view.get("available"):
         reason = view.get("reason") if isinstance(view, dict) else None
         tally.warn(f"the view was not reconciled: {reason or 'run.json has no comparison'}")
@@ -95,6 +101,8 @@ def influx(bundle: BundleView, tally: Tally) -> None:
     compared = {str(entry["cell_id"]): entry for entry in view.get("cells") or []}
     for row in bundle.plan_cells:
         cell_id = str(row["cell_id"])
+        if bundle.run_of(cell_id) is not raw:
+            continue
         counted: Counter[str] = Counter()
         for path in (bundle.data / "cells" / cell_id).glob("telemetry.*.lp"):
             with path.open(encoding="utf-8") as handle:

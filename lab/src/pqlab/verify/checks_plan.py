@@ -128,6 +128,33 @@ def _due_id(bundle: BundleView, suite_id: str, condition: str, repetition: int) 
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def twins(bundle: BundleView, tally: Tally) -> None:
+    """A condition that claims to repeat another one does, and each of its cells has its other half."""
+    by_name = {str(c["name"]): c for c in bundle.raw.scenario["conditions"]}
+    told = bundle.plan.get("conditions")
+    agree = told is None or told == list(by_name.values())
+    tally.require(agree, "the plan lists other conditions than the scenario")
+    planned = {(row["suite_id"], row["condition"], row["repetition"]) for row in bundle.plan["cells"]}
+    pairs = 0
+    for name, condition in by_name.items():
+        base_name = condition.get("aa_of")
+        if base_name is None:
+            continue
+        tally.see()
+        base = by_name.get(str(base_name))
+        if base is None or base.get("aa_of") is not None:
+            tally.fail(f"{name} repeats {base_name}, which is no condition of its own here")
+            continue
+        apart = ("name", "aa_of", *_SCOPE_KEYS)
+        ours, theirs = ({k: v for k, v in c.items() if k not in apart} for c in (condition, base))
+        tally.require(ours == theirs, f"{name} claims to repeat {base_name} and is set otherwise")
+        for suite_id, _, repetition in sorted(place for place in planned if place[1] == name):
+            pairs += 1
+            other = (suite_id, base_name, repetition) in planned
+            tally.require(other, f"{suite_id} under {name} #{repetition} has no cell under {base_name}")
+    tally.note = f"{pairs} A/A pairs"
+
+
 def cell_ids(bundle: BundleView, tally: Tally) -> None:
     """Each id is 16 hex of SHA-256 over suite, effective settings, repetition and provider builds."""
     for row in bundle.plan["cells"]:

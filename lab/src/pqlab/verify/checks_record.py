@@ -115,7 +115,7 @@ def attempts(cell: CellView, tally: Tally) -> None:
 
 def raw_files(cell: CellView, tally: Tally) -> None:
     """A result has all its raw files: spans, counters, telemetry, events, and traffic with both ledgers."""
-    scenario = cell.bundle.raw.scenario
+    scenario = cell.run.scenario
     carried = bool(scenario.get("traffic") or scenario.get("bulk"))
     exempt = set() if carried else set(OPTIONAL_FILES)
     if not carried or not scenario.get("ledger", True):
@@ -166,7 +166,7 @@ def medians(cell: CellView, tally: Tally) -> None:
     if cell.plane.down is not None:
         traffic = cell.plane.down.windows.get("traffic")
         latency = [ns / 1e6 for ns in traffic.latency_ns] if traffic else []
-        if latency and cell.bundle.raw.one_clock:
+        if latency and cell.run.one_clock:
             _compare(cell, tally, "H", "one_way_latency_p50_ms", median(latency), len(latency))
             _compare(cell, tally, "H", "one_way_latency_mean_ms", fmean(latency), len(latency))
         _compare(cell, tally, "G", "packets_sent_count", len(cell.raw.ledgers["drone"].tx), None)
@@ -192,8 +192,8 @@ def _compare(
 def rebuild(cell: CellView, tally: Tally) -> None:
     """The whole record, verdict included, is what its raw files give. A bundle of another version of pqlab is
     compared by its verdict alone, with a warning."""
-    made_by = cell.bundle.raw.run.get("pqlab_version")
-    due = json.loads(json.dumps(record_from_raw(cell.raw, cell.plan, cell.bundle.raw)))
+    made_by = cell.run.run.get("pqlab_version")
+    due = json.loads(json.dumps(record_from_raw(cell.raw, cell.plan, cell.run)))
     told = cell.record
     tally.see()
     if made_by != pqlab.__version__:
@@ -247,7 +247,7 @@ def power_claims(cell: CellView, tally: Tally) -> None:
         if cell.record["ring"] != "hardware":
             honest = field["validity"] == "model" and "synthetic" in str(field["reason"])
             tally.require(honest, f"{where} in ring {cell.record['ring']}")
-    asked = (cell.bundle.raw.scenario.get("telemetry") or {}).get("power", "none")
+    asked = (cell.run.scenario.get("telemetry") or {}).get("power", "none")
     for role, lines in cell.raw.telemetry.items():
         for line in lines:
             if not line.startswith("pq_power"):

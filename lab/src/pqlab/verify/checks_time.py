@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from pqlab.record.raw import Json
 from pqlab.verify.result import Tally
 from pqlab.verify.run_shape import sessions_due
 from pqlab.verify.view import BundleView, CellView
@@ -15,24 +16,63 @@ LEDGER_EDGE_S, LEDGER_EDGE_SHARE = 0.5, 0.05
 
 
 def run_wall(bundle: BundleView, tally: Tally) -> None:
-    """Cells follow one another inside the run; their walls cannot sum to more than it lasted."""
-    start, end = bundle.run_wall
-    tally.require(end > start, "the run ends before it starts")
+    """Runs follow one another, and cells one another inside theirs; their walls cannot sum to more."""
+    runs = [(str(raw.run.get("run_id")), *_ends(raw.run)) for raw in bundle.runs]
+    for run_id, start, end in runs:
+        tally.require(end > start, f"run {run_id} ends before it starts")
+    for (first, _, before), (second, after, _) in pairwise(runs):
+        tally.require(before <= after, f"run {second} starts before {first} ends")
     walls: list[tuple[int, int, str]] = []
     for cell in bundle.cells:
         wall = cell.record["wall"]
-        if wall["start_ns"] is not None:
-            walls.append((int(wall["start_ns"]), int(wall["end_ns"]), cell.label))
-    walls.sort()
-    for begun, ended, label in walls:
+        if wall["start_ns"] is None:
+            continue
         tally.see()
-        tally.require(start <= begun <= ended <= end, f"{label} lies outside the run")
+        begun, ended = int(wall["start_ns"]), int(wall["end_ns"])
+        walls.append((begun, ended, cell.label))
+        start, end = _ends(cell.run.run)
+        tally.require(start <= begun <= ended <= end, f"{cell.label} lies outside the run")
+    walls.sort()
     for (_, before, first), (after, _, second) in pairwise(walls):
         tally.require(before <= after, f"{second} starts before {first} ends")
     total_s = sum(ended - begun for begun, ended, _ in walls) / 1e9
-    run_s = (end - start) / 1e9
+    run_s = sum(end - start for _, start, end in runs) / 1e9
     tally.require(total_s <= run_s, f"Σ cells {total_s:.1f} s in a run of {run_s:.1f} s")
     tally.note = f"{total_s:.1f} s of {run_s:.1f} s"
+
+
+def _ends(run: Json) -> tuple[int, int]:
+    """Start and end of a run in realtime ns. TypeError when it has none."""
+    return int(run["started_ns"]), int(run["ended_ns"])
+
+
+def order_kept(bundle: BundleView, tally: Tally) -> None:
+    """Within each session of a run cells came in the order of the plan, and blocks one after another: the
+    position that the statistics use is the one that was carried out."""
+    rows = bundle.plan_cells
+    repetitions: dict[int, int] = {}
+    for row in rows:
+        tally.see()
+        block, repetition = int(row["block"]), int(row["repetition"])
+        same = repetitions.setdefault(block, repetition) == repetition
+        tally.require(same, f"block {block} holds repetition {repetition} and another")
+    for before, row in pairwise(rows):
+        new_run = bundle.run_of(str(row["cell_id"])) is not bundle.run_of(str(before["cell_id"]))
+        ascending = int(before["block"]) <= int(row["block"])
+        tally.require(ascending or new_run, f"position {row['position']}: block {row['block']} comes again")
+    for raw in bundle.runs:
+        begun = [int(session["started_ns"]) for session in raw.run.get("sessions") or []]
+        cells = [
+            cell for cell in bundle.cells if cell.run is raw and cell.record["wall"]["start_ns"] is not None
+        ]
+        by_session: dict[int, list[tuple[int, int, str]]] = {}
+        for cell in cells:
+            start_ns = int(cell.record["wall"]["start_ns"])
+            session = sum(1 for moment in begun if moment <= start_ns)
+            by_session.setdefault(session, []).append((start_ns, int(cell.plan["position"]), cell.label))
+        for done in by_session.values():
+            for (_, first, _), (_, second, label) in pairwise(sorted(done)):
+                tally.require(first < second, f"{label} (position {second}) came after position {first}")
 
 
 def window_sum(cell: CellView, tally: Tally) -> None:
@@ -57,7 +97,7 @@ def session_duration(cell: CellView, tally: Tally) -> None:
     """The drone's gate was open as long as the scenario says, the label around it no shorter, and datagrams
     came over that time: three clocks that have to be forged alike."""
     labels = {name: (ended - begun) / 1e9 for name, begun, ended in cell.labelled()}
-    for window, nominal_s in sessions_due(cell.bundle.raw.scenario).items():
+    for window, nominal_s in sessions_due(cell.run.scenario).items():
         measured_s = cell.plane.gate_s.get(window)
         where = f"{cell.label} {window}"
         if measured_s is None or window not in labels:

@@ -11,6 +11,7 @@ from pqlab.verify import (
     checks_data,
     checks_handshake,
     checks_host,
+    checks_lineage,
     checks_plan,
     checks_record,
     checks_report,
@@ -95,6 +96,9 @@ CHECKS: tuple[Check, ...] = (
     _each("attempts_kept", checks_record.attempts, "all", "at most two repeats, each kept"),
     _each("raw_files", checks_record.raw_files, "pass", "all raw files of a result"),
     _whole("wall_clock", checks_time.run_wall, "Σ cells ≤ run, one after another", "cells"),
+    _whole("order_kept", checks_time.order_kept, "cells in the order of the plan", "planned cells"),
+    _whole("lineage", checks_lineage.lineage, "taken-over cells as their own run sealed them", "cells"),
+    _whole("twins", checks_plan.twins, "A/A twins that differ in nothing but their name", "conditions"),
     _each(
         "window_sum", checks_time.window_sum, "run", "Σ windows ≤ cell wall, one after another", "s outside"
     ),

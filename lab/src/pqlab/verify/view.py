@@ -13,8 +13,25 @@ from pqlab.record.dataplane import DataPlane, data_plane
 from pqlab.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
 from pqlab.scenario.conditions import impairs
 
+#: folder of the documents of earlier runs, under data/
+LINEAGE = "lineage"
 #: what the controller labels: measured windows, and waits that are no part of a cell's overhead
 LABELS = ("handshake_cold", "traffic", "bulk-", *EXEMPT_WINDOWS)
+
+
+class Ancestor:
+    """A run whose cells this bundle took over; its documents lie under data/lineage/<run_id>."""
+
+    def __init__(self, run_id: str, folder: Path, entry: Json) -> None:
+        self.run_id = run_id
+        self.folder = folder
+        self.entry = entry
+        self.cells = {str(cell_id) for cell_id in entry["cells"]}
+
+    @cached_property
+    def raw(self) -> RawRun:
+        """run.json, scenario, plan, providers, hosts as they were then."""
+        return load_run(self.folder)
 
 
 class BundleView:
@@ -39,6 +56,21 @@ class BundleView:
             return error
 
     @cached_property
+    def ancestors(self) -> list[Ancestor]:
+        """The runs that taken-over cells are of, oldest first; [] for a bundle made in one run."""
+        return [
+            Ancestor(str(entry["run_id"]), self.data / LINEAGE / str(entry["run_id"]), dict(entry))
+            for entry in self.raw.run.get("lineage") or []
+        ]
+
+    def run_of(self, cell_id: str) -> RawRun:
+        """The run-level facts that the cell was measured under: its own run's, not that of the bundle."""
+        for ancestor in self.ancestors:
+            if cell_id in ancestor.cells:
+                return ancestor.raw
+        return self.raw
+
+    @cached_property
     def plan(self) -> Json:
         """plan.json."""
         return read_object(self.data / "plan.json")
@@ -55,9 +87,9 @@ class BundleView:
         return [view for view in views if (view.folder / "record.json").is_file()]
 
     @property
-    def run_wall(self) -> tuple[int, int]:
-        """Start and end of the run in realtime ns. TypeError when run.json has none."""
-        return int(self.raw.run["started_ns"]), int(self.raw.run["ended_ns"])
+    def runs(self) -> list[RawRun]:
+        """Every run that has cells here, oldest first; the bundle's own is the last."""
+        return [*(ancestor.raw for ancestor in self.ancestors), self.raw]
 
 
 class CellView:
@@ -74,6 +106,11 @@ class CellView:
     def record(self) -> Json:
         """record.json."""
         return read_object(self.folder / "record.json")
+
+    @property
+    def run(self) -> RawRun:
+        """The run this cell was measured in."""
+        return self.bundle.run_of(self.cell_id)
 
     @property
     def verdict(self) -> str:
@@ -102,7 +139,7 @@ class CellView:
     @property
     def impaired(self) -> bool:
         """True where the condition itself makes the link lose, delay or reorder."""
-        return impairs(self.bundle.raw.condition(str(self.plan["condition"])))
+        return impairs(self.run.condition(str(self.plan["condition"])))
 
     def value(self, letter: str, name: str) -> Any:
         """A value of the record; None where it is null or absent."""

@@ -1,0 +1,107 @@
+"""The documents of a new run: builds, hosts, the plan; and of one that adds to a sealed bundle."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pqlab import __version__
+from pqlab.budget import estimate, load_costs
+from pqlab.campaign import hosts
+from pqlab.campaign.clock import utc_basic, utc_text
+from pqlab.campaign.extension import Extension
+from pqlab.campaign.store import Store, write_atomic
+from pqlab.campaign.surroundings import Surroundings
+from pqlab.errors import LabError
+from pqlab.paths import shown
+from pqlab.plan import Cell, make_cells, plan_document
+from pqlab.scenario.model import Scenario
+
+Json = dict[str, Any]
+#: free space a run wants to keep beyond what its cells need
+_DISK_RESERVE_BYTES = 8 << 20
+
+
+def new_run(around: Surroundings, scenario: Scenario, hello: dict[str, Json]) -> tuple[Store, list[Cell]]:
+    """The work folder with everything but cells. On LabError nothing there can be resumed."""
+    providers = hosts.providers_document(hello, hosts.image_digests(around.inventory.compose_project))
+    cells = planned_cells(scenario, providers)
+    extension = Extension.of(around.into, scenario, providers) if around.into is not None else None
+    if extension is not None:
+        cells = extension.renumbered(cells)
+    fresh = [cell for cell in cells if extension is None or cell.cell_id not in extension.cell_ids]
+    costs = load_costs(latest_bundle(around.results))
+    budget = estimate(scenario, fresh, costs)
+    check_disk(around.results, budget["disk_bytes"] + (extension.size_bytes if extension else 0))
+    now_ns = around.clock.realtime_ns()
+    store = Store(around.results, f"{utc_basic(now_ns)}-{around.token()}")
+    store.lock()
+    write_atomic(store.data / "scenario.effective.yml", scenario.effective_yaml())
+    store.write("providers.json", providers)
+    for role, facts in hello.items():
+        store.write(f"hosts/{role}.json", hosts.host_document(facts))
+    controller = hosts.controller_document()
+    store.write("hosts/controller.json", controller)
+    if extension is not None:
+        around.reporter.note(f"taking over {len(extension.cell_ids)} cells of {extension.root.name}")
+        extension.copy_into(store)
+    store.write(
+        "run.json",
+        {
+            "run_id": store.run_id,
+            "started_ns": now_ns,
+            "ended_ns": None,
+            "controller": {
+                "controller_on_dut": hosts.shares_machine(controller, hello),
+                "host": controller["host"],
+            },
+            "pqlab_version": __version__,
+            "scenario": scenario.name,
+            "command": around.command,
+            "loadavg_start": list(os.getloadavg()),
+            "loadavg_end": None,
+            "sessions": [],
+            "lineage": extension.lineage() if extension is not None else [],
+            "exit_verdict": None,
+            "influx": None,
+        },
+    )
+    # the plan comes last: a work folder with a plan is one that can be resumed
+    plan = plan_document(scenario, cells, budget, run_id=store.run_id, created_utc=utc_text(now_ns))
+    store.write("plan.json", plan)
+    return store, cells
+
+
+def planned_cells(scenario: Scenario, providers: Json) -> list[Cell]:
+    """The scenario's cells. Raises LabError when `only` leaves none."""
+    cells = make_cells(scenario, providers)
+    if not cells:
+        raise LabError(
+            "no-cells",
+            f"no cell of scenario {scenario.name} has an id that begins with {', '.join(scenario.only)}",
+            "ids hold scenario and builds; another build gives other ids",
+            f"./pqlab plan {scenario.name} lists them",
+        )
+    return cells
+
+
+def latest_bundle(results: Path) -> Path | None:
+    """The newest sealed bundle, or None."""
+    latest = results / "latest"
+    return latest.resolve() if latest.is_dir() else None
+
+
+def check_disk(results: Path, need_bytes: int) -> None:
+    """Raises LabError when the disk of `results` has not room for that much and a reserve."""
+    existing = next(folder for folder in (results, *results.parents) if folder.exists())
+    free_bytes = shutil.disk_usage(existing).free
+    if free_bytes < need_bytes + _DISK_RESERVE_BYTES:
+        raise LabError(
+            "disk-full",
+            f"not enough space in {shown(existing)}",
+            f"{free_bytes / 1e6:.1f} MB are free, the run needs about "
+            f"{(need_bytes + _DISK_RESERVE_BYTES) / 1e6:.1f} MB",
+            "free some space, shorten the run (--session-s, --suites), or give another folder with --out",
+        )

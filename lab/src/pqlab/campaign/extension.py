@@ -1,0 +1,139 @@
+"""Adding to a sealed bundle: a new bundle that holds its cells unchanged, byte for byte, and some more.
+
+The earlier run's own documents and manifest come along under data/lineage/<run_id>/, so that its records can
+still be made from what they were made from, and so that "unchanged" can be checked.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pqlab.bundle import bag
+from pqlab.campaign.hosts import different_builds
+from pqlab.campaign.store import Store, disk_errors, read_json
+from pqlab.errors import EXIT_CHECK, LabError, UsageError
+from pqlab.paths import shown
+from pqlab.plan import Cell, cells_of
+from pqlab.scenario.model import Scenario
+
+Json = dict[str, Any]
+LINEAGE = "lineage"
+#: documents of a run that its records were made from; hosts/ beside them
+RUN_DOCUMENTS = ("run.json", "plan.json", "scenario.effective.yml", "providers.json")
+
+
+class Extension:
+    """A sealed bundle whose cells a new run takes over."""
+
+    def __init__(self, root: Path, cells: list[Cell], run: Json) -> None:
+        self.root = root
+        self._cells = {str(cell.cell_id): cell for cell in cells}
+        self._run = run
+
+    @classmethod
+    def of(cls, root: Path, scenario: Scenario, providers: Json) -> Extension:
+        """Raises LabError when the bundle is damaged, of other builds, or no part of this scenario."""
+        data = root / "data"
+        _check_whole(root)
+        before = read_json(data / "providers.json")
+        for role in ("drone", "gcs"):
+            if changed := different_builds(before[role], providers[role], binaries=True):
+                raise LabError(
+                    "builds-changed",
+                    f"the {role} is another build than in {root.name}: " + ", ".join(changed),
+                    "cells of different builds do not belong in one bundle",
+                    "bring the former images back, or begin anew without --into",
+                )
+        return cls(root, cells_of(read_json(data / "plan.json")), read_json(data / "run.json"))
+
+    @property
+    def cell_ids(self) -> set[str]:
+        """Ids of the cells that are taken over."""
+        return set(self._cells)
+
+    @property
+    def size_bytes(self) -> int:
+        """What they take on the disk."""
+        return sum(path.stat().st_size for path in (self.root / "data").rglob("*") if path.is_file())
+
+    def renumbered(self, cells: list[Cell]) -> list[Cell]:
+        """The plan of the new bundle: the earlier cells at their places, the new ones after them."""
+        asked = {str(cell.cell_id): cell for cell in cells}
+        strangers = [cell for cell_id, cell in self._cells.items() if cell_id not in asked]
+        if strangers:
+            first = strangers[0]
+            raise UsageError(
+                "other-scenario",
+                f"{self.root.name} holds {len(strangers)} cells that this scenario does not have",
+                f"the first is {first.suite_id} under {first.condition} #{first.repetition}: other suites, "
+                "conditions or settings",
+                "give the scenario and options it was made with, and more --reps, suites or conditions",
+            )
+        moved = [c for i, c in self._cells.items() if asked[i].seed != c.seed]
+        if moved:
+            raise UsageError(
+                "other-seed",
+                f"{self.root.name} was made with another campaign seed",
+                "its cells would not be those of this scenario",
+                "set `seed` as it was there",
+            )
+        fresh = [cell for cell in cells if str(cell.cell_id) not in self._cells]
+        if not fresh:
+            raise UsageError(
+                "nothing-to-add",
+                f"{self.root.name} holds every cell of this scenario already",
+                "there is nothing to run",
+                "ask for more --reps, suites or conditions",
+            )
+        first_free = 1 + max(cell.position for cell in self._cells.values())
+        new = [replace(cell, position=first_free + place) for place, cell in enumerate(fresh)]
+        return sorted(self._cells.values(), key=lambda cell: cell.position) + new
+
+    def lineage(self) -> list[Json]:
+        """The `lineage` of run.json: which run each taken-over cell is of, oldest first."""
+        older = list(self._run.get("lineage") or [])
+        theirs = {str(cell_id) for entry in older for cell_id in entry["cells"]}
+        mine = sorted(set(self._cells) - theirs)
+        entry = {
+            "run_id": str(self._run["run_id"]),
+            "manifest_sha512": bag.sha512_file(self.root / bag.MANIFEST),
+            "reason": "cells added",
+            "cells": mine,
+        }
+        return [*older, entry]
+
+    def copy_into(self, store: Store) -> None:
+        """Cells, run documents and manifest, as they are. Raises LabError when the disk is full."""
+        data, home = self.root / "data", store.data / LINEAGE / str(self._run["run_id"])
+        with disk_errors(home):
+            home.mkdir(parents=True)
+            for name in RUN_DOCUMENTS:
+                shutil.copyfile(data / name, home / name)
+            shutil.copytree(data / "hosts", home / "hosts")
+            shutil.copyfile(self.root / bag.MANIFEST, home / bag.MANIFEST)
+            if (data / LINEAGE).is_dir():
+                shutil.copytree(data / LINEAGE, store.data / LINEAGE, dirs_exist_ok=True)
+            for cell_id in sorted(self._cells):
+                shutil.copytree(data / "cells" / cell_id, store.cell_dir(cell_id))
+
+
+def _check_whole(root: Path) -> None:
+    """Every file as sealed: what is taken over is vouched for again by the new bundle."""
+    if not (root / "bagit.txt").is_file():
+        raise LabError(
+            "not-sealed", f"{shown(root)} is no sealed bundle", "only sealed cells can be taken over",
+            "finish it first: ./pqlab resume",
+        )  # fmt: skip
+    for name, digest in bag.read_manifest(root / bag.MANIFEST).items():
+        path = root / name
+        if not path.is_file() or bag.sha512_file(path) != digest:
+            raise LabError(
+                "damaged",
+                f"{shown(path)} is not as it was sealed",
+                "a damaged cell must not enter another bundle",
+                f"./pqlab verify {shown(root)}",
+                EXIT_CHECK,
+            )

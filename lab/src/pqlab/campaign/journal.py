@@ -1,0 +1,27 @@
+"""The controller's own account of a cell: events for the record, lines for people."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from pqlab.campaign.clock import Clock, utc_text
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Journal:
+    """Events in their order; timed events of a cell write from a thread of their own."""
+
+    clock: Clock
+    events: list[Json] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    def event(self, kind: str, **details: Any) -> None:
+        """One event now."""
+        t_ns = self.clock.realtime_ns()
+        self.events.append({"t_ns": t_ns, "host": "controller", "event": kind, **details})
+        told = " ".join(f"{key}={json.dumps(value)}" for key, value in details.items())
+        self.lines.append(f"{utc_text(t_ns)} {t_ns % 10**9 // 10**6:03d} {kind} {told}".rstrip())

@@ -1,0 +1,64 @@
+"""Detectors of a campaign: started once, frozen whenever the cell in progress is not theirs.
+
+So a cell without a detector is measured on a machine where none runs, and none has to warm up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from pqlab.errors import LabError
+
+Json = dict[str, Any]
+
+
+class ResidentDriver(Protocol):
+    """One resident service on its host. Every call is idempotent; raises LabError."""
+
+    def start(self) -> None: ...
+
+    def freeze(self) -> None: ...
+
+    def thaw(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Residents:
+    """The detectors that the conditions name. With none named, every call does nothing."""
+
+    def __init__(self, conditions: Iterable[Json], drivers: Mapping[str, ResidentDriver]) -> None:
+        """Raises LabError for a detector that this lab has no driver for."""
+        wanted = {str(condition.get("detector", "none")) for condition in conditions} - {"none"}
+        if missing := sorted(wanted - set(drivers)):
+            raise LabError(
+                "no-detector",
+                f"no detector `{missing[0]}` in this lab",
+                "the inventory names no driver for it",
+                "choose conditions with `detector: none`",
+            )
+        self._drivers = {name: drivers[name] for name in sorted(wanted)}
+        self._awake: str | None = None
+
+    def start(self) -> None:
+        """All of them up and frozen."""
+        for driver in self._drivers.values():
+            driver.start()
+            driver.freeze()
+
+    def enter(self, condition: Json) -> None:
+        """Wake the one that this cell's condition names, freeze the one that ran before it."""
+        wanted = str(condition.get("detector", "none"))
+        if self._awake is not None and self._awake != wanted:
+            self._drivers[self._awake].freeze()
+            self._awake = None
+        if wanted != "none" and self._awake is None:
+            self._drivers[wanted].thaw()
+            self._awake = wanted
+
+    def stop(self) -> None:
+        """All of them down; called however the campaign ended."""
+        self._awake = None
+        for driver in self._drivers.values():
+            driver.stop()

@@ -1,0 +1,99 @@
+"""Agents lost and found: both ends idle, reachable, and still the builds the run began with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pqlab.campaign import hosts
+from pqlab.campaign.agents import KEY_CODES, Agent, AgentFailure, Pair
+from pqlab.campaign.store import Store
+from pqlab.campaign.surroundings import Surroundings
+from pqlab.errors import LabError
+
+Json = dict[str, Any]
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
+
+
+def greet(pair: Pair) -> dict[str, Json]:
+    """hello of both ends. Raises LabError naming the end that does not answer."""
+    try:
+        return pair.both("hello")
+    except AgentFailure as error:
+        raise error.as_lab_error() from error
+
+
+def same_builds(before: Json, hello: dict[str, Json], run_id: str) -> None:
+    """Raises LabError when an end is another build than when the run began."""
+    for role, facts in hello.items():
+        changed = hosts.different_builds(before[role], facts["providers"], binaries=True)
+        if changed:
+            raise LabError(
+                "builds-changed",
+                f"the {role} is another build than when run {run_id} began: " + ", ".join(changed),
+                "cells of different builds do not belong in one run",
+                "bring the former images back, or begin anew: ./pqlab run",
+            )
+
+
+class Settler:
+    """Brings both agents back to idle before a cell, and after one that lost them."""
+
+    def __init__(self, around: Surroundings, pair: Pair, store: Store, ring: str) -> None:
+        self._around = around
+        self._pair = pair
+        self._store = store
+        self._ring = ring
+
+    def settle(self, *, first: bool = False) -> None:
+        """Until both ends answer, are idle and are the builds the run began with. Raises LabError."""
+        clock = self._around.clock
+        deadline_s = clock.monotonic_s() + self._around.recovery_s
+        told = False
+        for turn in range(10**6):
+            try:
+                if all(self._make_idle(agent, first=first) for agent in self._pair.agents.values()):
+                    break
+                if clock.monotonic_s() > deadline_s:
+                    raise LabError(
+                        "lab-busy",
+                        "the agents carry out another controller's cell",
+                        "a controller elsewhere drives this lab",
+                        "wait for its run, or stop it there",
+                    )
+                clock.sleep(_PAUSES_S[-1])
+            except AgentFailure as error:
+                if error.code in KEY_CODES or clock.monotonic_s() > deadline_s:
+                    raise error.as_lab_error() from error
+                if not told and not first:
+                    self._around.reporter.note(f"{error.what}; waiting for it")
+                told = True
+                for agent in self._pair.agents.values():
+                    agent.abandon()
+                clock.sleep(_PAUSES_S[min(turn, len(_PAUSES_S) - 1)])
+        if not first:
+            same_builds(self._store.read("providers.json"), greet(self._pair), self._store.run_id)
+
+    def release(self, cell_id: str) -> None:
+        """Both ends back to idle before this process goes; one that cannot be reached has its watchdog."""
+        for agent in self._pair.agents.values():
+            agent.abandon()
+            try:
+                agent.call("stop", {"cell_id": cell_id}, timeout_s=5.0)
+            except AgentFailure as error:
+                if error.lost:
+                    self._around.reporter.note(f"{error.what}; it returns to idle by itself within 60 s")
+                # a refusal means there is nothing left to stop
+
+    def _make_idle(self, agent: Agent, *, first: bool) -> bool:
+        """Is the agent idle now? A cell that a dead controller left behind is stopped.
+
+        In the lab ring every controller is on this machine, so the lock proves that one dead. A controller of
+        real hardware may sit elsewhere: its cell is left alone until it ends or the agent's watchdog ends it.
+        """
+        state = agent.call("counters")
+        if state["state"] == "idle":
+            return True
+        if first and self._ring == "hardware":
+            return False
+        agent.call("stop", {"cell_id": state["cell_id"]})
+        return True

@@ -1,0 +1,54 @@
+"""What a campaign touches, what it is asked for beside its scenario, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pqlab.campaign.agents import Connect
+from pqlab.campaign.clock import Clock
+from pqlab.campaign.outputs import Outputs
+from pqlab.campaign.residents import ResidentDriver
+from pqlab.campaign.timed import MakeTimeline, without_events
+from pqlab.inventory import Inventory
+from pqlab.progress import Reporter
+
+#: how long a lost agent may take to come back (its container restarts and tests itself)
+RECOVERY_S = 90.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished run gives back: sealed bundle, cells by verdict, warnings, exit code of the process."""
+
+    bundle: Path
+    verdict_counts: dict[str, int]
+    warnings: list[str]
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Everything a campaign touches that a test may replace, and the options of its command line.
+
+    strict: warnings end with 1; rerun_failed: failed and invalid cells are tried again; max_fail: stop after
+    so many of them; only: beginnings of the cell ids to carry out now; into: sealed bundle to add to.
+    """
+
+    inventory: Inventory
+    results: Path
+    connect: Connect
+    clock: Clock
+    outputs: Outputs
+    reporter: Reporter
+    token: Callable[[], str]
+    command: list[str]
+    strict: bool = False
+    rerun_failed: bool = False
+    max_fail: int | None = None
+    only: tuple[str, ...] = ()
+    into: Path | None = None
+    recovery_s: float = RECOVERY_S
+    timeline: MakeTimeline = without_events
+    residents: Mapping[str, ResidentDriver] = field(default_factory=dict)

@@ -1,0 +1,69 @@
+"""What a cell needs of the timeline that puts a condition's link, rekeys and events into effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Protocol
+
+from pqlab.campaign.agents import Pair
+from pqlab.campaign.clock import Clock
+from pqlab.campaign.journal import Journal
+from pqlab.errors import LabError
+from pqlab.plan import Cell
+from pqlab.scenario.conditions import routed
+
+Json = dict[str, Any]
+
+
+class CellTimeline(Protocol):
+    """One cell's timed part.
+
+    before: link in place and confirmed, ahead of the handshakes; during: entered when the traffic window
+    opens, runs the timed events; heal: undoes everything, always called, more than once does no harm.
+    """
+
+    def before(self) -> None: ...
+
+    def during(self) -> AbstractContextManager[None]: ...
+
+    def heal(self) -> list[Json]: ...
+
+
+#: (condition, cell, both agents, clock, journal, the attempt's folder) → its timeline
+MakeTimeline = Callable[[Json, Cell, Pair, Clock, Journal, Path], CellTimeline]
+
+
+class Quiet:
+    """The timeline of a condition in which nothing happens."""
+
+    def before(self) -> None:
+        return
+
+    def during(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def heal(self) -> list[Json]:
+        return []
+
+
+def is_quiet(condition: Json) -> bool:
+    """Does this condition leave link, keys and time alone?"""
+    idle = condition.get("rekey", "none") == "none" and condition.get("attack", "none") == "none"
+    return idle and not routed(condition) and not condition.get("events")
+
+
+def without_events(
+    condition: Json, cell: Cell, pair: Pair, clock: Clock, journal: Journal, folder: Path
+) -> CellTimeline:
+    """For surroundings that have no link and no events: quiet conditions only. Raises LabError."""
+    del cell, pair, clock, journal, folder
+    if not is_quiet(condition):
+        raise LabError(
+            "no-timeline",
+            f"condition `{condition['name']}` needs link, rekey or events",
+            "this lab was started without them",
+            "./pqlab run … --condition with a quiet one",
+        )
+    return Quiet()

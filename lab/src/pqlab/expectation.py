@@ -1,0 +1,78 @@
+"""What a planned campaign can tell apart: for each comparison of conditions its expected interval width and
+least detectable effect, from the spread in a named earlier bundle; unknown without one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pqlab.plan import Cell
+from pqlab.scenario.model import Scenario
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One metric of one comparison. half_width and detectable are ratios ≥ 1 or differences in `unit`; None
+    with a reason where unknown."""
+
+    condition: str
+    against: str
+    pairs: int
+    suites: int
+    metric: str
+    unit: str
+    scale: str
+    half_width: float | None
+    detectable: float | None
+    reason: str | None
+
+    def text(self) -> str:
+        """One line for a terminal."""
+        what = f"{self.condition} against {self.against}, {self.metric}: "
+        if self.half_width is None or self.detectable is None:
+            return f"{what}expected interval and detectable effect unknown ({self.reason})"
+        width, effect = (self._amount(value) for value in (self.half_width, self.detectable))
+        return (
+            f"{what}95 % interval ± {width} a suite, effects from {effect} on detectable "
+            f"({self.pairs} pairs a suite, {self.suites} suites at once)"
+        )
+
+    def _amount(self, value: float) -> str:
+        return f"{100 * (value - 1):.1f} %" if self.scale == "ratio" else f"{value:.3g} {self.unit}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self)
+
+
+def expectations(scenario: Scenario, cells: list[Cell], source: Path | None) -> list[Expectation]:
+    """Every condition against the first one, twins left aside; [] where there is but one condition."""
+    names = [str(c["name"]) for c in scenario.conditions if c["aa_of"] is None]
+    found: list[Expectation] = []
+    if len(names) < 2:
+        return found
+    # only here: the analysis is slow to load, and most plans have one condition
+    from pqlab.analysis.power import precision
+
+    for name in names[1:]:
+        pairs = _pairs(cells, names[0], name)
+        if not pairs:
+            continue
+        # the suite with the fewest pairs decides what may be claimed of all
+        fewest, suites = min(pairs.values()), len(pairs)
+        for row in precision(source, fewest, suites):
+            found.append(
+                Expectation(
+                    name, names[0], fewest, suites, row.metric, row.unit, row.scale,
+                    row.half_width, row.detectable, row.reason,
+                )
+            )  # fmt: skip
+    return found
+
+
+def _pairs(cells: list[Cell], one: str, other: str) -> Counter[str]:
+    """Suite → repetitions planned under both conditions."""
+    planned = {(cell.suite_id, cell.condition, cell.repetition) for cell in cells}
+    return Counter(s for s, condition, r in planned if condition == other and (s, one, r) in planned)
