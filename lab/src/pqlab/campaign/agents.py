@@ -128,6 +128,10 @@ class Agent:
         self._client = self._connect(self.address)
         threading.Thread(target=self._serve, name=f"rpc-{self.role}", daemon=True).start()
 
+    def another(self) -> Agent:
+        """A second connection to the same agent, for a call while a long one runs."""
+        return Agent(self.address, self._connect)
+
     def close(self) -> None:
         self.submit(self._client.close)
         self._work.put(None)

@@ -43,6 +43,7 @@ class LinkConnection:
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._lines = self._socket.makefile("rb")
+        self.broken = False
 
     def call(self, op: str, **details: Any) -> Json:
         """One request. Raises LinkFailure with the router's own words."""
@@ -51,8 +52,10 @@ class LinkConnection:
             line = self._lines.readline()
             answer: Json = json.loads(line) if line else {}
         except (OSError, ValueError) as error:
+            self.broken = True
             raise _gone(op, str(error)) from error
         if not answer:
+            self.broken = True
             raise _gone(op, "it closed the connection")
         if not answer.pop("ok"):
             code, why = str(answer["code"]).replace("_", "-"), str(answer["error"])
@@ -91,7 +94,10 @@ class LinkControl:
 
     @property
     def connection(self) -> LinkConnection:
-        """The connection, made when first needed. Raises LinkFailure."""
+        """The connection, made when first needed and after it broke. Raises LinkFailure."""
+        if self._connection is not None and self._connection.broken:
+            self._connection.close()
+            self._connection = None
         if self._connection is None:
             self._connection = LinkConnection(self.address)
         return self._connection

@@ -1,0 +1,268 @@
+"""One cell's timed part: the link it runs on, its rekey schedule, and events at set times of the session.
+
+Nothing here is needed for the healing: link settings lapse at the router, stalls and offsets end at the
+agent, restarts and full disks in a process of their own. `heal` makes it sooner and writes down what it did.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from pqlab.campaign.agents import Agent, AgentFailure, Pair
+from pqlab.campaign.clock import Clock
+from pqlab.campaign.faults import DiskFull, Restart, container_of
+from pqlab.campaign.link import LinkControl, LinkFailure
+from pqlab.campaign.link_probe import ProbeSettings, probe_link
+from pqlab.campaign.store import write_json
+from pqlab.errors import LabError
+from pqlab.plan import Cell
+from pqlab.scenario.conditions import routed
+from pqlink.settings import BLOCKED, Side
+from pqtunnel.rpc import RpcError
+
+Json = dict[str, Any]
+SCHEMA_VERSION: Final = "pqlab/link/v1"
+PROBE_WINDOW: Final = "link_probe"
+#: an event without `for_s` lasts as long as it is allowed to
+_LONGEST_S: Final = 3600.0
+_STEP_S: Final = 0.05
+_SLACK_S: Final = 30.0
+_HANDLED_BY_AGENT: Final = ("clock_offset", "sensor_stall", "rekey", "request_rekey")
+#: an attempt that fails is this event's result, not a fault of the cell
+_MAY_FAIL: Final = ("rekey", "request_rekey")
+
+
+class Journal(Protocol):
+    """The controller's account of the cell."""
+
+    def event(self, kind: str, **details: Any) -> None: ...
+
+
+class Timeline:
+    """`before` the handshakes, `during` the session, `heal` always."""
+
+    def __init__(
+        self,
+        condition: Json,
+        cell: Cell,
+        pair: Pair,
+        clock: Clock,
+        journal: Journal,
+        link: LinkControl | None,
+        *,
+        folder: Path | None = None,
+        project: str | None = None,
+    ) -> None:
+        self._condition = condition
+        self._cell = cell
+        self._pair = pair
+        self._clock = clock
+        self._journal = journal
+        self._link = link
+        self._folder = folder
+        self._project = project
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._restarts: list[Restart] = []
+        self._document: Json | None = None
+
+    # ------------------------------------------------------------------ before
+
+    def before(self) -> None:
+        """Link in place, confirmed and probed; rekey schedule armed. Raises AgentFailure (role `link`)."""
+        if routed(self._condition):
+            try:
+                self._take_link()
+            except LinkFailure as error:
+                raise _as_agent_failure(error) from error
+        rekey = self._condition.get("rekey")
+        if isinstance(rekey, dict):
+            schedule = {key: value for key, value in rekey.items() if value is not None}
+            self._agent_event(self._pair.drone, "rekey_schedule", schedule)
+            self._journal.event("rekey_schedule", **schedule)
+
+    def _take_link(self) -> None:
+        link, cell = self._need_link(), self._cell
+        block = self._condition.get("link")
+        block = block if isinstance(block, dict) else {}
+        up, down = Side.parse(block.get("up")), Side.parse(block.get("down"))
+        owner = str(cell.cell_id)
+        link.take(owner, up, down, cell.seed)
+        self._document = {
+            "schema_version": SCHEMA_VERSION, "cell_id": owner, "seed": cell.seed,
+            "set": {"up": up.as_dict(), "down": down.as_dict()},
+            "netem_in_kernel": link.hello()["netem"], "probes": None, "router": None, "lapsed": None,
+        }  # fmt: skip
+        if (probe := block.get("probe")) is not None:
+            self._journal.event("window_start", window=PROBE_WINDOW)
+            self._document["probes"] = probe_link(link.connection, up, down, ProbeSettings(**probe))
+            self._journal.event("window_end", window=PROBE_WINDOW)
+            # anew, so that the fate of the cell's own packets does not depend on the probes before them
+            link.take(owner, up, down, cell.seed)
+        self._journal.event("link_set", **self._document["set"])
+        self._write()
+
+    # ------------------------------------------------------------------ during
+
+    @contextmanager
+    def during(self) -> Iterator[None]:
+        """The session: events at their times, in a thread and on connections of their own."""
+        events = sorted(self._condition.get("events") or [], key=lambda event: float(event["at_s"]))
+        if events:
+            begin_s = self._clock.monotonic_s()
+            self._thread = threading.Thread(
+                target=self._run, args=(events, begin_s), name="timeline", daemon=True
+            )
+            self._thread.start()
+        try:
+            yield
+        finally:
+            self._end_thread()
+
+    def _run(self, events: list[Json], begin_s: float) -> None:
+        agents: dict[str, Agent] = {}
+        try:
+            for event in events:
+                while (left_s := begin_s + float(event["at_s"]) - self._clock.monotonic_s()) > 0:
+                    if self._stop.is_set():
+                        self._journal.event(
+                            "error", reason=f"{event['kind']} at {event['at_s']} s: window over"
+                        )
+                        return
+                    self._clock.sleep(min(left_s, _STEP_S))
+                self._fire(event, agents)
+        finally:
+            for agent in agents.values():
+                agent.close()
+
+    def _fire(self, event: Json, agents: dict[str, Agent]) -> None:
+        kind = str(event["kind"])
+        told = {key: value for key, value in event.items() if value is not None and key != "kind"}
+        try:
+            result = self._handler(kind)(event, agents)
+        except (AgentFailure, LabError) as error:
+            name = "timed_event" if kind in _MAY_FAIL else "error"
+            self._journal.event(name, timed=kind, ok=False, reason=str(error), code=error.code, **told)
+            return
+        self._journal.event(
+            "timed_event", timed=kind, ok=True, **told, **({"result": result} if result else {})
+        )
+
+    def _handler(self, kind: str) -> Callable[[Json, dict[str, Agent]], Json]:
+        if kind in _HANDLED_BY_AGENT:
+            return self._at_agent
+        return {
+            "link": self._change_link, "partition": self._change_link, "peer_kill": self._peer_kill,
+            "disk_full": self._disk_full,
+        }[kind]  # fmt: skip
+
+    def _change_link(self, event: Json, agents: dict[str, Agent]) -> Json:
+        settings = event.get("link") or {}
+        up, down = Side.parse(settings.get("up")), Side.parse(settings.get("down"))
+        if event["kind"] == "partition":
+            up = down = BLOCKED
+        self._need_link().change(up, down, float(event.get("for_s") or _LONGEST_S))
+        return {}
+
+    def _at_agent(self, event: Json, agents: dict[str, Agent]) -> Json:
+        kind = str(event["kind"])
+        role = str(event.get("role") or ("gcs" if kind == "request_rekey" else "drone"))
+        if role not in agents:
+            agents[role] = self._pair.agents[role].another()
+        wanted = {key: event[key] for key in ("for_s", "offset_ms", "suite_id") if event.get(key) is not None}
+        return self._agent_event(agents[role], kind, wanted)
+
+    def _peer_kill(self, event: Json, agents: dict[str, Agent]) -> Json:
+        if self._project is None:
+            raise LabError(
+                "no-containers", "peer_kill has nothing to restart", "this lab's hosts are no containers",
+                "run it in the container lab",
+            )  # fmt: skip
+        self._restarts.append(Restart(container_of(self._project, str(event.get("role") or "drone"))))
+        return {}
+
+    def _disk_full(self, event: Json, agents: dict[str, Agent]) -> Json:
+        if self._folder is None:
+            raise LabError("no-folder", "disk_full has no folder to fill", "the cell writes none", "")
+        DiskFull(self._folder, float(event.get("for_s") or 10.0))
+        return {}
+
+    # ------------------------------------------------------------------ heal
+
+    def heal(self) -> list[Json]:
+        """Undo what still stands; returns what that was. A step that fails is written down."""
+        self._end_thread()
+        undone: list[Json] = []
+        for step in (self._heal_link, self._heal_restarts):
+            try:
+                undone += step()
+            except LabError as error:
+                self._journal.event("error", reason=str(error), code=error.code, hint=error.hint)
+        for row in undone:
+            self._journal.event("healed", **row)
+        return undone
+
+    def _heal_link(self) -> list[Json]:
+        link, document = self._link, self._document
+        if link is None or document is None:
+            return []
+        self._document = None
+        lapsed = link.lapsed
+        try:
+            state = link.state()
+        finally:
+            link.release()
+        document["lapsed"] = lapsed
+        document["router"] = {
+            **state["counts"],
+            "strangers": state["strangers"],
+            "overflow": state["overflow"],
+        }
+        if self._folder is not None:
+            write_json(self._folder / "link.json", document)
+        if lapsed is not None or state["owner"] != document["cell_id"]:
+            self._journal.event(
+                "error", reason=f"the link lapsed within the cell: {lapsed}", code="link-lapsed"
+            )
+        return [{"what": "link"}]
+
+    def _heal_restarts(self) -> list[Json]:
+        done: list[Json] = []
+        while self._restarts:
+            self._restarts.pop().wait()
+            done.append({"what": "peer_kill"})
+        return done
+
+    # ------------------------------------------------------------------ parts
+
+    def _end_thread(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=_SLACK_S)
+            self._thread = None
+
+    def _agent_event(self, agent: Agent, kind: str, details: Json) -> Json:
+        limit_s = float(details.get("for_s") or 0.0) + _SLACK_S
+        request = {"cell_id": self._cell.cell_id, "kind": kind, **details}
+        return agent.call("event", request, timeout_s=limit_s)
+
+    def _need_link(self) -> LinkControl:
+        if self._link is None:
+            raise LinkFailure(
+                "no-link", f"condition `{self._condition['name']}` needs the link router",
+                "there is none here", "./compose/lab.sh profile link",
+            )  # fmt: skip
+        return self._link
+
+    def _write(self) -> None:
+        if self._folder is not None and self._document is not None:
+            write_json(self._folder / "link.json", self._document)
+
+
+def _as_agent_failure(error: LabError) -> AgentFailure:
+    """The engine treats the router as it treats an agent: this cell fails, the next is tried."""
+    return AgentFailure("link", RpcError(f"{error.what}: {error.why}", code=error.code, hint=error.hint))
