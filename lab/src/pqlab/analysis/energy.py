@@ -44,8 +44,8 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """What limits one sensor. calibration_relative: standard uncertainty of power as a fraction, common to
-    all samples; quantum_w: one step of the power reading; alignment_s: standard uncertainty between the clock of
-    the spans and that of the samples; period_s: nominal time between samples."""
+    all samples; quantum_w: one step of the power reading; alignment_s: standard uncertainty between the clock
+    of the spans and that of the samples; period_s: nominal time between samples."""
 
     calibration_relative: float
     quantum_w: float
