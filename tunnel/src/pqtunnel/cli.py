@@ -1,4 +1,4 @@
-"""`pqtunnel keys | drone | gcs | suites | selftest`.
+"""`pqtunnel keys | drone | gcs | suites | selftest | bench`.
 
 Exit codes: 0 done · 2 usage or validation · 4 environment (missing library, key, port, folder).
 """
@@ -53,6 +53,17 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("glob", nargs="*", help="only these (default: the 72; xs-* lists those beside them)")
     listing.add_argument("--probe", action="store_true", help="try each suite's primitives on this host")
     listing.add_argument("--json", action="store_true", help="print JSON")
+
+    bench = verbs.add_parser("bench", help="time every primitive, full handshakes, the embedded ladder")
+    bench.add_argument(
+        "--out", type=Path, required=True, help="result folder; what is finished there is kept"
+    )
+    bench.add_argument("--count", type=int, default=200, help="iterations a benchmark (default: 200)")
+    bench.add_argument("--set", choices=("published", "all", "ladder"), default="all", dest="which",
+                       help="98 files as in primitives-2026-01, everything, or the ladder")  # fmt: skip
+    bench.add_argument("--only", metavar="GLOB", help="only raw files whose category/name matches")
+    bench.add_argument("--cpu", type=int, help="core to stay on (default: the last one)")
+    bench.add_argument("--json", action="store_true", help="print the summary as JSON")
 
     selftest = verbs.add_parser("selftest", help="known-answer test of every primitive on this host")
     selftest.add_argument("--json", action="store_true", help="print JSON")
@@ -146,6 +157,37 @@ def _selftest(args: argparse.Namespace) -> int:
     return EXIT_OK if result["ok"] else EXIT_ENVIRONMENT
 
 
+def _bench(args: argparse.Namespace) -> int:
+    from pqtunnel.bench import runner
+    from pqtunnel.bench.ladder import ladder_benchmarks
+    from pqtunnel.bench.operations import all_benchmarks
+    from pqtunnel.primitives import load
+
+    if not 1 <= args.count <= 100_000:
+        raise ConfigError(f"--count {args.count} is outside 1 to 100000", hint="200 is the published number")
+    chosen = [] if args.which == "ladder" else all_benchmarks(load())
+    if args.which == "published":
+        chosen = [benchmark for benchmark in chosen if benchmark.published]
+    else:
+        chosen += ladder_benchmarks()
+    if args.only:
+        chosen = [b for b in chosen if fnmatch.fnmatchcase(b.path.removesuffix(".json"), args.only)]
+    if not chosen:
+        raise ConfigError(f"--only {args.only!r} matches nothing", hint="for instance: --only 'kem/ML_KEM*'")
+    result = runner.run(
+        args.out, chosen, args.count, args.cpu, lambda text: print(text, file=sys.stderr, flush=True)
+    )
+    if args.json:
+        print(json.dumps(result, indent=1))
+    else:
+        for row in result["rows"]:
+            median = "no success" if row["median_ms"] is None else f"{row['median_ms']:12.4f} ms"
+            print(f"{row['name']:64} {median}  n = {row['n']}")
+        for check in result["checks"]:
+            print(f"[{'x' if check['passed'] else ' '}] {check['name']}: {check['observed']}")
+    return EXIT_OK if result["ok"] else EXIT_ENVIRONMENT
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     args = _parser().parse_args(argv)
@@ -154,6 +196,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _keys(args)
         if args.verb == "suites":
             return _suites(args)
+        if args.verb == "bench":
+            return _bench(args)
         if args.verb == "selftest":
             return _selftest(args)
         return _endpoint(args.verb, args)

@@ -1,0 +1,71 @@
+"""Raw files of the benchmark: written whole or not at all, read back strictly.
+
+One JSON object a benchmark: what, where, which build, and every iteration, warm-ups included and marked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pqtunnel.errors import TunnelError
+
+SCHEMA: Final = "pqtunnel/bench-raw/v1"
+
+
+class BenchError(TunnelError):
+    """A benchmark that cannot go on, or a raw file that cannot be used."""
+
+    default_code = "bench"
+    default_hint = "Move the damaged file away and run the same command again: only what is missing is done."
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One iteration. `started_ns`: CLOCK_REALTIME at its start; perf_time_ns by the monotonic performance
+    counter, wall_time_ns by CLOCK_REALTIME, both around the same work."""
+
+    index: int
+    warmup: bool
+    started_ns: int
+    perf_time_ns: int
+    wall_time_ns: int
+    success: bool
+
+
+def write_whole(path: Path, document: dict[str, Any]) -> None:
+    """Replace `path` by the document, never leaving half of it. Raises BenchError (disk full, mode)."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise BenchError(
+            f"{path.name} cannot be written: {error.strerror}", hint="free some space, or give another --out"
+        ) from error
+
+
+def document_of(head: dict[str, Any], iterations: list[Iteration]) -> dict[str, Any]:
+    """A raw file's content."""
+    return {"schema": SCHEMA, **head, "iterations": [asdict(one) for one in iterations]}
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Iteration]]:
+    """(head, iterations). Raises BenchError naming the file."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document.pop("schema") != SCHEMA:
+            raise BenchError(f"{path.name} is not a {SCHEMA} file")
+        iterations = [Iteration(**row) for row in document.pop("iterations")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BenchError(f"{path.name} cannot be read as a raw benchmark file: {error}") from error
+    return document, iterations

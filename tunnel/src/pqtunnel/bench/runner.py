@@ -1,0 +1,141 @@
+"""A whole run: known answers first, then every benchmark without a finished raw file, then summaries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pqtunnel.bench import summary, timing
+from pqtunnel.bench.operations import Benchmark
+from pqtunnel.bench.rawfiles import BenchError, document_of, read, write_whole
+from pqtunnel.kat import selftest
+from pqtunnel.primitives.providers import provider_facts
+
+Say = Callable[[str], None]
+
+
+def pin_cpu(cpu: int | None) -> int | None:
+    """Keep this process on one core (the last it may use, unless one is named); None where that cannot be.
+
+    Raises BenchError for a core that does not exist here.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    allowed = sorted(os.sched_getaffinity(0))
+    if cpu is not None and cpu not in allowed:
+        raise BenchError(f"core {cpu} is not one of this process's: {allowed}", hint="leave --cpu out")
+    chosen = allowed[-1] if cpu is None else cpu
+    os.sched_setaffinity(0, {chosen})
+    return chosen
+
+
+def environment(cpu: int | None, overhead_ns: int) -> dict[str, Any]:
+    """environment.json: what was measured on what. `build` is the hash that every raw file repeats."""
+    facts = provider_facts()
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return {
+        "schema": "pqtunnel/bench-environment/v1", "host": platform.node(), "machine": platform.machine(),
+        "cpu": _cpu_model(), "kernel": platform.release(), "governor": _governor(cpu),
+        "pinned_cpu": cpu, "timer": "time.perf_counter_ns", "timer_overhead_ns": overhead_ns,
+        "load_average": list(os.getloadavg()), "build": digest, "providers": facts,
+    }  # fmt: skip
+
+
+def _cpu_model() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
+
+
+def _governor(cpu: int | None) -> str | None:
+    try:
+        return Path(f"/sys/devices/system/cpu/cpu{cpu or 0}/cpufreq/scaling_governor").read_text().strip()
+    except OSError:
+        return None
+
+
+def run(root: Path, benchmarks: Iterable[Benchmark], count: int, cpu: int | None, say: Say) -> dict[str, Any]:
+    """Fill `root`; finished files of the same build are kept. Returns summary rows and checks.
+
+    Raises BenchError when a known answer fails or the tree holds another build's files.
+    """
+    answers = selftest()
+    if not answers["ok"]:
+        bad = ", ".join(item["name"] for item in answers["items"] if item["ok"] is False)
+        raise BenchError(f"known answers fail on this host: {bad}", hint="./pqtunnel selftest")
+    pinned = pin_cpu(cpu)
+    todo = list(benchmarks)
+    facts = environment(pinned, timing.timer_overhead_ns())
+    _same_build(root, facts)
+    write_whole(root / "environment.json", {**facts, "selftest": answers["items"]})
+    finished = {b.path for b in todo if _is_finished(root / "raw" / b.path, count)}
+    left_ms = sum(b.expected_ms * (count + timing.WARMUPS) for b in todo if b.path not in finished)
+    pace = 1.0
+    spent_ms = planned_ms = 0.0
+    for place, benchmark in enumerate(todo, 1):
+        if benchmark.path in finished:
+            continue
+        left = f"about {_clock(left_ms * pace)} left"
+        say(f"[{place}/{len(todo)}] {benchmark.algorithm} {benchmark.operation}, {left}")
+        begin_s = time.monotonic()
+        iterations = timing.run(benchmark, count)
+        head = {
+            "category": benchmark.category, "algorithm": benchmark.algorithm,
+            "operation": benchmark.operation, "name": benchmark.name, "published": benchmark.published,
+            "sizes_bytes": dict(benchmark.sizes_bytes),
+            "mode": "performance", "host": facts["host"], "build": facts["build"],
+            "timer_overhead_ns": facts["timer_overhead_ns"], "pinned_cpu": pinned,
+        }  # fmt: skip
+        write_whole(root / "raw" / benchmark.path, document_of(head, iterations))
+        own_ms = benchmark.expected_ms * (count + timing.WARMUPS)
+        left_ms -= own_ms
+        spent_ms += (time.monotonic() - begin_s) * 1e3
+        planned_ms += own_ms
+        pace = spent_ms / planned_ms
+    return finish(root, {b.path for b in todo}, count)
+
+
+def finish(root: Path, names: set[str], count: int) -> dict[str, Any]:
+    """Write the summaries from the raw files and return them with the checks."""
+    rows = summary.summarise(root)
+    for category in sorted({row["category"] for row in rows}):
+        own = [row for row in rows if row["category"] == category]
+        write_whole(root / "summary" / f"{category}_summary.json", {"rows": own})
+        (root / "summary" / f"{category}_summary.csv").write_text(summary.as_csv(own), encoding="utf-8")
+    checks = summary.integrity(root, names, count)
+    told = [
+        {"name": c.name, "passed": c.passed, "observed": c.observed, "expected": c.expected} for c in checks
+    ]
+    write_whole(root / "integrity.json", {"count": count, "files": sorted(names), "checks": told})
+    return {"rows": rows, "checks": told, "ok": all(check.passed for check in checks)}
+
+
+def _is_finished(path: Path, count: int) -> bool:
+    if not path.is_file():
+        return False
+    _, iterations = read(path)
+    return sum(not one.warmup for one in iterations) == count
+
+
+def _same_build(root: Path, facts: dict[str, Any]) -> None:
+    for path in summary.raw_files(root):
+        head, _ = read(path)
+        if (head.get("build"), head.get("host")) != (facts["build"], facts["host"]):
+            raise BenchError(
+                f"{path.name} in this folder was measured with another build or on another host",
+                hint="give another --out: results of two builds do not belong in one tree",
+            )
+        return  # every file repeats the same two values; the integrity check looks at all of them
+
+
+def _clock(milliseconds: float) -> str:
+    seconds = round(milliseconds / 1e3)
+    return f"{seconds // 60} min {seconds % 60:02d} s" if seconds >= 60 else f"{seconds} s"

@@ -1,0 +1,155 @@
+"""`pqtunnel bench`: the published 98 files by name, strict raw files, summaries and checks from raw."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pqtunnel.bench import runner, summary, timing
+from pqtunnel.bench.ladder import ladder_benchmarks
+from pqtunnel.bench.operations import PUBLISHED_SUITES, Benchmark, all_benchmarks
+from pqtunnel.bench.rawfiles import BenchError, Iteration, document_of, read, write_whole
+from pqtunnel.errors import PrimitiveFailed, ProviderMissing
+from pqtunnel.primitives import load
+
+HEAD: dict[str, Any] = {
+    "category": "kem", "algorithm": "X", "operation": "keygen", "name": "X_keygen", "published": True,
+    "mode": "performance", "host": "h", "build": "b", "timer_overhead_ns": 40, "sizes_bytes": {},
+}  # fmt: skip
+
+
+def rows(times_us: list[int], warmups: int = 1) -> list[Iteration]:
+    return [
+        Iteration(index, index < warmups, 10_000 * index, 1000 * t, 1000 * t, True)
+        for index, t in enumerate(times_us)
+    ]
+
+
+def tree(root: Path, **changes: list[Iteration]) -> set[str]:
+    names = set()
+    for name in ("a", "b", "c"):
+        iterations = changes.get(name, rows([9, 1, 2, 3, 4]))
+        write_whole(root / "raw/kem" / f"{name}.json", document_of({**HEAD, "name": name}, iterations))
+        names.add(f"kem/{name}.json")
+    return names
+
+
+@pytest.mark.native
+def test_the_published_set_is_ninety_eight_files_under_their_published_names() -> None:
+    try:
+        benchmarks = all_benchmarks(load())
+    except ProviderMissing as error:
+        pytest.skip(str(error))
+    published = {b.path for b in benchmarks if b.published}
+    by_category = {c: sum(p.startswith(c + "/") for p in published) for c in ("kem", "sig", "aead", "suites")}
+    assert by_category == {"kem": 27, "sig": 24, "aead": 24, "suites": 23} and len(published) == 98
+    assert {
+        "kem/ML_KEM_512_keygen.json", "sig/ML_DSA_44_sign.json", "aead/AES_256_GCM_encrypt_64B.json",
+        "suites/cs_classicmceliece348864_aesgcm_falcon512_full_handshake.json",
+    } <= published  # fmt: skip
+    assert len({b.path for b in benchmarks}) == len(benchmarks) == 27 + 24 + 24 + 72
+    assert len(PUBLISHED_SUITES) == 23
+
+
+@pytest.mark.native
+def test_each_kind_of_operation_really_runs(tmp_path: Path) -> None:
+    try:
+        benchmarks = [
+            b for b in all_benchmarks(load())
+            if b.algorithm in ("ML-KEM-512", "Falcon-512", "Ascon-128a", "cs-mlkem512-aesgcm-mldsa44")
+        ]  # fmt: skip
+    except ProviderMissing as error:
+        pytest.skip(str(error))
+    result = runner.run(tmp_path, benchmarks, 6, None, lambda _text: None)
+    assert result["ok"], [check for check in result["checks"] if not check["passed"]]
+    assert len(result["rows"]) == 3 + 3 + 8 + 1
+    assert all(row["n"] == 6 and row["min_ms"] > 0 for row in result["rows"])
+    before = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
+    (tmp_path / "raw/kem/ML_KEM_512_keygen.json").unlink()
+    said: list[str] = []
+    assert runner.run(tmp_path, benchmarks, 6, None, said.append)["ok"]
+    assert len(said) == 1 and "ML-KEM-512 keygen" in said[0], "only what was missing is done again"
+    after = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
+    assert {p for p in before if before[p] != after[p]} == {tmp_path / "raw/kem/ML_KEM_512_keygen.json"}
+
+
+def test_the_ladder_does_its_work_inside_the_timer() -> None:
+    def best_ns(name: str) -> int:
+        benchmark = next(b for b in ladder_benchmarks() if b.name == name)
+        return min(one.perf_time_ns for one in timing.run(benchmark, 30))
+
+    assert len(list(ladder_benchmarks())) == 23
+    # 512 times the data: a timer that misses the work would read the same, as the published board does
+    assert best_ns("SHA_256_32768B") > 5 * best_ns("SHA_256_64B")
+    assert best_ns("AES_256_CTR_32768B") > best_ns("AES_256_CTR_64B")
+    assert best_ns("RSA_2048_modexp_e2048bit") > 20 * best_ns("RSA_2048_modexp_e17bit")
+
+
+def test_warm_ups_are_kept_and_marked_and_stamps_are_distinct() -> None:
+    benchmark = Benchmark("kem", "n", "A", "o", lambda: lambda: None, False)
+    iterations = timing.run(benchmark, 300, warmups=7)
+    assert [one.warmup for one in iterations] == [True] * 7 + [False] * 300
+    assert len({one.started_ns for one in iterations}) == 307
+
+
+def test_a_failing_step_is_an_iteration_without_success() -> None:
+    def fails() -> object:
+        raise PrimitiveFailed("no")
+
+    iterations = timing.run(Benchmark("kem", "n", "A", "o", lambda: fails, False), 3, warmups=0)
+    assert [one.success for one in iterations] == [False] * 3
+    row = summary.row_of(HEAD, iterations)
+    assert (row["n"], row["failed"], row["mean_ms"], row["median_ms"]) == (0, 3, None, None)
+
+
+def test_a_summary_leaves_warm_ups_out() -> None:
+    row = summary.row_of(HEAD, rows([1000, 1, 2, 3, 4]))
+    assert (row["n"], row["min_ms"], row["max_ms"]) == (4, 0.001, 0.004)
+    assert row["median_ms"] == pytest.approx(0.0025) and row["mean_ms"] == pytest.approx(0.0025)
+    assert row["stdev_ms"] == pytest.approx(0.00129099, rel=1e-5)
+
+
+def failing(root: Path, names: set[str]) -> list[str]:
+    return [check.name for check in summary.integrity(root, names, 4) if not check.passed]
+
+
+def test_a_sound_tree_passes_and_each_damage_fails_its_own_check(tmp_path: Path) -> None:
+    names = tree(tmp_path)
+    assert failing(tmp_path, names) == []
+    good = rows([9, 1, 2, 3, 4])
+    damages = {
+        "4 iterations each": good[:-1],
+        "every iteration succeeded": [*good[:-1], replace(good[-1], success=False)],
+        "time stamps distinct and rising": [*good[:-1], replace(good[-1], started_ns=good[-2].started_ns)],
+        "both clocks tell the same time": [
+            replace(one, wall_time_ns=one.wall_time_ns + 10**6) for one in good
+        ],
+    }
+    for name, damaged in damages.items():
+        tree(tmp_path, b=damaged)
+        assert failing(tmp_path, names) == [name]
+    tree(tmp_path)
+    (tmp_path / "raw/kem/c.json").write_text('{"schema": "pqtunnel/bench-raw/v1", "iterations": [')
+    assert failing(tmp_path, names) == ["every file is whole JSON"]
+    (tmp_path / "raw/kem/c.json").unlink()
+    assert failing(tmp_path, names) == ["3 raw files"]
+    write_whole(tmp_path / "raw/kem/c.json", document_of({**HEAD, "build": "other"}, good))
+    assert failing(tmp_path, names) == ["all files name the same build"]
+
+
+def test_files_of_another_build_are_not_mixed_in(tmp_path: Path) -> None:
+    tree(tmp_path)
+    with pytest.raises(BenchError, match="another build"):
+        runner._same_build(tmp_path, {"build": "new", "host": "h"})
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    for text in ("", "[]", '{"schema": "other", "iterations": []}', json.dumps({"iterations": [{}]})):
+        file.write_text(text)
+        with pytest.raises(BenchError, match=r"x\.json"):
+            read(file)
