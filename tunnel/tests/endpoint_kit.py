@@ -61,6 +61,13 @@ class PlainPeer:
         return True
 
 
+def free_port(host: str) -> int:
+    """A UDP port that nobody holds now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
 class Side:
     """One agent with its plaintext peer and a controller's client."""
 
@@ -126,7 +133,10 @@ class Lab:
         handshake_port: Callable[[int], int] = lambda port: port,
         plane: str = "",
     ) -> None:
-        self.gcs = Side("gcs", keys, state, PQ_DATAPLANE={"mixed": "python"}.get(plane, plane))
+        # The gcs expects the drone's sealed packets from the address it dialled from and a configured port.
+        sealed = str(free_port("127.0.0.2"))
+        self.gcs = Side("gcs", keys, state, PQ_DATAPLANE={"mixed": "python"}.get(plane, plane),
+                        PQ_PEER_SEALED_PORT=sealed)  # fmt: skip
         handshake = self.gcs.agent.endpoint.handshake_address
         assert handshake is not None
         try:
@@ -135,6 +145,7 @@ class Lab:
                 keys,
                 state,
                 PQ_PEER="127.0.0.1",
+                PQ_SEALED_PORT=sealed,
                 PQ_DATAPLANE={"mixed": "native"}.get(plane, plane),
                 PQ_HANDSHAKE_PORT=str(handshake_port(handshake[1])),
                 PQ_PEER_SEALED_PORT=str(self.gcs.agent.endpoint.dataplane.sealed_address[1]),
@@ -146,6 +157,10 @@ class Lab:
     def close(self) -> None:
         self.drone.close()
         self.gcs.close()
+
+    def event(self, kind: str, cell: str = "cell-1", **params: Any) -> dict[str, Any]:
+        """An event at the drone."""
+        return self.drone.call("event", cell_id=cell, kind=kind, **params)
 
     def prepare(self, suite: str = SUITE, cell: str = "cell-1", **extra: Any) -> None:
         for side in (self.gcs, self.drone):

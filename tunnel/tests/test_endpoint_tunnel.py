@@ -144,8 +144,7 @@ def test_a_block_of_handshakes_retires_no_packet_early(lab_pair: Lab) -> None:
     lab_pair.prepare()
     assert lab_pair.handshakes(30)["completed"] == 30
     drone, gcs = lab_pair.stop()
-    # Each session was used both ways; the first answer is a path-challenge where the gcs learns the address.
-    assert gcs["rx_keepalive"] >= 30 and drone["rx_epoch_ack"] + drone["rx_path_challenge"] >= 30
+    assert gcs["rx_keepalive"] >= 30 and drone["rx_epoch_ack"] >= 30  # each session was used both ways
     for counted in (drone, gcs):
         assert counted["old_epoch"] == counted["unknown_index"] == counted["auth_failed"] == 0
 

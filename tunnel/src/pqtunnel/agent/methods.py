@@ -9,6 +9,7 @@ from typing import Any, Final
 from pqtunnel.agent.drivers.base import TrafficDriver
 from pqtunnel.agent.facts import HostFacts
 from pqtunnel.agent.params import Params, ParamsError
+from pqtunnel.agent.rekeys import RekeyEvents
 from pqtunnel.agent.server import Handler
 from pqtunnel.agent.state import BadStateError, CellState
 from pqtunnel.agent.streams import Streams
@@ -34,6 +35,7 @@ class Methods:
         self._facts = facts
         self._streams = streams
         self._state = state
+        self._rekeys = RekeyEvents(endpoint)
         self._order = threading.Lock()
         self._stopped = threading.Event()
         self._source_running = False
@@ -108,14 +110,11 @@ class Methods:
             cell_id=given.text("cell_id"), suite_id=given.text("suite_id"),
             min_level=given.whole("min_level", 1, least=1, most=5), ledger=given.flag("ledger", True),
             seed=given.whole("seed", 0, least=0, most=(1 << 64) - 1),
+            accepted_suites=given.texts("accepted_suites"), allow_plain=given.flag("allow_plain", False),
         )  # fmt: skip
-        allow_plain = given.flag("allow_plain", False)
         given.done()
         if plan.min_level not in LEVELS:
             raise ParamsError(f"prepare: 'min_level' must be 1, 3 or 5, not {plan.min_level}")
-        if allow_plain:
-            raise ParamsError("prepare: 'allow_plain' must be false: this version has no plain mode",
-                              code="plain_unsupported")  # fmt: skip
         with self._order:
             self._state.enter("prepared", cell_id=plan.cell_id, since=("idle",))
             try:
@@ -185,12 +184,14 @@ class Methods:
     # ------------------------------------------------------------------ events of a running cell
 
     def event(self, params: Any) -> dict[str, Any]:
-        """Dispatch by kind: handshake_block, traffic_open, traffic_run, traffic_close."""
+        """Dispatch by kind. Kinds do not wait for one another: a rekey may run while `traffic_run` blocks
+        on another connection."""
         given = Params("event", params)
         cell_id, kind = given.text("cell_id"), given.text("kind")
         handlers = {
             "handshake_block": self._handshake_block, "traffic_open": self._traffic_open,
             "traffic_run": self._traffic_run, "traffic_close": self._traffic_close,
+            **self._rekeys.table(),
         }  # fmt: skip
         handler = handlers.get(kind)
         if handler is None:

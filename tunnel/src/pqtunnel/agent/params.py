@@ -40,6 +40,20 @@ class Params:
             raise ParamsError(f"{self._method}: {name!r} must be a short string, not {value!r:.80}")
         return value
 
+    def text_or_null(self, name: str) -> str | None:
+        """A short string, or null, or absent."""
+        return None if self._take(name, None) is None else self.text(name)
+
+    def texts(self, name: str, most: int = 100) -> tuple[str, ...]:
+        """At most `most` short strings; none when the name is absent or null."""
+        value = self._take(name, None)
+        if value is None:
+            return ()
+        short = isinstance(value, list) and len(value) <= most
+        if not short or not all(isinstance(one, str) and 0 < len(one) <= 200 for one in value):
+            raise ParamsError(f"{self._method}: {name!r} must be a list of short strings, not {value!r:.80}")
+        return tuple(value)
+
     def whole(self, name: str, default: Any = _REQUIRED, *, least: int, most: int) -> int:
         """An integer in [least, most]."""
         value = self._take(name, default)

@@ -25,6 +25,7 @@ from pqtunnel.handshake.established import Established
 from pqtunnel.handshake.gcs import GcsHandshake
 from pqtunnel.handshake.identity import GcsIdentity, PskStore
 from pqtunnel.handshake.limits import HandshakeLimits
+from pqtunnel.handshake.rekey import RekeyBasis
 from pqtunnel.primitives import Primitives
 from pqtunnel.trace import Tracer
 
@@ -39,6 +40,16 @@ class AcceptPolicy:
     accepted: Collection[str]
     min_level: int
     suite_id: str
+    rekey_basis: Callable[[bytes], RekeyBasis | None]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Where a completed handshake came from, whether it replaces a session, and its round trip."""
+
+    source: str
+    purpose: str
+    rtt_ns: int
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class AcceptHooks:
     policy: Callable[[], AcceptPolicy | None]
     """None: no cell is prepared; every connection is closed at once."""
     new_index: Callable[[], int]
-    install: Callable[[Established], None]
+    install: Callable[[Established, Arrival], None]
     completed: Callable[[str, list[dict[str, object]]], None]
     failed: Callable[[HandshakeError, str], None]
     counted: Callable[[dict[str, int]], None]
@@ -167,6 +178,7 @@ class Acceptor:
                 identity=self._identity, psks=self._psks, accepted=policy.accepted,
                 min_level=policy.min_level, primitives=self._primitives, rng=os.urandom,
                 tracer=tracer, counters=counters, rx_index=self._hooks.new_index(), admit_key=self._admit_key,
+                rekey_basis=policy.rekey_basis,
             )  # fmt: skip
             installed = False
 
@@ -174,7 +186,8 @@ class Acceptor:
                 nonlocal installed
                 if machine.established is not None and not installed:
                     installed = True
-                    self._hooks.install(machine.established)
+                    tracer.suite_id = machine.established.suite.id
+                    self._hooks.install(machine.established, Arrival(source, tracer.purpose, _rtt_ns(tracer)))
 
             converse(FrameStream(sock, accepted_ns), machine, tracer, before_send=install)
             tracer.finish()
@@ -193,3 +206,8 @@ class Acceptor:
         with self._lock:
             self._index += 1
         self._hooks.completed(machine.handshake_id, tracer.rows())
+
+
+def _rtt_ns(tracer: Tracer) -> int:
+    """Challenge out, Hello in: the drone spends one MAC in between."""
+    return sum(end_ns - start_ns for step, _, start_ns, end_ns in tracer.spans() if step == "wait_hello")

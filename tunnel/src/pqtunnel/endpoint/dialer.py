@@ -16,6 +16,7 @@ from pqtunnel.errors import HandshakeError
 from pqtunnel.handshake.drone import DroneHandshake
 from pqtunnel.handshake.established import Established
 from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
+from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.keyschedule import PskKeys
 from pqtunnel.primitives import Primitives
 from pqtunnel.suites import Suite
@@ -41,6 +42,8 @@ class DialResult:
     established: Established
     handshake_id: str
     spans: list[dict[str, object]]
+    rtt_ns: int
+    """Round trip of the TCP connect."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Dialer:
     """Everything that does not change between two handshakes of one cell."""
 
     target: Address
+    source: str
+    """Local address to dial from: the gcs expects sealed packets from there."""
     suite: Suite
     psk: DronePsk
     psk_keys: PskKeys
@@ -55,8 +60,11 @@ class Dialer:
     min_level: int
     primitives: Primitives
 
-    def dial(self, index: int, epoch: int, rx_index: int, counters: dict[str, int]) -> DialResult:
-        """One cold handshake, from connect to the verified FinishedGcs.
+    def dial(
+        self, index: int, epoch: int, rx_index: int, counters: dict[str, int],
+        rekey: RekeyFrom | None = None,
+    ) -> DialResult:  # fmt: skip
+        """One handshake, from connect to the verified FinishedGcs; `rekey` names the session it replaces.
 
         `counters` receives what this handshake counted, failed or not. Raises HandshakeError of every kind.
         """
@@ -69,7 +77,9 @@ class Dialer:
             try:
                 sock.settimeout(CONNECT_TIMEOUT_S)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.bind((self.source, 0))
                 sock.connect(self.target)
+                rtt_ns = time.monotonic_ns() - started_ns
             except OSError as error:
                 add_to(counters, "hs_started")
                 add_to(counters, PeerUnreachableError.counter)
@@ -80,7 +90,7 @@ class Dialer:
             machine = DroneHandshake(
                 suite=self.suite, psk=self.psk, psk_keys=self.psk_keys, trusted=self.trusted,
                 min_level=self.min_level, epoch=epoch, primitives=self.primitives, rng=os.urandom,
-                tracer=tracer, counters=counters, rx_index=rx_index,
+                tracer=tracer, counters=counters, rx_index=rx_index, rekey=rekey,
             )  # fmt: skip
             try:
                 converse(FrameStream(sock, started_ns), machine, tracer)
@@ -92,7 +102,7 @@ class Dialer:
             tracer.finish()
         established = machine.established
         assert established is not None  # `done` without an error means established
-        return DialResult(established, machine.handshake_id, tracer.rows())
+        return DialResult(established, machine.handshake_id, tracer.rows(), rtt_ns)
 
 
 def refuse(sock: socket.socket, error: HandshakeError) -> None:

@@ -8,34 +8,28 @@ the order in which things happen. All public methods are called from the agent's
 from __future__ import annotations
 
 import os
-import threading
 import time
 from typing import Any, Final
 
 from pqtunnel import suites
 from pqtunnel.config import EndpointConfig, Route
-from pqtunnel.endpoint.acceptor import AcceptHooks, Acceptor, AcceptPolicy
-from pqtunnel.endpoint.dialer import Dialer, PeerUnreachableError
+from pqtunnel.endpoint.acceptor import AcceptHooks, Acceptor, AcceptPolicy, Arrival
+from pqtunnel.endpoint.dialling import Dialling, free_index
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
 from pqtunnel.endpoint.journal import Journal
 from pqtunnel.endpoint.plane import SessionHandle, make_plane
-from pqtunnel.endpoint.work import CellPlan, CellWork, NoCellError, WindowError
+from pqtunnel.endpoint.rekeyer import Rekeyer, RekeyResult
+from pqtunnel.endpoint.renewal import Renewal
+from pqtunnel.endpoint.work import PLAIN, CellPlan, CellWork, NoCellError, WindowError
 from pqtunnel.errors import HandshakeError, TunnelError
-from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.established import Established, plain_epoch
 from pqtunnel.handshake.limits import HandshakeLimits
 from pqtunnel.primitives import Primitives
-from pqtunnel.session import new_index
 
 QUIET_NS: Final = 100_000_000
 DRAIN_LIMIT_S: Final = 1.0
 ANNOUNCE_EVERY_NS: Final = 1_000_000_000
-PAUSE_BETWEEN_HANDSHAKES_S: Final = 0.002
-"""Lets both ends finish tearing down before the next cold handshake, so that none pays for its
-predecessor."""
-GIVE_UP_AFTER_FAILURES: Final = 3
-REDIAL_BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0)
-CONFIRM_LIMIT_S: Final = 0.05
-"""How long the drone waits for the gcs's first packet on a new session before it goes on without."""
+HANDSHAKE_END_LIMIT_S: Final = 3.0
 _POLL_S: Final = 0.01
 
 
@@ -50,6 +44,11 @@ class Endpoint:
         self._live = False
         self._announced_ns = 0
         self.dataplane = make_plane(config, self.note)
+        self._dialling: Dialling | None = None
+        if isinstance(keys, DroneKeys):
+            self._dialling = Dialling(config, keys, primitives, self.dataplane, self._install)
+        rekeyer = Rekeyer(self._dialling, self.dataplane) if self._dialling is not None else None
+        self.renewal = Renewal(self.dataplane, rekeyer)
         self._acceptor: Acceptor | None = None
         if isinstance(keys, GcsKeys):
             limits = HandshakeLimits(
@@ -57,7 +56,7 @@ class Endpoint:
                 max_half_open=config.half_open_limit,
             )  # fmt: skip
             hooks = AcceptHooks(
-                policy=self._policy, new_index=self._new_index, install=self._install,
+                policy=self._policy, new_index=lambda: free_index(self.dataplane), install=self._accept,
                 completed=self._completed, failed=self._refused, counted=self._counted,
             )  # fmt: skip
             try:
@@ -105,33 +104,64 @@ class Endpoint:
 
     def prepare(self, plan: CellPlan) -> None:
         """Forget the last cell and make ready for this one; raises SuiteUnknown, ProviderMissing."""
-        suite = suites.get(plan.suite_id)
-        if suite.level < plan.min_level:
-            raise TunnelError(
-                f"suite {suite.id} has level {suite.level}, below the floor {plan.min_level}",
-                code="below_floor", hint="lower min_level or choose another suite",
-            )  # fmt: skip
-        # Load the suite's libraries now: the first handshake of a cell must not pay for it.
-        self._primitives.kem(suite.kem.token)
-        self._primitives.sig(suite.sig.token)
-        self._primitives.aead(suite.aead.token)
+        if plan.suite_id == PLAIN:
+            self._check_plain(plan)
+        else:
+            self._load(plan)
         cell = self.dataplane.new_cell(self._primitives, ledger=plan.ledger)
         journal = Journal(self.config.role)
-        work = CellWork(plan, cell.counters, journal, cell.ledger, time.time_ns())
+        work = CellWork(plan, cell.counters, journal, cell.ledger, time.time_ns(), plan.suite_id)
         self.dataplane.attach(cell)
         if self._acceptor is not None:
             self._acceptor.reset_index()
         self._work = work
         self._live = True
-        journal.event("prepare", cell_id=plan.cell_id, suite_id=suite.id, min_level=plan.min_level)
+        journal.event("prepare", cell_id=plan.cell_id, suite_id=plan.suite_id, min_level=plan.min_level,
+                      accepted_suites=list(plan.accepted_suites))  # fmt: skip
         if self.dataplane.timestamp_source != "kernel":
             journal.event(
                 "note", reason="no kernel receive timestamps here: t_in_ns is the clock after receiving"
             )
 
+    def _load(self, plan: CellPlan) -> None:
+        """Load the libraries of every suite the cell may speak: no handshake may pay for it."""
+        if plan.suite_id not in plan.accepted_suites:
+            raise TunnelError(
+                f"suite {plan.suite_id} is not among accepted_suites", code="bad_params",
+                hint="name every suite of the cell in accepted_suites",
+            )  # fmt: skip
+        for suite in map(suites.get, plan.accepted_suites):
+            if suite.id == PLAIN:
+                raise TunnelError("plain is never negotiated: it cannot be among accepted_suites",
+                                  code="bad_params", hint="prepare a cell of its own for plain")  # fmt: skip
+            if suite.level < plan.min_level:
+                raise TunnelError(
+                    f"suite {suite.id} has level {suite.level}, below the floor {plan.min_level}",
+                    code="below_floor", hint="lower min_level or choose another suite",
+                )  # fmt: skip
+            self._primitives.kem(suite.kem.token)
+            self._primitives.sig(suite.sig.token)
+            self._primitives.aead(suite.aead.token)
+
+    def _check_plain(self, plan: CellPlan) -> None:
+        if not plan.allow_plain or plan.accepted_suites != (PLAIN,):
+            raise TunnelError(
+                "plain carries traffic in the clear and needs allow_plain, at both ends",
+                code="plain_refused",
+                hint="set allow_plain in the scenario only if that is what you want to measure",
+            )  # fmt: skip
+        if self.dataplane.peer is None:
+            raise TunnelError(
+                "plain has no handshake that could tell where the peer is", code="bad_config",
+                hint="set PQ_PEER (and PQ_PEER_SEALED_PORT) at this end too",
+            )  # fmt: skip
+
     def start(self) -> None:
-        """The controller says the cell runs."""
-        self.work.journal.event("start", cell_id=self.work.plan.cell_id)
+        """The controller says the cell runs. A plain cell has its session from here on."""
+        work = self.work
+        if work.is_plain:
+            self._install(plain_epoch(self.config.role, suites.get(PLAIN)), 0)
+        work.journal.event("start", cell_id=work.plan.cell_id)
 
     def stop(self) -> None:
         """Close the gate, wait until the link is quiet, drop the session's keys."""
@@ -140,7 +170,12 @@ class Endpoint:
             self._shut_gate(work)
         self.drain()
         self._live = False
+        work.stopped.set()
+        if work.handshake_lock.acquire(timeout=HANDSHAKE_END_LIMIT_S):
+            # None in flight may meet the next cell.
+            work.handshake_lock.release()
         self.dataplane.attach(None)
+        work.book.clear()
         work.end_ns = time.time_ns()
         for name, cut in (("ledger", work.ledger_cut), ("events", work.journal.events.cut)):
             if cut:
@@ -167,76 +202,47 @@ class Endpoint:
         The last session carries the cell's traffic. Gives up after three failures in a row or twice `max_s`.
         """
         work = self.work
-        start_ns, begin_s = time.time_ns(), time.monotonic()
-        ids: list[str] = []
-        failures: list[dict[str, str]] = []
-        in_a_row = 0
-        while len(ids) < count and in_a_row < GIVE_UP_AFTER_FAILURES:
-            spent_s = time.monotonic() - begin_s
-            if (spent_s >= max_s and len(ids) >= min_count) or spent_s >= 2 * max_s:
-                break
-            try:
-                ids.append(self._dial(work))
-                in_a_row = 0
-            except HandshakeError as error:
-                in_a_row += 1
-                failures.append({"reason": str(error), "code": error.code, "counter": error.counter,
-                                 "hint": error.hint})  # fmt: skip
-                work.journal.event("handshake_failed", reason=str(error), code=error.code, hint=error.hint)
-                self.note(f"handshake failed: {error} [{error.code}] — {error.hint}")
-            time.sleep(PAUSE_BETWEEN_HANDSHAKES_S)
-        return {
-            "completed": len(ids), "failed": len(failures), "handshake_ids": ids, "start_ns": start_ns,
-            "end_ns": time.time_ns(), "failures": failures,
-        }  # fmt: skip
-
-    def _dial(self, work: CellWork) -> str:
-        if not isinstance(self._keys, DroneKeys):
+        if self._dialling is None:
             raise TunnelError(
                 "only the drone dials", code="wrong_role", hint="send handshake_block to the drone"
             )
-        with work.handshake_lock:  # one handshake in flight
-            counted: dict[str, int] = {}
-            dialer = Dialer(
-                (self.config.peer, self.config.handshake_port), suites.get(work.plan.suite_id),
-                self._keys.psk, self._keys.psk_keys, self._keys.trusted, work.plan.min_level,
-                self._primitives,
-            )  # fmt: skip
-            try:
-                result = dialer.dial(work.handshakes, work.dialled, self._new_index(), counted)
-            finally:
-                work.counters.add_handshake(counted)
-            work.dialled += 1
-            work.handshakes += 1
-        self.dataplane.confirmed.clear()
-        self._install(result.established)
-        self.dataplane.send_keepalive()
-        # The next handshake of a block must not overtake this one's first packet: it would arrive under a
-        # retired index and be counted as refused.
-        self.dataplane.confirmed.wait(CONFIRM_LIMIT_S)
-        work.journal.add_spans(result.spans)
-        return result.handshake_id
+        if work.is_plain:
+            raise TunnelError("a plain cell has no handshakes", code="plain_cell",
+                              hint="open its traffic window right after start")  # fmt: skip
+        return self._dialling.block(work, count, min_count, max_s)
+
+    def rekey(self, suite_id: str | None, reason: str) -> RekeyResult:
+        """Drone: one rekey, to another suite where one is named; returns when packets flow on the new
+        epoch."""
+        return self.renewal.rekeyer.rekey(self.work, suite_id, reason)
 
     # ------------------------------------------------------------------ handshakes, both ends
 
-    def _new_index(self) -> int:
-        picked: list[int] = []
-        self.dataplane.with_session(lambda session: picked.append(new_index(os.urandom, session)))
-        if not picked:
-            raise PeerUnreachableError(
-                "no cell is prepared here", code="bad_state", hint="call prepare first"
-            )
-        return picked[0]
-
-    def _install(self, established: Established) -> None:
+    def _install(self, established: Established, rtt_ns: int) -> None:
         now_ns = time.monotonic_ns()
-        self.dataplane.with_session(lambda session: session.install(established, now_ns))
+        work = self.work
+
+        def install(session: SessionHandle) -> None:
+            sent_on = session.epoch
+            session.set_rtt(rtt_ns)
+            session.install(established, now_ns)
+            work.book.add(established, sent_on)
+
+        self.dataplane.with_session(install)
+
+    def _accept(self, established: Established, arrival: Arrival) -> None:
+        peer = self.dataplane.peer
+        if arrival.purpose == "new" and (peer is None or peer[0] != arrival.source):
+            self.dataplane.set_peer((arrival.source, self.config.peer_sealed_port))
+        self._install(established, arrival.rtt_ns)
 
     def _policy(self) -> AcceptPolicy | None:
         work = self._work
-        if work is None or not self._live:
+        if work is None or not self._live or work.is_plain:
             return None
-        return AcceptPolicy((work.plan.suite_id,), work.plan.min_level, work.plan.suite_id)
+        return AcceptPolicy(
+            work.plan.accepted_suites, work.plan.min_level, work.plan.suite_id, work.book.basis
+        )
 
     def _counted(self, counted: dict[str, int]) -> None:
         if self._work is not None:
@@ -293,6 +299,8 @@ class Endpoint:
         self.dataplane.set_gate(gate_route, len(work.counters.window_names), is_open=True)
         work.window_open_ns = time.time_ns()
         work.journal.event("gate_open", window=work.window, route=gate_route.name)
+        if work.schedule is not None:
+            work.schedule.open()
         return work.window_open_ns
 
     def close_window(self, window: str) -> tuple[int, int]:
@@ -307,6 +315,9 @@ class Endpoint:
     def _shut_gate(self, work: CellWork) -> int:
         self.dataplane.set_gate(self.dataplane.route, len(work.counters.window_names), is_open=False)
         close_ns = time.time_ns()
+        if work.schedule is not None and work.schedule.is_open:
+            work.schedule.close()
+            work.schedule = None
         work.journal.event("gate_close", window=work.window)
         work.window = None
         return close_ns
@@ -314,8 +325,8 @@ class Endpoint:
     # ------------------------------------------------------------------ upkeep, ten times a second
 
     def tick(self) -> None:
-        """Keepalives, announces, and the drone's redial after silence. Called by the agent's upkeep
-        thread."""
+        """Keepalives, announces, the drone's redial after silence, rekeys that are due or asked for. Called
+        by the agent's upkeep thread."""
         now_ns = time.monotonic_ns()
         self.dataplane.deliver_notes()
         if max(self.dataplane.last_plaintext_ns, self._announced_ns) + ANNOUNCE_EVERY_NS <= now_ns:
@@ -328,31 +339,14 @@ class Endpoint:
         def look(session: SessionHandle) -> None:
             state["keepalive"] = session.keepalive_due(now_ns)
             state["silent"] = session.silent(now_ns)
+            state["due"] = session.rekey_due(now_ns)
 
         self.dataplane.with_session(look)
         if state.get("keepalive"):
             self.dataplane.send_keepalive()
         work = self._work
-        if state.get("silent") and work is not None and self.config.role == "drone":
-            self._redial(work, now_ns)
-
-    def _redial(self, work: CellWork, now_ns: int) -> None:
-        if now_ns < work.redial_after_ns or work.handshake_lock.locked():
+        if work is None or work.is_plain:
             return
-        backoff_s = REDIAL_BACKOFF_S[min(work.redial_attempts, len(REDIAL_BACKOFF_S) - 1)]
-        jitter = 1.0 + os.urandom(1)[0] / 512  # up to half more
-        work.redial_attempts += 1
-        work.redial_after_ns = now_ns + int(backoff_s * jitter * 1e9)
-        work.journal.event(
-            "redial", attempt=work.redial_attempts, reason="3 s without an authenticated packet"
-        )
-        threading.Thread(target=self._redial_once, args=(work,), name="drone-redial", daemon=True).start()
-
-    def _redial_once(self, work: CellWork) -> None:
-        try:
-            self._dial(work)
-        except HandshakeError as error:
-            work.journal.event("handshake_failed", reason=str(error), code=error.code, hint=error.hint)
-            return
-        work.redial_attempts = 0
-        work.redial_after_ns = 0
+        if state.get("silent") and self._dialling is not None:
+            self._dialling.redial(work, now_ns)
+        self.renewal.tick(work, now_ns, is_due=state.get("due", False))

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from typing import Final
 
 from pqtunnel.endpoint.counters import CellCounters
 from pqtunnel.endpoint.journal import Journal
 from pqtunnel.endpoint.plane import LedgerPages
+from pqtunnel.endpoint.schedule import RekeySchedule
+from pqtunnel.epochs import EpochBook
 from pqtunnel.errors import TunnelError
+from pqtunnel.rekey import Requester
+
+PLAIN: Final = "plain"
 
 
 class WindowError(TunnelError):
@@ -34,6 +40,13 @@ class CellPlan:
     min_level: int
     ledger: bool
     seed: int
+    accepted_suites: tuple[str, ...] = ()
+    """What may be spoken during the cell, `suite_id` among them: a rekey may switch between these."""
+    allow_plain: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.accepted_suites:
+            object.__setattr__(self, "accepted_suites", (self.suite_id,))
 
 
 @dataclass
@@ -45,6 +58,8 @@ class CellWork:
     journal: Journal
     ledger: LedgerPages | None
     start_ns: int
+    suite_id: str
+    """The suite in use: the plan's until a rekey switches."""
     end_ns: int | None = None
     dialled: int = 0
     handshakes: int = 0
@@ -53,6 +68,15 @@ class CellWork:
     redial_attempts: int = 0
     redial_after_ns: int = 0
     handshake_lock: threading.Lock = field(default_factory=threading.Lock)
+    book: EpochBook = field(default_factory=EpochBook)
+    requester: Requester = field(default_factory=Requester)
+    schedule: RekeySchedule | None = None
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def is_plain(self) -> bool:
+        """Does this cell run without any tunnel cryptography?"""
+        return self.plan.suite_id == PLAIN
 
     @property
     def ledger_cut(self) -> int:

@@ -64,3 +64,11 @@ def traffic_keys(secrets: EpochSecrets, role: Role) -> TrafficKeys:
     """Sort the two directions into send and receive."""
     mine, theirs = (secrets.drone, secrets.gcs) if role == "drone" else (secrets.gcs, secrets.drone)
     return TrafficKeys(mine.key, mine.iv, theirs.key, theirs.iv)
+
+
+def plain_epoch(role: Role, suite: Suite) -> Established:
+    """The one epoch of the `plain` mode: no keys, fixed indices, nothing to rekey from."""
+    return Established(
+        role=role, suite=suite, epoch=0, session_id=bytes(16), peer_key_id=b"", handshake_id="", rx_index=1,
+        tx_index=1, keys=TrafficKeys(b"", b"", b"", b""), rekey_secret=b"", exporter=b"",
+    )  # fmt: skip

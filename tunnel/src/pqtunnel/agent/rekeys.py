@@ -1,0 +1,49 @@
+"""Events about rekeys: one now, a schedule within a window, a request of the gcs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from pqtunnel.agent.params import Params, ParamsError
+from pqtunnel.endpoint.endpoint import Endpoint
+
+
+class RekeyEvents:
+    """Handlers by kind of event."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    def table(self) -> dict[str, Callable[[Params], dict[str, Any]]]:
+        """Kind → handler."""
+        return {
+            "rekey": self._rekey, "rekey_schedule": self._schedule, "request_rekey": self._request,
+        }  # fmt: skip
+
+    def _rekey(self, given: Params) -> dict[str, Any]:
+        suite_id = given.text_or_null("suite_id")
+        given.done()
+        return asdict(self._endpoint.rekey(suite_id, "asked"))
+
+    def _schedule(self, given: Params) -> dict[str, Any]:
+        every_s = given.number("every_s", least=0.05, most=86_400)
+        count = given.whole("count", 0, least=0, most=1_000_000)
+        suites = given.texts("suites")
+        start_s = given.number("start_s", every_s, least=0, most=86_400)
+        given.done()
+        if self._endpoint.work.window_open_ns and self._endpoint.work.window is not None:
+            raise ParamsError(
+                "rekey_schedule: the window is open already", hint="arm the schedule before traffic_open"
+            )
+        self._endpoint.renewal.arm(self._endpoint.work, every_s, count or None, suites, start_s)
+        return {"armed": True}
+
+    def _request(self, given: Params) -> dict[str, Any]:
+        suite_id = given.text_or_null("suite_id")
+        given.done()
+        endpoint = self._endpoint
+        epoch = endpoint.renewal.request(endpoint.work, suite_id, time.monotonic_ns())
+        return {"requested": True, "epoch": epoch}
