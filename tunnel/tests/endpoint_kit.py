@@ -123,7 +123,9 @@ class Side:
 
 
 class Lab:
-    """A gcs and a drone that know each other; `path` puts something between drone and gcs TCP or UDP."""
+    """A gcs and a drone that know each other; `handshake_port` and `sealed_port` put something in between:
+    they are given the gcs's port and return the one the drone uses. Behind `sealed_port` the gcs does not
+    know where sealed packets will come from."""
 
     def __init__(
         self,
@@ -131,12 +133,13 @@ class Lab:
         state: Path,
         *,
         handshake_port: Callable[[int], int] = lambda port: port,
+        sealed_port: Callable[[int], int] | None = None,
         plane: str = "",
     ) -> None:
         # The gcs expects the drone's sealed packets from the address it dialled from and a configured port.
         sealed = str(free_port("127.0.0.2"))
         self.gcs = Side("gcs", keys, state, PQ_DATAPLANE={"mixed": "python"}.get(plane, plane),
-                        PQ_PEER_SEALED_PORT=sealed)  # fmt: skip
+                        PQ_PEER_SEALED_PORT=sealed if sealed_port is None else "9")  # fmt: skip
         handshake = self.gcs.agent.endpoint.handshake_address
         assert handshake is not None
         try:
@@ -148,7 +151,9 @@ class Lab:
                 PQ_SEALED_PORT=sealed,
                 PQ_DATAPLANE={"mixed": "native"}.get(plane, plane),
                 PQ_HANDSHAKE_PORT=str(handshake_port(handshake[1])),
-                PQ_PEER_SEALED_PORT=str(self.gcs.agent.endpoint.dataplane.sealed_address[1]),
+                PQ_PEER_SEALED_PORT=str(
+                    (sealed_port or int)(self.gcs.agent.endpoint.dataplane.sealed_address[1])
+                ),
             )
         except BaseException:
             self.gcs.close()
