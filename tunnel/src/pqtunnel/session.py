@@ -163,6 +163,11 @@ class Session:
         return self._current.epoch if self._current is not None else None
 
     @property
+    def live_epochs(self) -> int:
+        """How many epochs can be received on: at most three."""
+        return len(self._by_index)
+
+    @property
     def is_plain(self) -> bool:
         """True when the newest installed epoch has neither keys nor tag."""
         return self._least_bytes == packet.HEADER_BYTES
