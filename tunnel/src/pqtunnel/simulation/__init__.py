@@ -13,7 +13,8 @@
 - `Node` (`world.drone`, `world.gcs`): `session`, `book`, `roaming.peer`, `data` (data-plane counters of this
   life), `counters` (handshake counters), `spans` (a Tracer of each handshake; `.rows()`), `log`, `suite`,
   `pause(ns)`, `restart(down_ns)`. Drone: `dial()`, `rekey(suite)`, `automatic`. GCS: `request(suite)`.
-- `Network`: `links[role]` by receiver, `translate(inside, public)` for NAT, `inject` and `taps` for strangers.
+- `Network`: `links[role]` by receiver, `translate(inside, public)` for NAT, `inject` and `taps` for
+  strangers.
 - `Link`: delay, jitter, loss, duplicate, reorder, is_cut.
 
 What decides is the real code: handshake machines, `Session`, `PathState`, `EpochBook`, `Backoff`,

@@ -128,5 +128,6 @@ class Stream:
         self._clock.after(at_ns - now_ns, lambda: self._deliver(receiver, frame))
 
     def _deliver(self, receiver: str, frame: bytes) -> None:
-        if receiver not in self._closed:
-            self.receivers[receiver](frame)
+        take = self.receivers.get(receiver)
+        if take is not None and receiver not in self._closed:  # None: never accepted
+            take(frame)

@@ -11,7 +11,7 @@ from pqtunnel.handshake.identity import GcsPublicIdentity
 from pqtunnel.path import Address
 from pqtunnel.simulation.clock import VirtualClock
 from pqtunnel.simulation.ends import Drone, Gcs
-from pqtunnel.simulation.network import Network, Stream
+from pqtunnel.simulation.network import RETRANSMIT_NS, Network, Stream
 from pqtunnel.simulation.node import Surroundings
 from pqtunnel.simulation.primitives import InvariantBroken, SeededRng, SimulatedPrimitives
 
@@ -19,6 +19,7 @@ DRONE: Address = ("198.18.2.20", 46012)
 GCS: Address = ("198.18.2.30", 46011)
 SUITE = "cs-mlkem768-aesgcm-mldsa65"
 LIVE_EPOCHS = 3
+CONNECT_TRIES = 15
 
 
 class World:
@@ -60,10 +61,15 @@ class World:
     def _connect(self) -> Stream:
         stream = Stream(self.clock, self.network, self.network.public(DRONE)[0])
         self.streams.append(stream)
-        delay_ns = self.network.stream_delay_ns("gcs")
-        if delay_ns is not None:  # else: no answer ever comes, and the handshake runs into its deadline
-            self.clock.after(delay_ns, lambda: self.gcs.accept(stream))
+        self._knock(stream, CONNECT_TRIES)
         return stream
+
+    def _knock(self, stream: Stream, tries: int) -> None:
+        delay_ns = self.network.stream_delay_ns("gcs")
+        if delay_ns is not None:
+            self.clock.after(delay_ns, lambda: self.gcs.accept(stream))
+        elif tries > 1:  # in the end no answer ever comes, and the handshake runs into its deadline
+            self.clock.after(RETRANSMIT_NS, lambda: self._knock(stream, tries - 1))
 
     # ------------------------------------------------------------------ traffic
 
