@@ -99,7 +99,7 @@ def test_ten_rekeys_under_traffic_both_ways_lose_nothing(lab_pair: Lab) -> None:
     assert all(row["suite_from"] != row["suite_to"] and row["result"] == "completed" for row in rows)
     assert all(row["start_ns"] < row["switch_ns"] < row["end_ns"] + 10**9 for row in rows)
     spans = [json.loads(line) for line in fetch_all(lab_pair.gcs.rpc, "cell-1", "spans")]
-    named = {row["handshake_id"]: row for row in spans if row["purpose"] == "rekey"}
+    named = {row["handshake_id"]: row for row in spans if row["purpose"] == row["mode"] == "rekey"}
     assert set(named) == {row["handshake_id"] for row in rows}
     assert {row["suite_id"] for row in named.values()} == {SUITE, OTHER}
 

@@ -25,7 +25,6 @@ from pqtunnel.replay import ReplayWindow
 KEEPALIVE_NS: Final = 1_000_000_000
 SILENCE_NS: Final = 3_000_000_000
 RETIRE_NS: Final = 2_000_000_000
-RTT_LIMIT_NS: Final = 10_000_000_000
 REKEY_PACKETS: Final = 1 << 31
 REKEY_AGE_NS: Final = 600_000_000_000
 HARD_STOP_PACKETS: Final = (1 << 32) - 1
@@ -182,8 +181,7 @@ class Session:
         return index not in self._by_index and index not in self._retired
 
     def set_rtt(self, rtt_ns: int) -> None:
-        """From the next switch on, the epoch before it receives for three of these, at least 2 s. Clamped:
-        no estimate, however wrong, keeps old keys for long."""
+        """From the next switch on, the epoch before it receives for three of these, at least 2 s."""
         self._retire_after_ns = max(RETIRE_NS, 3 * min(max(0, rtt_ns), RTT_LIMIT_NS))
 
     def install(self, established: Established, now_ns: int) -> None:

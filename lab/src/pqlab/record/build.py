@@ -205,7 +205,9 @@ def _handshake_counts(cell: RawCell) -> tuple[int | None, int | None]:
     drone = (cell.counters or {}).get("drone")
     if drone is None:
         return None, None
-    started, completed = int(drone["hs_started"]), int(drone["hs_completed"])
+    # Rekeys are handshakes too and stand in category F.
+    started = int(drone["hs_started"]) - int(drone.get("rekey_started", 0))
+    completed = int(drone["hs_completed"]) - int(drone.get("rekey_completed", 0))
     return completed, max(0, started - completed)
 
 

@@ -187,6 +187,7 @@ class Acceptor:
                 if machine.established is not None and not installed:
                     installed = True
                     tracer.suite_id = machine.established.suite.id
+                    tracer.mode = "rekey" if tracer.purpose == "rekey" else tracer.mode
                     self._hooks.install(machine.established, Arrival(source, tracer.purpose, _rtt_ns(tracer)))
 
             converse(FrameStream(sock, accepted_ns), machine, tracer, before_send=install)

@@ -69,8 +69,9 @@ class Dialer:
         `counters` receives what this handshake counted, failed or not. Raises HandshakeError of every kind.
         """
         tracer = Tracer(
-            clock=time.perf_counter_ns, host="drone", index=index, mode="cold", suite_id=self.suite.id
-        )
+            clock=time.perf_counter_ns, host="drone", index=index,
+            mode="cold" if rekey is None else "rekey", suite_id=self.suite.id,
+        )  # fmt: skip
         tracer.mark("connect", "io")
         started_ns = time.monotonic_ns()
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:

@@ -1,0 +1,75 @@
+"""`plain`: the tunnel's way without its cryptography, only where both ends were told so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from endpoint_kit import SUITE, Lab, lab, wait_until
+
+from pqtunnel import packet
+from pqtunnel.rpc import RemoteError
+
+pytestmark = pytest.mark.native
+
+
+@pytest.fixture(params=["python", "native", "mixed"])
+def plane(request: pytest.FixtureRequest) -> str:
+    """Both data planes pass the same tests, and one against the other."""
+    if request.param != "python":
+        pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
+    return str(request.param)
+
+
+@pytest.fixture
+def pair(key_folder: Path, tmp_path: Path, plane: str) -> Iterator[Lab]:
+    with lab(key_folder, tmp_path, plane=plane) as made:
+        drone = made.drone.agent.endpoint.dataplane.sealed_address
+        made.gcs.agent.endpoint.dataplane.set_peer(drone)  # what PQ_PEER does in a lab
+        yield made
+
+
+def test_datagrams_pass_in_the_clear_with_eight_bytes_more(pair: Lab) -> None:
+    pair.prepare(suite="plain", allow_plain=True)
+    pair.open()
+    for number in range(50):
+        pair.drone.plain.send(b"down %d" % number)
+        assert pair.gcs.plain.receive() == b"down %d" % number
+        pair.gcs.plain.send(b"up %d" % number)
+        assert pair.drone.plain.receive() == b"up %d" % number
+    peer = pair.gcs.agent.endpoint.dataplane.peer
+    pair.shut()
+    drone, gcs = pair.stop()
+    assert drone["tx_data"] == gcs["rx_ok"] == gcs["tx_data"] == drone["rx_ok"] == 50
+    sizes = sum(len(b"down %d" % number) + packet.HEADER_BYTES for number in range(50))
+    assert drone["tx_data_bytes"] == gcs["rx_ok_bytes"] == sizes
+    assert drone["digest_tx"] == gcs["digest_rx"] != "0" * 16
+    assert gcs["path_changed"] == drone["path_changed"] == gcs["hs_started"] == drone["hs_started"] == 0
+    assert peer == pair.drone.agent.endpoint.dataplane.sealed_address
+
+
+def test_plain_is_never_entered_by_one_end_alone_nor_by_accident(pair: Lab) -> None:
+    for params in ({"suite_id": "plain"}, {"suite_id": SUITE, "accepted_suites": [SUITE, "plain"]},
+                   {"suite_id": "plain", "allow_plain": True, "accepted_suites": ["plain", SUITE]}):  # fmt: skip
+        with pytest.raises(RemoteError):
+            pair.drone.call("prepare", cell_id="cell-1", **params)
+        assert pair.drone.call("counters")["state"] == "idle"
+    pair.gcs.call("prepare", cell_id="cell-1", suite_id="plain", allow_plain=True)
+    pair.gcs.call("start", cell_id="cell-1")
+    pair.drone.call("prepare", cell_id="cell-1", suite_id=SUITE)
+    pair.drone.call("start", cell_id="cell-1")
+    result = pair.handshakes(1)  # a gcs in plain mode speaks with nobody
+    assert result["completed"] == 0 and result["failures"][0]["code"] == "connection_lost"
+
+
+def test_a_plain_cell_has_no_handshake_no_rekey_and_no_redial(pair: Lab) -> None:
+    pair.prepare(suite="plain", allow_plain=True)
+    for kind, params, code in (
+        ("handshake_block", {"count": 1}, "plain_cell"), ("rekey", {}, "rekey_refused"),
+    ):  # fmt: skip
+        with pytest.raises(RemoteError) as caught:
+            pair.event(kind, **params)
+        assert caught.value.code == code
+    pair.gcs.agent.endpoint.dataplane.close()
+    assert not wait_until(lambda: pair.drone.counters()["hs_started"] > 0, 3.5)
