@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from endpoint_kit import SUITE, Lab, lab, wait_until
@@ -50,8 +51,12 @@ def test_datagrams_pass_in_the_clear_with_eight_bytes_more(pair: Lab) -> None:
 
 
 def test_plain_is_never_entered_by_one_end_alone_nor_by_accident(pair: Lab) -> None:
-    for params in ({"suite_id": "plain"}, {"suite_id": SUITE, "accepted_suites": [SUITE, "plain"]},
-                   {"suite_id": "plain", "allow_plain": True, "accepted_suites": ["plain", SUITE]}):  # fmt: skip
+    wrong: list[dict[str, Any]] = [
+        {"suite_id": "plain"},
+        {"suite_id": SUITE, "accepted_suites": [SUITE, "plain"]},
+        {"suite_id": "plain", "allow_plain": True, "accepted_suites": ["plain", SUITE]},
+    ]
+    for params in wrong:
         with pytest.raises(RemoteError):
             pair.drone.call("prepare", cell_id="cell-1", **params)
         assert pair.drone.call("counters")["state"] == "idle"

@@ -125,6 +125,9 @@ class Endpoint:
 
     def _load(self, plan: CellPlan) -> None:
         """Load the libraries of every suite the cell may speak: no handshake may pay for it."""
+        if plan.allow_plain:
+            raise TunnelError("allow_plain goes with the suite `plain` alone", code="plain_refused",
+                              hint="leave allow_plain out, or prepare the suite plain")  # fmt: skip
         if plan.suite_id not in plan.accepted_suites:
             raise TunnelError(
                 f"suite {plan.suite_id} is not among accepted_suites", code="bad_params",
