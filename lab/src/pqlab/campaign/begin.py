@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ def new_run(around: Surroundings, scenario: Scenario, hello: dict[str, Json]) ->
     if extension is not None:
         cells = extension.renumbered(cells)
     fresh = [cell for cell in cells if extension is None or cell.cell_id not in extension.cell_ids]
-    costs = load_costs(latest_bundle(around.results))
+    costs = load_costs(latest_bundle(around.results) if around.earlier else None)
     budget = estimate(scenario, fresh, costs)
     check_disk(around.results, budget["disk_bytes"] + (extension.size_bytes if extension else 0))
     now_ns = around.clock.realtime_ns()
@@ -42,7 +41,7 @@ def new_run(around: Surroundings, scenario: Scenario, hello: dict[str, Json]) ->
     store.write("providers.json", providers)
     for role, facts in hello.items():
         store.write(f"hosts/{role}.json", hosts.host_document(facts))
-    controller = hosts.controller_document()
+    controller = around.controller()
     store.write("hosts/controller.json", controller)
     if extension is not None:
         around.reporter.note(f"taking over {len(extension.cell_ids)} cells of {extension.root.name}")
@@ -60,7 +59,7 @@ def new_run(around: Surroundings, scenario: Scenario, hello: dict[str, Json]) ->
             "pqlab_version": __version__,
             "scenario": scenario.name,
             "command": around.command,
-            "loadavg_start": list(os.getloadavg()),
+            "loadavg_start": around.load(),
             "loadavg_end": None,
             "sessions": [],
             "lineage": extension.lineage() if extension is not None else [],

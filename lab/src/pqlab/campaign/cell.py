@@ -252,7 +252,7 @@ def write_raw(folder: Path, raw: RawCell, journal: Journal) -> None:
     if any("spans" in streams for streams in raw.streams.values()):
         _write_lines(folder / "spans.ndjson", spans)
     if raw.counters:
-        write_json(folder / "counters.json", raw.counters)
+        write_json(folder / "counters.json", dict(sorted(raw.counters.items())))
     if raw.windows:
         write_json(folder / "traffic.json", {"windows": raw.windows})
     events.sort(key=lambda row: int(row["t_ns"]))

@@ -228,7 +228,7 @@ class Campaign:
         session["ended_ns"] = ended_ns
         run.update(
             ended_ns=ended_ns,
-            loadavg_end=list(os.getloadavg()),
+            loadavg_end=around.load(),
             influx=influx,
             warnings=warnings,
             verdict_counts=counts,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pqlab.campaign.agents import Connect
 from pqlab.campaign.clock import Clock
+from pqlab.campaign.hosts import controller_document
 from pqlab.campaign.outputs import Outputs
 from pqlab.campaign.residents import ResidentDriver
 from pqlab.campaign.timed import MakeTimeline, without_events
@@ -16,6 +19,11 @@ from pqlab.progress import Reporter
 
 #: how long a lost agent may take to come back (its container restarts and tests itself)
 RECOVERY_S = 90.0
+
+
+def load_average() -> list[float] | None:
+    """Of 1, 5 and 15 minutes."""
+    return list(os.getloadavg())
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,7 @@ class Surroundings:
 
     strict: warnings end with 1; rerun_failed: failed and invalid cells are tried again; max_fail: stop after
     so many of them; only: beginnings of the cell ids to carry out now; into: sealed bundle to add to.
+    load, controller: this machine's load average and facts; earlier: its newest bundle gives expected times.
     """
 
     inventory: Inventory
@@ -52,3 +61,6 @@ class Surroundings:
     recovery_s: float = RECOVERY_S
     timeline: MakeTimeline = without_events
     residents: Mapping[str, ResidentDriver] = field(default_factory=dict)
+    load: Callable[[], list[float] | None] = load_average
+    controller: Callable[[], dict[str, Any]] = controller_document
+    earlier: bool = True

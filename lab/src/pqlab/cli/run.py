@@ -23,11 +23,11 @@ from pqlab.campaign.outputs import production
 from pqlab.campaign.store import read_json
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
 from pqlab.cli.plan import add_plan_options, show_plan
-from pqlab.errors import LabError
+from pqlab.errors import LabError, UsageError
 from pqlab.inventory import AgentAddress, Inventory, load_inventory
 from pqlab.paths import project_root, results_dir, shown
 from pqlab.progress import reporter
-from pqlab.scenario import load_scenario
+from pqlab.scenario import Scenario, load_scenario
 
 HELP = "run a scenario on the lab; ends with a sealed bundle and its report"
 
@@ -66,9 +66,30 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return show_plan(args, scenario, inventory, dry_run=True)
     into = locate(args.into, results_dir(args.out)) if args.into is not None else None
+    if inventory.ring == "sim":
+        return report_result(args, _simulated(args, scenario, inventory, into))
     with controller(inventory):
         around = surroundings(args, inventory, into=into)
         return report_result(args, Campaign.begin(around, scenario).carry_out())
+
+
+def _simulated(
+    args: argparse.Namespace, scenario: Scenario, inventory: Inventory, into: Path | None
+) -> Result:
+    """In virtual time, without a lab; imported here, because no other run needs it."""
+    from pqlab import sim
+
+    return sim.carry_out(
+        scenario,
+        inventory,
+        results=results_dir(args.out),
+        reporter=reporter(json_output=args.json),
+        token=lambda: secrets.token_hex(3),
+        command=["pqlab", *map(_portable, sys.argv[1:])],
+        strict=args.strict,
+        max_fail=args.max_fail,
+        into=into,
+    )
 
 
 def surroundings(
@@ -79,7 +100,14 @@ def surroundings(
     only: tuple[str, ...] = (),
     rerun_failed: bool = False,
 ) -> Surroundings:
-    """The real transport, clock and outputs."""
+    """The real transport, clock and outputs. Raises UsageError for ring sim, which nothing resumes."""
+    if inventory.ring == "sim":
+        raise UsageError(
+            "not-simulated",
+            "a simulated run is not resumed",
+            "its virtual time ended with its process, and the whole of it takes seconds",
+            "begin anew: ./pqlab run SCENARIO --inventory ansible/inventories/sim.ini",
+        )
     return Surroundings(
         inventory=inventory,
         results=results_dir(args.out),

@@ -1,0 +1,80 @@
+"""From a scenario to a sealed bundle of ring sim, through the same engine as every other run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pqlab.campaign.engine import Campaign, Result, Surroundings
+from pqlab.campaign.outputs import production
+from pqlab.errors import UsageError
+from pqlab.inventory import Inventory
+from pqlab.paths import shown
+from pqlab.progress import Reporter
+from pqlab.scenario.model import Scenario
+from pqlab.sim.agent import SimLab
+from pqlab.sim.facts import controller_facts
+from pqtunnel.suites import SUITES
+
+RING = "sim"
+#: condition keys that need something the simulation does not have
+NOT_SIMULATED = ("detector", "link", "attack", "rekey", "events")
+
+
+def carry_out(
+    scenario: Scenario,
+    inventory: Inventory,
+    *,
+    results: Path,
+    reporter: Reporter,
+    token: Callable[[], str],
+    command: list[str],
+    strict: bool = False,
+    max_fail: int | None = None,
+    into: Path | None = None,
+) -> Result:
+    """The whole run. Raises UsageError for a scenario that the simulation cannot carry, and LabError."""
+    _check(scenario)
+    scenario = at_ring(scenario, inventory)
+    lab = SimLab(scenario.seed, tuple(SUITES))
+    with tempfile.TemporaryDirectory(prefix="pqlab-sim-") as folder:
+        lab.identities.write_secrets(Path(folder))
+        around = Surroundings(
+            inventory=replace(inventory, keys=Path(folder), influx_url=None, compose_project=None),
+            results=results,
+            connect=lab.connect,
+            clock=lab.clock,
+            outputs=production(None, ""),
+            reporter=reporter,
+            token=token,
+            command=command,
+            strict=strict,
+            max_fail=max_fail,
+            into=into,
+            earlier=False,
+            load=lambda: None,
+            controller=controller_facts,
+        )
+        return Campaign.begin(around, scenario).carry_out()
+
+
+def at_ring(scenario: Scenario, inventory: Inventory) -> Scenario:
+    """The same scenario claimed in ring sim, whatever its file says; the origin names the inventory."""
+    origin = f"--inventory {shown(inventory.file)}"
+    data: dict[str, Any] = {**scenario.data, "ring": RING}
+    return replace(scenario, data=data, origins={**scenario.origins, "ring": origin})
+
+
+def _check(scenario: Scenario) -> None:
+    for condition in scenario.conditions:
+        asked = [key for key in NOT_SIMULATED if condition.get(key) not in (None, "none", [])]
+        if asked:
+            raise UsageError(
+                "not-simulated",
+                f"condition `{condition['name']}` asks for {', '.join(asked)}",
+                "ring sim has handshakes and traffic over a plain link only",
+                "leave the condition out with --condition NAME, or run it on the lab",
+            )
