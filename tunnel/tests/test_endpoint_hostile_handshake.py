@@ -198,7 +198,7 @@ def test_silent_strangers_do_not_keep_the_drone_out(lab_pair: Lab) -> None:
             sock.close()
 
 
-def test_half_open_connections_are_bounded(lab_pair: Lab) -> None:
+def test_half_open_connections_are_bounded_and_the_oldest_gives_way(lab_pair: Lab) -> None:
     lab_pair.prepare()
     address = lab_pair.gcs.agent.endpoint.handshake_address
     assert address is not None
@@ -206,13 +206,16 @@ def test_half_open_connections_are_bounded(lab_pair: Lab) -> None:
     held = []
     try:
         for _ in range(limit + 4):
-            with contextlib.suppress(ConnectionError):  # the reset of a refused one may come during connect
-                held.append(socket.create_connection(address, timeout=5))
-        assert wait_until(lambda: lab_pair.gcs.counters()["hs_half_open_limit"] == 4)
+            sock = socket.create_connection(address, timeout=5)
+            held.append(sock)
+            assert sock.recv(1)  # the Challenge: it has its place
+        assert wait_until(lambda: lab_pair.gcs.counters()["hs_evicted"] == 4)
+        assert lab_pair.handshakes(1)["completed"] == 1  # while all places are taken
+        assert lab_pair.gcs.counters()["hs_half_open_limit"] == 0
+        assert lab_pair.gcs.counters()["hs_evicted"] == 5
     finally:
         for sock in held:
             sock.close()
-    assert wait_until(lambda: lab_pair.handshakes(1)["completed"] == 1)
 
 
 def test_a_source_that_dials_too_often_is_slowed_before_any_work(key_folder: Path, tmp_path: Path) -> None:

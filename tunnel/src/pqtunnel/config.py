@@ -88,8 +88,8 @@ class EndpointConfig:
     token_burst: int = 1000
     """Connections one source may open at once before it is slowed down."""
     tokens_per_s: float = 300.0
-    half_open_limit: int = 16
-    """Handshakes in progress at the gcs, all sources together."""
+    half_open_limit: int = 64
+    """Handshakes in progress at the gcs, all sources together; beyond it the oldest stranger gives way."""
     dataplane: str = "auto"
     """native | python | auto: native where its wheel is installed."""
 

@@ -185,3 +185,12 @@ class HalfOpenLimit(HandshakeError):
     default_hint = "Too many unfinished handshakes; wait for their deadline."
     counter = "hs_half_open_limit"
     send_alert = False
+
+
+class Evicted(HandshakeError):
+    """This connection had sent no right Hello when its place was needed for a newer one."""
+
+    default_code = "evicted"
+    default_hint = "Dial again; the GCS is busy with connections that say nothing."
+    counter = "hs_evicted"
+    send_alert = False

@@ -293,19 +293,37 @@ def test_secrets_do_not_print(lab: Lab) -> None:
 def test_half_open_bound_and_buckets() -> None:
     counters: dict[str, int] = {}
     limits = HandshakeLimits(counters, rate_per_s=10, burst=3, max_half_open=2)
-    limits.admit("a", 0)
-    limits.admit("a", 0)
+    first, nobody = limits.admit("a", 0)
+    second, _ = limits.admit("a", 0)
+    assert nobody is None and limits.half_open == 2
+    limits.admit_key(b"drone-01", first, 0)
+    limits.admit_key(b"drone-01", second, 0)
     with pytest.raises(errors.HalfOpenLimit):
-        limits.admit("a", 0)
-    limits.release()
-    limits.admit("a", 0)
-    limits.release()
+        limits.admit("a", 0)  # both are drones: nobody gives way
+    limits.release(first)
+    limits.release(second)
     with pytest.raises(errors.RateLimited):
         limits.admit("a", 0)
-    limits.admit("b", 0)
-    limits.release()
+    slot, _ = limits.admit("b", 0)
+    limits.release(slot)
     limits.admit("a", 100_000_000)
     assert counters == {"hs_half_open_limit": 1, "hs_rate_limited": 1}
+
+
+def test_strangers_push_out_one_another_and_no_drone() -> None:
+    limits = HandshakeLimits({}, max_half_open=4)
+    drone, _ = limits.admit("drone", 0)
+    limits.admit_key(b"drone-01", drone, 0)
+    waiting, _ = limits.admit("other drone", 1)  # its Hello is still on the way
+    crowd = [limits.admit("crowd", 2)[0] for _ in range(2)]
+    for number in range(50):
+        newest, victim = limits.admit("crowd", 3 + number)
+        assert victim is crowd.pop(0) and victim.evicted  # the oldest of the source that holds the most
+        crowd.append(newest)
+    assert not drone.evicted and not waiting.evicted and limits.half_open == 4
+    limits.release(crowd[0])
+    limits.release(crowd[0])  # the worker of one that was evicted says so too
+    assert limits.half_open == 3
 
 
 def test_key_bucket_is_asked_only_after_the_mac(lab: Lab) -> None:

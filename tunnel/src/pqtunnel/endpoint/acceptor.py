@@ -1,7 +1,8 @@
 """GCS side of the handshake: pre-spawned workers that accept, check the limits and converse.
 
 Several threads block in accept() on one socket, so that a connection costs no thread creation and no
-hand-over. There is one worker more than handshakes may be half open; the extra one exists to refuse.
+hand-over. There is one worker more than handshakes may be half open, so that a newcomer always finds one: it
+takes the place of the oldest connection that has sent no right Hello (`handshake.limits`).
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pqtunnel.endpoint.counters import add_to
 from pqtunnel.endpoint.dialer import refuse
 from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.endpoint.stream import FrameStream, converse
-from pqtunnel.errors import HandshakeError, TunnelError
+from pqtunnel.errors import Evicted, HandshakeError, TunnelError
 from pqtunnel.handshake.established import Established
 from pqtunnel.handshake.gcs import GcsHandshake
 from pqtunnel.handshake.identity import GcsIdentity, PskStore
-from pqtunnel.handshake.limits import HandshakeLimits
+from pqtunnel.handshake.limits import HandshakeLimits, Slot
 from pqtunnel.handshake.rekey import RekeyBasis
 from pqtunnel.primitives import Primitives
 from pqtunnel.trace import Tracer
@@ -81,6 +83,7 @@ class Acceptor:
         self._index = 0
         self._closing = False
         self._lock = threading.Lock()
+        self._sockets: dict[Slot, socket.socket] = {}
         self._threads: list[threading.Thread] = []
         self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -147,7 +150,10 @@ class Acceptor:
         counters: dict[str, int] = {}
         try:
             with self._lock:
-                self._limits.admit(source, accepted_ns)
+                slot, victim = self._limits.admit(source, accepted_ns)
+                self._sockets[slot] = sock
+                if victim is not None:
+                    self._end(victim)
         except HandshakeError as error:
             add_to(counters, error.counter)
             # Refused before a byte was read: a reset keeps no state here, not even TIME_WAIT.
@@ -157,19 +163,26 @@ class Acceptor:
             self._hooks.failed(error, source)
             return
         try:
-            self._converse(sock, source, accepted_ns, policy, tracer, counters)
+            self._converse(sock, slot, accepted_ns, policy, tracer, counters)
         finally:
-            sock.close()
             with self._lock:
-                self._limits.release()
+                self._limits.release(slot)
+                del self._sockets[slot]
+            sock.close()
             self._hooks.counted(counters)
 
-    def _admit_key(self, key_id: bytes) -> None:
+    def _end(self, victim: Slot) -> None:
+        sock = self._sockets[victim]
+        with contextlib.suppress(OSError):  # its peer went away in this very moment
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+            sock.shutdown(socket.SHUT_RDWR)  # wakes the worker that waits for its Hello
+
+    def _admit_key(self, key_id: bytes, slot: Slot) -> None:
         with self._lock:
-            self._limits.admit_key(key_id, time.monotonic_ns())
+            self._limits.admit_key(key_id, slot, time.monotonic_ns())
 
     def _converse(
-        self, sock: socket.socket, source: str, accepted_ns: int, policy: AcceptPolicy, tracer: Tracer,
+        self, sock: socket.socket, slot: Slot, accepted_ns: int, policy: AcceptPolicy, tracer: Tracer,
         counters: dict[str, int],
     ) -> None:  # fmt: skip
         try:
@@ -177,7 +190,8 @@ class Acceptor:
             machine = GcsHandshake(
                 identity=self._identity, psks=self._psks, accepted=policy.accepted,
                 min_level=policy.min_level, primitives=self._primitives, rng=os.urandom,
-                tracer=tracer, counters=counters, rx_index=self._hooks.new_index(), admit_key=self._admit_key,
+                tracer=tracer, counters=counters, rx_index=self._hooks.new_index(),
+                admit_key=partial(self._admit_key, slot=slot),
                 rekey_basis=policy.rekey_basis,
             )  # fmt: skip
             installed = False
@@ -188,21 +202,25 @@ class Acceptor:
                     installed = True
                     tracer.suite_id = machine.established.suite.id
                     tracer.mode = "rekey" if tracer.purpose == "rekey" else tracer.mode
-                    self._hooks.install(machine.established, Arrival(source, tracer.purpose, _rtt_ns(tracer)))
+                    arrival = Arrival(slot.source, tracer.purpose, _rtt_ns(tracer))
+                    self._hooks.install(machine.established, arrival)
 
             converse(FrameStream(sock, accepted_ns), machine, tracer, before_send=install)
             tracer.finish()
         except HandshakeError as error:
-            if error.counter == "hs_connection_lost":
+            if slot.evicted and error.counter == "hs_connection_lost":
+                error = Evicted(f"{slot.source} had sent no right Hello when its place was needed")
+                add_to(counters, error.counter)
+            elif error.counter == "hs_connection_lost":
                 add_to(counters, error.counter)
             refuse(sock, error)
-            self._hooks.failed(error, source)
+            self._hooks.failed(error, slot.source)
             return
         except TunnelError as error:  # a primitive broke: refuse this handshake, keep serving
             add_to(counters, HandshakeError.counter)
             failure = HandshakeError(str(error), code=error.code, hint=error.hint)
             refuse(sock, failure)
-            self._hooks.failed(failure, source)
+            self._hooks.failed(failure, slot.source)
             return
         with self._lock:
             self._index += 1

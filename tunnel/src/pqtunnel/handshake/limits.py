@@ -5,10 +5,12 @@ Sans-IO: the caller passes monotonic nanoseconds. Memory is bounded.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, MutableMapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NoReturn
 
-from pqtunnel.errors import HalfOpenLimit, RateLimited
+from pqtunnel.errors import Evicted, HalfOpenLimit, RateLimited
 
 _MAX_BUCKETS: Final = 4096
 
@@ -34,8 +36,23 @@ class TokenBuckets:
         return admitted
 
 
+@dataclass(eq=False)
+class Slot:
+    """One handshake in progress. `authentic`: its Hello's MAC has verified, so a drone's PSK is behind it.
+    `evicted`: it lost its place to a newer one; the shell ends it."""
+
+    source: str
+    authentic: bool = False
+    evicted: bool = False
+
+
 class HandshakeLimits:
     """Both limits of a GCS. Every `admit` that returns must be paired with one `release`.
+
+    A bound that only refuses lets whoever comes first keep everybody else out, by saying nothing. So when all
+    places are taken, a newcomer takes that of the oldest handshake without a right Hello, of the source that
+    holds the most such places. A drone needs its place for one round trip before it is authentic, and then
+    nobody takes it; strangers who wait only push out one another.
 
     The defaults let one drone repeat cold handshakes back to back, which a measurement does, and still
     bound what a stranger can make the GCS do: a Challenge and one MAC an attempt.
@@ -53,28 +70,52 @@ class HandshakeLimits:
         self._sources = TokenBuckets(rate_per_s, burst)
         self._keys = TokenBuckets(rate_per_s, burst)
         self._max_half_open = max_half_open
-        self.half_open = 0
+        self._slots: dict[Slot, None] = {}
 
-    def admit(self, source: str, now_ns: int) -> None:
-        """Before the Challenge. Raises HalfOpenLimit or RateLimited, already counted."""
-        if self.half_open >= self._max_half_open:
-            self._refuse(HalfOpenLimit(f"{self.half_open} handshakes are unfinished; {source} must wait"))
+    @property
+    def half_open(self) -> int:
+        """Handshakes in progress."""
+        return len(self._slots)
+
+    def admit(self, source: str, now_ns: int) -> tuple[Slot, Slot | None]:
+        """Before the Challenge: (the newcomer's place, the one it took it from). Raises RateLimited, and
+        HalfOpenLimit when every handshake in progress is an authentic one; both already counted."""
         if not self._sources.take(source, now_ns):
             self._refuse(RateLimited(f"{source} dials too often"))
-        self.half_open += 1
+        victim = self._give_way() if len(self._slots) >= self._max_half_open else None
+        if victim is None and len(self._slots) >= self._max_half_open:
+            self._refuse(HalfOpenLimit(f"{self.half_open} handshakes are unfinished; {source} must wait"))
+        slot = Slot(source)
+        self._slots[slot] = None
+        return slot, victim
 
-    def release(self) -> None:
+    def _give_way(self) -> Slot | None:
+        strangers = [slot for slot in self._slots if not slot.authentic]  # in order of arrival
+        if not strangers:
+            return None
+        held = Counter(slot.source for slot in strangers)
+        most = max(held.values())
+        victim = next(slot for slot in strangers if held[slot.source] == most)
+        victim.evicted = True
+        del self._slots[victim]
+        return victim
+
+    def release(self, slot: Slot) -> None:
         """After a handshake ended, however it ended."""
-        self.half_open -= 1
+        self._slots.pop(slot, None)
 
-    def admit_key(self, key_id: bytes, now_ns: int) -> None:
+    def admit_key(self, key_id: bytes, slot: Slot, now_ns: int) -> None:
         """After the Hello's MAC verified, so that nobody can spend another drone's tokens.
 
-        Raises RateLimited, which the state machine that asked counts like every refusal of its own.
+        Raises RateLimited, or Evicted when the Hello came too late; the state machine that asked counts them
+        like every refusal of its own.
         """
+        if slot.evicted:
+            raise Evicted(f"the Hello of drone {key_id.hex()} came when its place was taken already")
         if not self._keys.take(key_id, now_ns):
             raise RateLimited(f"drone {key_id.hex()} dials too often")
+        slot.authentic = True
 
-    def _refuse(self, error: RateLimited | HalfOpenLimit) -> None:
+    def _refuse(self, error: RateLimited | HalfOpenLimit) -> NoReturn:
         self._counters[error.counter] = self._counters.get(error.counter, 0) + 1
         raise error
