@@ -102,6 +102,49 @@ def test_unpinned_identity_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.native
+def test_drone_signing_keys_fit_their_registration(key_folder: Path) -> None:
+    drone, gcs = load_drone(key_folder / "drone"), load_gcs(key_folder / "gcs")
+    registered = gcs.drone_keys(drone.psk.key_id)
+    assert set(registered) == set(drone.signing) == set(gcs.identity.secrets)
+    assert gcs.drone_keys(b"stranger") == {}
+    for token, secret in drone.signing.items():
+        assert secret != gcs.identity.secrets[token]
+        assert load().sig(token).verify(registered[token], b"m", load().sig(token).sign(secret, b"m"))
+
+
+@pytest.mark.native
+def test_damaged_registration_and_foreign_secret_are_refused(folder: Path) -> None:
+    (folder / "drone" / "sig" / "mldsa65.secret").write_bytes(b"short")
+    with pytest.raises(KeyMaterialError, match="no signing key"):
+        load_drone(folder / "drone")
+    registered = next((folder / "gcs" / "drones").glob("*.json"))
+    registered.write_text(registered.read_text().replace("drone-public", "gcs-public"))
+    with pytest.raises(KeyMaterialError, match="not a drone identity"):
+        load_gcs(folder / "gcs")
+    report = provision(folder, load())
+    assert "drone/sig/mldsa65" in report.made
+    assert provision(folder, load()).made == []
+
+
+@pytest.mark.native
+def test_rotation_overlaps_and_ends_with_the_new_identity_alone(folder: Path) -> None:
+    before = load_gcs(folder / "gcs").identity.public.key_id
+    with pytest.raises(KeyMaterialError, match="no next identity"):
+        provision(folder, load(), rotate=True)
+    assert load_gcs(folder / "gcs").identity.public.key_id == before
+    begun = provision(folder, load(), second_pin=True)
+    assert begun.gcs_key_id == before.hex() and begun.next_key_id not in ("", before.hex())
+    trusted = {identity.key_id.hex() for identity in load_drone(folder / "drone").trusted}
+    assert trusted == {begun.gcs_key_id, begun.next_key_id}
+    assert provision(folder, load()).made == []  # a plain run in between keeps both
+    done = provision(folder, load(), rotate=True)
+    assert done.gcs_key_id == begun.next_key_id and done.next_key_id == ""
+    assert [i.key_id.hex() for i in load_drone(folder / "drone").trusted] == [begun.next_key_id]
+    assert load_gcs(folder / "gcs").identity.public.key_id.hex() == begun.next_key_id
+    assert not (folder / "next").exists() and provision(folder, load()).made == []
+
+
+@pytest.mark.native
 def test_two_pins_trust_two_identities(folder: Path, tmp_path: Path) -> None:
     provision(tmp_path / "next", load())
     shutil.copy(tmp_path / "next" / "gcs" / "gcs.identity.json", folder / "drone" / "next.identity.json")

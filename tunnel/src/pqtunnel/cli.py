@@ -34,6 +34,10 @@ def _parser() -> argparse.ArgumentParser:
                             description="Make the lab's keys, or complete what is there.")  # fmt: skip
     keys.add_argument("--out", type=Path, default=Path("keys"), help="folder of the keys (default: keys)")
     keys.add_argument("--force", action="store_true", help="replace all keys; restart the lab afterwards")
+    keys.add_argument("--second-pin", action="store_true",
+                      help="begin a rotation: make the GCS's next identity, pin it at the drone too")
+    keys.add_argument("--rotate", action="store_true",
+                      help="finish it: the next identity replaces the present one, whose pin goes")
     keys.add_argument("--owner", metavar="UID:GID", help="give all files to this user (needs root)")
     keys.add_argument("--json", action="store_true", help="print what was made and kept as JSON")
 
@@ -86,7 +90,7 @@ def _keys(args: argparse.Namespace) -> int:
         owner = int(uid), int(gid)
     tell = sys.stderr.isatty() and not args.json
     report = provision(
-        args.out, load(), force=args.force, owner=owner,
+        args.out, load(), force=args.force, owner=owner, second_pin=args.second_pin, rotate=args.rotate,
         progress=lambda text: print(f"\r  {text:40}", end="", file=sys.stderr, flush=True) if tell else None,
     )  # fmt: skip
     if tell:
@@ -96,12 +100,15 @@ def _keys(args: argparse.Namespace) -> int:
             "made": report.made,
             "kept": report.kept,
             "gcs_key_id": report.gcs_key_id,
+            "next_key_id": report.next_key_id or None,
             "out": str(args.out),
         }
         print(json.dumps(document))
     else:
         print(f"keys in {args.out}: {len(report.made)} made, {len(report.kept)} kept, every pair proved")
         print(f"gcs key id {report.gcs_key_id[:16]}…, pinned at the drone")
+        if report.next_key_id:
+            print(f"next key id {report.next_key_id[:16]}…, pinned beside it; finish with --rotate")
         if report.made and report.kept:
             print("made: " + ", ".join(report.made))
     return EXIT_OK

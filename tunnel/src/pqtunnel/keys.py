@@ -2,8 +2,9 @@
 
     ca/          ca.cert.pem  ca.key.pem
     controller/  ca.cert.pem  tls.cert.pem  tls.key.pem
-    drone/       … and drone_id.hex  psk.secret  gcs.identity.json  pins.json
-    gcs/         … and gcs.identity.json  sig/<token>.secret  psk/<drone id, hex>.secret
+    drone/       … and drone_id.hex  psk.secret  gcs.identity.json  pins.json  sig/<token>.secret
+    gcs/         … and gcs.identity.json  sig/<token>.secret  psk/<drone id>.secret  drones/<drone id>.json
+    next/        gcs.identity.json  sig/<token>.secret: the GCS's next identity, during a rotation
 
 Running it again keeps what is valid and makes what is missing. Every signing key pair is proved by a
 signature before it is trusted. Folders are 0700, files 0600. The control plane's CA is classical (ECDSA
@@ -16,38 +17,37 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from pqtunnel.endpoint.identity_files import (
     DRONE_ID_FILE,
+    DRONES_FOLDER,
     IDENTITY_FILE,
+    MAX_PINS,
+    NEXT_IDENTITY_FILE,
     PINS_FILE,
     PSK_FILE,
     load_drone,
     load_gcs,
 )
-from pqtunnel.errors import KeyMaterialError, ProviderMissing, TunnelError
-from pqtunnel.handshake.identity import GcsPublicIdentity
+from pqtunnel.errors import KeyMaterialError
+from pqtunnel.handshake.identity import DronePublicIdentity, GcsPublicIdentity
 from pqtunnel.keyschedule import PSK_BYTES
 from pqtunnel.pki import Authority, certificate_is_good
 from pqtunnel.primitives import Primitives
-from pqtunnel.suites import ALL_SIGS, EXTRA_SIGS
+from pqtunnel.signing_pairs import (
+    Provisioned,
+    document_of,
+    signing_pairs,
+    write_changed,
+    write_private,
+)
 from pqtunnel.wire import DRONE_ID_BYTES
 
 ROLES: Final = ("controller", "drone", "gcs")
-_PROOF: Final = b"pqtunnel provisioning self-test"
-
-
-@dataclass
-class Provisioned:
-    """What a run made and what it kept, as names relative to the key folder."""
-
-    made: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    gcs_key_id: str = ""
+NEXT_FOLDER: Final = "next"
 
 
 def provision(
@@ -55,18 +55,22 @@ def provision(
     primitives: Primitives,
     *,
     force: bool = False,
+    second_pin: bool = False,
+    rotate: bool = False,
     owner: tuple[int, int] | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Provisioned:
     """Make or complete the keys under `root`.
 
-    `force` replaces everything. `owner` (uid, gid) is given to all files, for containers that run as
-    another user. Raises KeyMaterialError when a key pair fails its self-test or the folder cannot be written.
+    `force` replaces everything. `second_pin` makes the GCS's next identity too and pins it at the drone
+    beside the present one; `rotate` then puts it in the present one's place. `owner` (uid, gid) is given to
+    all files, for containers that run as another user. Raises KeyMaterialError when a key pair fails its
+    self-test or the folder cannot be written.
     """
     report = Provisioned()
     try:
         if force:
-            for name in ("ca", *ROLES):
+            for name in ("ca", *ROLES, NEXT_FOLDER):
                 if (root / name).is_dir():
                     shutil.rmtree(root / name)
         for folder in (root, *(root / name for name in ("ca", *ROLES))):
@@ -76,9 +80,16 @@ def provision(
         for role in ROLES:
             _tls(root, role, authority, report)
         progress("signing keys")
-        identity = _signing_keys(root, primitives, report, progress)
+        if rotate:
+            _rotate(root)
+        identities = [_gcs_identity(root / "gcs", "gcs", primitives, report, progress)]
+        if second_pin or (root / NEXT_FOLDER).is_dir():
+            identities.append(
+                _gcs_identity(root / NEXT_FOLDER, NEXT_FOLDER, primitives, report, progress)
+            )
         _psk(root, report)
-        _pins(root, identity, report)
+        _drone_signing_keys(root, primitives, report, progress)
+        _pins(root, report, identities)
         _check(root)
         if owner is not None:
             _give_to(root, owner)
@@ -87,21 +98,9 @@ def provision(
             f"{error.filename or root}: {error.strerror or error}", code="keys_not_written",
             hint="choose a folder you may write with --out, or free space",
         ) from error  # fmt: skip
-    report.gcs_key_id = identity.key_id.hex()
+    report.gcs_key_id = identities[0].key_id.hex()
+    report.next_key_id = identities[1].key_id.hex() if len(identities) > 1 else ""
     return report
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Replace a file by one of mode 0600, whole or not at all."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    temporary = path.with_name(path.name + ".new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def _authority(root: Path, report: Provisioned) -> Authority:
@@ -112,8 +111,8 @@ def _authority(root: Path, report: Provisioned) -> Authority:
             report.kept.append("ca")
             return authority
     authority = Authority.new()
-    _write(key, authority.key_pem())
-    _write(cert, authority.cert_pem())
+    write_private(key, authority.key_pem())
+    write_private(cert, authority.cert_pem())
     report.made.append("ca")
     return authority
 
@@ -129,65 +128,47 @@ def _tls(root: Path, role: str, authority: Authority, report: Provisioned) -> No
         report.kept.append(f"{role}/tls")
     else:
         cert_pem, key_pem = authority.issue(role)
-        _write(key, key_pem)
-        _write(cert, cert_pem)
+        write_private(key, key_pem)
+        write_private(cert, cert_pem)
         report.made.append(f"{role}/tls")
     if not ca.is_file() or ca.read_bytes() != authority.cert_pem():
-        _write(ca, authority.cert_pem())
+        write_private(ca, authority.cert_pem())
 
 
-def _signing_keys(
-    root: Path, primitives: Primitives, report: Provisioned, progress: Callable[[str], None]
+def _gcs_identity(
+    folder: Path, name: str, primitives: Primitives, report: Provisioned, progress: Callable[[str], None]
 ) -> GcsPublicIdentity:
-    """The GCS identity: one proved key pair for each signature scheme of the 72, and for each extra one that
-    this host's libraries hold; existing pairs that still prove are kept."""
+    """The GCS identity of a folder and the document of it; pairs that still prove are kept."""
+    file = folder / IDENTITY_FILE
     known: dict[str, bytes] = {}
-    file = root / "gcs" / IDENTITY_FILE
     if file.is_file():
         try:
             known = dict(GcsPublicIdentity.from_json(json.loads(file.read_bytes())).keys)
         except (ValueError, KeyMaterialError):
-            known = {}  # unreadable: every pair below is made anew and reported as made
-    public: dict[str, bytes] = {}
-    for token, scheme in ALL_SIGS.items():
-        try:
-            primitives.sig(token)
-        except ProviderMissing:
-            if token in EXTRA_SIGS:
-                continue  # `pqtunnel suites --probe` tells why; a lab without it is whole
-            raise
-        progress(scheme.name)
-        path = root / "gcs" / "sig" / f"{token}.secret"
-        if token in known and path.is_file() and _proves(primitives, token, known[token], path.read_bytes()):
-            public[token] = known[token]
-            report.kept.append(f"gcs/sig/{token}")
-            continue
-        public_key, secret_key = primitives.sig(token).generate()
-        if not _proves(primitives, token, public_key, bytes(secret_key)):
-            raise KeyMaterialError(
-                f"a fresh {scheme.name} key pair does not verify its own signature",
-                code="selftest_failed", hint="the library is broken on this host: `./pqtunnel selftest`",
-            )  # fmt: skip
-        _write(path, bytes(secret_key))
-        public[token] = bytes(public_key)
-        report.made.append(f"gcs/sig/{token}")
+            known = {}  # unreadable: every pair is made anew and reported as made
+    public = signing_pairs(folder / "sig", f"{name}/sig", known, primitives, report, progress)
     identity = GcsPublicIdentity(public)
-    document = json.dumps(identity.to_json(), indent=1).encode() + b"\n"
-    if not file.is_file() or file.read_bytes() != document:
-        _write(file, document)
+    write_changed(file, document_of(identity.to_json()))
     return identity
 
 
-def _proves(primitives: Primitives, token: str, public_key: bytes, secret_key: bytes) -> bool:
-    """Does this pair belong together? Signs and verifies, and a changed message must not verify."""
-    provider = primitives.sig(token)
-    try:
-        signature = provider.sign(secret_key, _PROOF)
-        return provider.verify(public_key, _PROOF, signature) and not provider.verify(
-            public_key, _PROOF + b".", signature
-        )
-    except TunnelError:
-        return False
+def _drone_signing_keys(
+    root: Path, primitives: Primitives, report: Provisioned, progress: Callable[[str], None]
+) -> None:
+    """The drone's own signing pairs, and their registration at the GCS under the drone's key id."""
+    drone_id = bytes.fromhex((root / "drone" / DRONE_ID_FILE).read_text().strip())
+    registered = root / "gcs" / DRONES_FOLDER / f"{drone_id.hex()}.json"
+    known: dict[str, bytes] = {}
+    if registered.is_file():
+        try:
+            known = dict(DronePublicIdentity.from_json(json.loads(registered.read_bytes())).keys)
+        except (ValueError, KeyMaterialError):
+            known = {}
+    public = signing_pairs(root / "drone" / "sig", "drone/sig", known, primitives, report, progress)
+    for stale in registered.parent.glob("*.json"):
+        if stale != registered:
+            stale.unlink()
+    write_changed(registered, document_of(DronePublicIdentity(drone_id, public).to_json()))
 
 
 def _psk(root: Path, report: Provisioned) -> None:
@@ -197,8 +178,8 @@ def _psk(root: Path, report: Provisioned) -> None:
         drone_id, psk = id_file.read_text().strip(), psk_file.read_bytes()
     if len(drone_id) != 2 * DRONE_ID_BYTES or len(psk) != PSK_BYTES:
         drone_id, psk = secrets.token_hex(DRONE_ID_BYTES), secrets.token_bytes(PSK_BYTES)
-        _write(id_file, drone_id.encode() + b"\n")
-        _write(psk_file, psk)
+        write_private(id_file, drone_id.encode() + b"\n")
+        write_private(psk_file, psk)
         report.made.append("drone/psk")
     else:
         report.kept.append("drone/psk")
@@ -206,20 +187,34 @@ def _psk(root: Path, report: Provisioned) -> None:
     if not shared.is_file() or shared.read_bytes() != psk:
         for stale in (root / "gcs" / "psk").glob("*.secret"):
             stale.unlink()
-        _write(shared, psk)
+        write_private(shared, psk)
 
 
-def _pins(root: Path, identity: GcsPublicIdentity, report: Provisioned) -> None:
+def _pins(root: Path, report: Provisioned, identities: Sequence[GcsPublicIdentity]) -> None:
+    """At the drone: the identities it is to trust, the present one first, and their pins."""
     folder = root / "drone"
-    document = (root / "gcs" / IDENTITY_FILE).read_bytes()
-    if not (folder / IDENTITY_FILE).is_file() or (folder / IDENTITY_FILE).read_bytes() != document:
-        _write(folder / IDENTITY_FILE, document)
-    pins = json.dumps([identity.key_id.hex()]).encode() + b"\n"
-    if not (folder / PINS_FILE).is_file() or identity.key_id.hex() not in (folder / PINS_FILE).read_text():
-        _write(folder / PINS_FILE, pins)
-        report.made.append("drone/pins")
-    else:
-        report.kept.append("drone/pins")
+    names = (IDENTITY_FILE, NEXT_IDENTITY_FILE)
+    for name, identity in zip(names, identities, strict=False):
+        write_changed(folder / name, document_of(identity.to_json()))
+    if len(identities) < MAX_PINS:
+        (folder / NEXT_IDENTITY_FILE).unlink(missing_ok=True)
+    pins = json.dumps([identity.key_id.hex() for identity in identities]).encode() + b"\n"
+    changed = write_changed(folder / PINS_FILE, pins)
+    (report.made if changed else report.kept).append("drone/pins")
+
+
+def _rotate(root: Path) -> None:
+    """The next GCS identity takes the present one's place; the present one's secrets are removed."""
+    following, present = root / NEXT_FOLDER, root / "gcs"
+    if not (following / IDENTITY_FILE).is_file():
+        raise KeyMaterialError(
+            "there is no next identity to rotate to", code="no_next_identity",
+            hint="./pqtunnel keys --second-pin, deploy the drone's folder, then --rotate",
+        )  # fmt: skip
+    shutil.rmtree(present / "sig")
+    (following / "sig").rename(present / "sig")
+    (following / IDENTITY_FILE).replace(present / IDENTITY_FILE)
+    shutil.rmtree(following)
 
 
 def _check(root: Path) -> None:

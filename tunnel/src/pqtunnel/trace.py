@@ -25,6 +25,8 @@ DRONE_STEPS: Final[dict[str, Kind]] = {
     "verify": "crypto",
     "encaps": "crypto",
     "kdf": "kdf",
+    "transcript_2": "codec",
+    "sign": "crypto",
     "client_kem": "codec",
     "send_client_kem": "io",
     "wait_finished": "network_wait",
@@ -43,6 +45,7 @@ GCS_STEPS: Final[dict[str, Kind]] = {
     "send_server_hello": "io",
     "wait_client_kem": "network_wait",
     "check_finished": "kdf",
+    "verify": "crypto",
     "decaps": "crypto",
     "kdf": "kdf",
     "finished": "codec",
@@ -51,11 +54,13 @@ GCS_STEPS: Final[dict[str, Kind]] = {
 
 
 class Tracer:
-    """Spans of one handshake. `clock` returns monotonic nanoseconds; `handshake_id` is set by the machine
-    once the Challenge is known (16 hex digits, equal at both ends), `purpose` ("new" or "rekey") as well."""
+    """Spans of one handshake. `clock` returns monotonic nanoseconds. The machine sets `handshake_id` once the
+    Challenge is known (16 hex digits, equal at both ends), `purpose` ("new" or "rekey"), and at the gcs
+    `keygen`: whether the ephemeral key pair was made in this handshake ("cold") or taken ready ("pooled")."""
 
     __slots__ = (
-        "_clock", "_open", "_sizes", "_spans", "handshake_id", "host", "index", "mode", "purpose", "suite_id",
+        "_clock", "_open", "_sizes", "_spans", "handshake_id", "host", "index", "keygen", "mode", "purpose",
+        "suite_id",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +81,7 @@ class Tracer:
         self.mode = mode
         self.suite_id = suite_id
         self.purpose = "new"
+        self.keygen = "cold"
         self.handshake_id = ""
 
     def mark(self, step: str, kind: Kind) -> None:
@@ -114,6 +120,7 @@ class Tracer:
                 "index": self.index,
                 "mode": self.mode,
                 "purpose": self.purpose,
+                **({"keygen": self.keygen} if self.host == "gcs" else {}),
                 "suite_id": self.suite_id,
                 "step": step,
                 "start_ns": start_ns,

@@ -46,6 +46,8 @@ SUITE_CODE_BYTES: Final = 3
 INDEX_BYTES: Final = 3
 PURPOSE_NEW: Final = 1
 PURPOSE_REKEY: Final = 2
+FLAG_DRONE_SIGNS: Final = 1
+"""Hello flag: the drone authenticates by a signature too, at the end of its ClientKem."""
 
 CHALLENGE_BODY_BYTES: Final = 1 + NONCE_BYTES + GCS_ID_BYTES
 _HELLO: Final = struct.Struct(
@@ -68,8 +70,11 @@ ALERT_FRAME: Final = frame_header(ALERT, 0)
 """The one alert there is: no reason, no body."""
 
 
-def body_length_bounds(frame_type: int, suite: Suite | None) -> tuple[int, int]:
-    """(least, greatest) body length in bytes of a frame; `suite` is needed from ServerHello on.
+def body_length_bounds(
+    frame_type: int, suite: Suite | None, *, drone_signs: bool = False
+) -> tuple[int, int]:
+    """(least, greatest) body length in bytes of a frame; `suite` is needed from ServerHello on, and
+    `drone_signs` tells whether ClientKem ends with a signature.
 
     The two differ only where a signature has a variable length. Raises ValueError for an unknown type.
     """
@@ -82,13 +87,20 @@ def body_length_bounds(frame_type: int, suite: Suite | None) -> tuple[int, int]:
     if frame_type == SESSION_UNKNOWN:
         return SESSION_UNKNOWN_BODY_BYTES, SESSION_UNKNOWN_BODY_BYTES
     if suite is not None and frame_type == SERVER_HELLO:
-        fixed = INDEX_BYTES + _PK_LENGTH_BYTES + suite.kem.public_key_bytes + _SIG_LENGTH_BYTES
-        least = 1 if suite.sig.variable_length else suite.sig.signature_bytes
-        return fixed + least, fixed + suite.sig.signature_bytes
+        fixed = INDEX_BYTES + _PK_LENGTH_BYTES + suite.kem.public_key_bytes
+        least, greatest = _signature_bounds(suite)
+        return fixed + least, fixed + greatest
     if suite is not None and frame_type == CLIENT_KEM:
-        exact = _CT_LENGTH_BYTES + suite.kem.ciphertext_bytes + MAC_BYTES
-        return exact, exact
+        fixed = _CT_LENGTH_BYTES + suite.kem.ciphertext_bytes + MAC_BYTES
+        least, greatest = _signature_bounds(suite) if drone_signs else (0, 0)
+        return fixed + least, fixed + greatest
     raise ValueError(f"no length for frame type {frame_type} at this point")
+
+
+def _signature_bounds(suite: Suite) -> tuple[int, int]:
+    """(least, greatest) length of LP(signature)."""
+    least = 1 if suite.sig.variable_length else suite.sig.signature_bytes
+    return _SIG_LENGTH_BYTES + least, _SIG_LENGTH_BYTES + suite.sig.signature_bytes
 
 
 def max_frame_length(frame_type: int, suite: Suite | None) -> int:
@@ -97,10 +109,15 @@ def max_frame_length(frame_type: int, suite: Suite | None) -> int:
 
 
 def check_header(
-    header: bytes, expected_type: int, suite: Suite | None, alternative: int | None = None
+    header: bytes,
+    expected_type: int,
+    suite: Suite | None,
+    alternative: int | None = None,
+    *,
+    drone_signs: bool = False,
 ) -> tuple[int, int]:
     """(type, body length) that a frame header announces, once it is one that may come now: `expected_type`,
-    or `alternative` where this point of the handshake has one.
+    or `alternative` where this point of the handshake has one. `drone_signs` as in `body_length_bounds`.
 
     Raises BadLength (wrong type, length outside the registry's, short header), BadVersion, PeerAlert.
     """
@@ -115,7 +132,7 @@ def check_header(
     if frame_type not in (expected_type, alternative):
         found = TYPE_NAMES.get(frame_type, f"type {frame_type}")
         raise BadLength(f"{TYPE_NAMES[expected_type]} was awaited, {found} came")
-    least, greatest = body_length_bounds(frame_type, suite)
+    least, greatest = body_length_bounds(frame_type, suite, drone_signs=drone_signs)
     if not least <= length <= greatest:
         allowed = str(least) if least == greatest else f"{least} to {greatest}"
         raise BadLength(f"{TYPE_NAMES[frame_type]} announces {length} bytes, the registry says {allowed}")
@@ -139,7 +156,8 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Drone → GCS. `flags` is 0 in this version; `old_session` is all zero unless the purpose is rekey."""
+    """Drone → GCS. `flags` holds FLAG_DRONE_SIGNS or nothing; `old_session` is all zero unless the purpose is
+    rekey."""
 
     version: int
     purpose: int
@@ -179,10 +197,11 @@ class ServerHello:
 
 @dataclass(frozen=True, slots=True)
 class ClientKem:
-    """Drone → GCS: ciphertext and FinishedDrone in one frame."""
+    """Drone → GCS: ciphertext, FinishedDrone and, where the drone signs, its signature in one frame."""
 
     ciphertext: bytes
     finished: bytes
+    signature: bytes = b""
 
 
 def parse_challenge(body: bytes) -> Challenge:
@@ -247,22 +266,29 @@ def parse_server_hello(body: bytes, suite: Suite) -> ServerHello:
     )
 
 
-def encode_client_kem(ciphertext: bytes, finished: bytes) -> bytes:
-    """The whole frame."""
-    body = prefixed(ciphertext) + finished
+def encode_client_kem(ciphertext: bytes, finished: bytes, signature: bytes = b"") -> bytes:
+    """The whole frame; without a signature it ends with FinishedDrone."""
+    body = prefixed(ciphertext) + finished + (prefixed(signature) if signature else b"")
     return frame_header(CLIENT_KEM, len(body)) + body
 
 
-def parse_client_kem(body: bytes, suite: Suite) -> ClientKem:
-    """Raises BadLength when the ciphertext's length is not the registry's."""
-    exact = body_length_bounds(CLIENT_KEM, suite)[0]
-    if len(body) != exact:
-        raise BadLength(f"ClientKem has {len(body)} bytes, the registry says {exact}")
+def parse_client_kem(body: bytes, suite: Suite, *, drone_signs: bool = False) -> ClientKem:
+    """Raises BadLength when a field's length is not the registry's (Falcon signatures: at most)."""
+    least, greatest = body_length_bounds(CLIENT_KEM, suite, drone_signs=drone_signs)
+    if not least <= len(body) <= greatest:
+        raise BadLength(f"ClientKem has {len(body)} bytes, the registry says {least} to {greatest}")
     length = int.from_bytes(body[:_CT_LENGTH_BYTES], "big")
     if length != suite.kem.ciphertext_bytes:
         raise BadLength(f"ciphertext of {length} bytes, {suite.kem.name} has {suite.kem.ciphertext_bytes}")
     end = _CT_LENGTH_BYTES + length
-    return ClientKem(body[_CT_LENGTH_BYTES:end], body[end:])
+    finished = body[end : end + MAC_BYTES]
+    if not drone_signs:
+        return ClientKem(body[_CT_LENGTH_BYTES:end], finished)
+    start = end + MAC_BYTES + _SIG_LENGTH_BYTES
+    told = int.from_bytes(body[end + MAC_BYTES : start], "big")
+    if told != len(body) - start:
+        raise BadLength(f"signature says {told} bytes, {len(body) - start} follow")
+    return ClientKem(body[_CT_LENGTH_BYTES:end], finished, body[start:])
 
 
 def parse_gcs_finished(body: bytes) -> bytes:

@@ -1,7 +1,8 @@
 """Reading a role's long-term keys from its folder; the writer is `pqtunnel.keys`.
 
-    drone/  drone_id.hex  psk.secret  gcs.identity.json  pins.json
-    gcs/    gcs.identity.json  sig/<token>.secret  psk/<drone id, hex>.secret
+    drone/  drone_id.hex  psk.secret  gcs.identity.json  pins.json  sig/<token>.secret
+            and during a rotation next.identity.json
+    gcs/    gcs.identity.json  sig/<token>.secret  psk/<drone id, hex>.secret  drones/<drone id, hex>.json
 
 Every secret of the tunnel is a file of raw bytes named `*.secret`, so that it can be searched for as bytes.
 """
@@ -9,38 +10,54 @@ Every secret of the tunnel is a file of raw bytes named `*.secret`, so that it c
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pqtunnel.errors import KeyMaterialError
-from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity, PskStore
+from pqtunnel.handshake.identity import (
+    DronePsk,
+    DronePublicIdentity,
+    GcsIdentity,
+    GcsPublicIdentity,
+    PskStore,
+)
 from pqtunnel.keyschedule import PskKeys
+from pqtunnel.suites import ALL_SIGS
 
 IDENTITY_FILE: Final = "gcs.identity.json"
+NEXT_IDENTITY_FILE: Final = "next.identity.json"
 PINS_FILE: Final = "pins.json"
 DRONE_ID_FILE: Final = "drone_id.hex"
 PSK_FILE: Final = "psk.secret"
+DRONES_FOLDER: Final = "drones"
 MAX_PINS: Final = 2
 """The present GCS identity and the next one, so that a rotation needs no moment of distrust."""
 
 
 @dataclass(frozen=True)
 class DroneKeys:
-    """What a drone holds: its PSK and the GCS identities it trusts."""
+    """What a drone holds: its PSK, the GCS identities it trusts, and its own signing keys by SIG token."""
 
     psk: DronePsk
     psk_keys: PskKeys
     trusted: Sequence[GcsPublicIdentity]
+    signing: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class GcsKeys:
-    """What a gcs holds: its signing keys and the PSKs of its drones."""
+    """What a gcs holds: its signing keys, and the PSKs and public signing keys of its drones."""
 
     identity: GcsIdentity
     psks: PskStore
+    drones: Mapping[bytes, DronePublicIdentity] = field(default_factory=dict)
+
+    def drone_keys(self, drone_id: bytes) -> Mapping[str, bytes]:
+        """A drone's registered public keys by SIG token; empty for a drone that has none."""
+        drone = self.drones.get(drone_id)
+        return drone.keys if drone is not None else {}
 
 
 def load_drone(folder: Path) -> DroneKeys:
@@ -63,7 +80,12 @@ def load_drone(folder: Path) -> DroneKeys:
             f"no GCS identity in {folder} fits a pin in {PINS_FILE}",
             hint="run `make keys` and restart the lab",
         )
-    return DroneKeys(psk, PskKeys.derive(psk.psk), trusted)
+    signing = {path.stem: _bytes(path) for path in sorted((folder / "sig").glob("*.secret"))}
+    for token, key in signing.items():
+        scheme = ALL_SIGS.get(token)
+        if scheme is None or len(key) != scheme.secret_key_bytes:
+            raise KeyMaterialError(f"{folder / 'sig' / token}.secret is no signing key of the registry")
+    return DroneKeys(psk, PskKeys.derive(psk.psk), trusted, signing)
 
 
 def load_gcs(folder: Path) -> GcsKeys:
@@ -75,7 +97,12 @@ def load_gcs(folder: Path) -> GcsKeys:
     ]
     if not drones:
         raise KeyMaterialError(f"{folder / 'psk'} holds no drone's PSK", hint="run `make keys`")
-    return GcsKeys(GcsIdentity(public, secrets), PskStore(drones))
+    registered = [
+        DronePublicIdentity.from_json(_json(path)) for path in sorted((folder / DRONES_FOLDER).glob("*.json"))
+    ]
+    return GcsKeys(
+        GcsIdentity(public, secrets), PskStore(drones), {drone.drone_id: drone for drone in registered}
+    )
 
 
 def _bytes(path: Path) -> bytes:

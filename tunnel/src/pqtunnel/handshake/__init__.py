@@ -11,13 +11,20 @@ GCS                                   drone
 from pqtunnel.handshake.drone import DroneHandshake
 from pqtunnel.handshake.established import Established, TrafficKeys
 from pqtunnel.handshake.gcs import GcsHandshake
-from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity, PskStore
+from pqtunnel.handshake.identity import (
+    DronePsk,
+    DronePublicIdentity,
+    GcsIdentity,
+    GcsPublicIdentity,
+    PskStore,
+)
 from pqtunnel.handshake.limits import HandshakeLimits
 from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 
 __all__ = [
     "DroneHandshake",
     "DronePsk",
+    "DronePublicIdentity",
     "Established",
     "GcsHandshake",
     "GcsIdentity",

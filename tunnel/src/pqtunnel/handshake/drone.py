@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import ClassVar, NoReturn
 
 from pqtunnel import wire
@@ -11,7 +11,13 @@ from pqtunnel.handshake.established import Established, epoch_secrets, traffic_k
 from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
 from pqtunnel.handshake.machine import HandshakeMachine, Rng
 from pqtunnel.handshake.rekey import RekeyFrom
-from pqtunnel.handshake.transcript import signed_message, transcript_1, transcript_2
+from pqtunnel.handshake.transcript import (
+    drone_signed_message,
+    signed_message,
+    transcript_1,
+    transcript_2,
+    transcript_3,
+)
 from pqtunnel.keyschedule import EpochSecrets, PskKeys, mac, mac_equal
 from pqtunnel.primitives.interfaces import Primitives, wipe
 from pqtunnel.suites import Suite
@@ -21,8 +27,9 @@ from pqtunnel.trace import Tracer
 class DroneHandshake(HandshakeMachine):
     """One dialled handshake. `trusted` holds the pinned GCS identities, at most two (rotation); `epoch` is
     the 32-bit number under which this session's packets are filed; `rekey` names the live session that this
-    one replaces, None to begin anew. Raises PolicyRefused at once below the floor; SessionUnknown when the
-    GCS proves that it does not hold the session to replace."""
+    one replaces, None to begin anew; `signing_keys` (by SIG token) makes the drone authenticate by a
+    signature too. Raises PolicyRefused at once below the floor; SessionUnknown when the GCS proves that it
+    does not hold the session to replace."""
 
     _steps_by_awaited: ClassVar[dict[int, tuple[str, str]]] = {
         wire.CHALLENGE: ("wait_challenge", "send_hello"),
@@ -45,6 +52,7 @@ class DroneHandshake(HandshakeMachine):
         rx_index: int,
         psk_keys: PskKeys | None = None,
         rekey: RekeyFrom | None = None,
+        signing_keys: Mapping[str, bytes] | None = None,
     ) -> None:
         super().__init__(
             suite=suite,
@@ -61,6 +69,8 @@ class DroneHandshake(HandshakeMachine):
         self._trusted = {identity.key_id: identity for identity in trusted[:2]}
         self._epoch = epoch
         self._rekey = rekey
+        self._signing_keys = signing_keys
+        self._drone_signs = signing_keys is not None
         if rekey is not None:
             self.purpose, tracer.purpose = wire.PURPOSE_REKEY, "rekey"
         self._gcs: GcsPublicIdentity | None = None
@@ -79,6 +89,13 @@ class DroneHandshake(HandshakeMachine):
             raise self._refuse(
                 PolicyRefused(
                     f"{self._suite.id} is level {self._suite.level}, the floor is {self._min_level}"
+                )
+            )
+        if self._signing_keys is not None and self._suite.sig.token not in self._signing_keys:
+            raise self._refuse(
+                PolicyRefused(
+                    f"this drone is to sign and holds no {self._suite.sig.name} key",
+                    hint="Make the drone's signing keys (make keys), or prepare with drone_auth psk.",
                 )
             )
         if self._rekey is not None and self._epoch <= self._rekey.epoch:
@@ -120,7 +137,7 @@ class DroneHandshake(HandshakeMachine):
             version=wire.VERSION,
             purpose=self.purpose,
             suite_code=self._suite.wire_code,
-            flags=0,
+            flags=wire.FLAG_DRONE_SIGNS if self._drone_signs else 0,
             drone_id=self._psk.key_id,
             nonce=self._rng(wire.NONCE_BYTES),
             epoch=self._epoch,
@@ -159,8 +176,20 @@ class DroneHandshake(HandshakeMachine):
         self._count("hs_encaps")
         ciphertext, self._kem_secret = kem.encapsulate(hello.public_key)
         tracer.size(len(ciphertext))
-        tracer.mark("kdf", "kdf")
-        self._th2 = transcript_2(th1, hello.signature, ciphertext)
+        signature = b""
+        if self._signing_keys is None:
+            tracer.mark("kdf", "kdf")
+            self._th2 = transcript_2(th1, hello.signature, ciphertext)
+        else:
+            tracer.mark("transcript_2", "codec")
+            th2 = transcript_2(th1, hello.signature, ciphertext)
+            message = drone_signed_message(th2)
+            tracer.mark("sign", "crypto")
+            self._count("hs_signatures")
+            signature = signature_scheme.sign(self._signing_keys[suite.sig.token], message)
+            tracer.size(len(signature))
+            tracer.mark("kdf", "kdf")
+            self._th2 = transcript_3(th2, signature)
         self._finished = mac(self._psk_keys.drone_finished, self._th2)
         self._secrets = epoch_secrets(
             suite, self._psk_keys, self._kem_secret, self._th2,
@@ -169,7 +198,7 @@ class DroneHandshake(HandshakeMachine):
         tracer.mark("client_kem", "codec")
         self._tx_index = hello.rx_index
         self._awaited = wire.GCS_FINISHED
-        return [wire.encode_client_kem(ciphertext, self._finished)]
+        return [wire.encode_client_kem(ciphertext, self._finished, signature)]
 
     def _on_gcs_finished(self, body: bytes) -> list[bytes]:
         self._tracer.mark("verify_finished", "kdf")

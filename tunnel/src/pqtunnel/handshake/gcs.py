@@ -3,7 +3,7 @@ decapsulates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from typing import ClassVar
 
 from pqtunnel import wire
@@ -11,6 +11,7 @@ from pqtunnel.errors import (
     BadFinished,
     BadLength,
     BadMac,
+    BadSignature,
     PolicyRefused,
     ProviderMissing,
     SessionUnknown,
@@ -20,7 +21,13 @@ from pqtunnel.handshake.established import Established, epoch_secrets, traffic_k
 from pqtunnel.handshake.identity import GcsIdentity, PskStore
 from pqtunnel.handshake.machine import HandshakeMachine, Rng
 from pqtunnel.handshake.rekey import RekeyBasis
-from pqtunnel.handshake.transcript import signed_message, transcript_1, transcript_2
+from pqtunnel.handshake.transcript import (
+    drone_signed_message,
+    signed_message,
+    transcript_1,
+    transcript_2,
+    transcript_3,
+)
 from pqtunnel.keyschedule import PskKeys, mac, mac_equal
 from pqtunnel.primitives.interfaces import KemKeyPair, Primitives
 from pqtunnel.suites import SUITES, Suite, by_wire
@@ -30,7 +37,11 @@ from pqtunnel.trace import Tracer
 class GcsHandshake(HandshakeMachine):
     """One accepted handshake. `accepted` are the suite ids this end may speak now (None: the 72);
     `admit_key` is asked with the drone's key id once its MAC has verified and raises to refuse; `rekey_basis`
-    is asked after it, with the session id a rekey names (None: no rekey is served)."""
+    is asked after it, with the session id a rekey names (None: no rekey is served). `drone_keys` gives a
+    drone's registered public keys by SIG token and makes its signature a must (None: no drone signs).
+    `key_source` is asked for a ready ephemeral key pair of a KEM, for this handshake alone (None, or its
+    None: made on the spot).
+    """
 
     _steps_by_awaited: ClassVar[dict[int, tuple[str, str]]] = {
         wire.HELLO: ("wait_hello", "send_server_hello"),
@@ -51,6 +62,8 @@ class GcsHandshake(HandshakeMachine):
         rx_index: int,
         admit_key: Callable[[bytes], None] | None = None,
         rekey_basis: Callable[[bytes], RekeyBasis | None] | None = None,
+        drone_keys: Callable[[bytes], Mapping[str, bytes]] | None = None,
+        key_source: Callable[[str], KemKeyPair | None] | None = None,
     ) -> None:
         super().__init__(
             suite=None,
@@ -67,6 +80,9 @@ class GcsHandshake(HandshakeMachine):
         self._admit_key = admit_key
         self._rekey_basis = rekey_basis
         self._old_rekey_secret = b""
+        self._drone_keys = drone_keys
+        self._drone_key = b""
+        self._key_source = key_source
         self._challenge_frame = b""
         self._hello: wire.Hello | None = None
         self._psk_keys: PskKeys | None = None
@@ -104,6 +120,7 @@ class GcsHandshake(HandshakeMachine):
         if self._admit_key is not None:
             self._admit_key(hello.drone_id)
         suite = self._check_offer(hello)
+        self._check_drone_auth(hello, suite)
         self._old_rekey_secret = self._check_purpose(hello, hello_frame, psk_keys)
         signing_key = self._identity.secrets[suite.sig.token]
         try:
@@ -115,8 +132,12 @@ class GcsHandshake(HandshakeMachine):
         except ProviderMissing as error:
             raise UnknownSuiteOffered(f"{suite.id} is not available on this host: {error}") from error
         tracer.mark("keygen", "crypto")
-        self._count("hs_keygens")
-        self._pair = kem.generate()
+        self._pair = self._key_source(suite.kem.token) if self._key_source is not None else None
+        if self._pair is not None:
+            tracer.keygen = "pooled"
+        else:
+            self._count("hs_keygens")
+            self._pair = kem.generate()
         tracer.size(len(self._pair.public))
         tracer.mark("transcript", "codec")
         signed_part = wire.server_hello_signed_part(self._rx_index, self._pair.public)
@@ -137,8 +158,8 @@ class GcsHandshake(HandshakeMachine):
 
     def _check_offer(self, hello: wire.Hello) -> Suite:
         """The offered suite, once the authentic Hello asks for nothing policy forbids."""
-        if hello.flags != 0:
-            raise BadLength(f"Hello has flags {hello.flags:#x}; this version defines none")
+        if hello.flags & ~wire.FLAG_DRONE_SIGNS:
+            raise BadLength(f"Hello has flags {hello.flags:#x}; this version defines bit 0 alone")
         suite = by_wire(hello.suite_code)
         if suite is None:
             raise UnknownSuiteOffered(f"suite code {hello.suite_code.hex()} is not in the registry")
@@ -152,6 +173,23 @@ class GcsHandshake(HandshakeMachine):
                 f"this GCS holds no {suite.sig.name} key", hint="Make a whole identity: make keys"
             )
         return suite
+
+    def _check_drone_auth(self, hello: wire.Hello, suite: Suite) -> None:
+        """Both ends must have been told the same way of authenticating the drone."""
+        self._drone_signs = bool(hello.flags & wire.FLAG_DRONE_SIGNS)
+        if self._drone_signs != (self._drone_keys is not None):
+            told, wanted = ("signature", "psk") if self._drone_signs else ("psk", "signature")
+            raise PolicyRefused(
+                f"drone {hello.drone_id.hex()} authenticates by {told}, this end is prepared for {wanted}",
+                hint="Prepare both ends with the same drone_auth.",
+            )
+        if self._drone_keys is not None:
+            self._drone_key = self._drone_keys(hello.drone_id).get(suite.sig.token, b"")
+            if not self._drone_key:
+                raise PolicyRefused(
+                    f"no {suite.sig.name} key is registered for drone {hello.drone_id.hex()}",
+                    hint="Make the drone's signing keys (make keys).",
+                )
 
     def _check_purpose(self, hello: wire.Hello, hello_frame: bytes, psk_keys: PskKeys) -> bytes:
         """The rekey secret to mix in: empty for a new session, the old session's for a rekey of it."""
@@ -184,10 +222,19 @@ class GcsHandshake(HandshakeMachine):
         tracer, suite, hello = self._tracer, self.suite, self._hello
         assert suite and hello and self._psk_keys and self._pair  # set before CLIENT_KEM is awaited
         tracer.mark("check_finished", "kdf")
-        client = wire.parse_client_kem(body, suite)
+        client = wire.parse_client_kem(body, suite, drone_signs=self._drone_signs)
         th2 = transcript_2(self._th1, self._signature, client.ciphertext)
+        message = drone_signed_message(th2)
+        if self._drone_signs:
+            th2 = transcript_3(th2, client.signature)
         if not mac_equal(mac(self._psk_keys.drone_finished, th2), client.finished):
             raise BadFinished("FinishedDrone does not fit this transcript; nothing was decapsulated")
+        if self._drone_signs:
+            tracer.mark("verify", "crypto")
+            self._count("hs_verifies")
+            scheme = self._primitives.sig(suite.sig.token)
+            if not scheme.verify(self._drone_key, message, client.signature):
+                raise BadSignature(f"drone {hello.drone_id.hex()} did not sign this handshake")
         kem = self._primitives.kem(suite.kem.token)
         tracer.mark("decaps", "crypto")
         self._count("hs_decaps")

@@ -21,6 +21,7 @@ from pqtunnel.wire import DRONE_ID_BYTES, GCS_ID_BYTES, prefixed
 
 _ID_CONTEXT: Final = b"pqtunnel/1 GCS identity\x00"
 SCHEMA: Final = "pqtunnel/gcs-public/v1"
+DRONE_SCHEMA: Final = "pqtunnel/drone-public/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,7 @@ class GcsPublicIdentity:
     def __post_init__(self) -> None:
         if not self.keys:
             raise KeyMaterialError("a GCS identity needs at least one signing key")
-        for token, key in self.keys.items():
-            if token not in ALL_SIGS:
-                raise KeyMaterialError(f"unknown signature scheme {token!r} in a GCS identity")
-            if len(key) != ALL_SIGS[token].public_key_bytes:
-                raise KeyMaterialError(
-                    f"{ALL_SIGS[token].name} public key has {len(key)} bytes, "
-                    f"not {ALL_SIGS[token].public_key_bytes}"
-                )
+        _check_public(self.keys, "GCS")
 
     @property
     def key_id(self) -> bytes:
@@ -72,6 +66,50 @@ class GcsPublicIdentity:
         if stated != identity.key_id:
             raise KeyMaterialError("the key id of the GCS identity is not the hash of its keys")
         return identity
+
+
+@dataclass(frozen=True, slots=True)
+class DronePublicIdentity:
+    """A drone's registered public signing keys by SIG token. Raises KeyMaterialError when a key does not
+    fit."""
+
+    drone_id: bytes
+    keys: Mapping[str, bytes]
+
+    def __post_init__(self) -> None:
+        if len(self.drone_id) != DRONE_ID_BYTES:
+            raise KeyMaterialError(f"a drone key id has {DRONE_ID_BYTES} bytes, not {len(self.drone_id)}")
+        _check_public(self.keys, "drone")
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON form: schema, drone_id (hex) and keys (hex)."""
+        return {
+            "schema": DRONE_SCHEMA,
+            "drone_id": self.drone_id.hex(),
+            "keys": {token: key.hex() for token, key in sorted(self.keys.items())},
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> DronePublicIdentity:
+        """Inverse of `to_json`. Raises KeyMaterialError."""
+        try:
+            if document["schema"] != DRONE_SCHEMA:
+                raise KeyMaterialError(f"not a drone identity: schema {document['schema']!r}")
+            keys = {str(token): bytes.fromhex(key) for token, key in document["keys"].items()}
+            return cls(bytes.fromhex(document["drone_id"]), keys)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise KeyMaterialError(f"malformed drone identity ({error!r})") from error
+
+
+def _check_public(keys: Mapping[str, bytes], whose: str) -> None:
+    for token, key in keys.items():
+        if token not in ALL_SIGS:
+            raise KeyMaterialError(f"unknown signature scheme {token!r} in a {whose} identity")
+        scheme = ALL_SIGS[token]
+        if len(key) != scheme.public_key_bytes:
+            raise KeyMaterialError(
+                f"{scheme.name} public key has {len(key)} bytes, not {scheme.public_key_bytes}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ class HandshakeMachine:
         self._awaited: int | None = None
         self._answered: int | None = None
         self._alternative: int | None = None
+        self._drone_signs = False
         self._announced: tuple[int, int] | None = None
 
     @property
@@ -78,7 +79,9 @@ class HandshakeMachine:
         """Length of the body to read next. Raises HandshakeError before any of it need be stored."""
         awaited = self._require_awaited()
         try:
-            self._announced = check_header(header, awaited, self.suite, self._alternative)
+            self._announced = check_header(
+                header, awaited, self.suite, self._alternative, drone_signs=self._drone_signs
+            )
         except HandshakeError as error:
             raise self._refuse(error) from None
         return self._announced[1]
