@@ -6,6 +6,7 @@ Exit codes: 0 done · 2 usage or validation · 4 environment (missing library, k
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import os
 import sys
