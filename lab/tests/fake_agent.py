@@ -194,7 +194,16 @@ def fake_record(script: dict[int, list[str]]) -> Callable[[Path, Json, Any], Jso
                 verdict, reason = "fail", event["reason"]
         if verdict == "pass" and script.get(row["position"]):
             verdict = script[row["position"]].pop(0)
-        return {**row, "verdict": verdict, "reason": reason, "categories": {}}
+        times = [e["t_ns"] for e in mine]
+        repeats = sum(1 for path in folder.glob("attempt-*") if path.is_dir())
+        return {
+            **row,
+            "verdict": verdict,
+            "reason": reason,
+            "attempts": 0 if verdict in ("unsupported", "not-run") else 1 + repeats,
+            "wall": {"start_ns": min(times), "end_ns": max(times)},
+            "categories": {},
+        }
 
     return build
 

@@ -43,7 +43,9 @@ def crate_document(data_dir: Path) -> Entity:
     top = [name for name in files if not name.startswith("cells/")]
     cell_ids = sorted({name.split("/")[1] for name in files if name.startswith("cells/")})
     folders = [f"cells/{cell_id}/" for cell_id in cell_ids]
-    results = [*folders, *[name for name in top if name.startswith(("analysis/", "report."))]]
+    earlier = {str(cell_id) for entry in run.get("lineage") or [] for cell_id in entry["cells"]}
+    mine = [f"cells/{cell_id}/" for cell_id in cell_ids if cell_id not in earlier]
+    results = [*mine, *[name for name in top if name.startswith(("analysis/", "report."))]]
     root: Entity = {
         "@id": "./",
         "@type": "Dataset",
@@ -92,6 +94,7 @@ def crate_document(data_dir: Path) -> Entity:
         },
         action,
     ]
+    graph += _earlier_runs(data_dir, run)
     for cell_id, folder in zip(cell_ids, folders, strict=True):
         inside = [name for name in files if name.startswith(folder)]
         planned = suites.get(cell_id, {})
@@ -105,6 +108,28 @@ def crate_document(data_dir: Path) -> Entity:
         )
     graph += [_file(data_dir, name) for name in files]
     return {"@context": CONTEXT, "@graph": graph}
+
+
+def _earlier_runs(data_dir: Path, run: Entity) -> list[Entity]:
+    """One CreateAction for each run whose cells were taken over unchanged."""
+    found: list[Entity] = []
+    for entry in run.get("lineage") or []:
+        run_id = str(entry["run_id"])
+        before = _load(data_dir / "lineage" / run_id / "run.json")
+        action: Entity = {
+            "@id": f"#run-{run_id}",
+            "@type": "CreateAction",
+            "name": f"pqlab run {run_id}",
+            "description": f"Cells taken over unchanged; {entry['reason']} by the run of this bundle.",
+            "instrument": {"@id": "#pqlab"},
+            "result": [{"@id": f"cells/{cell_id}/"} for cell_id in entry["cells"]],
+            "actionStatus": {"@id": "http://schema.org/CompletedActionStatus"},
+        }
+        for key, value in (("startTime", before.get("started_ns")), ("endTime", before.get("ended_ns"))):
+            if moment := _time(value):
+                action[key] = moment
+        found.append(action)
+    return found
 
 
 def write_crate(data_dir: Path) -> None:

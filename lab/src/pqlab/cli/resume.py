@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code as of `run`; raises LabError when there is nothing to resume or the builds changed."""
     results = results_dir(args.out)
-    if (sealed := _sealed_unnamed(results, args.run_id)) is not None:
+    if (sealed := sealed_unnamed(results, args.run_id)) is not None:
         # killed between its two last renames: the bundle is whole, only `latest` does not name it yet
         point_latest(results, sealed.name)
         return report_sealed(args, sealed)
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return report_result(args, Campaign.resume(around, store, scenario).carry_out())
 
 
-def _sealed_unnamed(results: Path, run_id: str | None) -> Path | None:
+def sealed_unnamed(results: Path, run_id: str | None) -> Path | None:
     """The newest sealed bundle, when a run died after sealing it and before `latest` named it."""
     if run_id is None and work_runs(results):
         return None
