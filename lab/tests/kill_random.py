@@ -50,19 +50,37 @@ _COUNTED = (
     (shutil, "copyfile"), (shutil, "copytree"), (shutil, "rmtree"), (os, "fsync"), (os, "sync"),
     (FakeAgent, "call"),
 )  # fmt: skip
+#: what seals in this process; a child that is to be killed while sealing learns here that it began
+sealed_by: Callable[..., Path] = seal
 #: more kills than this in one campaign is no campaign any more
 _MOST_KILLS = 6
 
 
+#: run ids begin with the year, and what is looked for under results/ begins with a 2
+_EPOCH_S = 1_770_000_000.0
+#: operations of the end of a campaign, from the last document on
+_SEALING_OPERATIONS = 10
+
+
 def kill_self_at(moment: int) -> Callable[[], int]:
-    """SIGKILL at the n-th operation (0: never), before or after it in turn; returns how many there were."""
+    """SIGKILL at the n-th operation (0: never; below 0: the n-th since sealing began), before it when n is
+    odd, else after it; returns how many operations there were."""
     seen = 0
+    sealing = moment >= 0
+
+    def begin(*args: Any) -> Path:
+        nonlocal sealing
+        sealing = True
+        return seal(*args)
+
+    global sealed_by
+    sealed_by = begin
 
     def counted(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
             nonlocal seen
-            seen += 1
-            mine = seen == moment
+            seen += sealing
+            mine = sealing and seen == abs(moment)
             if mine and moment % 2:
                 os.kill(os.getpid(), signal.SIGKILL)
             result = original(*args, **options)
@@ -118,8 +136,8 @@ def in_child(job: Callable[[], None], moment: int) -> int | None:
 def new_lab(folder: Path, clock_s: float) -> FakeLab:
     """A lab whose time goes on where the dead controller's stopped, agents still in its cell."""
     lab = FakeLab(folder, script={position: list(v) for position, v in SCRIPT.items()})
-    lab.outputs = replace(lab.outputs, seal=seal)
-    lab.clock.sleep(clock_s)
+    lab.outputs = replace(lab.outputs, seal=sealed_by)
+    lab.clock.sleep(_EPOCH_S + clock_s)
     for agent in (lab.drone, lab.gcs):
         agent.state, agent.cell_id = "running", "of-the-dead-controller"
     return lab
@@ -141,7 +159,12 @@ def campaign(folder: Path, rng: random.Random, operations: int, *, adds: bool) -
     kept: dict[str, bytes] = records(folder)
     while True:
         clock_s += 1000.0
-        moment = rng.randrange(1, operations) if len(kills) < _MOST_KILLS else 0
+        moment = (
+            rng.randrange(1, operations // 2)
+            if rng.random() < 0.6
+            else -rng.randrange(1, _SEALING_OPERATIONS)
+        )
+        moment = moment if len(kills) < _MOST_KILLS else 0
         came_through = in_child(lambda now=clock_s: go_on(new_lab(folder, now), whole, into), moment)  # type: ignore[misc]
         now = records(folder)
         changed += [name for name, content in kept.items() if now.get(name) != content]
@@ -150,6 +173,7 @@ def campaign(folder: Path, rng: random.Random, operations: int, *, adds: bool) -
             kills.append(moment)
             at_the_end += len(kept) == whole.cell_count
             continue
+        assert len(kept) == whole.cell_count
         bundle = str((folder / "results" / "latest").resolve())
         return {"bundle": bundle, "kills": kills, "at_the_end": at_the_end, "changed": changed}
 

@@ -88,7 +88,7 @@ def test_resume_runs_what_is_missing_and_what_failed_when_asked(tmp_path: Path, 
     result = resume(lab, rerun_failed=again)
     assert result.verdict_counts == ({"pass": 4} if again else {"fail": 1, "pass": 3})
     carried = [line for line in lab.reporter.lines if "attempt" in line]
-    assert carried == ["cell 0 attempt 1"] * again + ["cell 2 attempt 1", "cell 3 attempt 1"]
+    assert carried == ["cell 0 attempt 2"] * again + ["cell 2 attempt 1", "cell 3 attempt 1"]
     for cell_id, content in kept.items():
         path = result.bundle / "data" / "cells" / cell_id
         first = path / ("attempt-1" if (path / "attempt-1").is_dir() else "")

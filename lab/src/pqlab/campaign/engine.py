@@ -94,11 +94,16 @@ class Campaign:
         """The cells that are missing (or asked for again), then the bundle. Raises LabError; work is kept."""
         around, store = self._around, self._store
         run = store.read("run.json")
-        session = {"started_ns": around.clock.realtime_ns(), "ended_ns": None, "command": around.command}
+        session = {
+            "started_ns": around.clock.realtime_ns(),
+            "ended_ns": None,
+            "command": around.command,
+            "rerun_failed": around.rerun_failed,
+        }
         run["sessions"].append(session)
         store.write("run.json", run)
         for cell in self._cells:
-            if (record := store.record_of(str(cell.cell_id))) is not None:
+            if (record := self._finished_record(str(cell.cell_id))) is not None:
                 self._verdicts[str(cell.cell_id)] = str(record["verdict"])
         todo = self._todo(run)
         self._eta = Eta(todo, self._predicted_s())
@@ -133,6 +138,17 @@ class Campaign:
             self._pair.close()
             store.unlock()
 
+    def _finished_record(self, cell_id: str) -> Json | None:
+        """The cell's record; a last attempt that was complete when its controller died becomes the cell."""
+        record = self._store.record_of(cell_id)
+        left = self._store.left_complete(cell_id) if record is None else None
+        if left is None:
+            return record
+        if left["verdict"] == "invalid" and self._store.attempts_made(cell_id) < MAX_ATTEMPTS:
+            return None
+        self._store.finish_cell(cell_id)
+        return left
+
     def _todo(self, run: Json) -> list[Cell]:
         """Cells without a record; with rerun_failed also this run's own failed and invalid ones."""
         again = ("not-run", *FAILED_VERDICTS) if self._around.rerun_failed else ("not-run",)
@@ -154,9 +170,12 @@ class Campaign:
         cell_id = str(cell.cell_id)
         self._current = cell
         begun_s = around.clock.monotonic_s()
+        made = store.attempts_made(cell_id)
+        # what a dead controller tried counts; who asks for failed cells again asks for as many more
+        most = made + MAX_ATTEMPTS if cell_id in self._verdicts else MAX_ATTEMPTS
         reason = hosts.unsupported_reason(self._hello, cell.suite_id)
         self._residents.enter(self._scenario.condition(cell.condition))
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+        for attempt in range(made + 1, most + 1):
             around.reporter.cell_begins(cell.position, cell.suite_id, cell.repetition, attempt)
             self._write_status("running")
             folder = store.new_attempt(cell_id)

@@ -153,6 +153,15 @@ class Store:
         path = self.cell_dir(cell_id) / "record.json"
         return read_json(path) if path.is_file() else None
 
+    def left_complete(self, cell_id: str) -> Json | None:
+        """The record of an attempt that was complete when its controller died, before it became the cell."""
+        path = self.root / "partial" / cell_id / "record.json"
+        return read_json(path) if path.is_file() else None
+
+    def attempts_made(self, cell_id: str) -> int:
+        """Complete attempts so far, the ones inside a finished cell included."""
+        return len(self._kept_attempts(cell_id, self.root / "partial" / cell_id))
+
     def new_attempt(self, cell_id: str) -> Path:
         """An empty folder for the next attempt, with earlier attempts (kept) inside it.
 

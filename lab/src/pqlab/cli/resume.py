@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
     store = Store(results, _choose(results, args.run_id))
     scenario = load_effective(store.data / "scenario.effective.yml")
     inventory = load_inventory(args.inventory, args.keys)
-    with controller(inventory):
-        around = surroundings(args, inventory, only=listed(args.only), rerun_failed=args.rerun_failed)
+    only, again = listed(args.only), args.rerun_failed
+    with controller(inventory), surroundings(args, inventory, only=only, rerun_failed=again) as around:
         return report_result(args, Campaign.resume(around, store, scenario).carry_out())
 
 

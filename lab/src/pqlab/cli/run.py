@@ -19,6 +19,7 @@ from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.finish import exit_code
+from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.outputs import production
 from pqlab.campaign.store import read_json
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
@@ -68,8 +69,7 @@ def run(args: argparse.Namespace) -> int:
     into = locate(args.into, results_dir(args.out)) if args.into is not None else None
     if inventory.ring == "sim":
         return report_result(args, _simulated(args, scenario, inventory, into))
-    with controller(inventory):
-        around = surroundings(args, inventory, into=into)
+    with controller(inventory), surroundings(args, inventory, into=into) as around:
         return report_result(args, Campaign.begin(around, scenario).carry_out())
 
 
@@ -92,6 +92,7 @@ def _simulated(
     )
 
 
+@contextlib.contextmanager
 def surroundings(
     args: argparse.Namespace,
     inventory: Inventory,
@@ -99,8 +100,8 @@ def surroundings(
     into: Path | None = None,
     only: tuple[str, ...] = (),
     rerun_failed: bool = False,
-) -> Surroundings:
-    """The real transport, clock and outputs. Raises UsageError for ring sim, which nothing resumes."""
+) -> Iterator[Surroundings]:
+    """Real transport, clock, timelines and outputs. Raises UsageError for ring sim, which nothing resumes."""
     if inventory.ring == "sim":
         raise UsageError(
             "not-simulated",
@@ -108,13 +109,15 @@ def surroundings(
             "its virtual time ended with its process, and the whole of it takes seconds",
             "begin anew: ./pqlab run SCENARIO --inventory ansible/inventories/sim.ini",
         )
-    return Surroundings(
+    told = reporter(json_output=args.json)
+    timelines = LabTimelines(inventory.compose_project, told.note)
+    around = Surroundings(
         inventory=inventory,
         results=results_dir(args.out),
         connect=tls_connector(inventory),
         clock=SystemClock(),
         outputs=production(inventory.influx_url, inventory.influx_database),
-        reporter=reporter(json_output=args.json),
+        reporter=told,
         token=lambda: secrets.token_hex(3),
         command=["pqlab", *map(_portable, sys.argv[1:])],
         strict=args.strict,
@@ -122,7 +125,12 @@ def surroundings(
         into=into,
         only=only,
         rerun_failed=rerun_failed,
+        timeline=timelines.make,
     )
+    try:
+        yield around
+    finally:
+        timelines.close()
 
 
 def _portable(argument: str) -> str:

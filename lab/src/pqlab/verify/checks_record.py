@@ -102,13 +102,16 @@ def _whole(value: Any) -> bool:
 
 
 def attempts(cell: CellView, tally: Tally) -> None:
-    """As many attempts as are kept beside the last one, at most three; each earlier one left its files."""
+    """As many attempts as are kept beside the last one; at most three, and three more for each time that
+    failed cells were asked for again; each earlier one left its files."""
     folders = sorted(path for path in cell.folder.glob("attempt-*") if path.is_dir())
     tally.see()
     told = int(cell.record["attempts"])
     due = 0 if cell.verdict in ("unsupported", "not-run") else len(folders) + 1
     tally.require(told == due, f"{cell.label}: {told} attempts, {due} are there")
-    tally.require(told <= MAX_ATTEMPTS, f"{cell.label}: {told} attempts, {MAX_ATTEMPTS} are allowed")
+    again = sum(1 for session in cell.run.run.get("sessions") or [] if session.get("rerun_failed"))
+    most = MAX_ATTEMPTS * (1 + again)
+    tally.require(told <= most, f"{cell.label}: {told} attempts, {most} are allowed")
     for folder in folders:
         tally.require((folder / "events.ndjson").is_file(), f"{cell.label}: {folder.name} is empty")
 
