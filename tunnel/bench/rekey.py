@@ -211,6 +211,7 @@ def measure(ends: dict[str, End], run: Run) -> dict[str, Any]:
     give_up_s = begin_s + 60 + run.rekeys * (run.every_s + 5)
     while time.monotonic() < give_up_s:
         time.sleep(1.0)
+        gcs.rpc.call("counters")  # a sign of life, or its watchdog gives the cell up
         counted = drone.rpc.call("counters")["counters"]
         if counted["rekey_completed"] + counted["rekey_failed"] >= run.rekeys:
             break

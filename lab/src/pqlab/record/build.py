@@ -12,7 +12,6 @@ from pqlab.record.context import (
     fill_identity,
     fill_lifecycle,
     fill_mavlink,
-    fill_rekey,
     fill_run_context,
     suite_of,
 )
@@ -28,6 +27,7 @@ from pqlab.record.dataplane import (
 )
 from pqlab.record.handshake import fill_handshake, fill_primitives, traces, worst_coverage_pct
 from pqlab.record.raw import ROLES, Json, RawCell, RawDataError, RawRun, load_cell, load_run
+from pqlab.record.rekey import fill_rekey
 from pqlab.record.sheet import Sheet
 from pqlab.record.system import (
     Telemetry,
@@ -109,7 +109,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_lifecycle(sheet, cell, wall, windows, plane)
     fill_handshake(sheet, cold, completed, failed, _failure_reasons(cell))
     fill_primitives(sheet, cold, None if suite is None else suite.kem.shared_secret_bytes)
-    fill_rekey(sheet)
+    fill_rekey(sheet, cell, plane)
     fill_data_plane(sheet, plane, cell.counters)
     fill_latency(sheet, plane, context.one_clock)
     fill_mavlink(sheet, cell, plane, wall)

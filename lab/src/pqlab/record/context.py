@@ -1,4 +1,4 @@
-"""Categories A, B, C, F, I–M and S: the run, the suite, the clock, and what the traffic sources said."""
+"""Categories A, B, C, I–M and S: the run, the suite, the clock, and what the traffic sources said."""
 
 from __future__ import annotations
 
@@ -213,8 +213,3 @@ def fill_detector(sheet: Sheet, condition: Json) -> None:
     """Category S: no detector runs in this version; the cell says which one it was to be."""
     sheet.put("S", "detector_name", str(condition.get("detector", "none")))
     sheet.null_rest("S", "no detector in this condition")
-
-
-def fill_rekey(sheet: Sheet) -> None:
-    """Category F."""
-    sheet.null_rest("F", "not exercised")
