@@ -174,7 +174,9 @@ def test_hello_describes_the_host(key_folder: Path, tmp_path: Path) -> None:
         gcs.close()
     assert (hello["role"], hello["state"], hello["ring"]) == ("gcs", "idle", "lab")
     assert hello["selftest"]["ok"] is True
-    assert len(hello["suites"]) == 72
+    assert sum(suite_id.startswith("cs-") for suite_id in hello["suites"]) == 72
+    assert hello["suites"]["xs-x25519-aesgcm-ed25519"]["status"] == "available"
+    assert "liboqs" in hello["suites"]["xs-mlkem768-aesgcm-slhdsa192s"]["reason"]
     assert hello["suites"][SUITE]["status"] == "available"
     assert hello["providers"]["liboqs"]["version"]
     assert hello["host"]["machine"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from core_kit import MLKEM
-from transcript_vectors import SUITE_IDS, path_of
+from transcript_vectors import CASES
 
 from pqtunnel import packet, replay, wire
 from pqtunnel.suites import ALL_AEADS, ALL_KEMS, ALL_SIGS
@@ -75,7 +75,7 @@ def test_step_and_counter_names(text: str) -> None:
 
 
 def test_quoted_vector(text: str) -> None:
-    vector = json.loads(path_of(SUITE_IDS[0]).read_text("utf-8"))
+    vector = json.loads(CASES[0].path.read_text("utf-8"))
     block = text.split("<!-- vector:")[1].split("```")[1]
     quoted: dict[str, str] = {}
     name = ""
