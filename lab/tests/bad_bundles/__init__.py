@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-THEMES = ("fixity", "plans", "campaigns", "times", "data", "handshakes", "records", "hosts", "texts")
+THEMES = ("fixity", "plans", "campaigns", "times", "data", "handshakes", "records", "hosts", "texts", "links")
 
 
 @dataclass(frozen=True)

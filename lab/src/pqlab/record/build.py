@@ -26,6 +26,7 @@ from pqlab.record.dataplane import (
     window_counter,
 )
 from pqlab.record.handshake import fill_handshake, fill_primitives, traces, worst_coverage_pct
+from pqlab.record.link import fill_link, link_problems
 from pqlab.record.raw import ROLES, Json, RawCell, RawDataError, RawRun, load_cell, load_run
 from pqlab.record.rekey import fill_rekey
 from pqlab.record.sheet import Sheet
@@ -99,6 +100,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         contract=tuple(_contract(cell, context, plane)),
         samples={role: (account.expected, account.stored) for role, account in accounts.items()},
         impaired=impairs(condition),
+        link=tuple(link_problems(cell, condition)),
     )
     verdict = decide(evidence)
 
@@ -123,6 +125,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     _fill_validation(sheet, verdict, completed, failed)
     fill_detector(sheet, condition)
     fill_kernel(sheet, telemetry, cell.counters)
+    fill_link(sheet, cell, condition)
 
     active_ns = sum(int(w["end_ns"]) - int(w["start_ns"]) for w in windows)
     return {

@@ -91,6 +91,7 @@ class RawCell:
     counters: dict[str, Json] | None = None
     traffic: dict[str, Json] | None = None
     telemetry: dict[str, list[str]] = field(default_factory=dict)
+    link: Json | None = None
     attempts: int = 1
     missing: list[str] = field(default_factory=list)
 
@@ -208,6 +209,8 @@ def load_cell(cell_dir: Path) -> RawCell:
             cell.telemetry[role] = lines
     cell.counters = take("counters.json", read_object)
     traffic = take("traffic.json", read_object)
+    # only cells that go through the link router have it
+    cell.link = read_object(cell_dir / "link.json") if (cell_dir / "link.json").is_file() else None
     cell.traffic = None if traffic is None else dict(traffic.get("windows", {}))
     cell.attempts = 1 + sum(1 for path in cell_dir.glob("attempt-*") if path.is_dir())
     return cell

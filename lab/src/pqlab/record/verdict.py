@@ -58,6 +58,7 @@ class Evidence:
     contract: tuple[str, ...] = ()
     samples: dict[str, tuple[int, int]] = field(default_factory=dict)
     impaired: bool = False
+    link: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,7 @@ def _transport(evidence: Evidence) -> list[Finding]:
 
 def _measurement(evidence: Evidence) -> list[Finding]:
     found = [Finding("invalid", "traffic_contract", text) for text in evidence.contract]
+    found += [Finding("invalid", "link", text) for text in evidence.link]
     for name, (nominal_s, measured_s) in evidence.sessions_s.items():
         if measured_s is None:
             found.append(Finding("invalid", "session", f"{name}: the drone did not report its gate"))

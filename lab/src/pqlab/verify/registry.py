@@ -11,6 +11,7 @@ from pqlab.verify import (
     checks_data,
     checks_handshake,
     checks_host,
+    checks_link,
     checks_lineage,
     checks_plan,
     checks_record,
@@ -151,6 +152,7 @@ CHECKS: tuple[Check, ...] = (
     _whole("providers_equal", checks_host.providers, "the same builds at both ends", "providers"),
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
+    _each("link_achieved", checks_link.achieved, "pass", "a link that did what the condition says"),
     _each("refused_datagrams", checks_data.refused, "pass", "nothing refused on an unimpaired link"),
     _whole("no_secrets", checks_text.no_secrets, "no key, token, private address or machine path", "files"),
     _whole(
