@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pqlab.errors import ScenarioError
 from pqlab.scenario import Overrides, available_scenarios, load_scenario
 from pqlab.scenario.check import schema
 from pqlab.scenario.load import load_effective
@@ -80,3 +81,22 @@ def test_the_schema_is_closed_everywhere() -> None:
                 walk(inner, f"{at}/{key}")
 
     walk(schema(), "")
+
+
+def test_a_policy_must_be_one_that_can_be_carried_out(tmp_path: Path) -> None:
+    text = available_scenarios()["inflight-policy"].read_text()
+    file = tmp_path / "flight.yml"
+    file.write_text(text)
+    told_early = "{at_s: 1, kind: policy_input, values: {loss_pct: 1}}"
+    flight = load_scenario(str(file))
+    assert [c["name"] for c in flight.conditions] == ["fixed", "policy"]
+    for wrong, told in (
+        (text.replace("floor_level: 3", "floor_level: 5"), "below the policy's own floor 5"),
+        (text.replace("leave_below: 10", "leave_below: 30"), "before it enters"),
+        (text.replace("- name: fixed", f"- name: fixed\n    events: [{told_early}]"), "no `policy`"),
+        (text.replace("  - name: policy", "  - name: policy\n    rekey: {every_s: 1}"), "both `policy` and `rekey`"),
+    ):  # fmt: skip
+        assert wrong != text
+        file.write_text(wrong)
+        with pytest.raises(ScenarioError, match=told):
+            load_scenario(str(file))

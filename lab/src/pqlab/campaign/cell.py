@@ -23,6 +23,7 @@ from pqlab.campaign.timed import CellTimeline, MakeTimeline
 from pqlab.plan import Cell
 from pqlab.scenario.model import Scenario
 from pqtunnel import suites as registry
+from pqtunnel.inflight import Policy
 
 Json = dict[str, Any]
 HANDSHAKE_WINDOW = "handshake_cold"
@@ -90,7 +91,7 @@ class CellRunner:
             {
                 "cell_id": cell.cell_id,
                 "suite_id": cell.suite_id,
-                "min_level": max(1, min(registry.get(suite).level for suite in suites)),
+                "min_level": floor_level(suites, condition),
                 "allow_plain": registry.get(cell.suite_id).is_plain,
                 "ledger": self._scenario.ledger,
                 "seed": cell.seed,
@@ -229,9 +230,18 @@ def _fetch_stream(agent: Agent, cell_id: str, stream: str) -> list[str]:
             return lines
 
 
+def floor_level(suites: list[str], condition: Json) -> int:
+    """Least NIST level both ends accept: the policy's own floor, else that of the suites in play."""
+    if condition["policy"] != "none":
+        return int(condition["policy"]["floor_level"])
+    return max(1, min(registry.get(suite).level for suite in suites))
+
+
 def accepted_suites(cell: Cell, condition: Json) -> list[str]:
     """The cell's suite, and every other one that its condition switches to, each once."""
     named = [] if condition["rekey"] == "none" else list(condition["rekey"]["suites"])
+    if condition["policy"] != "none":
+        named += Policy.from_json(condition["policy"]).suite_ids
     named += [event["suite_id"] for event in condition["events"] if event["suite_id"] is not None]
     return list(dict.fromkeys([cell.suite_id, *named]))
 

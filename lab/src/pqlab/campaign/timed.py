@@ -50,7 +50,7 @@ class Quiet:
 
 def is_quiet(condition: Json) -> bool:
     """Does this condition leave link, keys and time alone?"""
-    idle = condition.get("rekey", "none") == "none" and condition.get("attack", "none") == "none"
+    idle = all(condition.get(key, "none") == "none" for key in ("rekey", "attack", "policy"))
     return idle and not routed(condition) and not condition.get("events")
 
 

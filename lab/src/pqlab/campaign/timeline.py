@@ -31,7 +31,9 @@ PROBE_WINDOW: Final = "link_probe"
 _LONGEST_S: Final = 3600.0
 _STEP_S: Final = 0.05
 _SLACK_S: Final = 30.0
-_HANDLED_BY_AGENT: Final = ("clock_offset", "sensor_stall", "rekey", "request_rekey")
+_HANDLED_BY_AGENT: Final = ("clock_offset", "sensor_stall", "rekey", "request_rekey", "policy_input")
+#: keys of an event that its agent needs
+_PASSED_ON: Final = ("for_s", "offset_ms", "suite_id", "values")
 #: an attempt that fails is this event's result, not a fault of the cell
 _MAY_FAIL: Final = ("rekey", "request_rekey")
 
@@ -84,6 +86,10 @@ class Timeline:
             schedule = {key: value for key, value in rekey.items() if value is not None}
             self._agent_event(self._pair.drone, "rekey_schedule", schedule)
             self._journal.event("rekey_schedule", **schedule)
+        policy = self._condition.get("policy")
+        if isinstance(policy, dict):
+            self._agent_event(self._pair.drone, "policy", {"policy": policy})
+            self._journal.event("policy", **policy)
 
     def _take_link(self) -> None:
         link, cell = self._need_link(), self._cell
@@ -173,7 +179,7 @@ class Timeline:
         role = str(event.get("role") or ("gcs" if kind == "request_rekey" else "drone"))
         if role not in agents:
             agents[role] = self._pair.agents[role].another()
-        wanted = {key: event[key] for key in ("for_s", "offset_ms", "suite_id") if event.get(key) is not None}
+        wanted = {key: event[key] for key in _PASSED_ON if event.get(key) is not None}
         return self._agent_event(agents[role], kind, wanted)
 
     def _peer_kill(self, event: Json, agents: dict[str, Agent]) -> Json:

@@ -8,6 +8,8 @@ from typing import Any
 from pqlab.scenario.check import Problem, nearest
 from pqlab.scenario.conditions import settings_of
 from pqlab.scenario.marks import KeyPath, MarkedYaml
+from pqtunnel.errors import TunnelError
+from pqtunnel.inflight import Policy
 
 Json = dict[str, Any]
 #: keys an event of this kind cannot do without, and keys it may have besides
@@ -20,8 +22,9 @@ _EVENT_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "disk_full": ((), ("for_s",)),
     "rekey": ((), ("suite_id",)),
     "request_rekey": ((), ("suite_id",)),
+    "policy_input": (("values",), ()),
 }
-_EVENT_OPTIONS = ("for_s", "role", "offset_ms", "link", "suite_id")
+_EVENT_OPTIONS = ("for_s", "role", "offset_ms", "link", "suite_id", "values")
 
 
 def cross_check(data: Json, marked: MarkedYaml) -> list[Problem]:
@@ -32,6 +35,7 @@ def cross_check(data: Json, marked: MarkedYaml) -> list[Problem]:
         *_names(data, marked),
         *_twins(data, marked),
         *_timed(data, marked),
+        *_policies(data, marked),
     ]
 
 
@@ -103,6 +107,32 @@ def _twins(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
                 "a twin measures noise, so nothing but its name may differ",
                 f"write `{differs[0]}` as in `{wanted}`, or remove `aa_of`.",
             )
+
+
+def _policies(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
+    for index, condition in enumerate(data["conditions"]):
+        place = marked.place(("conditions", index, "policy"))
+        if condition["policy"] == "none":
+            if any(event["kind"] == "policy_input" for event in condition["events"]):
+                yield Problem(
+                    marked.place(("conditions", index, "events")),
+                    f"condition `{condition['name']}` has `policy_input` and no `policy`",
+                    "nothing would listen to it",
+                    "add `policy:`, or remove the event.",
+                )
+            continue
+        try:
+            Policy.from_json(condition["policy"])
+        except TunnelError as error:
+            yield Problem(
+                place, f"`policy` of condition `{condition['name']}`: {error}",
+                "it could not be carried out as written", f"{error.hint}",
+            )  # fmt: skip
+        if condition["rekey"] != "none":
+            yield Problem(
+                place, f"condition `{condition['name']}` has both `policy` and `rekey`",
+                "each of them decides when to rekey", "keep one of the two.",
+            )  # fmt: skip
 
 
 def _timed(data: Json, marked: MarkedYaml) -> Iterator[Problem]:

@@ -35,7 +35,7 @@ class Methods:
         self._facts = facts
         self._streams = streams
         self._state = state
-        self._rekeys = RekeyEvents(endpoint)
+        self._rekeys = RekeyEvents(endpoint, streams.temperature_c)
         self._order = threading.Lock()
         self._stopped = threading.Event()
         self._source_running = False

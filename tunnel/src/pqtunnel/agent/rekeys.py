@@ -1,4 +1,4 @@
-"""Events about rekeys: one now, a schedule within a window, a request of the gcs."""
+"""Events about rekeys: one now, a schedule or a policy within a window, a request of the gcs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import Any
 
 from pqtunnel.agent.params import Params, ParamsError
 from pqtunnel.endpoint.endpoint import Endpoint
+from pqtunnel.inflight import Policy
 
 
 class RekeyEvents:
     """Handlers by kind of event."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, temperature_c: Callable[[], float | None]) -> None:
         self._endpoint = endpoint
+        self._temperature_c = temperature_c
 
     def table(self) -> dict[str, Callable[[Params], dict[str, Any]]]:
         """Kind → handler."""
         return {
             "rekey": self._rekey, "rekey_schedule": self._schedule, "request_rekey": self._request,
+            "policy": self._policy, "policy_input": self._policy_input,
         }  # fmt: skip
 
     def _rekey(self, given: Params) -> dict[str, Any]:
@@ -40,6 +43,26 @@ class RekeyEvents:
             )
         self._endpoint.renewal.arm(self._endpoint.work, every_s, count or None, suites, start_s)
         return {"armed": True}
+
+    def _policy(self, given: Params) -> dict[str, Any]:
+        document = given.object_or_null("policy")
+        given.done()
+        if document is None:
+            raise ParamsError("policy: 'policy' must be an object")
+        work = self._endpoint.work
+        self._endpoint.renewal.fly(work, Policy.from_json(document), self._temperature_c)
+        return {"armed": True}
+
+    def _policy_input(self, given: Params) -> dict[str, Any]:
+        values = given.object_or_null("values") or {}
+        given.done()
+        for name, value in values.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ParamsError(f"policy_input: {name!r} must be a number, not {value!r:.80}")
+        work = self._endpoint.work
+        work.inputs.put(values, time.monotonic_ns())
+        work.journal.event("policy_input", **values)
+        return {"taken": len(values)}
 
     def _request(self, given: Params) -> dict[str, Any]:
         suite_id = given.text_or_null("suite_id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any, Final
 
@@ -12,6 +13,16 @@ from pqtunnel.errors import TunnelError
 STREAMS: Final = ("spans", "ledger", "events", "telemetry", "log")
 MAX_LINES: Final = 50_000
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
+
+
+_RECENT_NS: Final = 1_000_000_000
+_ZONE: Final = re.compile(r"^pq_temp,.* (?:[^ ]*,)?temperature_c=([-0-9.e]+)")
+
+
+def hottest_c(lines: list[str]) -> float | None:
+    """Greatest temperature of any zone in lines of the line protocol; None without one."""
+    found = [float(match[1]) for line in lines if (match := _ZONE.match(line))]
+    return max(found, default=None)
 
 
 class StreamError(TunnelError):
@@ -28,6 +39,11 @@ class Streams:
         self._telemetry = telemetry
         self._cached_for: CellWork | None = None
         self._cached: list[str] = []
+
+    def temperature_c(self) -> float | None:
+        """The hottest zone in the last second's samples; None where no zone was sampled."""
+        now_ns = time.time_ns()
+        return hottest_c(self._telemetry.lines(now_ns - _RECENT_NS, now_ns))
 
     def page(self, work: CellWork, stream: str, since: int, limit: int) -> dict[str, Any]:
         """{"lines", "next", "end"}: at most `limit` lines and about MAX_PAGE_BYTES from line `since` on."""

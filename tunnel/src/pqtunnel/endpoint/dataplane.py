@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -172,6 +172,10 @@ class DataPlane:
         with self._lock:
             if self._cell is not None:
                 action(self._cell.session)
+
+    def bins(self, since: int) -> Sequence[tuple[int, Sequence[int]]] | None:
+        """None: this plane is the specification of packets and keeps no bins."""
+        return None
 
     def send_keepalive(self) -> bool:
         """Send one sealed keepalive; False when there is no key to send on yet."""

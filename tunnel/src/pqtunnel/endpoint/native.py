@@ -175,6 +175,11 @@ class NativeDataPlane:
         if cell is not None:
             action(cell.session)
 
+    def bins(self, since: int) -> Sequence[tuple[int, Sequence[int]]] | None:
+        """Counts of each 20 ms from bin `since` on; None between two cells."""
+        cell = self._cell
+        return None if cell is None else cell.session.bins(since)
+
     def send_keepalive(self) -> bool:
         """Send one sealed keepalive; False when there is no key to send on yet."""
         return self.send_control(packet.KEEPALIVE)

@@ -137,6 +137,9 @@ class Plane(Protocol):
 
     def send_keepalive(self) -> bool: ...
 
+    def bins(self, since: int) -> Sequence[tuple[int, Sequence[int]]] | None:
+        """Counts of each 20 ms from bin number `since` (realtime ns // 20 ms) on; None where not kept."""
+
     def send_control(self, kind: int, payload: bytes = b"") -> bool: ...
 
     def take_control(self) -> list[ControlFrame]: ...

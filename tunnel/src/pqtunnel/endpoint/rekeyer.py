@@ -62,7 +62,8 @@ class Rekeyer:
         self._lock = threading.Lock()
         self._flight: _Flight | None = None
 
-    def check(self, work: CellWork, suite_id: str | None) -> str:
+    @staticmethod
+    def allowed(work: CellWork, suite_id: str | None) -> str:
         """The suite to rekey to. Raises RekeyRefused for one outside this end's own policy."""
         target = suite_id or work.suite_id
         if work.is_plain:
@@ -71,6 +72,11 @@ class Rekeyer:
             raise RekeyRefused(f"suite {target} is not among the accepted ones of this cell")
         if suites.get(target).level < work.plan.min_level:
             raise RekeyRefused(f"suite {target} lies below the floor {work.plan.min_level}")
+        return target
+
+    def check(self, work: CellWork, suite_id: str | None) -> str:
+        """The same, and there is a session to rekey."""
+        target = self.allowed(work, suite_id)
         if work.book.newest is None:
             raise RekeyRefused(
                 "there is no session to rekey", code="bad_state", hint="run a handshake_block first"

@@ -6,14 +6,17 @@ The drone rekeys by itself; the gcs, which never dials, asks the drone by a seal
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from pqtunnel import packet, suites
+from pqtunnel.endpoint.pilot import BIN_NS, LOSS_WINDOW_BINS, SuitePilot, loss_pct
 from pqtunnel.endpoint.plane import ControlFrame, Plane, SessionHandle
 from pqtunnel.endpoint.rekeyer import Rekeyer, RekeyRefused
 from pqtunnel.endpoint.schedule import RekeySchedule
 from pqtunnel.endpoint.work import CellWork, WindowError
 from pqtunnel.errors import TunnelError
+from pqtunnel.inflight import INPUTS, InflightPolicy, Policy, Reading
 from pqtunnel.rekey import parse_request
 
 
@@ -94,7 +97,7 @@ class Renewal:
                 "a rekey_schedule is armed already", hint="open its window, or stop and prepare again"
             )
         for suite_id in wanted:
-            rekeyer.check(work, suite_id)
+            rekeyer.allowed(work, suite_id)
 
         def rekey(suite_id: str | None) -> None:
             try:
@@ -103,6 +106,41 @@ class Renewal:
                 work.journal.note(f"scheduled rekey given up: {error} [{error.code}] — {error.hint}")
 
         work.schedule = RekeySchedule(rekey, every_s, count, wanted, start_s)
+
+    def fly(self, work: CellWork, policy: Policy, temperature_c: Callable[[], float | None]) -> None:
+        """Drone: let this policy choose the suite within the next window. Raises RekeyRefused, WindowError,
+        PolicyError."""
+        rekeyer = self.rekeyer
+        if work.schedule is not None and not work.schedule.is_open:
+            raise WindowError(
+                "a rekey_schedule or policy is armed already",
+                hint="open its window, or stop and prepare again",
+            )
+        for suite_id in policy.suite_ids:
+            rekeyer.allowed(work, suite_id)
+
+        def rekey(suite_id: str) -> None:
+            rekeyer.rekey(work, suite_id, "policy")
+
+        def read() -> dict[str, Reading | None]:
+            return self._readings(work, temperature_c)
+
+        work.schedule = SuitePilot(InflightPolicy(policy, work.suite_id), read, rekey, work.journal)
+
+    def _readings(
+        self, work: CellWork, temperature_c: Callable[[], float | None]
+    ) -> dict[str, Reading | None]:
+        """Each input: what control said last, else what this host sees by itself."""
+        now_ns = time.monotonic_ns()
+        readings = {name: work.inputs.get(name) for name in INPUTS}
+        if readings["temperature_c"] is None and (celsius := temperature_c()) is not None:
+            readings["temperature_c"] = Reading(celsius, now_ns, True, "hottest zone")
+        if readings["loss_pct"] is None:
+            now_bin = time.time_ns() // BIN_NS
+            bins = self._dataplane.bins(now_bin - LOSS_WINDOW_BINS)
+            if bins is not None and (lost_pct := loss_pct(bins, now_bin)) is not None:
+                readings["loss_pct"] = Reading(lost_pct, now_ns, True, "authenticated sequence")
+        return readings
 
     def _epoch(self) -> int | None:
         found: list[int | None] = []

@@ -5,6 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class Armed(Protocol):
+    """What waits for the gate and rekeys while it is open: a pace, or a policy."""
+
+    def open(self) -> None: ...
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def close(self) -> None: ...
 
 
 class RekeySchedule:

@@ -8,8 +8,9 @@ from typing import Final
 
 from pqtunnel.endpoint.counters import CellCounters
 from pqtunnel.endpoint.journal import Journal
+from pqtunnel.endpoint.pilot import ControlInputs
 from pqtunnel.endpoint.plane import LedgerPages
-from pqtunnel.endpoint.schedule import RekeySchedule
+from pqtunnel.endpoint.schedule import Armed
 from pqtunnel.epochs import EpochBook
 from pqtunnel.errors import TunnelError
 from pqtunnel.rekey import Requester
@@ -70,7 +71,8 @@ class CellWork:
     handshake_lock: threading.Lock = field(default_factory=threading.Lock)
     book: EpochBook = field(default_factory=EpochBook)
     requester: Requester = field(default_factory=Requester)
-    schedule: RekeySchedule | None = None
+    schedule: Armed | None = None
+    inputs: ControlInputs = field(default_factory=ControlInputs)
     stopped: threading.Event = field(default_factory=threading.Event)
 
     @property
