@@ -17,9 +17,11 @@ from pqtunnel.config import EndpointConfig
 from pqtunnel.endpoint.endpoint import Endpoint
 from pqtunnel.endpoint.work import CellPlan
 from pqtunnel.errors import TunnelError
+from pqtunnel.primitives.pool import MAX_TARGET
 
 FIRST_DATAGRAM_LIMIT_S: Final = 2.0
 LEVELS: Final = (1, 3, 5)
+DRONE_AUTH: Final = ("psk", "signature")
 
 
 class Methods:
@@ -111,10 +113,13 @@ class Methods:
             min_level=given.whole("min_level", 1, least=1, most=5), ledger=given.flag("ledger", True),
             seed=given.whole("seed", 0, least=0, most=(1 << 64) - 1),
             accepted_suites=given.texts("accepted_suites"), allow_plain=given.flag("allow_plain", False),
+            drone_auth=given.text("drone_auth", "psk"),
         )  # fmt: skip
         given.done()
         if plan.min_level not in LEVELS:
             raise ParamsError(f"prepare: 'min_level' must be 1, 3 or 5, not {plan.min_level}")
+        if plan.drone_auth not in DRONE_AUTH:
+            raise ParamsError(f"prepare: 'drone_auth' must be psk or signature, not {plan.drone_auth!r}")
         with self._order:
             self._state.enter("prepared", cell_id=plan.cell_id, since=("idle",))
             try:
@@ -191,7 +196,7 @@ class Methods:
         handlers = {
             "handshake_block": self._handshake_block, "traffic_open": self._traffic_open,
             "traffic_run": self._traffic_run, "traffic_close": self._traffic_close,
-            **self._rekeys.table(),
+            "key_pool": self._key_pool, **self._rekeys.table(),
         }  # fmt: skip
         handler = handlers.get(kind)
         if handler is None:
@@ -204,8 +209,14 @@ class Methods:
         count = given.whole("count", 30, least=1, most=100_000)
         min_count = given.whole("min_count", 5, least=0, most=100_000)
         max_s = given.number("max_s", 20.0, least=0.1, most=3600)
+        pooled = given.flag("pooled", False)
         given.done()
-        return self._endpoint.handshake_block(count, min(min_count, count), max_s)
+        return self._endpoint.handshake_block(count, min(min_count, count), max_s, pooled=pooled)
+
+    def _key_pool(self, given: Params) -> dict[str, Any]:
+        target = given.whole("target", least=0, most=MAX_TARGET)
+        given.done()
+        return {"ready": self._endpoint.keep_keys(target)}
 
     def _traffic_open(self, given: Params) -> dict[str, Any]:
         window = given.text("window")

@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -28,7 +28,7 @@ from pqtunnel.handshake.gcs import GcsHandshake
 from pqtunnel.handshake.identity import GcsIdentity, PskStore
 from pqtunnel.handshake.limits import HandshakeLimits, Slot
 from pqtunnel.handshake.rekey import RekeyBasis
-from pqtunnel.primitives import Primitives
+from pqtunnel.primitives import KemKeyPair, Primitives
 from pqtunnel.trace import Tracer
 
 _BACKLOG: Final = 64
@@ -43,6 +43,9 @@ class AcceptPolicy:
     min_level: int
     suite_id: str
     rekey_basis: Callable[[bytes], RekeyBasis | None]
+    drone_keys: Callable[[bytes], Mapping[str, bytes]] | None = None
+    """Registered keys of drones, where they are to sign."""
+    key_source: Callable[[str], KemKeyPair | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,7 @@ class Acceptor:
                 min_level=policy.min_level, primitives=self._primitives, rng=os.urandom,
                 tracer=tracer, counters=counters, rx_index=self._hooks.new_index(),
                 admit_key=partial(self._admit_key, slot=slot),
-                rekey_basis=policy.rekey_basis,
+                rekey_basis=policy.rekey_basis, drone_keys=policy.drone_keys, key_source=policy.key_source,
             )  # fmt: skip
             installed = False
 
@@ -207,6 +210,8 @@ class Acceptor:
 
             converse(FrameStream(sock, accepted_ns), machine, tracer, before_send=install)
             tracer.finish()
+            if tracer.keygen == "pooled" and tracer.mode == "cold":
+                tracer.mode = "pooled"
         except HandshakeError as error:
             if slot.evicted and error.counter == "hs_connection_lost":
                 error = Evicted(f"{slot.source} had sent no right Hello when its place was needed")

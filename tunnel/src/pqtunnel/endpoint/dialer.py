@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,18 +59,21 @@ class Dialer:
     trusted: Sequence[GcsPublicIdentity]
     min_level: int
     primitives: Primitives
+    signing_keys: Mapping[str, bytes] | None = None
+    """The drone's own, where it is to sign."""
 
     def dial(
         self, index: int, epoch: int, rx_index: int, counters: dict[str, int],
-        rekey: RekeyFrom | None = None,
+        rekey: RekeyFrom | None = None, *, pooled: bool = False,
     ) -> DialResult:  # fmt: skip
-        """One handshake, from connect to the verified FinishedGcs; `rekey` names the session it replaces.
+        """One handshake, from connect to the verified FinishedGcs; `rekey` names the session it
+        replaces; `pooled` labels the spans of a handshake for which the gcs holds keys ready.
 
         `counters` receives what this handshake counted, failed or not. Raises HandshakeError of every kind.
         """
         tracer = Tracer(
             clock=time.perf_counter_ns, host="drone", index=index,
-            mode="cold" if rekey is None else "rekey", suite_id=self.suite.id,
+            mode="rekey" if rekey is not None else "pooled" if pooled else "cold", suite_id=self.suite.id,
         )  # fmt: skip
         tracer.mark("connect", "io")
         started_ns = time.monotonic_ns()
@@ -92,6 +95,7 @@ class Dialer:
                 suite=self.suite, psk=self.psk, psk_keys=self.psk_keys, trusted=self.trusted,
                 min_level=self.min_level, epoch=epoch, primitives=self.primitives, rng=os.urandom,
                 tracer=tracer, counters=counters, rx_index=rx_index, rekey=rekey,
+                signing_keys=self.signing_keys,
             )  # fmt: skip
             try:
                 converse(FrameStream(sock, started_ns), machine, tracer)

@@ -53,19 +53,21 @@ class Dialling:
         self._dataplane = dataplane
         self._install = install
 
-    def dial(self, work: CellWork, suite_id: str, *, rekey: bool) -> DialResult:
+    def dial(
+        self, work: CellWork, suite_id: str, *, rekey: bool, pooled: bool = False
+    ) -> DialResult:
         """One handshake, its epoch installed and a keepalive sent on it. Raises HandshakeError."""
         with work.handshake_lock:  # one handshake in flight
             counted: dict[str, int] = {}
             dialer = Dialer(
                 (self._config.peer, self._config.handshake_port), self._config.bind, suites.get(suite_id),
                 self._keys.psk, self._keys.psk_keys, self._keys.trusted, work.plan.min_level,
-                self._primitives,
+                self._primitives, self._keys.signing if work.plan.drone_auth == "signature" else None,
             )  # fmt: skip
             try:
                 result = dialer.dial(
                     work.handshakes, work.dialled, free_index(self._dataplane), counted,
-                    work.book.rekey_from() if rekey else None,
+                    work.book.rekey_from() if rekey else None, pooled=pooled,
                 )  # fmt: skip
             finally:
                 work.counters.add_handshake(counted)
@@ -78,8 +80,10 @@ class Dialling:
         work.journal.add_spans(result.spans)
         return result
 
-    def block(self, work: CellWork, count: int, min_count: int, max_s: float) -> dict[str, Any]:
-        """Cold handshakes one after another; see `Endpoint.handshake_block`."""
+    def block(
+        self, work: CellWork, count: int, min_count: int, max_s: float, *, pooled: bool = False
+    ) -> dict[str, Any]:
+        """New handshakes one after another; see `Endpoint.handshake_block`."""
         start_ns, begin_s = time.time_ns(), time.monotonic()
         ids: list[str] = []
         failures: list[dict[str, str]] = []
@@ -89,7 +93,7 @@ class Dialling:
             if (spent_s >= max_s and len(ids) >= min_count) or spent_s >= 2 * max_s:
                 break
             try:
-                ids.append(self.dial(work, work.plan.suite_id, rekey=False).handshake_id)
+                ids.append(self.dial(work, work.plan.suite_id, rekey=False, pooled=pooled).handshake_id)
                 in_a_row = 0
             except HandshakeError as error:
                 in_a_row += 1

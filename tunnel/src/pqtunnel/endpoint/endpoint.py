@@ -17,6 +17,7 @@ from pqtunnel.endpoint.acceptor import AcceptHooks, Acceptor, AcceptPolicy, Arri
 from pqtunnel.endpoint.dialling import Dialling, free_index
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
 from pqtunnel.endpoint.journal import Journal
+from pqtunnel.endpoint.keypool import PoolKeeper
 from pqtunnel.endpoint.plane import SessionHandle, make_plane
 from pqtunnel.endpoint.rekeyer import Rekeyer, RekeyResult
 from pqtunnel.endpoint.renewal import Renewal
@@ -50,7 +51,9 @@ class Endpoint:
         rekeyer = Rekeyer(self._dialling, self.dataplane) if self._dialling is not None else None
         self.renewal = Renewal(self.dataplane, rekeyer)
         self._acceptor: Acceptor | None = None
+        self._pool: PoolKeeper | None = None
         if isinstance(keys, GcsKeys):
+            self._pool = PoolKeeper(primitives, self.note)
             limits = HandshakeLimits(
                 {}, rate_per_s=config.tokens_per_s, burst=config.token_burst,
                 max_half_open=config.half_open_limit,
@@ -79,6 +82,8 @@ class Endpoint:
         self._live = False
         if self._acceptor is not None:
             self._acceptor.close()
+        if self._pool is not None:
+            self._pool.end()
         self.dataplane.attach(None)
         self.dataplane.close()
 
@@ -142,6 +147,15 @@ class Endpoint:
                     f"suite {suite.id} has level {suite.level}, below the floor {plan.min_level}",
                     code="below_floor", hint="lower min_level or choose another suite",
                 )  # fmt: skip
+            if (
+                plan.drone_auth == "signature"
+                and isinstance(self._keys, DroneKeys)
+                and suite.sig.token not in self._keys.signing
+            ):
+                raise TunnelError(
+                    f"this drone holds no {suite.sig.name} key to sign with", code="no_signing_key",
+                    hint="make the drone's signing keys: make keys",
+                )  # fmt: skip
             self._primitives.kem(suite.kem.token)
             self._primitives.sig(suite.sig.token)
             self._primitives.aead(suite.aead.token)
@@ -179,6 +193,8 @@ class Endpoint:
             work.handshake_lock.release()
         self.dataplane.attach(None)
         work.book.clear()
+        if self._pool is not None:
+            self._pool.end()
         work.end_ns = time.time_ns()
         for name, cut in (("ledger", work.ledger_cut), ("events", work.journal.events.cut)):
             if cut:
@@ -198,11 +214,14 @@ class Endpoint:
 
     # ------------------------------------------------------------------ handshakes, drone
 
-    def handshake_block(self, count: int, min_count: int, max_s: float) -> dict[str, Any]:
-        """Cold handshakes one after another: `count` of them, or as many as fit `max_s` but at least
+    def handshake_block(
+        self, count: int, min_count: int, max_s: float, *, pooled: bool = False
+    ) -> dict[str, Any]:
+        """New handshakes one after another: `count` of them, or as many as fit `max_s` but at least
         `min_count`.
 
-        The last session carries the cell's traffic. Gives up after three failures in a row or twice `max_s`.
+        Their spans are labelled cold, or `pooled` when the caller has filled the gcs's key pool for them. The
+        last session carries the cell's traffic. Gives up after three failures in a row or twice `max_s`.
         """
         work = self.work
         if self._dialling is None:
@@ -212,12 +231,23 @@ class Endpoint:
         if work.is_plain:
             raise TunnelError("a plain cell has no handshakes", code="plain_cell",
                               hint="open its traffic window right after start")  # fmt: skip
-        return self._dialling.block(work, count, min_count, max_s)
+        return self._dialling.block(work, count, min_count, max_s, pooled=pooled)
 
     def rekey(self, suite_id: str | None, reason: str) -> RekeyResult:
         """Drone: one rekey, to another suite where one is named; returns when packets flow on the new
         epoch."""
         return self.renewal.rekeyer.rekey(self.work, suite_id, reason)
+
+    def keep_keys(self, target: int) -> int:
+        """Gcs: keep this many ephemeral key pairs of the cell's KEM ready until the cell ends; returns once
+        they are there. Raises KeyMaterialError, PrimitiveFailed."""
+        if self._pool is None:
+            raise TunnelError("only the gcs makes ephemeral keys", code="wrong_role",
+                              hint="send key_pool to the gcs")  # fmt: skip
+        suite = suites.get(self.work.plan.suite_id)
+        if suite.is_plain:
+            raise TunnelError("a plain cell has no handshakes", code="plain_cell", hint="leave key_pool out")
+        return self._pool.keep(suite.kem.token, target)
 
     # ------------------------------------------------------------------ handshakes, both ends
 
@@ -244,8 +274,12 @@ class Endpoint:
         if work is None or not self._live or work.is_plain:
             return None
         return AcceptPolicy(
-            work.plan.accepted_suites, work.plan.min_level, work.plan.suite_id, work.book.basis
-        )
+            work.plan.accepted_suites, work.plan.min_level, work.plan.suite_id, work.book.basis,
+            self._keys.drone_keys
+            if work.plan.drone_auth == "signature" and isinstance(self._keys, GcsKeys)
+            else None,
+            self._pool.take if self._pool is not None else None,
+        )  # fmt: skip
 
     def _counted(self, counted: dict[str, int]) -> None:
         if self._work is not None:

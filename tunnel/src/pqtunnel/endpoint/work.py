@@ -44,6 +44,8 @@ class CellPlan:
     accepted_suites: tuple[str, ...] = ()
     """What may be spoken during the cell, `suite_id` among them: a rekey may switch between these."""
     allow_plain: bool = False
+    drone_auth: str = "psk"
+    """"psk", or "signature": the drone signs too. Both ends must be told the same."""
 
     def __post_init__(self) -> None:
         if not self.accepted_suites:
