@@ -8,11 +8,11 @@ SHELL := /bin/sh
 export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
 
 .DEFAULT_GOAL := help
-.PHONY: help engine venv images keys lab-up lab-status lab-down purge run report verify test test-fast lint locks clean
+.PHONY: help engine venv images keys lab-up lab-status lab-down purge run report verify test test-fast lint bench bench-doc artifacts-windows locks clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo '  variables: SCENARIO SESSION_S SUITES (glob) REPS OUT; BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY PQLAB_YES'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo '  variables: SCENARIO SESSION_S SUITES (glob) REPS OUT BENCH; BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY PQLAB_YES'
 
 engine:
 	@./bootstrap.sh engine
@@ -59,6 +59,17 @@ test-fast: images ## lint and unit tests, in the test image
 
 test: test-fast venv ## test-fast, then the lab end to end on this machine
 	@.ci/e2e
+
+bench: engine ## the tunnel beside its peers, in namespaces of its own (BENCH=tiny|default|full; default ≤ 10 minutes)
+	@./images/build.sh base liboqs ascon tunnel bench
+	@./bench/run $(or $(BENCH),default)
+
+bench-doc: ## write the newest bench run's figures into docs/PERFORMANCE.md
+	@./bench/document
+
+artifacts-windows: engine ## cross-build and check liboqs.dll and the wheels for Windows, into artifacts/windows-amd64
+	@./images/build.sh base windows
+	@./images/windows/export
 
 locks: venv ## write requirements/*.txt again from the *.in files
 	@requirements/lock.sh

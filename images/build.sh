@@ -13,6 +13,8 @@ PQLAB_SOURCED=1
 cd "$ROOT"
 
 ORDER="base liboqs ascon influxdb telegraf sitl link tunnel test"
+# Built only when named: what the lab itself does not need.
+ON_REQUEST="bench windows"
 
 # What each image is made from, beside its own folder: files of the tree.
 inputs() {
@@ -23,6 +25,8 @@ inputs() {
         link) echo link/src ;;
         tunnel) echo requirements/tunnel.txt tunnel/src telemetry/src ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt ;;
+        bench) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
+        windows) echo images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt tunnel/src/pqtunnel/vectors ;;
     esac
 }
 
@@ -31,6 +35,7 @@ parents() {
     case $1 in
         base) ;;
         tunnel | test) echo base liboqs ascon ;;
+        bench) echo base tunnel ;;
         *) echo base ;;
     esac
 }
@@ -82,7 +87,7 @@ main_build() {
     cmd_base
     copy_roots
     stale=
-    for name in $ORDER; do
+    for name in $ORDER $ON_REQUEST; do
         case " $wanted " in *" $name "*) ;; *) continue ;; esac
         if replaced "$name"; then
             say "image $name: yours is used"

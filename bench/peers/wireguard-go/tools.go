@@ -1,0 +1,5 @@
+//go:build tools
+
+package peer
+
+import _ "golang.zx2c4.com/wireguard"

@@ -1,0 +1,183 @@
+"""Targets as target / measured / met, computed from a run's figures alone.
+
+`met` is None where the run has no figure for it; `why` then says what is missing. On a busy machine a row is
+computed all the same and carries the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+FAST_MS: Final = 1.0
+FAST_LEAST_N: Final = 30
+SLOW_CRYPTO_MS: Final = 5.0
+SLOW_RATIO: Final = 1.2
+CPU_RATIO: Final = 1.25
+LATENCY_RATIO: Final = 1.1
+OFFLOAD_US: Final = 50.0
+BURST_FASTER: Final = 2.0
+BURST_CPU: Final = 0.5
+FORGED_HZ: Final = 20_000
+FORGED_TOLERANCE: Final = 0.98
+FLOOD_CPU_PCT: Final = 10.0
+GAP_INTERVALS: Final = 2.0
+
+Figures = dict[str, Any]
+
+
+def row(name: str, target: str, measured: str | None, met: bool | None, why: str = "") -> Figures:
+    """One row of the table."""
+    return {"name": name, "target": target, "measured": measured, "met": met, "why": why}
+
+
+def _missing(name: str, target: str, why: str) -> Figures:
+    return row(name, target, None, None, why)
+
+
+def handshake_rows(suites: list[Figures], tls: Figures) -> Iterator[Figures]:
+    """Suites with much crypto against their own primitives; the fast ones against 1 ms and against TLS."""
+    measured = [suite for suite in suites if "missing" not in suite]
+    lost = [suite["suite_id"] for suite in suites if "missing" in suite]
+    note = f"no figure for {len(lost)} suites, first {lost[0]}" if lost else ""
+    name, target = "handshake, ≥ 5 ms of crypto", f"≤ {SLOW_RATIO} × Σ primitives"
+    slow = [suite for suite in measured if suite["crypto_median_ms"] >= SLOW_CRYPTO_MS]
+    if slow:
+        ratios = [suite["ratio_median"] for suite in slow]
+        worst = max(slow, key=lambda suite: suite["ratio_median"])
+        text = f"{min(ratios):.3f}–{max(ratios):.3f} ({len(slow)} suites, worst {worst['suite_id']})"
+        yield row(name, target, text, max(ratios) <= SLOW_RATIO if not lost else None, note)
+    else:
+        yield _missing(name, target, note or "no suite of this kind was run")
+    name, target = "handshake, ML-KEM with ML-DSA or Falcon", f"median ≤ {FAST_MS} ms, n ≥ {FAST_LEAST_N}"
+    fast = [suite for suite in measured if is_fast(suite["suite_id"])]
+    if fast:
+        walls = [suite["wall_median_ms"] for suite in fast]
+        least = min(suite["n"] for suite in fast)
+        text = f"{min(walls):.2f}–{max(walls):.2f} ms ({len(fast)} suites, n ≥ {least})"
+        met = max(walls) <= FAST_MS if least >= FAST_LEAST_N else None
+        yield row(name, target, text, met, "" if met is not None else f"n is {least}, too few to judge")
+    else:
+        yield _missing(name, target, note or "no suite of this kind was run")
+    yield tls_row(fast, tls)
+
+
+def shown(value: float) -> str:
+    """Three or more significant digits, no false ones."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
+
+
+def is_fast(suite_id: str) -> bool:
+    """ML-KEM with ML-DSA or Falcon."""
+    parts = suite_id.split("-")
+    return parts[1].startswith("mlkem") and parts[3].startswith(("mldsa", "falcon"))
+
+
+def tls_row(fast: list[Figures], tls: Figures) -> Figures:
+    """The same algorithms: ML-KEM-768 and ML-DSA-65, AES-256-GCM, both ends authenticated."""
+    name, target = "handshake, ML-KEM-768 + ML-DSA-65", "≤ OpenSSL TLS 1.3, mutual authentication"
+    ours = [suite for suite in fast if suite["suite_id"] == "cs-mlkem768-aesgcm-mldsa65"]
+    if "missing" in tls or not ours:
+        return _missing(name, target, tls.get("missing") or "the suite was not run")
+    mine, other = ours[0]["wall_median_ms"], tls["wall_median_ms"]
+    return row(name, target, f"{mine:.2f} ms against {other:.2f} ms", mine <= other)
+
+
+def forwarding_rows(loads: dict[str, dict[str, Figures]]) -> Iterator[Figures]:
+    """CPU and latency against the bare forwarder, what offload adds, bursts against wireguard-go."""
+    for size in (64, 1200):
+        found = loads.get(f"320_hz_{size}b", {})
+        tunnel = found.get("tunnel", {"missing": "this load was not run"})
+        for what, field, limit in (
+            ("CPU a packet", "cpu_ratio_to_bare", CPU_RATIO),
+            ("p50 latency", "p50_ratio_to_bare", LATENCY_RATIO),
+            ("p99 latency", "p99_ratio_to_bare", LATENCY_RATIO),
+        ):
+            name, target = f"forwarding at 320 Hz, {size} B: {what}", f"≤ {limit} × bare"
+            value = tunnel.get(field)
+            if value is None:
+                yield _missing(name, target, tunnel.get("missing") or "the bare forwarder has no figure")
+            else:
+                yield row(name, target, f"{value:.2f} ×", value <= limit)
+        name, target = f"GRO/GSO at 320 Hz, {size} B: added to p50", f"≤ {OFFLOAD_US:.0f} µs"
+        single, bare = (found.get(peer, {}).get("p50_us") for peer in ("bare-single", "bare"))
+        if single is None or bare is None:
+            yield _missing(name, target, "a bare forwarder has no figure")
+        else:
+            yield row(name, target, f"{bare - single:+.1f} µs", bare - single <= OFFLOAD_US)
+    yield from burst_rows(loads.get("max_rate_64b", {}))
+
+
+def burst_rows(found: dict[str, Figures]) -> Iterator[Figures]:
+    """Bursts of 32 × 64 B, as fast as the receiver acknowledges."""
+    tunnel, other = (found.get(name, {}) for name in ("tunnel", "wireguard-go"))
+    for what, field, limit, sign in (
+        ("packets/s", "received_hz", BURST_FASTER, "≥"),
+        ("CPU a packet", "cpu_us_per_packet", BURST_CPU, "≤"),
+    ):
+        name, target = f"bursts of 32 × 64 B: {what}", f"{sign} {limit} × wireguard-go"
+        mine, theirs = tunnel.get(field), other.get(field)
+        if not mine or not theirs:
+            why = tunnel.get("missing") or other.get("missing") or "wireguard-go has no figure"
+            yield _missing(name, target, why)
+            continue
+        ratio = mine / theirs
+        met = ratio >= limit if sign == "≥" else ratio <= limit
+        yield row(name, target, f"{ratio:.2f} × ({shown(mine)} against {shown(theirs)})", met)
+
+
+def rekey_rows(rekey: Figures) -> Iterator[Figures]:
+    """Each rekey run: packets lost and the largest gap."""
+    runs = rekey.get("runs") or []
+    if not runs:
+        yield _missing(
+            "rekey at 320 Hz", "0 lost, largest gap ≤ 2 × the interval", rekey.get("missing", "no run")
+        )
+    for run in runs:
+        name = f"rekey, {run.get('name', 'unnamed')}"
+        target = "0 lost, largest gap ≤ 2 × the interval"
+        absent = [
+            key
+            for key in ("rekeys", "lost_count", "largest_gap_ms", "send_interval_ms")
+            if run.get(key) is None
+        ]
+        if absent:
+            yield _missing(name, target, run.get("missing") or f"the run has no {', '.join(absent)}")
+            continue
+        intervals = run["largest_gap_ms"] / run["send_interval_ms"]
+        gap = f"largest gap {run['largest_gap_ms']:.2f} ms ({intervals:.2f} ×)"
+        text = f"{run['rekeys']} rekeys, {run['lost_count']} lost, {gap}"
+        yield row(name, target, text, run["lost_count"] == 0 and intervals <= GAP_INTERVALS)
+
+
+def flood_rows(flood: Figures) -> Iterator[Figures]:
+    """20,000 forged datagrams a second, as the receiver counted them."""
+    loss, cpu = "flood: legitimate 320 Hz", "flood: tunnel CPU at the receiver"
+    if "missing" in flood:
+        yield _missing(loss, "nothing lost", flood["missing"])
+        yield _missing(cpu, f"≤ {FLOOD_CPU_PCT:.0f} % of a core", flood["missing"])
+        return
+    rate_hz = flood["forged_at_receiver_hz"]
+    enough = rate_hz >= FORGED_HZ * FORGED_TOLERANCE
+    why = "" if enough else f"only {rate_hz:,.0f} forged/s reached the receiver, not {FORGED_HZ:,}"
+    counts = f"{flood['legitimate_lost_count']} of {flood['legitimate_sent_count']} lost"
+    text = f"{counts} at {rate_hz:,.0f} forged/s"
+    yield row(loss, "nothing lost", text, flood["legitimate_lost_count"] == 0 if enough else None, why)
+    pct = flood["receiver_cpu_pct"]
+    yield row(
+        cpu,
+        f"≤ {FLOOD_CPU_PCT:.0f} % of a core",
+        f"{pct:.1f} %",
+        pct <= FLOOD_CPU_PCT if enough else None,
+        why,
+    )
+
+
+def rows(result: Figures) -> list[Figures]:
+    """Every row of a run."""
+    return [
+        *handshake_rows(result["handshakes"]["suites"], result["handshakes"]["tls_mutual"]),
+        *forwarding_rows(result["forwarding"]["loads"]),
+        *rekey_rows(result["rekey"]),
+        *flood_rows(result["flood"]),
+    ]

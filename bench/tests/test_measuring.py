@@ -1,0 +1,116 @@
+"""What is read from /proc, from span rows and from rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pqbench import machine, peers
+from pqbench.children import child, output_of
+from pqbench.errors import ChildFailed, PeerMissing
+from pqbench.figures import paired_ratio, quantile
+from pqbench.forwarding import summary
+from pqbench.handshakes import CRITICAL_PATH, handshakes_of
+from pqbench.machine import Reading
+
+S = 1_000_000_000
+
+
+def reading(time_s: float, load: float, busy_s: float, own_s: float | None) -> Reading:
+    own_ns = None if own_s is None else int(own_s * S)
+    return Reading(time_s, (load, load, load), int(busy_s * S), 0, own_ns)
+
+
+def test_a_quiet_machine_is_quiet() -> None:
+    said = machine.verdict(reading(0, 0.1, 0, 0), reading(100, 1.5, 91, 90))
+    assert (said["is_busy"], said["foreign_cpu_pct"]) == (False, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "word"),
+    [
+        (reading(0, 0.8, 0, 0), reading(100, 1, 90, 90), "load average 0.80"),
+        (reading(0, 0.1, 0, 0), reading(100, 1, 90, 60), "30.0 %"),
+        (reading(0, 0.1, 0, None), reading(100, 1, 90, None), "cannot be read"),
+    ],
+)
+def test_a_busy_machine_is_said_to_be_busy(before: Reading, after: Reading, word: str) -> None:
+    said = machine.verdict(before, after)
+    assert said["is_busy"]
+    assert word in said["reasons"][0]
+
+
+def test_cpu_is_summed_over_processes_and_threads(tmp_path: Path) -> None:
+    for pid, task, spent in ((1, 1, 100), (1, 2, 20), (7, 7, 3)):
+        folder = tmp_path / str(pid) / "task" / str(task)
+        folder.mkdir(parents=True)
+        (folder / "schedstat").write_text(f"{spent} 5 6\n")
+    assert machine.process_cpu_ns([1, 7], tmp_path) == 123
+
+
+def test_busy_time_leaves_idle_and_steal_out(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text("cpu  1 2 3 1000 50 4 5 70 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\n")
+    tick_ns = machine.system_busy_ns(tmp_path) // 15
+    assert machine.system_busy_ns(tmp_path) == 15 * tick_ns
+    assert machine.steal_ns(tmp_path) == 70 * tick_ns
+
+
+def span(host_id: str, step: str, kind: str, start: int, end: int) -> dict[str, Any]:
+    return {"handshake_id": host_id, "step": step, "kind": kind, "start_ns": start, "end_ns": end}
+
+
+def test_wall_is_the_drones_and_crypto_is_of_both() -> None:
+    place = {step: n for n, step in enumerate(CRITICAL_PATH)}
+    spans = {step: span("a", step, "crypto", 100 * n, 100 * n + 10 + n) for step, n in place.items()}
+    rows = {
+        "drone": [spans["verify"], spans["encaps"], span("a", "handshake", "wall", 0, 1_000)],
+        "gcs": [spans["keygen"], spans["sign"], spans["decaps"], span("a", "handshake", "wall", 0, 9_000)],
+    }
+    assert handshakes_of(rows) == [{"wall_ms": 0.001, "crypto_ms": 60 / 1e6}]
+    rows["gcs"].pop(1)  # a handshake without all of its primitives is no figure
+    assert handshakes_of(rows) == []
+
+
+def test_rounds_are_paired() -> None:
+    assert paired_ratio([2, 30, 8], [1, 10, 8]) == 2
+    assert paired_ratio([1, 2], [1]) is None
+    assert paired_ratio([1.0], [0.0]) is None
+    assert quantile(list(range(100)), 0.99) == 99
+    assert quantile([], 0.5) is None
+
+
+def test_a_round_that_failed_is_no_figure() -> None:
+    good = {
+        "latencies_us": [1.0, 3.0], "sent_count": 2, "lost_count": 0, "received_hz": 320.0,
+        "cpu_us_per_packet": 4.0, "machine_cpu_us_per_packet": 9.0,
+    }  # fmt: skip
+    assert summary([good, good], [good, good])["cpu_ratio_to_bare"] == 1
+    assert summary([good, {"missing": "none arrived"}], [good, good]) == {"missing": "none arrived"}
+    assert summary([good], [{"missing": "it ended"}])["cpu_ratio_to_bare"] is None
+
+
+def test_a_peers_own_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "PEERS", tmp_path)
+    (tmp_path / "boringtun.missing").write_text("does not build: error: no such crate\n")
+    with pytest.raises(PeerMissing, match="boringtun does not build: error: no such crate"):
+        peers.binary("boringtun")
+    with pytest.raises(PeerMissing, match="is not in this image"):
+        peers.binary("rosenpass")
+
+
+def test_a_child_that_ends_says_why() -> None:
+    command = ["sh", "-c", "echo broken >&2; exit 3"]
+    with child("a peer", command) as started, pytest.raises(ChildFailed) as told:
+        started.wait_ready()
+    assert "a peer ended: broken" in str(told.value)
+    with pytest.raises(ChildFailed, match="ended with 3"):
+        output_of(["sh", "-c", "exit 3"])
+
+
+def test_a_child_does_not_outlive_its_block() -> None:
+    with child("sleeper", ["sh", "-c", "echo ready; exec sleep 60"]) as sleeper:
+        sleeper.wait_ready()
+        assert sleeper.process.poll() is None
+    assert sleeper.process.poll() == -9

@@ -1,0 +1,34 @@
+"""Every peer is pinned by version and hash."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[1]
+CRATES = ["load", "peers/boringtun", "peers/rosenpass"]
+
+
+@pytest.mark.parametrize("folder", CRATES)
+def test_every_crate_has_its_checksum(folder: str) -> None:
+    lock = tomllib.loads((BENCH / folder / "Cargo.lock").read_text())
+    packages = [package for package in lock["package"] if "source" in package]
+    assert packages
+    assert [package["name"] for package in packages if "checksum" not in package] == []
+    assert {package["source"].partition("+")[0] for package in packages} == {"registry"}
+
+
+@pytest.mark.parametrize(("folder", "name"), [("boringtun", "boringtun"), ("rosenpass", "rosenpass")])
+def test_the_peer_itself_is_pinned_exactly(folder: str, name: str) -> None:
+    wanted = tomllib.loads((BENCH / "peers" / folder / "Cargo.toml").read_text())["dependencies"][name]
+    assert wanted["version"].startswith("=")
+
+
+def test_the_go_module_is_in_the_sums() -> None:
+    module = (BENCH / "peers/wireguard-go/go.mod").read_text()
+    line = next(line for line in module.splitlines() if "golang.zx2c4.com/wireguard " in line)
+    version = line.split()[-1]
+    sums = (BENCH / "peers/wireguard-go/go.sum").read_text()
+    assert f"golang.zx2c4.com/wireguard {version} h1:" in sums

@@ -1,0 +1,67 @@
+"""Tables say what is missing and when the machine was busy; the document is written by the bench alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench_kit import result
+
+from pqbench import document, targets
+from pqbench.errors import DocumentError
+from pqbench.table import render
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def rendered(busy: bool) -> str:
+    run = result()
+    if busy:
+        run["machine"] |= {"is_busy": True, "reasons": ["load average 3.00 before the run (limit 0.7)"]}
+    run["targets"] = targets.rows(run)
+    return render(run)
+
+
+def test_missing_peers_are_printed_with_their_reason() -> None:
+    text = rendered(busy=False)
+    assert "missing: rosenpass does not build: no compiler" in text
+    assert "Missing: **boringtun**: boringtun needs /dev/net/tun, which is not here" in text
+    assert "busy" not in text
+
+
+def test_a_busy_machine_marks_every_verdict() -> None:
+    text = rendered(busy=True)
+    assert "**The machine was busy: load average 3.00 before the run (limit 0.7).**" in text
+    assert text.count("| yes (busy) |") == 16
+    assert "| yes |" not in text
+
+
+BLANK = "# Title\n\n<!-- bench:begin -->\n<!-- bench:end -->\n\nrest\n"
+
+
+def test_figures_go_between_the_markers_and_again() -> None:
+    once = document.with_figures(BLANK, "a table")
+    document.check(once)
+    assert once.startswith("# Title\n\n<!-- bench:begin sha256=")
+    assert once.endswith("\na table\n<!-- bench:end -->\n\nrest\n")
+    assert document.with_figures(once, "a table") == once
+    assert "a table" not in document.with_figures(once, "another")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        document.with_figures(BLANK, "0 lost").replace("0 lost", "1 lost"),
+        BLANK.replace("begin -->\n", "begin -->\nby hand\n"),
+        "no markers",
+        BLANK + BLANK,
+        "<!-- bench:end -->\n<!-- bench:begin -->\n",
+    ],
+)
+def test_a_hand_between_the_markers_is_noticed(text: str) -> None:
+    with pytest.raises(DocumentError):
+        document.check(text)
+
+
+def test_the_documents_figures_are_the_benchs() -> None:
+    document.check((ROOT / "docs" / "PERFORMANCE.md").read_text("utf-8"))

@@ -1,0 +1,123 @@
+"""Each target is met, missed or unknown by the figures alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from bench_kit import result, suite
+
+from pqbench import targets
+
+
+def judged(run: dict[str, Any]) -> dict[str, Any]:
+    return {row["name"]: row["met"] for row in targets.rows(run)}
+
+
+def test_every_row_of_a_good_run_is_met() -> None:
+    met = judged(result())
+    assert len(met) == 16
+    assert set(met.values()) == {True}
+
+
+def _slow(run: dict[str, Any]) -> None:
+    run["handshakes"]["suites"][1] = suite("cs-mlkem512-aesgcm-sphincs128s", 67.0, 55.0)
+
+
+def _fast(run: dict[str, Any]) -> None:
+    run["handshakes"]["suites"][0] = suite("cs-mlkem768-aesgcm-mldsa65", 1.1, 0.4)
+
+
+def _tls(run: dict[str, Any]) -> None:
+    run["handshakes"]["tls_mutual"]["wall_median_ms"] = 0.7
+
+
+def _cpu(run: dict[str, Any]) -> None:
+    run["forwarding"]["loads"]["320_hz_64b"]["tunnel"]["cpu_ratio_to_bare"] = 1.26
+
+
+def _p99(run: dict[str, Any]) -> None:
+    run["forwarding"]["loads"]["320_hz_1200b"]["tunnel"]["p99_ratio_to_bare"] = 1.2
+
+
+def _offload(run: dict[str, Any]) -> None:
+    run["forwarding"]["loads"]["320_hz_64b"]["bare-single"]["p50_us"] = -1.0
+
+
+def _bursts(run: dict[str, Any]) -> None:
+    run["forwarding"]["loads"]["max_rate_64b"]["wireguard-go"]["received_hz"] = 351_000.0
+
+
+def _lost(run: dict[str, Any]) -> None:
+    run["rekey"]["runs"][0]["lost_count"] = 1
+
+
+def _gap(run: dict[str, Any]) -> None:
+    run["rekey"]["runs"][0]["largest_gap_ms"] = 6.3
+
+
+def _flood_loss(run: dict[str, Any]) -> None:
+    run["flood"]["legitimate_lost_count"] = 1
+
+
+def _flood_cpu(run: dict[str, Any]) -> None:
+    run["flood"]["receiver_cpu_pct"] = 10.1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name"),
+    [
+        (_slow, "handshake, ≥ 5 ms of crypto"),
+        (_fast, "handshake, ML-KEM with ML-DSA or Falcon"),
+        (_tls, "handshake, ML-KEM-768 + ML-DSA-65"),
+        (_cpu, "forwarding at 320 Hz, 64 B: CPU a packet"),
+        (_p99, "forwarding at 320 Hz, 1200 B: p99 latency"),
+        (_offload, "GRO/GSO at 320 Hz, 64 B: added to p50"),
+        (_bursts, "bursts of 32 × 64 B: packets/s"),
+        (_lost, "rekey, ML-KEM-768"),
+        (_gap, "rekey, ML-KEM-768"),
+        (_flood_loss, "flood: legitimate 320 Hz"),
+        (_flood_cpu, "flood: tunnel CPU at the receiver"),
+    ],
+)
+def test_one_spoilt_figure_misses_its_row_and_no_other(
+    spoil: Callable[[dict[str, Any]], None], name: str
+) -> None:
+    run = result()
+    spoil(run)
+    assert [row for row, met in judged(run).items() if met is not True] == [name]
+    assert judged(run)[name] is False
+
+
+def test_what_is_missing_is_unknown_and_says_why() -> None:
+    run = result()
+    run["handshakes"]["tls_mutual"] = {"missing": "no ML-DSA here"}
+    run["forwarding"]["loads"]["max_rate_64b"]["wireguard-go"] = {"missing": "does not start"}
+    run["rekey"] = {"missing": "not in this image"}
+    run["flood"] = {"missing": "the drone ended"}
+    run["handshakes"]["suites"][0]["n"] = 29
+    unknown = {row["name"]: row["why"] for row in targets.rows(run) if row["met"] is None}
+    assert unknown == {
+        "handshake, ML-KEM with ML-DSA or Falcon": "n is 29, too few to judge",
+        "handshake, ML-KEM-768 + ML-DSA-65": "no ML-DSA here",
+        "bursts of 32 × 64 B: packets/s": "does not start",
+        "bursts of 32 × 64 B: CPU a packet": "does not start",
+        "rekey at 320 Hz": "not in this image",
+        "flood: legitimate 320 Hz": "the drone ended",
+        "flood: tunnel CPU at the receiver": "the drone ended",
+    }
+
+
+def test_a_weak_flood_proves_nothing() -> None:
+    run = result()
+    run["flood"]["forged_at_receiver_hz"] = 15_000.0
+    met = judged(run)
+    assert met["flood: legitimate 320 Hz"] is None
+    assert met["flood: tunnel CPU at the receiver"] is None
+
+
+def test_a_suite_without_figures_leaves_the_slow_row_open() -> None:
+    run = result()
+    run["handshakes"]["suites"].append({"suite_id": "cs-hqc128-aesgcm-mldsa44", "missing": "it broke"})
+    assert judged(run)["handshake, ≥ 5 ms of crypto"] is None
