@@ -32,3 +32,16 @@ def test_the_go_module_is_in_the_sums() -> None:
     version = line.split()[-1]
     sums = (BENCH / "peers/wireguard-go/go.sum").read_text()
     assert f"golang.zx2c4.com/wireguard {version} h1:" in sums
+
+
+def test_the_load_generators_lock_follows_the_core() -> None:
+    """It is built on the core's sockets: a new dependency there has to be in this lock too."""
+    core = tomllib.loads((BENCH.parent / "tunnel/core/Cargo.toml").read_text())
+    lock = tomllib.loads((BENCH / "load/Cargo.lock").read_text())
+    mine = next(package for package in lock["package"] if package["name"] == "pq-core")
+    names = {dependency.partition(" ")[0] for dependency in mine["dependencies"]}
+    for section in (core["dependencies"], *(t["dependencies"] for t in core["target"].values())):
+        for name, wanted in section.items():
+            real = wanted.get("package", name) if isinstance(wanted, dict) else name
+            optional = isinstance(wanted, dict) and wanted.get("optional", False)
+            assert real in names or optional, f"run: cd bench/load && cargo update --workspace ({real})"
