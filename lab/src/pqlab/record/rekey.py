@@ -1,7 +1,8 @@
 """Category F: rekeys of a cell, what they cost the traffic, and the published model of their share beside it.
 
 Blackout, late and lost packets come from the join of both ledgers around each switch, never from one end's
-word. Φ(R) = T / (R + T) is a model: it takes a rekey as a pause, which a make-before-break one is not.
+word. Blackout is what a pause grew by on the way: a source that sends seldom makes pauses of its own.
+Φ(R) = T / (R + T) is a model: it takes a rekey as a pause, which a make-before-break one is not.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def _fill_blackout(sheet: Sheet, plane: DataPlane) -> None:
     found = found or []
     n = len(found)
     for field, name in (
-        ("rekey_blackout_duration_ms", "gap_ns"), ("rekey_send_gap_ms", "send_gap_ns"),
-        ("rekey_added_gap_ms", "added_ns"),
+        ("rekey_blackout_duration_ms", "added_ns"), ("rekey_gap_ms", "gap_ns"),
+        ("rekey_send_gap_ms", "send_gap_ns"),
     ):  # fmt: skip
         worst = max((getattr(one, name) for one in found), default=None)
         sheet.put("F", field, None if worst is None else worst / 1e6, n=n, absent=absent)
