@@ -113,7 +113,9 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_primitives(sheet, cold, None if suite is None else suite.kem.shared_secret_bytes)
     fill_rekey(sheet, cell, plane)
     fill_data_plane(sheet, plane, cell.counters)
-    fill_latency(sheet, plane, context.one_clock)
+    # stamps that were shifted on purpose are no one clock's
+    one_clock = context.one_clock and not any(e.get("event") == "clock_offset" for e in cell.events)
+    fill_latency(sheet, plane, one_clock)
     fill_mavlink(sheet, cell, plane, wall)
     fill_control(sheet, plan, context)
     span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)

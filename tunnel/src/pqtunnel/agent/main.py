@@ -11,6 +11,7 @@ from types import FrameType
 from pqtunnel.agent.drivers.base import NoTraffic, TrafficDriver
 from pqtunnel.agent.drivers.compose import ComposeTraffic
 from pqtunnel.agent.facts import HostFacts
+from pqtunnel.agent.faults import Faults
 from pqtunnel.agent.methods import Methods
 from pqtunnel.agent.server import RpcServer
 from pqtunnel.agent.state import CellState
@@ -51,9 +52,9 @@ class Agent:
         traffic: TrafficDriver = (
             ComposeTraffic(config.traffic_control) if config.traffic_control is not None else NoTraffic()
         )
-        self.methods = Methods(
-            config, self.endpoint, traffic, self.facts, Streams(self.telemetry), self.state
-        )
+        faults = Faults(self.endpoint, self.telemetry)
+        streams = Streams(self.telemetry, faults)
+        self.methods = Methods(config, self.endpoint, traffic, self.facts, streams, self.state, faults)
         try:
             self.server = RpcServer(
                 (config.control_bind, config.control_port), context, self.methods.table(), note

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pqtunnel.agent.drivers.base import TrafficDriver
 from pqtunnel.agent.facts import HostFacts
+from pqtunnel.agent.faults import Faults
 from pqtunnel.agent.params import Params, ParamsError
 from pqtunnel.agent.rekeys import RekeyEvents
 from pqtunnel.agent.server import Handler
@@ -29,7 +30,7 @@ class Methods:
 
     def __init__(
         self, config: EndpointConfig, endpoint: Endpoint, traffic: TrafficDriver, facts: HostFacts,
-        streams: Streams, state: CellState,
+        streams: Streams, state: CellState, faults: Faults,
     ) -> None:  # fmt: skip
         self._config = config
         self._endpoint = endpoint
@@ -37,6 +38,7 @@ class Methods:
         self._facts = facts
         self._streams = streams
         self._state = state
+        self._faults = faults
         self._rekeys = RekeyEvents(endpoint, streams.temperature_c)
         self._order = threading.Lock()
         self._stopped = threading.Event()
@@ -127,6 +129,7 @@ class Methods:
             except TunnelError:
                 self._state.enter("idle", since=("prepared",))
                 raise
+            self._faults.forget()
             self._stopped.clear()
             self._source_running = False
         return {"state": "prepared"}
@@ -172,6 +175,7 @@ class Methods:
     def _end_cell(self) -> None:
         self._state.enter("draining", since=("prepared", "running"))
         self._stopped.set()
+        self._faults.end()
         try:
             if self._source_running:
                 self._stop_source_quietly()
@@ -196,7 +200,7 @@ class Methods:
         handlers = {
             "handshake_block": self._handshake_block, "traffic_open": self._traffic_open,
             "traffic_run": self._traffic_run, "traffic_close": self._traffic_close,
-            "key_pool": self._key_pool, **self._rekeys.table(),
+            "key_pool": self._key_pool, **self._rekeys.table(), **self._faults.table(),
         }  # fmt: skip
         handler = handlers.get(kind)
         if handler is None:

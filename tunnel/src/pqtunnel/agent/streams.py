@@ -6,6 +6,7 @@ import re
 import time
 from typing import Any, Final
 
+from pqtunnel.agent.faults import Faults
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import TunnelError
@@ -35,8 +36,9 @@ class StreamError(TunnelError):
 class Streams:
     """Serves pages; keeps the telemetry lines of a stopped cell so that paging reads the file once."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: Telemetry, faults: Faults) -> None:
         self._telemetry = telemetry
+        self._faults = faults
         self._cached_for: CellWork | None = None
         self._cached: list[str] = []
 
@@ -50,6 +52,7 @@ class Streams:
         if stream not in STREAMS:
             raise StreamError(f"no stream {stream!r}")
         lines, total = self._read(work, stream, since, min(limit, MAX_LINES))
+        lines = self._faults.shifted(stream, lines)
         size = 0
         for place, line in enumerate(lines):
             size += len(line) + 3

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,10 +17,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from pqtunnel.config import EndpointConfig
+from pqtunnel.errors import TunnelError
 
 RESTART_AFTER_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 FACTS_TIMEOUT_S: Final = 10.0
 _BLOCK_BYTES: Final = 1 << 20
+
+
+class TelemetryError(TunnelError):
+    """The sampler is not there."""
+
+    default_code = "no_sampler"
+    default_hint = "docker logs of the endpoint says why"
 
 
 class Telemetry:
@@ -52,6 +61,7 @@ class Telemetry:
         child = self._child
         if child is not None and child.poll() is None:
             child.terminate()
+            self.go_on()  # a stalled one would not hear it
             try:
                 child.wait(timeout=2.0)
             except subprocess.TimeoutExpired:
@@ -59,6 +69,21 @@ class Telemetry:
                 child.wait()
         if self._thread is not None:
             self._thread.join(timeout=3.0)
+
+    def stall(self) -> None:
+        """Stop the child where it is, as a sensor that hangs. Raises TelemetryError when there is none."""
+        if not hasattr(signal, "SIGSTOP"):
+            raise TelemetryError("this platform cannot stop a process", hint="run the event on Linux")
+        child = self._child
+        if child is None or child.poll() is not None:
+            raise TelemetryError(f"no sampler runs: {self.reason}")
+        child.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """End a stall; a child that died meanwhile has been replaced by one that runs."""
+        child = self._child
+        if child is not None and child.poll() is None:
+            child.send_signal(signal.SIGCONT)
 
     def command(self) -> list[str]:
         """The child's command line."""

@@ -1,0 +1,148 @@
+"""Faults an agent may be asked for: bounded, told in the events, over when their time or their cell is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pqtunnel.agent.faults import Faults
+from pqtunnel.agent.params import Params, ParamsError
+from pqtunnel.agent.telemetry import Telemetry, TelemetryError
+from pqtunnel.config import EndpointConfig
+from pqtunnel.endpoint.endpoint import Endpoint
+
+MS = 1_000_000
+
+
+class Rows:
+    """A cell's journal."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def event(self, kind: str, **details: Any) -> None:
+        self.rows.append({"event": kind, **details})
+
+
+@pytest.fixture
+def rows() -> Rows:
+    return Rows()
+
+
+@pytest.fixture
+def telemetry(tmp_path: Path) -> Iterator[Telemetry]:
+    config = cast(EndpointConfig, SimpleNamespace(state_dir=tmp_path))
+    telemetry = Telemetry(config, tmp_path / "counters.json", print)
+    telemetry._child = subprocess.Popen(["sleep", "60"], stderr=subprocess.PIPE)
+    yield telemetry
+    telemetry.close()
+    assert telemetry._child.returncode is not None
+
+
+@pytest.fixture
+def faults(rows: Rows, telemetry: Telemetry) -> Faults:
+    endpoint = cast(Endpoint, SimpleNamespace(work=SimpleNamespace(journal=rows)))
+    return Faults(endpoint, telemetry)
+
+
+def fire(faults: Faults, kind: str, **params: Any) -> dict[str, Any]:
+    return faults.table()[kind](Params("event", params))
+
+
+def state(telemetry: Telemetry) -> str:
+    assert telemetry._child is not None
+    text = Path(f"/proc/{telemetry._child.pid}/stat").read_text()
+    return text.rpartition(")")[2].split()[0]
+
+
+def wait_for(telemetry: Telemetry, wanted: str, limit_s: float = 2.0) -> bool:
+    deadline_s = time.monotonic() + limit_s
+    while time.monotonic() < deadline_s:
+        if (state(telemetry) == "T") == (wanted == "T"):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_stamps_within_the_fault_are_shifted_and_no_others(faults: Faults, rows: Rows) -> None:
+    span = fire(faults, "clock_offset", offset_ms=250, for_s=1.0)
+    start, end = span["start_ns"], span["end_ns"]
+    assert end - start == 1000 * MS
+    ledger = [
+        f"tx,0,{i},64,{t},{t + 1000},traffic" for i, t in enumerate((start - 5000, start, end - 2000, end))
+    ]
+    out = [
+        line.split(",")
+        for line in faults.shifted(
+            "ledger", ["direction,epoch,sequence,size_bytes,t_in_ns,t_out_ns,window", *ledger]
+        )[1:]
+    ]
+    assert [int(row[4]) for row in out] == [start - 5000, start + 250 * MS, end - 2000 + 250 * MS, end]
+    event = json.dumps({"event": "gate_close", "t_ns": start + 7, "mono_ns": 5})
+    assert json.loads(faults.shifted("events", [event])[0]) == {
+        "event": "gate_close", "t_ns": start + 7 + 250 * MS, "mono_ns": 5,
+    }  # fmt: skip
+    own = json.dumps({"event": "clock_offset", "t_ns": start + 7})
+    assert json.loads(faults.shifted("events", [own])[0])["t_ns"] == start + 7
+    assert faults.shifted("log", ["as it is"]) == ["as it is"]
+    assert rows.rows[0]["event"] == "clock_offset"
+
+
+def test_the_next_cell_knows_nothing_of_it(faults: Faults) -> None:
+    start = fire(faults, "clock_offset", offset_ms=-1000, for_s=60)["start_ns"]
+    faults.end()
+    later = time.time_ns() + MS
+    assert faults.shift(later) == later
+    assert faults.shift(start) == start - 1000 * MS
+    faults.forget()
+    assert faults.shift(start) == start
+
+
+def test_two_offsets_at_once_are_refused(faults: Faults) -> None:
+    fire(faults, "clock_offset", offset_ms=1, for_s=60)
+    with pytest.raises(ParamsError, match="another"):
+        fire(faults, "clock_offset", offset_ms=1, for_s=60)
+
+
+@pytest.mark.parametrize("params", [{}, {"for_s": 1e9}, {"for_s": -1}, {"for_s": 1, "surprise": 1}])
+def test_a_stall_without_a_bound_is_refused(
+    faults: Faults, telemetry: Telemetry, params: dict[str, Any]
+) -> None:
+    with pytest.raises(ParamsError):
+        fire(faults, "sensor_stall", **params)
+    assert state(telemetry) != "T"
+
+
+def test_a_stall_ends_by_itself(faults: Faults, telemetry: Telemetry, rows: Rows) -> None:
+    fire(faults, "sensor_stall", for_s=0.3)
+    assert wait_for(telemetry, "T")
+    assert wait_for(telemetry, "S")
+    assert [row["event"] for row in rows.rows] == ["sensor_stall", "sensor_stall_end"]
+
+
+def test_a_stall_ends_with_its_cell(faults: Faults, telemetry: Telemetry) -> None:
+    fire(faults, "sensor_stall", for_s=3600)
+    assert wait_for(telemetry, "T")
+    faults.end()
+    assert wait_for(telemetry, "S")
+
+
+def test_a_stalled_sampler_does_not_keep_the_agent_from_ending(faults: Faults, telemetry: Telemetry) -> None:
+    fire(faults, "sensor_stall", for_s=3600)
+    assert wait_for(telemetry, "T")
+    begin_s = time.monotonic()
+    telemetry.close()
+    assert time.monotonic() - begin_s < 1.0
+
+
+def test_no_sampler_no_stall(faults: Faults, telemetry: Telemetry) -> None:
+    telemetry.close()
+    with pytest.raises(TelemetryError, match="no sampler"):
+        fire(faults, "sensor_stall", for_s=1)
