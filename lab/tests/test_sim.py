@@ -21,7 +21,7 @@ from pqlab.paths import project_root
 from pqlab.scenario import load_scenario
 from pqlab.sim.agent import SimLab
 from pqlab.sim.clock import START_NS, VirtualClock
-from pqlab.sim.primitives import InvalidTag, SimPrimitives
+from pqlab.sim.primitives import SimPrimitives
 from pqlab.sim.same import WALL_CLOCK, comparable, differences
 from pqlab.verify import verify_bundle
 from pqtunnel.suites import AEADS, KEMS, SIGS, SUITES
@@ -210,9 +210,43 @@ def test_stand_ins_have_the_registry_s_sizes_and_refuse_what_is_wrong() -> None:
         assert not sig.verify(public, b"n", signature)
     assert min(spent) > 0
     for token, aead in AEADS.items():
-        key = primitives.aead(token).new(bytes(aead.key_bytes))
+        key = primitives.aead(token).new(token.encode().ljust(aead.key_bytes))
         sealed = key.seal(bytes(aead.nonce_bytes), b"text", b"head")
         assert len(sealed) == 4 + aead.tag_bytes
         assert key.open(bytes(aead.nonce_bytes), sealed, b"head") == b"text"
-        with pytest.raises(InvalidTag):
+        with pytest.raises(key.invalid_tag):
             key.open(bytes(aead.nonce_bytes), sealed, b"heap")
+
+
+REKEYED = TEXT.replace("session_s: 1", "session_s: 2").replace("bulk:", "# bulk:") + (
+    "conditions:\n  - {{name: baseline}}\n"
+    "  - {{name: rekey, rekey: {{every_s: 0.25, start_s: 0.25, suites: [cs-mlkem1024-aesgcm-mldsa87]}}}}\n"
+)
+
+
+def test_rekeys_and_suite_switches_lose_nothing(tmp_path: Path) -> None:
+    done = carry_out(tmp_path / "rekeyed", REKEYED.format(seed=11))
+    assert not [r for r in verify_bundle(done) if r.status == "fail"]
+    cells = [path.parent for path in done.glob("data/cells/*/record.json")]
+    rekeyed = [cell for cell in cells if record(cell)["condition"] == "rekey"]
+    assert len(rekeyed) == 4
+    for cell in rekeyed:
+        counters = json.loads((cell / "counters.json").read_text(encoding="utf-8"))
+        assert counters["drone"]["rekey_started"] == counters["drone"]["rekey_completed"] == 7
+        told = record(cell)["categories"]["F"]
+        assert told["rekey_success_count"]["value"] == 7
+        assert counters["drone"]["tx_data"] == counters["gcs"]["rx_ok"]
+        assert counters["gcs"]["tx_data"] == counters["drone"]["rx_ok"]
+        lines = (cell / "ledger.gcs.csv").read_text(encoding="ascii").splitlines()[1:]
+        received = [line.split(",") for line in lines if line.startswith("rx")]
+        assert len({row[1] for row in received}) == 8
+        delivered = sorted(int(row[5]) for row in received)
+        # the vehicle's bursts are at most 20 ms apart: no switch is seen in the stream
+        assert max(after - before for before, after in itertools.pairwise(delivered)) < 20_000_000
+        text = (cell / "events.ndjson").read_text(encoding="utf-8")
+        events = [json.loads(line) for line in text.splitlines()]
+        switches = [event for event in events if event["event"] == "rekey"]
+        assert [e["epoch_to"] - e["epoch_from"] for e in switches] == [1] * 7
+        assert {e["suite_to"] for e in switches} == {"cs-mlkem1024-aesgcm-mldsa87"}
+    again = carry_out(tmp_path / "again", REKEYED.format(seed=11), token="fedcba")
+    assert differences(done, again) == []

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pqlab.inventory import AgentAddress
-from pqlab.sim.cellworld import MS, CellWorld
+from pqlab.sim.cellworld import MS, CellWorld, RekeySchedule
 from pqlab.sim.clock import VirtualClock
 from pqlab.sim.end import End, Role
 from pqlab.sim.facts import hello_facts
@@ -67,6 +67,7 @@ class SimAgent:
         self._kinds: dict[str, Callable[[Json], Json]] = {
             "handshake_block": self._handshake_block, "traffic_open": self._traffic_open,
             "traffic_run": self._traffic_run, "traffic_close": self._traffic_close,
+            "rekey_schedule": self._rekey_schedule,
         }  # fmt: skip
 
     def call(self, method: str, params: Json) -> Json:
@@ -146,6 +147,14 @@ class SimAgent:
         count, least = int(params["count"]), int(params["min_count"])
         return self._here.handshake_block(count, min(least, count), float(params["max_s"]))
 
+    def _rekey_schedule(self, params: Json) -> Json:
+        every_s = float(params["every_s"])
+        count = int(params.get("count") or 0)
+        start_s = float(params.get("start_s", every_s))
+        suites = tuple(str(suite_id) for suite_id in params.get("suites") or ())
+        self._here.schedule = RekeySchedule(every_s, start_s, count or None, suites)
+        return {"armed": True}
+
     def _traffic_open(self, params: Json) -> Json:
         self._lab.clock.advance(GATE_NS)
         end = self._end
@@ -157,7 +166,7 @@ class SimAgent:
 
     def _traffic_run(self, params: Json) -> Json:
         here, spec = self._here, self._end.report["spec"]
-        reports = here.run_window(str(params["window"]), spec, float(params["duration_s"]))
+        reports = here.run_window(spec, float(params["duration_s"]))
         here.drone.report, here.gcs.report = reports
         return self._close(params)
 

@@ -1,38 +1,44 @@
-"""One simulated cell: both ends, the network between them, handshakes and traffic windows in virtual time.
+"""One simulated cell: both ends, handshakes, traffic windows and rekeys in virtual time.
 
-The handshake machines, the session and the traffic profile are the product's own; chance comes from the
-cell's seed, time from the virtual clock.
+Handshake machines, sessions, epochs and traffic profile are the product's own; chance comes from the cell's
+seed, time from the virtual clock. A rekey runs beside the traffic on a clock of its own, and its two installs
+fall among the datagrams where they belong.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import json
 import random
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from pqlab.sim.clock import VirtualClock
+from pqlab.sim.clock import START_NS, VirtualClock
 from pqlab.sim.end import End, Role
+from pqlab.sim.handshakes import Made, delay_ns, handshake
 from pqlab.sim.identity import Identities
 from pqlab.sim.primitives import SimPrimitives
-from pqsitl.profile import TIMESYNC_REPLY_BYTES, UPLINK_TIMESYNC_HZ, load_profile
-from pqsitl.schedule import BurstSchedule
+from pqlab.sim.traffic import NS, Offer, Tally, offers
+from pqsitl.profile import TIMESYNC_REPLY_BYTES
 from pqtunnel import packet, suites
-from pqtunnel.handshake.drone import DroneHandshake
-from pqtunnel.handshake.gcs import GcsHandshake
-from pqtunnel.session import new_index
-from pqtunnel.trace import Tracer
-from pqtunnel.wire import HEADER_BYTES
 
 Json = dict[str, Any]
 MS = 1_000_000
-NS = 1_000_000_000
-#: invented one-way delay of the simulated network, its jitter (exponential), and time inside a send call
-DELAY_NS, JITTER_NS, SEND_NS = 150_000, 20_000, 8_000
 #: pause between two cold handshakes, as the agents make it
 SETTLE_NS = 2 * MS
-HEARTBEAT_BYTES = 21
-TIMESYNC_BYTES = 28
+Action = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class RekeySchedule:
+    """Rekeys of the next window: `suites` are cycled, none keeps the suite; count None: as many as fit."""
+
+    every_s: float
+    start_s: float
+    count: int | None
+    suites: tuple[str, ...]
 
 
 class CellWorld:
@@ -41,20 +47,27 @@ class CellWorld:
     def __init__(self, clock: VirtualClock, identities: Identities, params: Json) -> None:
         self.cell_id = str(params["cell_id"])
         self.suite = suites.get(str(params["suite_id"]))
-        self._clock = clock
+        self.schedule: RekeySchedule | None = None
+        self.taken: set[Role] = set()
+        self._accepted = {self.suite.id, *(params.get("accepted_suites") or ())}
+        self._clock = self._spending = clock
         self._identities = identities
         self._min_level = int(params["min_level"])
         self._rng = random.Random(f"sim cell/{params['seed']}/{self.cell_id}")
         # a machine is a little faster or slower in every cell: what run-level statistics are about
         pace = self._rng.lognormvariate(0.0, 0.02)
-        self._primitives = SimPrimitives(self._rng, clock.advance, pace)
-        self.taken: set[Role] = set()
+        self._primitives = SimPrimitives(self._rng, lambda ns: self._spending.advance(ns), pace)
         ledger = bool(params["ledger"])
         self.drone = End("drone", clock, self._primitives, ledger)
         self.gcs = End("gcs", clock, self._primitives, ledger)
+        self._ends: dict[Role, End] = {"drone": self.drone, "gcs": self.gcs}
+        self._dialled = 0
+        self._queue: list[tuple[int, int, Action]] = []
+        self._order = itertools.count()
+        self._rekeying = False
 
     def end(self, role: Role) -> End:
-        return self.drone if role == "drone" else self.gcs
+        return self._ends[role]
 
     # ------------------------------------------------------------------ handshakes
 
@@ -65,147 +78,126 @@ class CellWorld:
         while len(done) < count:
             if len(done) >= min_count and self._clock.mono_ns() - begun_ns >= max_s * NS:
                 break
-            done.append(self._handshake(len(done)))
+            made = self._dial(self._clock, self.suite, rekey=False)
+            self._install(self.gcs, made, made.gcs_ready_ns)
+            self._install(self.drone, made, made.drone_ready_ns)
+            self._clock.advance_to(self._confirm(self._clock.mono_ns()))
+            done.append(made.drone.handshake_id)
             self._clock.advance(SETTLE_NS)
         return {"completed": len(done), "failed": 0, "handshake_ids": done, "failures": []}
 
-    def _handshake(self, index: int) -> str:
-        clock, rng = self._clock, self._rng
-        counts: dict[Role, dict[str, int]] = {"drone": {}, "gcs": {}}
-        tracers = {
-            role: Tracer(clock=clock.look_ns, host=role, index=index, mode="cold", suite_id=self.suite.id)
-            for role in ("drone", "gcs")
-        }
-        common: Json = {
-            "min_level": self._min_level, "primitives": self._primitives, "rng": rng.randbytes,
-        }  # fmt: skip
-        drone = DroneHandshake(
-            suite=self.suite, psk=self._identities.psk, trusted=[self._identities.gcs.public],
-            epoch=index, tracer=tracers["drone"], counters=counts["drone"],
-            rx_index=new_index(rng.randbytes, self.drone.session), **common,
-        )  # fmt: skip
-        gcs = GcsHandshake(
-            identity=self._identities.gcs, psks=self._identities.psks, accepted={self.suite.id},
-            tracer=tracers["gcs"], counters=counts["gcs"],
-            rx_index=new_index(rng.randbytes, self.gcs.session), **common,
-        )  # fmt: skip
-        tracers["drone"].mark("connect", "io")
-        drone.start()
-        clock.advance(2 * self._delay_ns())
-        tracers["gcs"].mark("accept", "io")
-        tracers["drone"].mark(drone.wait_step, "network_wait")
-        message = gcs.start()
-        listener: DroneHandshake | GcsHandshake = drone
-        speaker: DroneHandshake | GcsHandshake = gcs
-        while message:
-            tracer = tracers["gcs" if speaker is gcs else "drone"]
-            tracer.mark(speaker.send_step, "io")
-            clock.advance(SEND_NS)
-            if not speaker.done:
-                tracer.mark(speaker.wait_step, "network_wait")
-            else:
-                tracer.finish()
-            clock.advance(self._delay_ns())
-            message = _deliver(listener, b"".join(message))
-            if listener is gcs and gcs.established is not None:
-                self.gcs.session.install(gcs.established, clock.mono_ns())
-            speaker, listener = listener, speaker
-        for tracer in tracers.values():
-            tracer.finish()
-        assert drone.established is not None  # the loop ends when the drone has nothing left to say
-        self.drone.session.install(drone.established, clock.mono_ns())
-        self._keepalives()
-        for role in ("drone", "gcs"):
-            end = self.end(role)
-            end.counters.add_handshake(counts[role])
-            end.spans += [json.dumps(row, separators=(",", ":")) for row in tracers[role].rows()]
-        return drone.handshake_id
+    def _dial(self, clock: VirtualClock, suite: suites.Suite, *, rekey: bool) -> Made:
+        """One handshake on `clock`; the epoch's number is that of the dial."""
+        self._spending = clock
+        try:
+            made = handshake(
+                clock, suite, index=self._dialled, epoch=self._dialled, rekey=rekey, ends=self._ends,
+                identities=self._identities, accepted=self._accepted, min_level=self._min_level,
+                primitives=self._primitives, rng=self._rng,
+            )  # fmt: skip
+        finally:
+            self._spending = self._clock
+        self._dialled += 1
+        for role, end in self._ends.items():
+            end.counters.add_handshake(made.counts[role])
+            end.spans += [json.dumps(row, separators=(",", ":")) for row in made.rows[role]]
+        return made
 
-    def _keepalives(self) -> None:
-        """The drone speaks first on a new epoch; the ground acknowledges it, and both may send."""
+    def _install(self, end: End, made: Made, at_ns: int) -> None:
+        established = made.drone if end.role == "drone" else made.gcs
+        end.book.add(established, end.session.epoch)
+        end.session.install(established, at_ns)
+
+    def _confirm(self, at_ns: int) -> int:
+        """The drone speaks first on a new epoch, the ground acknowledges it; returns when that is done."""
         for here, there, kind in (
             (self.drone, self.gcs, packet.KEEPALIVE),
             (self.gcs, self.drone, packet.EPOCH_ACK),
         ):
             datagram = here.session.seal_control(kind)
-            self._clock.advance(self._delay_ns())
-            there.receive(datagram, self._clock.mono_ns())
-
-    def _delay_ns(self) -> int:
-        return DELAY_NS + round(self._rng.expovariate(1.0 / JITTER_NS))
+            at_ns += delay_ns(self._rng)
+            there.receive(datagram, at_ns)
+        return at_ns
 
     # ------------------------------------------------------------------ traffic
 
-    def run_window(self, window: str, spec: Json, duration_s: float) -> tuple[Json, Json]:
+    def run_window(self, spec: Json, duration_s: float) -> tuple[Json, Json]:
         """Carry `duration_s` of traffic; returns what source and sink report at drone and gcs."""
         open_ns = self._clock.mono_ns()
         end_ns = open_ns + round(duration_s * NS)
-        offset_ns = self._clock.realtime_ns() - open_ns
-        reports: dict[Role, Json] = {}
-        for role in ("drone", "gcs"):
-            reports[role] = {"sent": _tally(), "received": _tally()}
-        due: list[tuple[int, int, Role, int, bool]] = []
-        plan = _bulk if spec["source"] == "bulk" else _session
-        for number, (at_ns, role, size, asks) in enumerate(plan(spec, open_ns, end_ns)):
-            due.append((at_ns, number, role, size, asks))
-        heapq.heapify(due)
-        serial = len(due)
-        while due:
-            at_ns, _, role, size, asks = heapq.heappop(due)
-            there: Role = "gcs" if role == "drone" else "drone"
-            self._clock.advance_to(at_ns)
-            datagram, left_ns = self.end(role).send(self._rng.randbytes(size), at_ns + offset_ns)
-            _note(reports[role]["sent"], size, at_ns + offset_ns)
-            arrived_ns = left_ns + self._delay_ns()
-            if self.end(there).receive(datagram, arrived_ns) is not None:
-                _note(reports[there]["received"], size, arrived_ns)
-            if asks and (answer_ns := arrived_ns - offset_ns + MS) < end_ns:
-                heapq.heappush(due, (answer_ns, serial, there, TIMESYNC_REPLY_BYTES, False))
-                serial += 1
+        tallies: dict[Role, tuple[Tally, Tally]] = {role: (Tally(), Tally()) for role in self._ends}
+        for offer in offers(spec, open_ns, end_ns):
+            self._plan(offer.at_ns, self._carrying(offer, tallies, end_ns))
+        if self.schedule is not None:
+            self._plan_rekeys(self.schedule, open_ns, end_ns)
+            self.schedule = None
+        while self._queue:
+            at_ns, _, action = heapq.heappop(self._queue)
+            self._clock.advance_to(min(at_ns, end_ns))
+            action(at_ns)
         self._clock.advance_to(end_ns)
-        return reports["drone"], reports["gcs"]
+        told = {
+            role: {"sent": sent.report, "received": received.report}
+            for role, (sent, received) in tallies.items()
+        }
+        return told["drone"], told["gcs"]
 
+    def _plan(self, at_ns: int, action: Action) -> None:
+        heapq.heappush(self._queue, (at_ns, next(self._order), action))
 
-def _deliver(machine: DroneHandshake | GcsHandshake, data: bytes) -> list[bytes]:
-    """Feed whole frames; what the machine answers to the last of them."""
-    answer: list[bytes] = []
-    while data:
-        length = machine.on_header(data[:HEADER_BYTES])
-        answer = machine.on_body(data[HEADER_BYTES : HEADER_BYTES + length])
-        data = data[HEADER_BYTES + length :]
-    return answer
+    def _carrying(self, offer: Offer, tallies: dict[Role, tuple[Tally, Tally]], end_ns: int) -> Action:
+        sender = offer.sender
+        receiver: Role = "gcs" if sender == "drone" else "drone"
 
+        def carry(at_ns: int) -> None:
+            datagram, left_ns = self._ends[sender].send(self._rng.randbytes(offer.size_bytes), at_ns)
+            tallies[sender][0].note(offer.size_bytes, START_NS + at_ns)
+            arrived_ns = left_ns + delay_ns(self._rng)
+            if self._ends[receiver].receive(datagram, arrived_ns) is None:
+                return
+            tallies[receiver][1].note(offer.size_bytes, START_NS + arrived_ns)
+            if offer.asks and arrived_ns + MS < end_ns:
+                answer = Offer(arrived_ns + MS, receiver, TIMESYNC_REPLY_BYTES)
+                self._plan(answer.at_ns, self._carrying(answer, tallies, end_ns))
 
-def _session(spec: Json, open_ns: int, end_ns: int) -> list[tuple[int, Role, int, bool]]:
-    """(when, sender, bytes, asks for an answer) of a MAVLink session, both directions."""
-    profile = load_profile(str(spec["profile"]))
-    schedule = BurstSchedule(profile, float(spec["rate_hz"]), open_ns)
-    sizes = profile.sizes
-    found: list[tuple[int, Role, int, bool]] = []
-    while (at_ns := schedule.next_ns) < end_ns:
-        found += [(at_ns, "drone", sizes[name], False) for name in schedule.take(at_ns)]
-    for rate_hz, size, asks in ((1.0, HEARTBEAT_BYTES, False), (UPLINK_TIMESYNC_HZ, TIMESYNC_BYTES, True)):
-        step_ns = round(NS / rate_hz)
-        found += [(at_ns, "gcs", size, asks) for at_ns in range(open_ns + step_ns // 4, end_ns, step_ns)]
-    return found
+        return carry
 
+    # ------------------------------------------------------------------ rekeys
 
-def _bulk(spec: Json, open_ns: int, end_ns: int) -> list[tuple[int, Role, int, bool]]:
-    count = round((end_ns - open_ns) * float(spec["rate_hz"]) / NS)
-    size = int(spec["size_bytes"])
-    return [(open_ns + (end_ns - open_ns) * n // count, "drone", size, False) for n in range(count)]
+    def _plan_rekeys(self, schedule: RekeySchedule, open_ns: int, end_ns: int) -> None:
+        for number in itertools.count():
+            at_ns = open_ns + round((schedule.start_s + number * schedule.every_s) * NS)
+            if at_ns >= end_ns or number == schedule.count:
+                return
+            suite = self.suite
+            if schedule.suites:
+                suite = suites.get(schedule.suites[number % len(schedule.suites)])
+            self._plan(at_ns, self._rekeying_to(suite))
 
+    def _rekeying_to(self, suite: suites.Suite) -> Action:
+        def rekey(at_ns: int) -> None:
+            if self._rekeying:
+                self.drone.counters.add_rekey("rekey_coalesced")
+                return
+            self._rekeying = True
+            self.drone.counters.add_rekey("rekey_started")
+            old = self.drone.book.newest
+            assert old is not None  # a window opens on a session only
+            made = self._dial(VirtualClock(at_ns), suite, rekey=True)
 
-def _tally() -> Json:
-    return {
-        "count": 0, "bytes": 0, "first_ns": None, "last_ns": None, "sizes": {},
-        "corrupt": 0, "duplicate": 0, "missing": 0,
-    }  # fmt: skip
+            def switch(now_ns: int) -> None:
+                self._install(self.drone, made, now_ns)
+                self._confirm(now_ns)
+                self._rekeying = False
+                self.drone.counters.add_rekey("rekey_completed")
+                self.drone.event(
+                    "rekey", at_ns=now_ns, epoch_from=old.epoch, epoch_to=made.drone.epoch,
+                    suite_from=old.suite.id, suite_to=suite.id, handshake_id=made.drone.handshake_id,
+                    start_ns=START_NS + at_ns, end_ns=START_NS + made.drone_ready_ns,
+                    switch_ns=START_NS + now_ns, result="completed", reason="schedule",
+                )  # fmt: skip
 
+            self._plan(made.gcs_ready_ns, lambda now_ns: self._install(self.gcs, made, now_ns))
+            self._plan(made.drone_ready_ns, switch)
 
-def _note(tally: Json, size: int, t_ns: int) -> None:
-    tally["count"] += 1
-    tally["bytes"] += size
-    tally["first_ns"] = t_ns if tally["first_ns"] is None else tally["first_ns"]
-    tally["last_ns"] = t_ns
-    tally["sizes"][str(size)] = tally["sizes"].get(str(size), 0) + 1
+        return rekey

@@ -13,8 +13,8 @@ LOOK_NS = 1_000
 class VirtualClock:
     """The one clock of controller, drone and gcs. Satisfies `campaign.clock.Clock`."""
 
-    def __init__(self) -> None:
-        self._now_ns = 0
+    def __init__(self, now_ns: int = 0) -> None:
+        self._now_ns = now_ns
         self._lock = threading.Lock()
 
     def realtime_ns(self) -> int:

@@ -6,10 +6,11 @@ import hashlib
 import json
 from typing import Any, Literal
 
-from pqlab.sim.clock import VirtualClock
+from pqlab.sim.clock import START_NS, VirtualClock
 from pqtunnel import packet
 from pqtunnel.endpoint.counters import CellCounters
 from pqtunnel.endpoint.ledger import Ledger
+from pqtunnel.epochs import EpochBook
 from pqtunnel.primitives.interfaces import Primitives
 from pqtunnel.session import Session
 
@@ -26,6 +27,7 @@ class End:
     def __init__(self, role: Role, clock: VirtualClock, primitives: Primitives, ledger: bool) -> None:
         self.role: Role = role
         self.counters = CellCounters()
+        self.book = EpochBook()
         self.session = Session(role, self.counters.data, primitives)
         self.ledger = Ledger() if ledger else None
         self.events: list[str] = []
@@ -38,14 +40,15 @@ class End:
         self._clock = clock
         self._start_ns = clock.realtime_ns()
 
-    def event(self, kind: str, **details: Any) -> None:
-        """A row of events.ndjson, stamped on both clocks."""
-        stamps = {"t_ns": self._clock.realtime_ns(), "mono_ns": self._clock.mono_ns()}
+    def event(self, kind: str, *, at_ns: int | None = None, **details: Any) -> None:
+        """A row of events.ndjson, stamped on both clocks; `at_ns` (monotonic) where it is not now."""
+        mono_ns = self._clock.mono_ns() if at_ns is None else at_ns
+        stamps = {"t_ns": START_NS + mono_ns, "mono_ns": mono_ns}
         row = {**stamps, "host": self.role, "event": kind, **details}
         self.events.append(json.dumps(row, separators=(",", ":")))
 
     def send(self, plaintext: bytes, t_in_ns: int) -> tuple[bytes, int]:
-        """Seal one datagram that came in at `t_in_ns`; returns it and when it left."""
+        """Seal one datagram that came in at `t_in_ns` (monotonic); returns it and when it left."""
         data = self.counters.data
         datagram, epoch, sequence = self.session.seal_data(plaintext)
         left_ns = t_in_ns + SOCKET_NS + CRYPTO_NS
@@ -56,7 +59,8 @@ class End:
         data["digest_tx"] += _digest(sequence, plaintext)
         self.busy_ns += SOCKET_NS + CRYPTO_NS
         if self.ledger is not None:
-            self.ledger.tx.add(epoch, sequence, len(datagram), t_in_ns, left_ns, self._window)
+            times = (START_NS + t_in_ns, START_NS + left_ns)
+            self.ledger.tx.add(epoch, sequence, len(datagram), *times, self._window)
         return datagram, left_ns
 
     def receive(self, datagram: bytes, arrived_ns: int) -> bytes | None:
@@ -72,9 +76,8 @@ class End:
         data["plaintext_out_bytes"] += len(got.payload)
         data["digest_rx"] += _digest(got.sequence, got.payload)
         if self.ledger is not None:
-            handed_on_ns = arrived_ns + SOCKET_NS + CRYPTO_NS
-            size = len(datagram)
-            self.ledger.rx.add(got.epoch, got.sequence, size, arrived_ns, handed_on_ns, self._window)
+            times = (START_NS + arrived_ns, START_NS + arrived_ns + SOCKET_NS + CRYPTO_NS)
+            self.ledger.rx.add(got.epoch, got.sequence, len(datagram), *times, self._window)
         return got.payload
 
     @property

@@ -8,20 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pqlab.campaign.agents import Pair
+from pqlab.campaign.clock import Clock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
+from pqlab.campaign.journal import Journal
 from pqlab.campaign.outputs import production
+from pqlab.campaign.timed import CellTimeline
+from pqlab.campaign.timeline import Timeline
 from pqlab.errors import UsageError
 from pqlab.inventory import Inventory
 from pqlab.paths import shown
+from pqlab.plan import Cell
 from pqlab.progress import Reporter
 from pqlab.scenario.model import Scenario
 from pqlab.sim.agent import SimLab
 from pqlab.sim.facts import controller_facts
 from pqtunnel.suites import SUITES
 
+Json = dict[str, Any]
 RING = "sim"
 #: condition keys that need something the simulation does not have
-NOT_SIMULATED = ("detector", "link", "attack", "rekey", "policy", "events")
+NOT_SIMULATED = ("detector", "link", "attack", "policy", "events")
 
 
 def carry_out(
@@ -55,10 +62,18 @@ def carry_out(
             max_fail=max_fail,
             into=into,
             earlier=False,
+            timeline=_timeline,
             load=lambda: None,
             controller=controller_facts,
         )
         return Campaign.begin(around, scenario).carry_out()
+
+
+def _timeline(
+    condition: Json, cell: Cell, pair: Pair, clock: Clock, journal: Journal, folder: Path
+) -> CellTimeline:
+    """The lab's own, with no link and no project to act on: what is left is the rekey schedule."""
+    return Timeline(condition, cell, pair, clock, journal, None, folder=folder)
 
 
 def at_ring(scenario: Scenario, inventory: Inventory) -> Scenario:
@@ -75,6 +90,6 @@ def _check(scenario: Scenario) -> None:
             raise UsageError(
                 "not-simulated",
                 f"condition `{condition['name']}` asks for {', '.join(asked)}",
-                "ring sim has handshakes and traffic over a plain link only",
+                "ring sim has handshakes, traffic and rekeys over a plain link",
                 "leave the condition out with --condition NAME, or run it on the lab",
             )

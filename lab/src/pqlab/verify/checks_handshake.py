@@ -121,7 +121,8 @@ def handshake_count(cell: CellView, tally: Tally) -> None:
 
 
 def primitive_sizes_match(cell: CellView, tally: Tally) -> None:
-    """Sizes that the spans carry are those of the suite's algorithms, and the record tells the largest."""
+    """Sizes that the spans carry are those of their own suite's algorithms (a rekey may have switched it),
+    and the record tells the largest of the cell's suite."""
     suite = suite_of(str(cell.plan["suite_id"]))
     due = primitive_sizes(suite)
     if suite is None or due is None:
@@ -137,12 +138,16 @@ def primitive_sizes_match(cell: CellView, tally: Tally) -> None:
         told = cell.value("B", name)
         tally.require(told == algorithm, f"{cell.label}: {name} {told}, the suite has {algorithm}")
     for name, step in SIZED_STEPS.items():
-        size, at_most = due[name], step == "sign" and suite.sig.variable_length
-        made = [span.size_bytes for span in cell.raw.spans or [] if span.step == step]
-        for told in made:
+        made = [span for span in cell.raw.spans or [] if span.step == step]
+        for span in made:
+            own = suite_of(span.suite_id)
+            size = (primitive_sizes(own) or due)[name]
+            at_most = step == "sign" and own is not None and own.sig.variable_length
+            told = span.size_bytes
             right = told is not None and (0 < told <= size if at_most else told == size)
             tally.require(right, f"{cell.label}: {step} made {told} bytes, {size} are due")
-        largest = max((told for told in made if told is not None), default=None)
+        cold = [span.size_bytes for span in made if span.mode == "cold" and span.size_bytes is not None]
+        largest = max(cold, default=None)
         told = cell.value("E", f"{name}_size_bytes")
         tally.require(told == largest, f"{cell.label}: record {name} {told} bytes, spans {largest}")
     told = cell.value("E", "shared_secret_size_bytes")
