@@ -20,9 +20,11 @@ import sys
 import tempfile
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ from pqtunnel.primitives import load
 from pqtunnel.rpc import AgentUnreachableError, RpcClient, TlsFiles, fetch_all
 
 HZ = 320
+SPAN_NS = 100_000_000
+"""How far around a switch, and around the moment halfway between two, gaps are looked for."""
 PAYLOAD_BYTES = 64
 CELL = "rekey-bench"
 MLKEM = "cs-mlkem768-aesgcm-mldsa65"
@@ -169,12 +173,15 @@ def direction_report(
     """Losses and gaps of one direction."""
     found: list[Switch] = switches(
         [row[0] for row in sent], [row[1] for row in sent], [row[0] for row in received],
-        [row[2] for row in received],
+        [row[2] for row in received], SPAN_NS,
     )  # fmt: skip
     got = {row[0] for row in received}
     sent_at = {row[0]: row[1] for row in sent}
     delays = sorted(row[2] - sent_at[row[0]] for row in received)
     gaps = sorted(one.gap_ns for one in found)
+    # The same look halfway between two switches: what this machine does to packets when nobody rekeys.
+    came = sorted((row[2], row[2] - sent_at[row[0]]) for row in received)
+    quiet = [_added_ns(came, (one.at_ns + two.at_ns) // 2) for one, two in pairwise(found)]
     return {
         "sent_count": len(sent), "received_count": len(received),
         "lost_count": sum(1 for row in sent if row[0] not in got),
@@ -184,11 +191,18 @@ def direction_report(
         "median_gap_ms": statistics.median(gaps) / 1e6 if gaps else None,
         "largest_added_gap_ms": max((one.added_ns for one in found), default=0) / 1e6,
         "median_added_gap_ms": statistics.median([one.added_ns for one in found]) / 1e6 if found else None,
+        "largest_added_gap_between_ms": max(quiet, default=0) / 1e6,
+        "median_added_gap_between_ms": statistics.median(quiet) / 1e6 if quiet else None,
         "largest_send_gap_ms": max((one.send_gap_ns for one in found), default=0) / 1e6,
         "gaps_over_two_intervals": sum(1 for one in found if one.gap_ns > 2e9 / HZ),
         "largest_gap_anywhere_ms": largest_gap_ns(sorted(row[2] for row in received)) / 1e6,
         "delay_p50_ms": delays[len(delays) // 2] / 1e6, "delay_max_ms": delays[-1] / 1e6,
     }  # fmt: skip
+
+
+def _added_ns(came: list[tuple[int, int]], at_ns: int) -> int:
+    near = came[bisect_left(came, (at_ns - SPAN_NS, 0)) : bisect_left(came, (at_ns + SPAN_NS, 0))]
+    return max((after[1] - before[1] for before, after in pairwise(near)), default=0)
 
 
 def measure(ends: dict[str, End], run: Run) -> dict[str, Any]:
