@@ -15,6 +15,7 @@ from typing import Any
 from pqlab.campaign.engine import Surroundings
 from pqlab.campaign.outputs import Outputs
 from pqlab.inventory import AgentAddress, Inventory
+from pqlab.plan import Cell
 from pqlab.scenario import Overrides, Scenario, load_scenario
 from pqtunnel import suites as registry
 from pqtunnel.rpc import AgentUnreachableError, RemoteError
@@ -164,8 +165,8 @@ class QuietReporter:
     def begin(self, total: int, done: int) -> None:
         self.lines.append(f"begin {done}/{total}")
 
-    def cell_begins(self, position: int, suite_id: str, repetition: int, attempt: int) -> None:
-        self.lines.append(f"cell {position} attempt {attempt}")
+    def cell_begins(self, cell: Cell, attempt: int) -> None:
+        self.lines.append(f"cell {cell.position} attempt {attempt}")
 
     def cell_ends(self, position: int, record: Json, eta_s: float | None) -> None:
         self.lines.append(f"cell {position} {record['verdict']}")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
+from rich.console import Console
 
-from pqlab.progress import PlainReporter, RichReporter, cell_line, clock_text
+from pqlab.plan import Cell
+from pqlab.progress import Board, PlainReporter, RichReporter, cell_line, clock_text, hottest_c
 
 RECORD = {
     "suite_id": "cs-mlkem768-aesgcm-mldsa65",
@@ -39,13 +41,16 @@ def test_clock_text(seconds: float, text: str) -> None:
     assert clock_text(seconds) == text
 
 
+CELL = Cell("00" * 8, "cs-mlkem768-aesgcm-mldsa65", "rekey", 1, 0, 0, 1)
+
+
 def test_log_and_terminal_say_the_same() -> None:
     said = []
     for kind in (PlainReporter, RichReporter):
         stream = io.StringIO()
         reporter = kind(stream)
         reporter.begin(1, 0)
-        reporter.cell_begins(0, "cs-mlkem768-aesgcm-mldsa65", 1, 1)
+        reporter.cell_begins(CELL, 1)
         reporter.cell_ends(0, RECORD, 0.0)
         reporter.note("warning: [brackets] stay")
         reporter.end()
@@ -54,3 +59,42 @@ def test_log_and_terminal_say_the_same() -> None:
     for text in said:
         assert "hs 1.21 ms 2 lost" in text
         assert "warning: [brackets] stay" in text
+
+
+def test_condition_heat_and_lost_samples_stand_where_there_are_any() -> None:
+    fields = {
+        **RECORD["categories"],  # type: ignore[dict-item]
+        "N": {"temperature_c": {"value": 48.24}},
+        "O": {"temperature_c": {"value": None}},
+        "R": {"lost_samples_count": {"value": 3}},
+    }
+    line = cell_line(0, 9, {**RECORD, "condition": "rekey", "categories": fields}, None)
+    assert "mldsa65 rekey rep 1" in line
+    assert "48.2 °C  3 samples lost" in line
+    assert hottest_c(RECORD) is None
+
+
+def test_the_board_counts_down_between_cells_and_keeps_the_sum() -> None:
+    now = [100.0]
+    board = Board(lambda: now[0])
+    board.total, board.now = 4, "cs-mlkem768-aesgcm-mldsa65 rekey rep 1"
+
+    def drawn() -> list[str]:
+        console = Console(file=io.StringIO(), width=78)
+        console.print(board)
+        file = console.file
+        assert isinstance(file, io.StringIO)
+        return [" ".join(line.split()) for line in file.getvalue().splitlines()]
+
+    first = drawn()
+    assert len(first) == 3
+    assert first[0].startswith("0/4") and first[0].endswith("left unknown")
+    assert first[2] == "no cell yet · no temperature · 0 samples lost"
+    lost = {**RECORD["categories"], "R": {"lost_samples_count": {"value": 2}}}  # type: ignore[dict-item]
+    board.finished({**RECORD, "categories": lost}, 90.0)
+    board.finished({**RECORD, "verdict": "fail", "categories": lost}, 60.0)
+    now[0] += 13.0
+    second = drawn()
+    assert second[0].startswith("2/4") and "50%" in second[0] and second[0].endswith("left 00:47")
+    assert second[1] == "now cs-mlkem768-aesgcm-mldsa65 rekey rep 1"
+    assert second[2] == "last fail · 1 fail 1 pass · no temperature · 4 samples lost"

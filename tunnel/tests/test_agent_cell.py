@@ -56,9 +56,7 @@ def test_only_the_drone_dials_and_plain_is_refused(lab_pair: Lab) -> None:
     lab_pair.prepare()
     assert _code(lab_pair.gcs, "event", cell_id="cell-1", kind="handshake_block", count=1) == "wrong_role"
     lab_pair.stop()
-    assert (
-        _code(lab_pair.gcs, "prepare", cell_id="x", suite_id=SUITE, allow_plain=True) == "plain_refused"
-    )
+    assert _code(lab_pair.gcs, "prepare", cell_id="x", suite_id=SUITE, allow_plain=True) == "plain_refused"
 
 
 @pytest.mark.native

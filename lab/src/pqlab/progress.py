@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, Protocol, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from pqlab.plan import Cell
 
 Json = dict[str, Any]
 _COLOURS = {"pass": "green", "fail": "red", "invalid": "red", "unsupported": "yellow", "not-run": "yellow"}
@@ -17,7 +25,7 @@ class Reporter(Protocol):
 
     def begin(self, total: int, done: int) -> None: ...
 
-    def cell_begins(self, position: int, suite_id: str, repetition: int, attempt: int) -> None: ...
+    def cell_begins(self, cell: Cell, attempt: int) -> None: ...
 
     def cell_ends(self, position: int, record: Json, eta_s: float | None) -> None: ...
 
@@ -27,10 +35,13 @@ class Reporter(Protocol):
 
 
 def cell_line(position: int, total: int, record: Json, eta_s: float | None) -> str:
-    """`[ 12/72] cs-… rep 1  pass  hs 1.21 ms  0 lost  eta 04:12`."""
+    """`[ 12/72] cs-… rep 1  pass  hs 1.21 ms  0 lost  eta 04:12`; a condition other than `baseline`, a
+    temperature and lost samples stand in it where there are any."""
     width = len(str(total))
+    condition = record.get("condition", "baseline")
+    named = "" if condition == "baseline" else f" {condition}"
     parts = [
-        f"[{position + 1:>{width}}/{total}] {record['suite_id']} rep {record['repetition']}",
+        f"[{position + 1:>{width}}/{total}] {record['suite_id']}{named} rep {record['repetition']}",
         str(record["verdict"]),
     ]
     handshake = _value(record, "D", "handshake_total_duration_ms")
@@ -39,6 +50,10 @@ def cell_line(position: int, total: int, record: Json, eta_s: float | None) -> s
     sent, received = (_value(record, "G", f"packets_{end}_count") for end in ("sent", "received"))
     if sent is not None and received is not None:
         parts.append(f"{int(sent - received)} lost")
+    if (degrees := hottest_c(record)) is not None:
+        parts.append(f"{degrees:.1f} °C")
+    if lost := _value(record, "R", "lost_samples_count"):
+        parts.append(f"{int(lost)} samples lost")
     if record.get("reason"):
         parts.append(f"({record['reason']})")
     if eta_s is not None:
@@ -51,6 +66,12 @@ def clock_text(seconds: float) -> str:
     whole = round(seconds)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
+
+
+def hottest_c(record: Json) -> float | None:
+    """Mean temperature of the hotter host in the cell, °C; None where no host measures one."""
+    known = [value for letter in "NO" if (value := _value(record, letter, "temperature_c")) is not None]
+    return max(known, default=None)
 
 
 def _value(record: Json, letter: str, name: str) -> float | None:
@@ -70,9 +91,10 @@ class PlainReporter:
         if done:
             self.note(f"{done} of {total} cells are done already")
 
-    def cell_begins(self, position: int, suite_id: str, repetition: int, attempt: int) -> None:
+    def cell_begins(self, cell: Cell, attempt: int) -> None:
         if attempt > 1:
-            self.note(f"[{position + 1}/{self._total}] {suite_id} rep {repetition}: attempt {attempt}")
+            where = f"[{cell.position + 1}/{self._total}] {cell.suite_id}"
+            self.note(f"{where} rep {cell.repetition}: attempt {attempt}")
 
     def cell_ends(self, position: int, record: Json, eta_s: float | None) -> None:
         self.note(cell_line(position, self._total, record, eta_s))
@@ -84,43 +106,78 @@ class PlainReporter:
         return
 
 
-class RichReporter:
-    """The same lines, above a bar that shows the cell in progress."""
+class Board:
+    """Three lines under the log: how far, what now, how it went so far. Drawn anew each second."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self.total = 0
+        self.done = 0
+        self.now = "starting"
+        self._counts: Counter[str] = Counter()
+        self._last = ""
+        self._lost_samples = 0
+        self._degrees: float | None = None
+        self._eta: tuple[float, float] | None = None
+
+    def finished(self, record: Json, eta_s: float | None) -> None:
+        """One more cell."""
+        self.done += 1
+        self._last = str(record["verdict"])
+        self._counts[self._last] += 1
+        self._lost_samples += int(_value(record, "R", "lost_samples_count") or 0)
+        self._degrees = hottest_c(record)
+        self._eta = None if eta_s is None else (self._clock_s(), eta_s)
+
+    def __rich__(self) -> RenderableType:
+        share = self.done / self.total if self.total else 0.0
+        head = Table.grid(padding=(0, 1))
+        left = "left unknown"
+        if self._eta is not None:
+            since_s, eta_s = self._eta
+            left = f"left {clock_text(max(0.0, eta_s - (self._clock_s() - since_s)))}"
+        bar = ProgressBar(total=max(self.total, 1), completed=self.done, width=30)
+        head.add_row(Text(f"{self.done}/{self.total}", style="bold"), bar, f"{share:4.0%}", left)
+        counts = " ".join(f"{count} {verdict}" for verdict, count in sorted(self._counts.items()))
+        parts = [f"last {self._last}" if self._last else "no cell yet", counts]
+        parts.append("no temperature" if self._degrees is None else f"{self._degrees:.1f} °C")
+        parts.append(f"{self._lost_samples} samples lost")
+        state = Text(" · ".join(part for part in parts if part), style=_COLOURS.get(self._last, ""))
+        return Group(head, Text(f"now {self.now}", overflow="ellipsis", no_wrap=True), state)
+
+
+class RichReporter:
+    """The same lines as in a log, above a board that tells how far the campaign is."""
+
+    def __init__(self, stream: TextIO, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._console = Console(file=stream, highlight=False)
-        self._progress = Progress(
-            TextColumn("{task.completed}/{task.total}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.description}"),
+        self._board = Board(clock_s)
+        self._live = Live(
+            self._board,
             console=self._console,
             transient=True,
             refresh_per_second=1,  # the machine under test may be this one
         )
-        self._task: TaskID | None = None
-        self._total = 0
 
     def begin(self, total: int, done: int) -> None:
-        self._total = total
-        self._task = self._progress.add_task("starting", total=total, completed=done)
-        self._progress.start()
+        self._board.total, self._board.done = total, done
+        self._live.start()
 
-    def cell_begins(self, position: int, suite_id: str, repetition: int, attempt: int) -> None:
-        if self._task is not None:
-            again = f", attempt {attempt}" if attempt > 1 else ""
-            self._progress.update(self._task, description=f"{suite_id} rep {repetition}{again}")
+    def cell_begins(self, cell: Cell, attempt: int) -> None:
+        again = f", attempt {attempt}" if attempt > 1 else ""
+        self._board.now = f"{cell.suite_id} {cell.condition} rep {cell.repetition}{again}"
 
     def cell_ends(self, position: int, record: Json, eta_s: float | None) -> None:
-        line = cell_line(position, self._total, record, eta_s)
+        line = cell_line(position, self._board.total, record, eta_s)
+        self._board.finished(record, eta_s)
         self._console.print(line, style=_COLOURS.get(str(record["verdict"]), ""), markup=False)
-        if self._task is not None:
-            self._progress.advance(self._task)
 
     def note(self, text: str) -> None:
+        self._board.now = text
         self._console.print(text, markup=False)
 
     def end(self) -> None:
-        self._progress.stop()
+        self._live.stop()
 
 
 def reporter(*, json_output: bool) -> Reporter:

@@ -176,7 +176,7 @@ class Campaign:
         reason = hosts.unsupported_reason(self._hello, cell.suite_id)
         self._residents.enter(self._scenario.condition(cell.condition))
         for attempt in range(made + 1, most + 1):
-            around.reporter.cell_begins(cell.position, cell.suite_id, cell.repetition, attempt)
+            around.reporter.cell_begins(cell, attempt)
             self._write_status("running")
             folder = store.new_attempt(cell_id)
             failure: AgentFailure | None = None
