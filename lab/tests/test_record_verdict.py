@@ -52,6 +52,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"sessions_s": {"traffic": (5.0, 5.6)}}, "invalid", "session"),
     ({"sessions_s": {"traffic": (5.0, None)}}, "invalid", "session"),
     ({"samples": {"drone": (70, 66)}}, "invalid", "samples_drone"),
+    ({"rekeys": 0}, "invalid", "rekey"),
+    ({"link": ("loss up: 9 % for 5 %",)}, "invalid", "link"),
 ]
 ALLOWED: list[dict[str, Any]] = [
     {"directions": (replace(LADDER, rx_count=900, ledger_rx=900, digest_rx="other"),)},
@@ -64,6 +66,7 @@ ALLOWED: list[dict[str, Any]] = [
     {"coverage_pct": {"drone": 95.0, "gcs": 101.0}},
     {"impaired": True, "directions": (replace(DOWN, rx_count=1500, ledger_rx=1500, digest_rx="other"),)},
     {"impaired": True, "failed": 3},
+    {"rekeys": 1},
 ]
 
 

@@ -4,4 +4,4 @@ Reading order: scenario (what is asked) → plan (cells) → campaign (drives bo
 result from its raw files) → bundle (sealed whole) → verify → analysis → report.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

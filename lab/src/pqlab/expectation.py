@@ -32,7 +32,7 @@ class Expectation:
         """One line for a terminal."""
         what = f"{self.condition} against {self.against}, {self.metric}: "
         if self.half_width is None or self.detectable is None:
-            return f"{what}expected interval and detectable effect unknown ({self.reason})"
+            return f"{what}unknown ({self.reason})"
         width, effect = (self._amount(value) for value in (self.half_width, self.detectable))
         return (
             f"{what}95 % interval ± {width} a suite, effects from {effect} on detectable "
@@ -70,6 +70,24 @@ def expectations(scenario: Scenario, cells: list[Cell], source: Path | None) -> 
                 )
             )  # fmt: skip
     return found
+
+
+def told(rows: list[Expectation]) -> list[str]:
+    """One line a figure that is known; one a comparison and reason for those that are not."""
+    lines: list[str] = []
+    unknown: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        if row.half_width is None:
+            unknown.setdefault((row.condition, row.against, str(row.reason)), []).append(row.metric)
+        else:
+            lines.append(row.text())
+    for (condition, against, reason), metrics in unknown.items():
+        every = len(metrics) == sum(1 for r in rows if (r.condition, r.against) == (condition, against))
+        which = "every figure" if every else ", ".join(metrics)
+        lines.append(
+            f"{condition} against {against}: interval and detectable effect unknown for {which} ({reason})"
+        )
+    return lines
 
 
 def _pairs(cells: list[Cell], one: str, other: str) -> Counter[str]:

@@ -14,7 +14,7 @@ from pqlab.campaign.hosts import check_pair
 from pqlab.campaign.settle import greet
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
 from pqlab.errors import EXIT_OK, LabError
-from pqlab.expectation import Expectation, expectations
+from pqlab.expectation import Expectation, expectations, told
 from pqlab.inventory import Inventory, load_inventory
 from pqlab.paths import results_dir
 from pqlab.plan import Cell, make_cells, plan_document
@@ -77,8 +77,8 @@ def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
     expected = expectations(scenario, cells, named)
     if args.json:
         document = plan_document(scenario, cells, budget, run_id=None, created_utc=None)
-        told = {"cell_ids_unknown": unknown, "expected": [row.as_dict() for row in expected]}
-        print_json({**document, **told, "to_run": len(todo)})
+        more = {"cell_ids_unknown": unknown, "expected": [row.as_dict() for row in expected]}
+        print_json({**document, **more, "to_run": len(todo)})
         return EXIT_OK
     _print(scenario, cells, todo, budget, expected, unknown)
     if dry_run:
@@ -113,8 +113,8 @@ def _print(
         print(f"to run: {len(todo)}; the others are taken over unchanged")
     print(f"time: {_time_text(budget)}")
     print(f"disk: about {budget['disk_bytes'] / 1e6:.0f} MB")
-    for row in expected:
-        print(row.text())
+    for line in told(expected):
+        print(line)
     if unknown:
         print(f"cell ids: unknown, they hold the builds of both ends ({unknown})")
 

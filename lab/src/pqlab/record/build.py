@@ -100,6 +100,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         contract=tuple(_contract(cell, context, plane)),
         samples={role: (account.expected, account.stored) for role, account in accounts.items()},
         impaired=impairs(condition),
+        rekeys=_rekeys(cell, condition),
         link=tuple(link_problems(cell, condition)),
     )
     verdict = decide(evidence)
@@ -214,6 +215,16 @@ def _handshake_counts(cell: RawCell) -> tuple[int | None, int | None]:
     started = int(drone["hs_started"]) - int(drone.get("rekey_started", 0))
     completed = int(drone["hs_completed"]) - int(drone.get("rekey_completed", 0))
     return completed, max(0, started - completed)
+
+
+def _rekeys(cell: RawCell, condition: Json) -> int | None:
+    """Rekeys completed where the condition asks for some; None elsewhere, and while unknown."""
+    asks = condition.get("rekey", "none") != "none"
+    asks = asks or any(e.get("kind") in ("rekey", "request_rekey") for e in condition.get("events") or [])
+    drone = (cell.counters or {}).get("drone")
+    if not asks or drone is None:
+        return None
+    return int(drone.get("rekey_completed", 0))
 
 
 def _failure_reasons(cell: RawCell) -> list[str]:

@@ -59,6 +59,8 @@ class Evidence:
     samples: dict[str, tuple[int, int]] = field(default_factory=dict)
     impaired: bool = False
     link: tuple[str, ...] = ()
+    #: completed in the cell; None where the condition asks for none
+    rekeys: int | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,8 @@ def _transport(evidence: Evidence) -> list[Finding]:
 def _measurement(evidence: Evidence) -> list[Finding]:
     found = [Finding("invalid", "traffic_contract", text) for text in evidence.contract]
     found += [Finding("invalid", "link", text) for text in evidence.link]
+    if evidence.rekeys == 0:
+        found.append(Finding("invalid", "rekey", "none completed, the condition asks for them"))
     for name, (nominal_s, measured_s) in evidence.sessions_s.items():
         if measured_s is None:
             found.append(Finding("invalid", "session", f"{name}: the drone did not report its gate"))

@@ -1,0 +1,68 @@
+"""What `plan` promises of precision: pairs as planned, figures from a named bundle, else unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pqlab.analysis.power import Precision
+from pqlab.expectation import expectations, told
+from pqlab.plan import make_cells
+from pqlab.scenario import Scenario, load_scenario
+
+TEXT = """\
+schema: pqlab/scenario/v1
+name: two
+suites: [cs-mlkem768-aesgcm-mldsa65, cs-mlkem512-aesgcm-mldsa44]
+repetitions: 4
+traffic: {session_s: 5}
+conditions:
+  - name: plain
+  - name: rekey
+    rekey: {every_s: 1}
+    repetitions: [1, 2, 4]
+  - name: plain-aa
+    aa_of: plain
+"""
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Scenario:
+    file = tmp_path / "two.yml"
+    file.write_text(TEXT)
+    return load_scenario(str(file))
+
+
+def test_without_a_bundle_everything_is_unknown_and_says_why(asked: Scenario) -> None:
+    rows = expectations(asked, make_cells(asked, None), None)
+    assert rows and {(r.condition, r.against, r.pairs, r.suites) for r in rows} == {("rekey", "plain", 3, 2)}
+    (line,) = told(rows)
+    assert line.startswith("rekey against plain: ") and "every figure (no earlier bundle)" in line
+
+
+def test_what_is_known_is_printed_in_its_own_unit(
+    asked: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[tuple[Path | None, int, int]] = []
+
+    def spread(source: Path | None, n_pairs: int, tests: int) -> list[Precision]:
+        seen.append((source, n_pairs, tests))
+        return [
+            Precision("handshake_ms", "ms", "ratio", 0.05, 9, 1.08, 1.153, None),
+            Precision("loss_down_pct", "%", "difference", 0.2, 9, 0.31, 0.5, None),
+            Precision("cpu_gcs_pct", "%", "ratio", None, 0, None, None, "nothing there"),
+        ]
+
+    monkeypatch.setattr("pqlab.analysis.power.precision", spread)
+    lines = told(expectations(asked, make_cells(asked, None), tmp_path))
+    assert seen == [(tmp_path, 3, 2)]
+    assert "handshake_ms: 95 % interval ± 8.0 % a suite, effects from 15.3 % on detectable" in lines[0]
+    assert "(3 pairs a suite, 2 suites at once)" in lines[0]
+    assert "± 0.31 %" in lines[1]
+    assert "unknown for cpu_gcs_pct (nothing there)" in lines[2]
+
+
+def test_one_condition_compares_nothing() -> None:
+    smoke = load_scenario("smoke")
+    assert expectations(smoke, make_cells(smoke, None), None) == []
