@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import secrets as system_random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from pqtunnel.errors import KeyMaterialError
@@ -30,15 +31,18 @@ class GcsPublicIdentity:
     fit."""
 
     keys: Mapping[str, bytes]
+    key_id: bytes = field(init=False)
+    """32 bytes: SHA-512 over context and, in order of SIG code, code ‖ LP(public key), truncated. Computed
+    once: 10 kB of keys would else be hashed in every handshake, at both ends."""
 
     def __post_init__(self) -> None:
         if not self.keys:
             raise KeyMaterialError("a GCS identity needs at least one signing key")
         _check_public(self.keys, "GCS")
+        object.__setattr__(self, "keys", MappingProxyType(dict(self.keys)))
+        object.__setattr__(self, "key_id", self._hash())
 
-    @property
-    def key_id(self) -> bytes:
-        """32 bytes: SHA-512 over context and, in order of SIG code, code ‖ LP(public key), truncated."""
+    def _hash(self) -> bytes:
         digest = hashlib.sha512(_ID_CONTEXT)
         for token in sorted(self.keys, key=lambda name: ALL_SIGS[name].code):
             digest.update(bytes((ALL_SIGS[token].code,)) + prefixed(self.keys[token]))
