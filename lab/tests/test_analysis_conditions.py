@@ -273,6 +273,17 @@ def test_precision_from_a_bundle_and_without_one(bundle: Path, tmp_path: Path) -
     assert set(known) == set(BY_NAME)
 
 
+def test_a_simulated_bundle_says_nothing_of_a_machine(bundle: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "analysis"
+    folder.mkdir(parents=True)
+    for name in ("handshakes", "traffic", "cpu"):
+        text = (bundle / "data" / "analysis" / f"{name}.csv").read_text(encoding="utf-8")
+        (folder / f"{name}.csv").write_text(text.replace(",lab,", ",sim,"), encoding="utf-8")
+    found = power.precision(tmp_path, 5, 3)
+    assert {entry.reason for entry in found} == {"the earlier bundle is simulated"}
+    assert all(entry.half_width is None for entry in found)
+
+
 def test_repetitions_of_one_condition_give_the_spread_too(tmp_path: Path) -> None:
     root = report_bundle.make_bundle(
         tmp_path / "run", repetitions=3, bulk=False, handshakes=5, session_s=0.5

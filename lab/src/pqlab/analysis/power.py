@@ -48,6 +48,8 @@ def precision(source: Path | None, n_pairs: int, tests: int) -> list[Precision]:
     if source is None:
         return [replace(entry, reason="no earlier bundle") for entry in blank]
     try:
+        if is_simulated(source):
+            return [replace(entry, reason="the earlier bundle is simulated") for entry in blank]
         spreads = pair_spreads(source)
     except (LabError, OSError, ValueError, KeyError):
         return [replace(entry, reason="the earlier bundle has no readable analysis") for entry in blank]
@@ -106,6 +108,12 @@ def power_of(noncentrality: float, critical: float, df: int) -> float:
     if df == 1:
         total += math.exp(log_scale) * normal.cdf(noncentrality)
     return min(1.0, total * top / _STEPS / 3.0)
+
+
+def is_simulated(source: Path) -> bool:
+    """Does any number of the bundle come from ring sim? Its spread is a model's, and no machine's."""
+    rows = read_rows(source / "data" / "analysis" / "handshakes.csv")
+    return any(row["ring"] == "sim" for row in rows)
 
 
 def pair_spreads(source: Path) -> dict[str, tuple[float, int]]:
