@@ -7,6 +7,8 @@ answered before its first repetition (1 s, RFC 6298 section 2.1) has lost one of
 
 from __future__ import annotations
 
+import errno
+import os
 import secrets
 import selectors
 import socket
@@ -31,7 +33,7 @@ TCP_LIMIT_S: Final = 0.95
 ECHO_MAX_S: Final = 120.0
 #: token, index, stamp of the sender, stamp of the echo
 _FORM: Final = struct.Struct("!8sIqq")
-_KEPT_CONNECTIONS: Final = 500
+_KEPT_CONNECTIONS: Final = 2000
 _BUFFER_BYTES: Final = 4 << 20
 _SO_TIMESTAMPNS: Final = 35
 
@@ -213,7 +215,7 @@ def _receive(sock: socket.socket) -> tuple[bytes, int, tuple[str, int]]:
 def _tcp(plan: ProbePlan) -> Json:
     limit_s = min(plan.patience_s, TCP_LIMIT_S)
     times_ns: list[int] = []
-    refused = 0
+    refused: list[int] = []
     open_since: dict[socket.socket, int] = {}
     with selectors.DefaultSelector() as selector:
         for step in _paced(plan):
@@ -224,8 +226,10 @@ def _tcp(plan: ProbePlan) -> Json:
                     assert isinstance(sock, socket.socket)
                     selector.unregister(sock)
                     spent_ns = time.monotonic_ns() - open_since.pop(sock)
-                    if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                        refused += 1
+                    error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    # a reset can only follow an answer: the other end closed what it had accepted
+                    if error not in (0, errno.ECONNRESET):
+                        refused.append(error)
                     elif spent_ns <= limit_s * 1e9:
                         times_ns.append(spent_ns)
                     _close_hard(sock)
@@ -239,7 +243,8 @@ def _tcp(plan: ProbePlan) -> Json:
                 selector.register(sock, selectors.EVENT_WRITE)
         _give_up(selector, open_since, 0.0)
     if refused:
-        raise LinkError(f"{refused} of {plan.count} connection attempts were refused", code="no_echo")
+        why = os.strerror(refused[0])
+        raise LinkError(f"{len(refused)} of {plan.count} connection attempts: {why}", code="no_echo")
     return {
         "kind": "tcp", "rate_hz": plan.rate_hz, "limit_ms": 1000 * limit_s,
         **loss_figures(plan.count, len(times_ns)), **time_figures(times_ns, "rtt"),
