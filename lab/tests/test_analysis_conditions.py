@@ -285,9 +285,7 @@ def test_a_simulated_bundle_says_nothing_of_a_machine(bundle: Path, tmp_path: Pa
 
 
 def test_repetitions_of_one_condition_give_the_spread_too(tmp_path: Path) -> None:
-    root = report_bundle.make_bundle(
-        tmp_path / "run", repetitions=3, bulk=False, handshakes=5, session_s=0.5
-    )
+    root = report_bundle.make_bundle(tmp_path / "run", repetitions=3, bulk=False, handshakes=5, session_s=0.5)
     wall = {entry.metric: entry for entry in power.precision(root, 5, 3)}[HANDSHAKE]
     assert wall.sd_pairs == 6
     assert wall.sd is not None and wall.sd > 0.0

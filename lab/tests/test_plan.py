@@ -126,6 +126,7 @@ def record(suite_id: str, start_s: float, handshake_s: float) -> dict[str, objec
         "suite_id": suite_id,
         "condition": "baseline",
         "verdict": "pass",
+        "ring": "lab",
         "windows": windows,
         "wall": {
             "start_ns": windows[0]["start_ns"],
@@ -156,6 +157,13 @@ def test_costs_are_read_off_an_earlier_bundle(tmp_path: Path) -> None:
     asked = scenario(1, suites=(FAST, other))
     source = str(estimate(asked, make_cells(asked, None), found)["eta_source"])
     assert tmp_path.name in source and "built-in table" in source
+
+
+def test_a_simulated_bundle_has_no_costs_of_a_machine(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "cells" / "0"
+    folder.mkdir(parents=True)
+    (folder / "record.json").write_text(json.dumps({**record(FAST, 0.0, 0.004), "ring": "sim"}))
+    assert load_costs(tmp_path) == built_in_costs()
 
 
 def test_the_built_in_table_knows_all_72_suites() -> None:

@@ -137,9 +137,7 @@ def pair_spreads(source: Path) -> dict[str, tuple[float, int]]:
     return found
 
 
-def _pooled(
-    metric: Metric, values: dict[tuple[str, str, int], float]
-) -> tuple[float, int] | None:
+def _pooled(metric: Metric, values: dict[tuple[str, str, int], float]) -> tuple[float, int] | None:
     """Pooled over suites: √(Σ squares / Σ degrees of freedom)."""
     series: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
     for (suite_id, condition, repetition), value in values.items():
