@@ -1,4 +1,4 @@
-"""The symbolic models give the verdicts they state; skipped, with the reason, where the prover is not to be had."""
+"""The symbolic models give the verdicts they state; skipped, with the reason, where there is no prover."""
 
 from __future__ import annotations
 

@@ -37,6 +37,9 @@ class _World:
 
         self.old_drone, self.old_gcs = self.lab.handshake(SUITES[0], wiretap)
         self.psk_keys = PskKeys.derive(self.lab.psk.psk)
+        pairs = {suite.sig.token: self.lab.primitives.sig(suite.sig.token).generate() for suite in SUITES}
+        self.drone_secrets = {token: pair[1] for token, pair in pairs.items()}
+        self.drone_public = {token: pair[0] for token, pair in pairs.items()}
         self.begin()
 
     def begin(self) -> None:
@@ -83,10 +86,19 @@ def relay(data: bytes) -> None:
     world.begin()
     choice = reader.u8()
     suite, rekeys, held = SUITES[choice & 1], bool(choice & 2), bool(choice & 4)
+    signs = bool(choice & 8)
     drone = world.lab.drone(
-        suite, epoch=7, rng=CountingRng(b"d"), rekey=from_session(world.old_drone) if rekeys else None
+        suite,
+        epoch=7,
+        rng=CountingRng(b"d"),
+        rekey=from_session(world.old_drone) if rekeys else None,
+        signing_keys=world.drone_secrets if signs else None,
     )
-    gcs = world.lab.gcs(rng=CountingRng(b"g"), rekey_basis=basis_of(world.old_gcs) if held else None)
+    gcs = world.lab.gcs(
+        rng=CountingRng(b"g"),
+        rekey_basis=basis_of(world.old_gcs) if held else None,
+        drone_keys=(lambda _key_id: world.drone_public) if signs else None,
+    )
     drone.start()
     frame, sender, touched = b"".join(gcs.start()), "gcs", []
     over: dict[str, bytes] = {"drone": b"", "gcs": b""}  # more than one frame came: a stream keeps the rest
@@ -268,9 +280,15 @@ def _seeds(*firsts: int) -> dict[str, bytes]:
 
 def _relay_seeds() -> dict[str, bytes]:
     flips = {
-        f"seed-flip-{frame}": bytes((0,)) + bytes(2) * frame + b"\x03\x00\x20\x01\x00" for frame in range(5)
+        f"seed-flip-{frame}-{choice}": bytes((choice,)) + bytes(2) * frame + b"\x03\x00\x20\x01\x00"
+        for frame in range(5)
+        for choice in (0, 8)
     }
-    return {**_seeds(0, 1, 2, 3, 6, 7), **flips, "seed-replay": b"\x00\x00\xaa\x02\x00\xaa\x01\x00\xaa\x03"}
+    return {
+        **_seeds(0, 1, 2, 3, 6, 7, 8, 9, 14),
+        **flips,
+        "seed-replay": b"\x00\x00\xaa\x02\x00\xaa\x01\x00\xaa\x03",
+    }
 
 
 def _drone_seeds() -> dict[str, bytes]:

@@ -31,13 +31,15 @@ def headers(data: bytes) -> None:
     # From ServerHello on the machines know the suite; before it they cannot.
     needs = expected in (wire.SERVER_HELLO, wire.CLIENT_KEM)
     suite = SUITES[choice - 1] if choice else SUITES[0] if needs else None
-    alternative = wire.SESSION_UNKNOWN if reader.u8() & 1 and expected == wire.SERVER_HELLO else None
+    flags = reader.u8()
+    alternative = wire.SESSION_UNKNOWN if flags & 1 and expected == wire.SERVER_HELLO else None
+    signs = bool(flags & 2)
     header = reader.take(5)
     try:
-        frame_type, length = wire.check_header(header, expected, suite, alternative)
+        frame_type, length = wire.check_header(header, expected, suite, alternative, drone_signs=signs)
     except HandshakeError:
         return
-    least, greatest = wire.body_length_bounds(frame_type, suite)
+    least, greatest = wire.body_length_bounds(frame_type, suite, drone_signs=signs)
     assert frame_type in (expected, alternative), "a type that was not awaited"
     assert least <= length <= greatest <= MOST_BYTES, "a length outside the registry's"
     assert wire.frame_header(frame_type, length) == header, "another header means the same"
@@ -61,9 +63,10 @@ def _server_hello(body: bytes, suite: Suite) -> bytes:
 
 
 def _client_kem(body: bytes, suite: Suite) -> bytes:
-    client = wire.parse_client_kem(body, suite)
-    assert len(client.ciphertext) == suite.kem.ciphertext_bytes
-    return wire.encode_client_kem(client.ciphertext, client.finished)[wire.HEADER_BYTES :]
+    signs = len(body) > wire.body_length_bounds(wire.CLIENT_KEM, suite)[1]
+    client = wire.parse_client_kem(body, suite, drone_signs=signs)
+    assert len(client.ciphertext) == suite.kem.ciphertext_bytes and signs == bool(client.signature)
+    return wire.encode_client_kem(client.ciphertext, client.finished, client.signature)[wire.HEADER_BYTES :]
 
 
 def _gcs_finished(body: bytes, suite: Suite) -> bytes:
@@ -92,8 +95,9 @@ def bodies(data: bytes) -> None:
     frame_type, again = PARSERS[name]
     suite = SUITES[reader.u8() % len(SUITES)]
     # Mostly the right length or nearly, by zeros at the end: what matters of a long body is its front.
-    most = wire.body_length_bounds(frame_type, suite)[1]
     how = reader.u8()
+    signs = bool(how & 16)
+    most = wire.body_length_bounds(frame_type, suite, drone_signs=signs)[1]
     short = reader.u16() % 1024 if how & 1 else 0
     front = reader.rest()
     if how & 2 and frame_type == wire.SERVER_HELLO:  # lengths that agree, so that the rest is reached
@@ -102,6 +106,10 @@ def bodies(data: bytes) -> None:
         front += (most - short - len(front) - 4).to_bytes(4, "big", signed=True)
     if how & 2 and frame_type == wire.CLIENT_KEM:
         front = suite.kem.ciphertext_bytes.to_bytes(4, "big") + front
+        if signs:
+            plain = wire.body_length_bounds(wire.CLIENT_KEM, suite)[1]
+            front = front.ljust(plain, b"\0")[:plain]
+            front += (most - short - plain - 4).to_bytes(4, "big", signed=True)
     body = front if how & 4 else front.ljust(most - short, b"\0")[: most - short + (how >> 3 & 1)]
     try:
         encoded = again(body, suite)
@@ -123,7 +131,8 @@ def _header_seeds() -> dict[str, bytes]:
 
 def _body_seeds() -> dict[str, bytes]:
     names = sorted(PARSERS)
-    return {f"seed-{name}": bytes((names.index(name), 1, 2, 0, 0, 1)) for name in names}
+    plain = {f"seed-{name}": bytes((names.index(name), 1, 2, 0, 0, 1)) for name in names}
+    return plain | {"seed-drone-signs": bytes((names.index("parse_client_kem"), 1, 2 | 16, 0, 0, 1))}
 
 
 TARGETS = {

@@ -66,9 +66,16 @@ def _complete(
                     copy.deepcopy(given["default"]), inner, (*path, key), at, marked, origins
                 )
         return filled
+    if isinstance(value, dict):  # keys of the user's own: each is a leaf, or holds some
+        others = rule.get("additionalProperties")
+        inner = others if isinstance(others, dict) else {}
+        return {
+            key: _complete(held, inner, (*path, key), f"{dotted}.{key}", marked, origins)
+            for key, held in value.items()
+        }
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
         return [
-            _complete(item, rule["items"], (*path, index), f"{dotted}[{index}]", marked, origins)
+            _complete(item, rule.get("items", {}), (*path, index), f"{dotted}[{index}]", marked, origins)
             for index, item in enumerate(value)
         ]
     origins[dotted] = str(marked.places[path]) if path in marked.places else DEFAULT
