@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fixtures_make
+import fixture_handshake
 import pytest
 import report_bundle
 import yaml
@@ -39,8 +39,8 @@ def page(smoke: Path) -> str:
 
 @pytest.fixture(scope="module")
 def all_suites(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    before = dict(fixtures_make.SUITES)
-    fixtures_make.SUITES.update(report_bundle.times_of_all_suites())
+    before = dict(fixture_handshake.TIMES)
+    fixture_handshake.TIMES.update(report_bundle.times_of_all_suites())
     try:
         root = report_bundle.make_bundle(
             tmp_path_factory.mktemp("all") / "run",
@@ -50,8 +50,8 @@ def all_suites(tmp_path_factory: pytest.TempPathFactory) -> Path:
             bulk=False,
         )
     finally:
-        fixtures_make.SUITES.clear()
-        fixtures_make.SUITES.update(before)
+        fixture_handshake.TIMES.clear()
+        fixture_handshake.TIMES.update(before)
     render(root)
     return root
 
