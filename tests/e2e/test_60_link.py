@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pqlab.campaign.link import LinkControl
+from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.link_probe import ProbeSettings, probe_link
 from pqlink.achieved import check_tcp, check_udp
 from pqlink.settings import NOTHING, Side
@@ -154,11 +154,13 @@ def test_clean_when_the_router_itself_is_killed(control: LinkControl) -> None:
         try:
             assert fresh.state()["active"] is False
             break
-        except Exception:  # noqa: BLE001  refused, reset or empty while it starts
+        except LinkFailure:
             assert time.monotonic() < deadline_s
             time.sleep(0.2)
         finally:
             fresh.close()
+    with pytest.raises(LinkFailure):
+        control.release()  # its connection died with the router, and it says so
 
 
 @pytest.mark.parametrize("service", ["drone", "gcs", "link"])
