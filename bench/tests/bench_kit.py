@@ -24,7 +24,7 @@ def result() -> dict[str, Any]:
     slow = {**_LOAD, "received_hz": 300_000.0, "cpu_us_per_packet": 2.0}
     fast = {**_LOAD, "received_hz": 700_000.0, "cpu_us_per_packet": 0.8}
     at_320 = {"tunnel": dict(_LOAD), "bare": dict(_LOAD), "bare-single": {**_LOAD, "p50_us": 45.0}}
-    run = {"name": "ML-KEM-768", "rekeys": 1000, "lost_count": 0, "largest_gap_ms": 5.0}
+    run = {"name": "mlkem768", "rekeys": 1000, "lost_count": 0, "largest_gap_ms": 5.0}
     run["send_interval_ms"] = 3.125
     return {
         "utc": "2026-01-02T03:04:05Z", "mode": "default",
@@ -38,6 +38,7 @@ def result() -> dict[str, Any]:
                 suite("cs-mlkem768-aesgcm-mldsa65", 0.8, 0.4),
                 suite("cs-mlkem512-aesgcm-sphincs128s", 60.0, 55.0, 10),
             ],
+            "signing_drone": suite("cs-mlkem768-aesgcm-mldsa65", 1.1, 0.7, 200),
             "tls_mutual": {"n": 200, "wall_median_ms": 1.2, "wall_p95_ms": 1.5},
             "tls_server": {"n": 200, "wall_median_ms": 1.0, "wall_p95_ms": 1.5},
             "rosenpass": {"missing": "rosenpass does not build: no compiler"},

@@ -17,7 +17,7 @@ def judged(run: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_row_of_a_good_run_is_met() -> None:
     met = judged(result())
-    assert len(met) == 16
+    assert len(met) == 17
     assert set(met.values()) == {True}
 
 
@@ -30,7 +30,7 @@ def _fast(run: dict[str, Any]) -> None:
 
 
 def _tls(run: dict[str, Any]) -> None:
-    run["handshakes"]["tls_mutual"]["wall_median_ms"] = 0.7
+    run["handshakes"]["signing_drone"]["wall_median_ms"] = 1.3
 
 
 def _cpu(run: dict[str, Any]) -> None:
@@ -70,13 +70,13 @@ def _flood_cpu(run: dict[str, Any]) -> None:
     [
         (_slow, "handshake, ≥ 5 ms of crypto"),
         (_fast, "handshake, ML-KEM with ML-DSA or Falcon"),
-        (_tls, "handshake, ML-KEM-768 + ML-DSA-65"),
+        (_tls, "handshake, ML-KEM-768 + ML-DSA-65, drone by signature"),
         (_cpu, "forwarding at 320 Hz, 64 B: CPU a packet"),
         (_p99, "forwarding at 320 Hz, 1200 B: p99 latency"),
         (_offload, "GRO/GSO at 320 Hz, 64 B: added to p50"),
         (_bursts, "bursts of 32 × 64 B: packets/s"),
-        (_lost, "rekey, ML-KEM-768"),
-        (_gap, "rekey, ML-KEM-768"),
+        (_lost, "rekey, mlkem768"),
+        (_gap, "rekey, mlkem768"),
         (_flood_loss, "flood: legitimate 320 Hz"),
         (_flood_cpu, "flood: tunnel CPU at the receiver"),
     ],
@@ -100,13 +100,22 @@ def test_what_is_missing_is_unknown_and_says_why() -> None:
     unknown = {row["name"]: row["why"] for row in targets.rows(run) if row["met"] is None}
     assert unknown == {
         "handshake, ML-KEM with ML-DSA or Falcon": "n is 29, too few to judge",
-        "handshake, ML-KEM-768 + ML-DSA-65": "no ML-DSA here",
+        "handshake, ML-KEM-768 + ML-DSA-65, drone by PSK": "no ML-DSA here",
+        "handshake, ML-KEM-768 + ML-DSA-65, drone by signature": "no ML-DSA here",
         "bursts of 32 × 64 B: packets/s": "does not start",
         "bursts of 32 × 64 B: CPU a packet": "does not start",
         "rekey at 320 Hz": "not in this image",
         "flood: legitimate 320 Hz": "the drone ended",
         "flood: tunnel CPU at the receiver": "the drone ended",
     }
+
+
+def test_a_short_rekey_run_disproves_and_never_proves() -> None:
+    run = result()
+    run["rekey"]["runs"][0]["rekeys"] = 999
+    assert judged(run)["rekey, mlkem768"] is None
+    run["rekey"]["runs"][0]["lost_count"] = 1
+    assert judged(run)["rekey, mlkem768"] is False
 
 
 def test_a_weak_flood_proves_nothing() -> None:

@@ -69,6 +69,9 @@ def run(plan: Plan) -> dict[str, Any]:
         wanted = [name for name in hello["suite_ids"] if fnmatch.fnmatch(name, plan.suites)]
         shakes: dict[str, Any] = {
             "suites": handshakes.suites(ends, wanted, plan.handshakes, plan.handshakes_limit_s, tell),
+            "signing_drone": handshakes.one_suite(
+                ends, targets.TLS_SUITE, plan.tls, 5, plan.handshakes_limit_s, "signature"
+            ),
             "tls_mutual": handshakes.tls(where, "mutual", plan.tls),
             "tls_server": handshakes.tls(where, "server", plan.tls),
             "rosenpass": handshakes.rosenpass(where, plan.rosenpass),

@@ -38,14 +38,17 @@ class End:
         """Which data plane runs here."""
         return {"dataplane": self._endpoint.dataplane.kind, "suite_ids": list(SUITES)}
 
-    def prepare(self, suite_id: str) -> dict[str, Any]:
-        """A fresh cell of that suite, ledger off."""
+    def prepare(self, suite_id: str, drone_auth: str) -> dict[str, Any]:
+        """A fresh cell of that suite, ledger off; the drone proves itself by "psk" or by "signature"."""
         if self._cells:
             self._endpoint.stop()
         self._cells += 1
         self._endpoint.prepare(
-            CellPlan(cell_id=f"bench-{self._cells}", suite_id=suite_id, min_level=LEVEL, ledger=False, seed=1)
-        )
+            CellPlan(
+                cell_id=f"bench-{self._cells}", suite_id=suite_id, min_level=LEVEL, ledger=False, seed=1,
+                drone_auth=drone_auth,
+            )
+        )  # fmt: skip
         self._endpoint.start()
         return {}
 

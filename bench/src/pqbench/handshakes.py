@@ -42,10 +42,12 @@ def handshakes_of(rows: dict[str, list[dict[str, Any]]]) -> list[dict[str, float
     ]
 
 
-def one_suite(tunnel: Tunnel, suite_id: str, count: int, least: int, limit_s: float) -> dict[str, Any]:
+def one_suite(
+    tunnel: Tunnel, suite_id: str, count: int, least: int, limit_s: float, drone_auth: str = "psk"
+) -> dict[str, Any]:
     """Cold handshakes of one suite: medians with n, or why there are none."""
     try:
-        tunnel.prepare(suite_id)
+        tunnel.prepare(suite_id, drone_auth)
         block = tunnel.drone.ask(do="handshakes", count=count, least=least, limit_s=limit_s)
         rows = {"drone": tunnel.drone.ask(do="spans")["rows"], "gcs": tunnel.gcs.ask(do="spans")["rows"]}
     except ChildFailed as error:

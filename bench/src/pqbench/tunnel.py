@@ -37,10 +37,10 @@ class Tunnel:
         """The processes that carry the tunnel."""
         return [self.drone.process.pid, self.gcs.process.pid]
 
-    def prepare(self, suite_id: str) -> None:
+    def prepare(self, suite_id: str, drone_auth: str = "psk") -> None:
         """A fresh cell at both ends."""
         for end in (self.gcs, self.drone):
-            end.ask(do="prepare", suite_id=suite_id)
+            end.ask(do="prepare", suite_id=suite_id, drone_auth=drone_auth)
 
     def connect(self, suite_id: str) -> None:
         """A cell with a session and open gates."""

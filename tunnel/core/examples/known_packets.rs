@@ -5,7 +5,7 @@
 use pq_core::aead::{Algorithm, DirectionKey};
 
 fn main() -> Result<(), String> {
-    for token in ["aesgcm", "chacha20poly1305", "ascon128a"] {
+    for token in ["aesgcm", "chacha20poly1305", "ascon128a", "asconaead128"] {
         let algorithm =
             Algorithm::by_token(token).ok_or_else(|| format!("{token} is not in this core"))?;
         let bytes = |count: usize, first: u8| -> Vec<u8> {
