@@ -151,6 +151,9 @@ def rekey_rows(rekey: Figures) -> Iterator[Figures]:
             continue
         intervals = run["largest_gap_ms"] / run["send_interval_ms"]
         gap = f"largest gap {run['largest_gap_ms']:.2f} ms ({intervals:.2f} ×)"
+        added_ms = run.get("largest_added_gap_ms")
+        if added_ms is not None:
+            gap += f", of it {added_ms:.2f} ms more than the sender's own pause"
         text = f"{run['rekeys']} rekeys, {run['lost_count']} lost, {gap}"
         if run["lost_count"] or intervals > GAP_INTERVALS:
             yield row(name, target, text, False)
