@@ -69,3 +69,25 @@ def test_the_pool_ends_with_the_cell_and_belongs_to_the_gcs(lab_pair: Lab) -> No
     lab_pair.stop()
     keeper = lab_pair.gcs.agent.endpoint._pool
     assert keeper is not None and keeper.take("mlkem768") is None
+
+
+@pytest.mark.parametrize(
+    "suite", ["xs-x25519mlkem768-asconaead128-mldsa65", "xs-x25519-chacha20poly1305-ed25519"]
+)
+def test_suites_beside_the_72_carry_traffic(lab_pair: Lab, suite: str) -> None:
+    lab_pair.prepare(suite)
+    assert lab_pair.handshakes(2)["completed"] == 2
+    lab_pair.open()
+    lab_pair.drone.plain.send(b"\xfdbeside")
+    assert lab_pair.gcs.plain.receive() == b"\xfdbeside"
+    lab_pair.shut()
+    _, gcs = lab_pair.stop()
+    assert gcs["rx_ok"] == 1 and gcs["auth_failed"] == 0
+
+
+def test_a_suite_switch_to_one_beside_the_72_by_rekey(lab_pair: Lab) -> None:
+    first, second = "cs-mlkem768-aesgcm-mldsa65", "xs-x25519mlkem768-asconaead128-mldsa65"
+    lab_pair.prepare(first, accepted_suites=[first, second], drone_auth="signature")
+    lab_pair.handshakes(1)
+    result = lab_pair.drone.call("event", cell_id="cell-1", kind="rekey", suite_id=second)
+    assert (result["result"], result["suite_id"]) == ("completed", second)
