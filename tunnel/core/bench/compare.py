@@ -2,6 +2,7 @@
 a bare UDP forwarder on the native one's sockets. One load generator, interleaved rounds, on loopback.
 
     PYTHONPATH=tunnel/src python tunnel/core/bench/compare.py BARE_FORWARDER [--rounds N] [--suite-aead TOKEN]
+        [--kinds native,bare] [--loads 320_hz] [--json FILE]
 
 BARE_FORWARDER is the example of that name (`cargo build --release --example bare_forwarder`). Each hop seals
 or opens once; the bare one copies. The ledger is off, as for every CPU figure. CPU is what the scheduler
@@ -29,6 +30,8 @@ PLAIN, SEALED, PEER = 45_010, 45_011, 45_012
 SIZE_BYTES = 64
 RATE_HZ = 320
 BURST = 32
+LOADS = {"320_hz": (RATE_HZ * 3, 1, 1 / RATE_HZ), "bursts_of_32": (BURST * 100, BURST, 0.01)}
+"""Datagrams of a round, datagrams sent together, seconds from one group to the next."""
 
 
 def serve(kind: str, aead: str) -> None:
@@ -37,9 +40,9 @@ def serve(kind: str, aead: str) -> None:
     from pqtunnel.endpoint.plane import make_plane
     from pqtunnel.handshake.established import Established, TrafficKeys
     from pqtunnel.primitives import load
-    from pqtunnel.suites import get
+    from pqtunnel.suites import match
 
-    suite = get(f"cs-mlkem768-{aead}-mldsa65")
+    suite = next(s for s in match(["cs-*", "xs-*"]) if s.aead.token == aead)
     key, iv = bytes(range(suite.aead.key_bytes)), bytes(suite.aead.nonce_bytes)
     host = HOSTS[kind]
     planes = {}
@@ -67,6 +70,8 @@ def serve(kind: str, aead: str) -> None:
             time.monotonic_ns(),
         )
     planes["drone"].send_keepalive()
+    if not planes["gcs"].confirmed.wait(2.0):
+        raise SystemExit("the gcs heard nothing from the drone")
     print("ready", flush=True)
     sys.stdin.read()
 
@@ -125,16 +130,31 @@ def load(kind: str, process: subprocess.Popen[str], count: int, burst: int, paus
     return {"cpu_us": spent_ns / 1e3 / count / 2, "latencies_us": latencies_us, "lost_count": lost}
 
 
+def quantile(values: list[float], part: float) -> float:
+    """The value below which `part` of them lie."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
+def ratio(mine: list[float], bare: list[float]) -> dict[str, float]:
+    """Ratios to the bare forwarder in the same round: median and quartiles over the rounds."""
+    ratios = [one / other for one, other in zip(mine, bare, strict=True)]
+    names = {"median": 0.5, "q1": 0.25, "q3": 0.75}
+    return {name: round(quantile(ratios, part), 3) for name, part in names.items()}
+
+
 def summary(taken: list[dict[str, Any]], bare: list[dict[str, Any]]) -> dict[str, Any]:
-    """CPU: median of the rounds, and median of the ratios to the bare forwarder in the same round. Latency:
-    quantiles over the datagrams of all rounds."""
-    latencies_us = sorted(value for row in taken for value in row["latencies_us"])
-    ratios = [row["cpu_us"] / other["cpu_us"] for row, other in zip(taken, bare, strict=True)]
+    """CPU: median of the rounds, and its ratio to the bare forwarder of the same round. Latency: quantiles
+    over the datagrams of all rounds, and the ratio of each round's quantile to the bare forwarder's."""
+    latencies_us = [value for row in taken for value in row["latencies_us"]]
+    ratios = {"cpu": ratio([row["cpu_us"] for row in taken], [row["cpu_us"] for row in bare])}
+    for name, part in (("p50", 0.5), ("p99", 0.99)):
+        both = [[quantile(row["latencies_us"], part) for row in rows] for rows in (taken, bare)]
+        ratios[name] = ratio(*both)
     return {
         "cpu_us_per_packet_and_hop": round(statistics.median(row["cpu_us"] for row in taken), 2),
-        "cpu_ratio_to_bare": round(statistics.median(ratios), 2),
-        "p50_us": round(latencies_us[len(latencies_us) // 2], 1),
-        "p99_us": round(latencies_us[len(latencies_us) * 99 // 100], 1),
+        "p50_us": round(quantile(latencies_us, 0.5), 1),
+        "p99_us": round(quantile(latencies_us, 0.99), 1),
+        "ratio_to_bare": ratios,
         "datagrams_count": len(latencies_us),
         "lost_count": sum(row["lost_count"] for row in taken),
     }
@@ -146,6 +166,9 @@ def main() -> None:
     parser.add_argument("bare", nargs="?", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--suite-aead", default="aesgcm")
+    parser.add_argument("--kinds", default=",".join(HOSTS), help="forwarders, the bare one always included")
+    parser.add_argument("--loads", default=",".join(LOADS))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
     parser.add_argument("--serve", choices=("python", "native"))
     given = parser.parse_args()
     if given.serve:
@@ -154,13 +177,14 @@ def main() -> None:
     if given.bare is None:
         parser.error("name the bare_forwarder binary")
     loadavg_start = os.getloadavg()
-    processes = {kind: start(kind, given.bare, given.suite_aead) for kind in HOSTS}
-    loads = {"320_hz": (RATE_HZ * 3, 1, 1 / RATE_HZ), "bursts_of_32": (BURST * 100, BURST, 0.01)}
-    rows: dict[str, dict[str, list[dict[str, Any]]]] = {name: {kind: [] for kind in HOSTS} for name in loads}
+    kinds = [kind for kind in HOSTS if kind in given.kinds.split(",") or kind == "bare"]
+    loads = {name: LOADS[name] for name in given.loads.split(",")}
+    processes = {kind: start(kind, given.bare, given.suite_aead) for kind in kinds}
+    rows: dict[str, dict[str, list[dict[str, Any]]]] = {name: {kind: [] for kind in kinds} for name in loads}
     for kind, process in processes.items():
         load(kind, process, 320, BURST, 0.01)  # warm-up, not counted
-    for turn in range(given.rounds):
-        kinds = list(HOSTS)[turn % 3 :] + list(HOSTS)[: turn % 3]
+    for _ in range(given.rounds):
+        kinds = kinds[1:] + kinds[:1]  # who begins changes from round to round
         for name, (count, burst, pause_s) in loads.items():
             for kind in kinds:
                 rows[name][kind].append(load(kind, processes[kind], count, burst, pause_s))
@@ -169,14 +193,18 @@ def main() -> None:
         process.stdin.close()
         process.wait(5)
     result = {
-        "aead": given.suite_aead, "rounds": given.rounds, "loadavg_start": loadavg_start,
+        "schema": "pqtunnel/forwarding/v1", "aead": given.suite_aead, "size_bytes": SIZE_BYTES,
+        "rounds": given.rounds, "loadavg_start": loadavg_start,
         "loadavg_end": os.getloadavg(), "cpu_count": os.cpu_count(),
         "loads": {
             name: {kind: summary(taken, by_kind["bare"]) for kind, taken in by_kind.items()}
             for name, by_kind in rows.items()
         },
     }  # fmt: skip
-    print(json.dumps(result, indent=1))
+    text = json.dumps(result, indent=1)
+    if given.json is not None:
+        given.json.write_text(text + "\n")
+    print(text)
 
 
 if __name__ == "__main__":

@@ -13,15 +13,13 @@ from pqtunnel.errors import TunnelError
 from pqtunnel.handshake.established import Established, Role, TrafficKeys
 from pqtunnel.primitives import load
 from pqtunnel.session import Session
-from pqtunnel.suites import AEADS, Aead, get
+from pqtunnel.suites import ALL_AEADS, get
 
 pq_core = pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
 
-SUITES = {token: get(f"cs-mlkem768-{token}-mldsa65") for token in AEADS}
-SUITES["null"] = replace(
-    SUITES["aesgcm"], aead=Aead("null", "none", 0, 0, 0, 0, "experimental", "none")
-)
-"""The plain mode: what the data planes see of it."""
+AEADS = sorted(ALL_AEADS)
+SUITES = {token: replace(get("cs-mlkem768-aesgcm-mldsa65"), aead=ALL_AEADS[token]) for token in AEADS}
+SUITES["null"] = get("plain")
 
 
 def established(

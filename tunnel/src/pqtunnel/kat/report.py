@@ -10,7 +10,7 @@ from typing import Any
 from pqtunnel.errors import PrimitiveFailed, ProviderMissing, SelfTestFailed
 from pqtunnel.kat import curves, oqs_kats, symmetric
 from pqtunnel.primitives import load
-from pqtunnel.suites import AEADS, ALL_AEADS, ALL_SIGS, EXTRA_KEMS, KEMS
+from pqtunnel.suites import ALL_AEADS, ALL_SIGS, EXTRA_KEMS, KEMS
 
 
 def _tests() -> Iterator[tuple[str, Callable[[], str]]]:
@@ -21,7 +21,7 @@ def _tests() -> Iterator[tuple[str, Callable[[], str]]]:
     for token in ALL_AEADS:
         yield f"aead/{token}", lambda token=token: symmetric.check_aead(primitives, token)  # type: ignore[misc]
     # The native data plane is a choice, no primitive of a suite: where it is not, nothing is missing.
-    for token in AEADS if importlib.util.find_spec("pq_core") else ():
+    for token in ALL_AEADS if importlib.util.find_spec("pq_core") else ():
         yield f"core/{token}", lambda token=token: symmetric.check_core(primitives, token)  # type: ignore[misc]
     for kem in KEMS.values():
         yield f"kem/{kem.token}", lambda kem=kem: oqs_kats.check_kem(primitives, kem)  # type: ignore[misc]
