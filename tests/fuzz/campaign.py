@@ -74,13 +74,15 @@ def search(target: str, seconds: float, seed: int, lock: threading.Lock) -> None
         str(seed),
         "--keep",
     ]
+    asked = ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"]
+    revision = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     if done.returncode not in (0, 1) or not lines:
         print(f"{target}: no result (code {done.returncode}): {(done.stderr or '')[-300:]}", flush=True)
         return
-    row = {"began": began, **json.loads(lines[-1])}
+    row = {"began": began, "revision": revision, **json.loads(lines[-1])}
     row.pop("target")
     with lock:
         add(target, row)

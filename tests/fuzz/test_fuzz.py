@@ -17,7 +17,7 @@ import targets
 from targets import handshake as handshake_targets
 from targets import wire as wire_targets
 
-from pqtunnel import replay, session, wire
+from pqtunnel import path, replay, session, wire
 from pqtunnel.handshake import drone, gcs
 
 SLOW = {"bundle"}
@@ -96,6 +96,10 @@ def any_signature_verifies(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(scheme, "verify", lambda *_: True)
 
 
+def any_answer_moves_the_peer(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(path.PathState, "on_response", lambda *_: True)
+
+
 def lengths_are_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(wire, "body_length_bounds", lambda *_: (0, 1 << 24))
 
@@ -109,6 +113,7 @@ def lengths_are_believed(patch: pytest.MonkeyPatch) -> None:
         (any_signature_verifies, "handshake-relay"),
         (nothing_is_a_replay, "session"),
         (lengths_are_believed, "wire-header"),
+        (any_answer_moves_the_peer, "path"),
     ],
 )
 def test_a_planted_fault_shows_in_the_committed_inputs(
