@@ -50,6 +50,7 @@ def test_what_is_known_is_printed_in_its_own_unit(
         seen.append((source, n_pairs, tests))
         return [
             Precision("handshake_ms", "ms", "ratio", 0.05, 9, 1.08, 1.153, None),
+            Precision("rtt_ms", "ms", "ratio", 2.0, 9, 3.5, 120.0, None),
             Precision("loss_down_pct", "%", "difference", 0.2, 9, 0.31, 0.5, None),
             Precision("cpu_gcs_pct", "%", "ratio", None, 0, None, None, "nothing there"),
         ]
@@ -59,8 +60,9 @@ def test_what_is_known_is_printed_in_its_own_unit(
     assert seen == [(tmp_path, 3, 2)]
     assert "handshake_ms: 95 % interval ± 8.0 % a suite, effects from 15.3 % on detectable" in lines[0]
     assert "(3 pairs a suite, 2 suites at once)" in lines[0]
-    assert "± 0.31 %" in lines[1]
-    assert "unknown for cpu_gcs_pct (nothing there)" in lines[2]
+    assert "± a factor of 3.5 a suite, effects from a factor of 120 on" in lines[1]
+    assert "± 0.31 %" in lines[2]
+    assert "unknown for cpu_gcs_pct (nothing there)" in lines[3]
 
 
 def test_one_condition_compares_nothing() -> None:

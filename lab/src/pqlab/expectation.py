@@ -40,7 +40,9 @@ class Expectation:
         )
 
     def _amount(self, value: float) -> str:
-        return f"{100 * (value - 1):.1f} %" if self.scale == "ratio" else f"{value:.3g} {self.unit}"
+        if self.scale != "ratio":
+            return f"{value:.3g} {self.unit}"
+        return f"{100 * (value - 1):.1f} %" if value < 2 else f"a factor of {value:.3g}"
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
