@@ -3,6 +3,7 @@
 //! Every packet is also opened again, and refused with one bit turned.
 
 use pq_core::aead::{Algorithm, DirectionKey};
+use std::fmt::Write;
 
 fn main() -> Result<(), String> {
     for token in ["aesgcm", "chacha20poly1305", "ascon128a", "asconaead128"] {
@@ -23,7 +24,10 @@ fn main() -> Result<(), String> {
             let mut sealed = plain.clone();
             let tag = key.seal(sequence, &header, &mut sealed);
             sealed.extend_from_slice(&tag);
-            let hex: String = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
+            let mut hex = String::new();
+            for byte in &sealed {
+                write!(hex, "{byte:02x}").map_err(|error| error.to_string())?;
+            }
             let mut turned = sealed.clone();
             turned[length / 2] ^= 1;
             if key.open(sequence, &header, &mut turned).is_some() {
