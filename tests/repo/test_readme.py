@@ -26,13 +26,27 @@ def test_make_targets_exist() -> None:
 def test_verbs_and_scenarios_exist() -> None:
     verbs = {p.stem for p in (ROOT / "lab/src/pqlab/cli").glob("*.py")}
     scenarios = {p.stem for p in (ROOT / "scenarios").glob("*.yml")}
+    overlays = {p.stem for p in (ROOT / "scenarios/overlays").glob("*.yml")}
     for command in COMMANDS:
         words = command.split()
         if words[0] == "./pqlab":
             assert words[1] in verbs, command
-            assert set(words[2:]) <= scenarios, command
+            assert set(_positional(words[2:], overlays)) <= scenarios, command
         for name in re.findall(r"SCENARIO=(\S+)", command):
             assert name in scenarios, command
+
+
+def _positional(words: list[str], overlays: set[str]) -> list[str]:
+    """The words that are no option; what an option names must exist."""
+    left, rest = [], iter(words)
+    for word in rest:
+        if word == "--with":
+            assert next(rest) in overlays
+        elif word == "--inventory":
+            assert (ROOT / next(rest)).is_file()
+        else:
+            left.append(word)
+    return left
 
 
 def test_the_first_command_is_what_the_lab_tests_run() -> None:
