@@ -53,8 +53,8 @@ pub struct Setup {
     pub peer: Option<SocketAddrV4>,
     /// At least one.
     pub routes: Vec<Route>,
-    /// What the caller's monotonic clock says at this moment, ns: both clocks run on together.
-    pub monotonic_ns: i64,
+    /// One moment on this clock and on the caller's monotonic clock, ns: both run on together.
+    pub origin: (Instant, i64),
 }
 
 /// A flag that can be waited for.
@@ -198,8 +198,8 @@ impl Plane {
                 last_data_ns: AtomicI64::new(0),
                 stopping: AtomicBool::new(false),
                 notes: Mutex::default(),
-                origin: Instant::now(),
-                origin_ns: setup.monotonic_ns,
+                origin: setup.origin.0,
+                origin_ns: setup.origin.1,
             }),
             threads: Vec::new(),
             stamped: false,

@@ -18,7 +18,7 @@ from pqtunnel.primitives import load
 from pqtunnel.session import Session
 
 pytestmark = pytest.mark.native
-CLOCKS_NS = 20_000_000
+CLOCKS_NS = 50_000
 """How far the core's clock may be from the interpreter's."""
 KINDS = ["native", "python", "mixed"]
 

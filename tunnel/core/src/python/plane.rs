@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `(host, port)`.
 pub(super) type Address = (String, u16);
@@ -24,6 +24,24 @@ pub(super) fn address(given: &Address) -> PyResult<SocketAddrV4> {
 
 pub(super) fn shown(address: SocketAddrV4) -> Address {
     (address.ip().to_string(), address.port())
+}
+
+/// One moment on this clock and on Python's monotonic clock, ns: the closest pair of five readings, because a thread
+/// may lose its core between the two.
+fn same_moment(py: Python<'_>) -> PyResult<(Instant, i64)> {
+    let clock = py.import("time")?.getattr("monotonic_ns")?;
+    let mut closest: Option<(Duration, Instant, i64)> = None;
+    for _ in 0..5 {
+        let before = Instant::now();
+        let theirs: i64 = clock.call0()?.extract()?;
+        let apart = before.elapsed();
+        if closest.is_none_or(|best| apart < best.0) {
+            closest = Some((apart, before, theirs));
+        }
+    }
+    closest
+        .map(|(apart, before, theirs)| (before + apart / 2, theirs))
+        .ok_or_else(|| PyRuntimeError::new_err("no clock was read"))
 }
 
 /// One control frame.
@@ -77,12 +95,12 @@ impl PyDataPlane {
     #[new]
     #[allow(clippy::needless_pass_by_value)] // Python hands over copies
     fn new(
+        py: Python<'_>,
         role: &str,
         plaintext: Address,
         sealed: Address,
         peer: Option<Address>,
         routes: Vec<(String, Address)>,
-        monotonic_ns: i64,
     ) -> PyResult<Self> {
         let role = Role::by_name(role)
             .ok_or_else(|| PyValueError::new_err(format!("role {role:?} is not drone or gcs")))?;
@@ -101,7 +119,7 @@ impl PyDataPlane {
             sealed: address(&sealed)?,
             peer: peer.as_ref().map(address).transpose()?,
             routes: routes.iter().map(route).collect::<PyResult<_>>()?,
-            monotonic_ns,
+            origin: same_moment(py)?,
         };
         let plane = Plane::new(setup).map_err(|failure| {
             let socket = if failure.plain { "plaintext" } else { "sealed" };

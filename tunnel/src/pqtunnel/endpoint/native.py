@@ -5,7 +5,6 @@ Sockets, threads, sessions, counters and ledger live in the Rust core (`pq_core`
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -79,7 +78,7 @@ class NativeDataPlane:
         try:
             self._core = pq_core.DataPlane(
                 config.role, (config.bind, config.plaintext_port), (config.bind, config.sealed_port), peer,
-                [(route.source, route.target) for route in self._routes], time.monotonic_ns(),
+                [(route.source, route.target) for route in self._routes],
             )  # fmt: skip
         except OSError as error:
             plain = error.filename == "plaintext"
