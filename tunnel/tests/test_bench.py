@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
+import io
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pqtunnel.bench import runner, summary, timing
+from pqtunnel.bench import folder, runner, summary, timing
 from pqtunnel.bench.ladder import ladder_benchmarks
 from pqtunnel.bench.operations import PUBLISHED_SUITES, Benchmark, all_benchmarks
+from pqtunnel.bench.progress import Progress, clock_text
 from pqtunnel.bench.rawfiles import BenchError, Iteration, document_of, read, write_whole
 from pqtunnel.errors import PrimitiveFailed, ProviderMissing
 from pqtunnel.primitives import load
@@ -64,14 +69,15 @@ def test_each_kind_of_operation_really_runs(tmp_path: Path) -> None:
         ]  # fmt: skip
     except ProviderMissing as error:
         pytest.skip(str(error))
-    result = runner.run(tmp_path, benchmarks, 6, None, lambda _text: None)
+    result = runner.run(tmp_path, benchmarks, 6, None, Progress(io.StringIO()))
     assert result["ok"], [check for check in result["checks"] if not check["passed"]]
     assert len(result["rows"]) == 3 + 3 + 8 + 1
     assert all(row["n"] == 6 and row["min_ms"] > 0 for row in result["rows"])
     before = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
     (tmp_path / "raw/kem/ML_KEM_512_keygen.json").unlink()
-    said: list[str] = []
-    assert runner.run(tmp_path, benchmarks, 6, None, said.append)["ok"]
+    log = io.StringIO()
+    assert runner.run(tmp_path, benchmarks, 6, None, Progress(log))["ok"]
+    said = log.getvalue().splitlines()
     assert len(said) == 1 and "ML-KEM-512 keygen" in said[0], "only what was missing is done again"
     after = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
     assert {p for p in before if before[p] != after[p]} == {tmp_path / "raw/kem/ML_KEM_512_keygen.json"}
@@ -153,3 +159,62 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(BenchError, match=r"x\.json"):
             read(file)
+
+
+def test_a_folder_is_one_process_and_one_mode(tmp_path: Path) -> None:
+    with folder.held(tmp_path, "performance"), (tmp_path / ".lock").open("r+") as other:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(BenchError, match="another bench"), folder.held(tmp_path, "performance"):
+            pass
+    write_whole(tmp_path / "environment.json", {"mode": "performance"})
+    with folder.held(tmp_path, "performance"):
+        pass
+    with pytest.raises(BenchError, match="performance mode, not of energy"), folder.held(tmp_path, "energy"):
+        pass
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_one_rewritten_line_and_a_log_plain_lines() -> None:
+    now = [0.0]
+    for stream, lines, returns in ((Terminal(), 0, 4), (io.StringIO(), 2, 0)):
+        now[0] = 0.0
+        progress = Progress(stream, lambda: now[0])
+        progress.begin(3, 98, "HQC-256 keygen", 65_000)
+        for done in range(1, 101):
+            now[0] += 0.011
+            progress.step(done, 100)
+        now[0] += 60.0
+        progress.step(100, 100)
+        text = stream.getvalue()
+        assert text.startswith(("\r[3/98]", "[3/98]")) and "about 1 min 05 s left" in text
+        assert text.count("\n") == lines and text.count("\r") == returns, repr(text)
+    assert [clock_text(ms) for ms in (4_000, 725_000, 11_220_000)] == ["4 s", "12 min 05 s", "3 h 07 min"]
+
+
+@pytest.mark.native
+def test_killed_without_a_word_and_started_again_it_does_only_what_is_missing(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "pqtunnel", "bench", "--out", str(tmp_path), "--set", "ladder", "--count", "300",
+    ]  # fmt: skip
+    begun = 0
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as first:
+        assert first.stderr is not None
+        for line in first.stderr:
+            if "provider_missing" in line:
+                pytest.skip(line)
+            begun += line.startswith("[")
+            if begun == 6:
+                break
+        first.kill()
+    before = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
+    assert 5 <= len(before) < 23
+    again = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert again.returncode == 0, again.stderr
+    after = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
+    assert len(after) == 23 and all(after[path] == data for path, data in before.items())
+    assert sum(line.startswith("[") for line in again.stderr.splitlines()) == 23 - len(before)

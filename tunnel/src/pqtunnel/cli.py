@@ -169,6 +169,7 @@ def _bench(args: argparse.Namespace) -> int:
     from pqtunnel.bench import runner
     from pqtunnel.bench.ladder import ladder_benchmarks
     from pqtunnel.bench.operations import all_benchmarks
+    from pqtunnel.bench.progress import Progress
     from pqtunnel.primitives import load
 
     if not 1 <= args.count <= 100_000:
@@ -182,9 +183,7 @@ def _bench(args: argparse.Namespace) -> int:
         chosen = [b for b in chosen if fnmatch.fnmatchcase(b.path.removesuffix(".json"), args.only)]
     if not chosen:
         raise ConfigError(f"--only {args.only!r} matches nothing", hint="for instance: --only 'kem/ML_KEM*'")
-    result = runner.run(
-        args.out, chosen, args.count, args.cpu, lambda text: print(text, file=sys.stderr, flush=True)
-    )
+    result = runner.run(args.out, chosen, args.count, args.cpu, Progress(sys.stderr))
     if args.json:
         print(json.dumps(result, indent=1))
     else:
@@ -212,6 +211,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TunnelError as error:
         print(f"pqtunnel: {error} [{error.code}]\n  next: {error.hint}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, ConfigError | SuiteUnknown) else EXIT_ENVIRONMENT
+    except KeyboardInterrupt:
+        text = "\npqtunnel: stopped; what is finished is kept\n  next: the same command again"
+        print(text, file=sys.stderr)
+        return EXIT_ENVIRONMENT
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: not an error, but nothing may be flushed any more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,17 +7,18 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pqtunnel.bench import summary, timing
+from pqtunnel.bench import folder, summary, timing
 from pqtunnel.bench.operations import Benchmark
+from pqtunnel.bench.progress import Progress
 from pqtunnel.bench.rawfiles import BenchError, document_of, read, write_whole
 from pqtunnel.kat import selftest
 from pqtunnel.primitives.providers import provider_facts
 
-Say = Callable[[str], None]
+MODE: Final = "performance"
 
 
 def pin_cpu(cpu: int | None) -> int | None:
@@ -35,12 +36,12 @@ def pin_cpu(cpu: int | None) -> int | None:
     return chosen
 
 
-def environment(cpu: int | None, overhead_ns: int) -> dict[str, Any]:
+def environment(mode: str, cpu: int | None, overhead_ns: int) -> dict[str, Any]:
     """environment.json: what was measured on what. `build` is the hash that every raw file repeats."""
     facts = provider_facts()
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
     return {
-        "schema": "pqtunnel/bench-environment/v1", "host": platform.node(), "machine": platform.machine(),
+        "schema": "pqtunnel/bench-environment/v1", "mode": mode, "host": platform.node(), "machine": platform.machine(),
         "cpu": _cpu_model(), "kernel": platform.release(), "governor": _governor(cpu),
         "pinned_cpu": cpu, "timer": "time.perf_counter_ns", "timer_overhead_ns": overhead_ns,
         "load_average": list(os.getloadavg()), "build": digest, "providers": facts,
@@ -62,20 +63,34 @@ def _governor(cpu: int | None) -> str | None:
         return None
 
 
-def run(root: Path, benchmarks: Iterable[Benchmark], count: int, cpu: int | None, say: Say) -> dict[str, Any]:
-    """Fill `root`; finished files of the same build are kept. Returns summary rows and checks.
-
-    Raises BenchError when a known answer fails or the tree holds another build's files.
-    """
+def known_answers() -> list[dict[str, Any]]:
+    """The known-answer test of this host and build. Raises BenchError when an answer is another."""
     answers = selftest()
     if not answers["ok"]:
         bad = ", ".join(item["name"] for item in answers["items"] if item["ok"] is False)
         raise BenchError(f"known answers fail on this host: {bad}", hint="./pqtunnel selftest")
+    return list(answers["items"])
+
+
+def run(
+    root: Path, benchmarks: Iterable[Benchmark], count: int, cpu: int | None, progress: Progress
+) -> dict[str, Any]:
+    """Fill `root`; finished files of the same build are kept. Returns summary rows and checks.
+
+    Raises BenchError when a known answer fails, or the folder is in use or holds another build's files.
+    """
+    with folder.held(root, MODE):
+        return _fill(root, list(benchmarks), count, cpu, progress)
+
+
+def _fill(
+    root: Path, todo: list[Benchmark], count: int, cpu: int | None, progress: Progress
+) -> dict[str, Any]:
+    answers = known_answers()
     pinned = pin_cpu(cpu)
-    todo = list(benchmarks)
-    facts = environment(pinned, timing.timer_overhead_ns())
+    facts = environment(MODE, pinned, timing.timer_overhead_ns())
     _same_build(root, facts)
-    write_whole(root / "environment.json", {**facts, "selftest": answers["items"]})
+    write_whole(root / folder.ENVIRONMENT, {**facts, "selftest": answers})
     finished = {b.path for b in todo if _is_finished(root / "raw" / b.path, count)}
     left_ms = sum(b.expected_ms * (count + timing.WARMUPS) for b in todo if b.path not in finished)
     pace = 1.0
@@ -83,15 +98,15 @@ def run(root: Path, benchmarks: Iterable[Benchmark], count: int, cpu: int | None
     for place, benchmark in enumerate(todo, 1):
         if benchmark.path in finished:
             continue
-        left = f"about {_clock(left_ms * pace)} left"
-        say(f"[{place}/{len(todo)}] {benchmark.algorithm} {benchmark.operation}, {left}")
+        what = f"{benchmark.algorithm} {benchmark.operation}"
+        progress.begin(place, len(todo), what, left_ms * pace)
         begin_s = time.monotonic()
-        iterations = timing.run(benchmark, count)
+        iterations = timing.run(benchmark, count, between=progress.step)
         head = {
             "category": benchmark.category, "algorithm": benchmark.algorithm,
             "operation": benchmark.operation, "name": benchmark.name, "published": benchmark.published,
             "sizes_bytes": dict(benchmark.sizes_bytes),
-            "mode": "performance", "host": facts["host"], "build": facts["build"],
+            "mode": MODE, "host": facts["host"], "build": facts["build"],
             "timer_overhead_ns": facts["timer_overhead_ns"], "pinned_cpu": pinned,
         }  # fmt: skip
         write_whole(root / "raw" / benchmark.path, document_of(head, iterations))
@@ -100,6 +115,7 @@ def run(root: Path, benchmarks: Iterable[Benchmark], count: int, cpu: int | None
         spent_ms += (time.monotonic() - begin_s) * 1e3
         planned_ms += own_ms
         pace = spent_ms / planned_ms
+    progress.end()
     return finish(root, {b.path for b in todo}, count)
 
 
@@ -135,7 +151,3 @@ def _same_build(root: Path, facts: dict[str, Any]) -> None:
             )
         return  # every file repeats the same two values; the integrity check looks at all of them
 
-
-def _clock(milliseconds: float) -> str:
-    seconds = round(milliseconds / 1e3)
-    return f"{seconds // 60} min {seconds % 60:02d} s" if seconds >= 60 else f"{seconds} s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
 from typing import Final
 
 from pqtunnel.bench.operations import Benchmark
@@ -24,9 +25,15 @@ def timer_overhead_ns() -> int:
     return sorted(readings)[_TIMER_READINGS // 2]
 
 
-def run(benchmark: Benchmark, count: int, warmups: int = WARMUPS) -> list[Iteration]:
+def run(
+    benchmark: Benchmark,
+    count: int,
+    warmups: int = WARMUPS,
+    between: Callable[[int, int], None] | None = None,
+) -> list[Iteration]:
     """`warmups` and then `count` iterations; the warm-ups are kept and marked.
 
+    `between` is called after each iteration, outside the timer, with how many are done and of how many.
     A step that raises PrimitiveFailed is an iteration without success, and stays in the file.
     """
     perf, wall = time.perf_counter_ns, time.time_ns
@@ -55,6 +62,8 @@ def run(benchmark: Benchmark, count: int, warmups: int = WARMUPS) -> list[Iterat
                     index, index < warmups, started_ns, end_ns - begin_ns, ended_ns - started_ns, success
                 )
             )
+            if between is not None:
+                between(index + 1, warmups + count)
             if index % 50 == 49:
                 gc.collect()
     finally:
