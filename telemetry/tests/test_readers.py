@@ -232,7 +232,7 @@ def test_a_zone_without_a_plausible_value_is_a_gap_not_a_zero(host: FakeHost, te
 
 def test_what_the_host_does_not_have_is_missing_by_name(host: FakeHost) -> None:
     missing = [*find_temperatures(host.root), find_frequency(host.root), find_throttle(host.root)]
-    missing.append(find_power("none", 1))
+    missing += find_power("none", 1)
     assert [reader.name for reader in missing] == ["thermal", "frequency", "throttle", "power"]
     for reader in missing:
         with pytest.raises(SensorUnavailable) as caught:
@@ -250,7 +250,7 @@ def test_frequency_and_throttle_of_a_pi(host: FakeHost) -> None:
 
 
 def test_synthetic_power_is_deterministic_and_says_so() -> None:
-    one, two, other = find_power("synthetic", 7), find_power("synthetic", 7), find_power("synthetic", 8)
+    one, two, other = (find_power("synthetic", seed)[0] for seed in (7, 7, 8))
     first = [one.read(at(tick))[0] for tick in range(20)]
     assert first == [two.read(at(tick))[0] for tick in range(20)]
     assert first != [other.read(at(tick))[0] for tick in range(20)]

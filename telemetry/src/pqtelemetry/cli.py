@@ -1,11 +1,13 @@
-"""Command line: `sample` runs the resident sampler, `power` the fast one, `facts` prints host and sensors."""
+"""Command line: `sample` runs the resident sampler, `facts` prints host and sensors.
+
+`power`, `power-slice`, `power-cost` and `calibrate` are in pqtelemetry.power.verbs.
+"""
 
 from __future__ import annotations
 
 import argparse
 import gc
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -17,8 +19,11 @@ from pqtelemetry.collector import Collector
 from pqtelemetry.errors import TelemetryError, UsageError
 from pqtelemetry.filestore import DEFAULT_MAX_BYTES, FileStore
 from pqtelemetry.host import find_readers, host_facts
-from pqtelemetry.power import command
+from pqtelemetry.power import verbs as power_verbs
+from pqtelemetry.power.resident import FastPower
+from pqtelemetry.power.settings import SENSORS as FAST_SENSORS
 from pqtelemetry.power.settings import PowerSettings
+from pqtelemetry.power.verdict import power_row
 from pqtelemetry.readers.base import Instant
 from pqtelemetry.readers.power import POWER_SENSORS
 from pqtelemetry.sampler import Sampler
@@ -54,48 +59,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     sample.add_argument("--telegraf", default="none", help="host:port of Telegraf's TCP listener, or none")
     sample.add_argument("--power", default="none", choices=POWER_SENSORS, help="power sensor by name")
+    sample.add_argument("--power-raw", type=Path, help="a fast sensor's raw file (power.bin beside --out)")
     sample.add_argument("--seed", type=int, default=1, help="seed of the synthetic power sensor")
     sample.add_argument("--duration-s", type=float, help="end after this time (default: at SIGTERM)")
     sample.add_argument(
         "--exit-with-parent", action="store_true", help="end when the process that started the sampler ends"
     )
-    power = verbs.add_parser("power", help="sample power fast, into a raw file")
-    power.add_argument("--settings", type=Path, required=True, help="JSON file, see docs/TELEMETRY.md")
-    power.add_argument(
-        "--out", type=Path, required=True, help="raw file; <out>.gaps.ndjson holds the reasons"
-    )
-    power.add_argument("--duration-s", type=float, help="end after this time (default: at SIGTERM)")
-    power.add_argument("--exit-with-parent", action="store_true", help="end with the process that started it")
+    power_verbs.add(verbs)
     facts = verbs.add_parser("facts", help="print host facts and sensors as JSON")
     facts.add_argument("--power", default="none", choices=POWER_SENSORS, help="power sensor by name")
+    facts.add_argument("--power-raw", type=Path, help="raw file of the running sampler: tells its verdict")
     for verb in (sample, facts):
+        verb.add_argument("--power-settings", type=Path, help="settings of a fast power sensor (JSON)")
         verb.add_argument("--root", type=Path, default=Path("/"), help="where proc and sys are (default /)")
     return parser
-
-
-def _clock(args: argparse.Namespace) -> SystemClock:
-    """A clock that stops at a signal, after --duration-s, or with the parent."""
-    parent = os.getppid()
-    end_ns = None if args.duration_s is None else time.monotonic_ns() + int(args.duration_s * 1e9)
-
-    def still_wanted() -> bool:
-        if args.exit_with_parent and os.getppid() != parent:
-            return False
-        return end_ns is None or time.monotonic_ns() < end_ns
-
-    clock = SystemClock(still_wanted)
-    clock.install_signals()
-    return clock
-
-
-def _power(args: argparse.Namespace) -> int:
-    settings = PowerSettings.load(args.settings)
-
-    def say(line: str) -> None:
-        print(line, flush=True)
-
-    command.run(settings, args.settings.parent, args.out, _clock(args), say)
-    return EXIT_OK
 
 
 def _sample(args: argparse.Namespace) -> int:
@@ -104,9 +81,14 @@ def _sample(args: argparse.Namespace) -> int:
     if args.max_bytes < 65_536:
         raise UsageError(f"--max-bytes {args.max_bytes} is less than 65536: a few seconds of samples")
     address = parse_address(args.telegraf)
-    clock = _clock(args)
+    if args.power in FAST_SENSORS:
+        PowerSettings.named(args.power, args.power_settings)  # a wrong file is said here, not in a loop
+    clock = power_verbs.bounded_clock(args.duration_s, with_parent=args.exit_with_parent)
     tags = (("host", args.role), ("ring", args.ring))
-    readers = find_readers(args.root, args.pid, args.counters, args.power, args.seed)
+    raw = args.power_raw or args.out.with_name("power.bin")
+    readers = find_readers(
+        args.root, args.pid, args.counters, args.power, args.seed, args.power_settings, raw
+    )
     store = FileStore(args.out, args.max_bytes)
     forwarder = TelegrafWriter(*address) if address else None
     sampler = Sampler(
@@ -123,6 +105,9 @@ def _sample(args: argparse.Namespace) -> int:
     try:
         sampler.run()
     finally:
+        for reader in readers:
+            if isinstance(reader, FastPower):
+                reader.close()
         store.close()
         if forwarder:
             forwarder.close()
@@ -152,6 +137,11 @@ def _facts(args: argparse.Namespace) -> int:
     cpu = next(row for row in sensors if row["name"] == "cpu")
     # Steal is the eighth column of the cpu line: there whenever that line can be read.
     sensors.insert(1, {"name": "steal", "available": cpu["available"], "reason": cpu["reason"]})
+    if args.power in FAST_SENSORS:
+        settings = PowerSettings.named(args.power, args.power_settings)
+        folder = args.power_settings.parent if args.power_settings else Path()
+        row = power_row(settings, folder, args.power_raw)
+        sensors = [row if sensor["name"] == "power" else sensor for sensor in sensors]
     print(json.dumps({"host": host_facts(args.root), "sensors": sensors}, indent=2, ensure_ascii=False))
     return EXIT_OK
 
@@ -160,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code (0 done, 2 usage, 4 environment)."""
     args = _parser().parse_args(argv)
     try:
-        return {"sample": _sample, "power": _power, "facts": _facts}[args.verb](args)
+        return {"sample": _sample, "facts": _facts, **power_verbs.TABLE}[args.verb](args)
     except TelemetryError as error:
         print(f"pqtelemetry: {error}\n  next: {error.hint}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ENVIRONMENT

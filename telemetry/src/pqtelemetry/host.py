@@ -20,7 +20,15 @@ from pqtelemetry.readers.tunnel import TunnelCounters
 _FEATURES = ("aes", "pclmulqdq", "avx2", "vaes", "sha_ni", "bmi2", "pmull", "sha2", "sha512", "asimd")
 
 
-def find_readers(root: Path, pid: int | None, counters: Path | None, power: str, seed: int) -> list[Reader]:
+def find_readers(
+    root: Path,
+    pid: int | None,
+    counters: Path | None,
+    power: str,
+    seed: int,
+    power_settings: Path | None = None,
+    power_raw: Path | None = None,
+) -> list[Reader]:
     """All readers for the host below `root`; without a pid or a counter file those two are left out."""
     readers: list[Reader] = [SystemCpu(root)]
     if pid is not None:
@@ -29,7 +37,7 @@ def find_readers(root: Path, pid: int | None, counters: Path | None, power: str,
     if counters is not None:
         readers.append(TunnelCounters(counters))
     readers += find_temperatures(root)
-    readers.append(find_power(power, seed))
+    readers += find_power(power, seed, root, power_settings, power_raw)
     readers += [Cores(root), Interfaces(root), LoadAverage(root), find_frequency(root), find_throttle(root)]
     return readers
 

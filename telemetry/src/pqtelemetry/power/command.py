@@ -3,6 +3,8 @@
 {"ready": {…header…}}                                     once, after the preflight
 {"t_mono_ns", "n", "voltage_v", "current_a", "power_w"}   ten times a second; n = 0 carries a reason
 {"accounting": {…}}                                       once, at the end
+
+The preflight's verdict is also left beside the raw file (`<out>.verdict.json`), for `facts`.
 """
 
 from __future__ import annotations
@@ -17,17 +19,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from pqtelemetry.clock import SystemClock
-from pqtelemetry.errors import StoreError
+from pqtelemetry.errors import StoreError, TelemetryError
 from pqtelemetry.ina219.bus import LinuxBus, RegisterBus, adapter_name, sensor_class
 from pqtelemetry.ina219.calibration import Calibration
 from pqtelemetry.ina219.device import Ina219, Rail, Reading, SensorRefused, check_plausible
 from pqtelemetry.ina219.model import Ina219Model
 from pqtelemetry.power.loop import PowerLoop
-from pqtelemetry.power.rawfile import RawWriter
+from pqtelemetry.power.rawfile import DEFAULT_MAX_BYTES, RawWriter
+from pqtelemetry.power.realtime import be_punctual
 from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.schedule import Schedule
 
 PREFLIGHT_READINGS: Final = 50
+CLOCK_NOTE_EVERY: Final = 100
+"""Lines between two notes of the realtime clock's offset: ten seconds."""
 _PREFLIGHT_LIMIT_S: Final = 5.0
 
 
@@ -65,15 +70,16 @@ def open_sensor(settings: PowerSettings, calibration: Calibration, root: Path = 
     else:
         chip.identify()
     chip.set_up()
-    readings = _first_readings(chip)
+    readings = first_readings(chip, PREFLIGHT_READINGS)
     check_plausible(readings, Rail(settings.rail_least_v, settings.rail_greatest_v, chip.greatest_current_a))
     return Sensor(chip, kind, adapter)
 
 
-def _first_readings(chip: Ina219) -> list[Reading]:
+def first_readings(chip: Ina219, count: int) -> list[Reading]:
+    """Up to `count` fresh readings, fewer when the chip does not convert within five seconds each fifty."""
     readings: list[Reading] = []
-    give_up_s = time.monotonic() + _PREFLIGHT_LIMIT_S
-    while len(readings) < PREFLIGHT_READINGS and time.monotonic() < give_up_s:
+    give_up_s = time.monotonic() + _PREFLIGHT_LIMIT_S * max(1.0, count / PREFLIGHT_READINGS)
+    while len(readings) < count and time.monotonic() < give_up_s:
         reading = chip.take()
         if reading is not None:
             readings.append(reading)
@@ -96,46 +102,80 @@ def header_of(settings: PowerSettings, sensor: Sensor, calibration: Calibration)
         "shunt_ohm": settings.shunt_ohm,
         "grade": settings.grade,
         "calibration": calibration.to_json(),
-        "realtime_offset_ns": time.time_ns() - time.monotonic_ns(),
+        "realtime_offset_ns": offset_ns(),
     }
 
 
-def run(
-    settings: PowerSettings, folder: Path, out: Path, clock: SystemClock, say: Callable[[str], None]
-) -> None:
-    """Sample until the clock says stop. Raises as `open_sensor`, and StoreError."""
-    calibration = settings.load_calibration(folder)
-    sensor = open_sensor(settings, calibration)
-    header = header_of(settings, sensor, calibration)
-    writer = RawWriter(out, header)
-    gaps = out.with_name(out.name + ".gaps.ndjson")
+def offset_ns() -> int:
+    """Realtime minus monotonic time, now."""
+    return time.time_ns() - time.monotonic_ns()
+
+
+def _clock_row() -> dict[str, object]:
+    return {"t_mono_ns": time.monotonic_ns(), "realtime_offset_ns": offset_ns()}
+
+
+def verdict_of(out: Path) -> Path:
+    """Where the preflight of the sampler that writes `out` leaves its verdict."""
+    return out.with_name(out.name + ".verdict.json")
+
+
+def judged(settings: PowerSettings, calibration: Calibration) -> tuple[Sensor | None, dict[str, Any]]:
+    """The preflight and its verdict as `facts` prints it; no sensor when it was refused."""
+    row: dict[str, Any] = {"name": "power", "sensor": settings.sensor, "sensor_class": None, "raw": True}
     try:
-        with gaps.open("w") as gap_file:
+        sensor = open_sensor(settings, calibration)
+    except TelemetryError as error:
+        return None, {**row, "available": False, "reason": str(error), "code": error.code, "hint": error.hint}
+    return sensor, {**row, "sensor_class": sensor.sensor_class, "available": True, "reason": None}
 
-            def gap(row: dict[str, object]) -> None:
-                gap_file.write(json.dumps(row) + "\n")
-                gap_file.flush()
 
-            say(json.dumps({"ready": header}))
-            schedule = Schedule(clock.monotonic_ns() + 1_000_000, round(1e9 / settings.rate_hz))
-            loop = PowerLoop(sensor.chip, schedule, clock, writer, say, gap)
-            gc.collect()
-            gc.freeze()
-            gc.disable()  # the loop makes no cycles, and a collection is longer than half a period
-            cpu_s, begin_s = time.process_time(), time.monotonic()
-            try:
-                loop.run()
-            finally:
-                gc.enable()
-                wall_s = max(time.monotonic() - begin_s, 1e-9)
-                cpu_pct = 100 * (time.process_time() - cpu_s) / wall_s
-                within_pct = _within_half_ms_pct(loop)
-                told = {**loop.accounting, "cpu_pct": round(cpu_pct, 2), "within_half_ms_pct": within_pct}
-                say(json.dumps({"accounting": told}))
+def run(
+    settings: PowerSettings,
+    folder: Path,
+    out: Path,
+    clock: SystemClock,
+    say: Callable[[str], None],
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> None:
+    """Sample until the clock says stop. Raises SensorRefused with the preflight's verdict, and StoreError."""
+    calibration = settings.load_calibration(folder)
+    sensor, verdict = judged(settings, calibration)
+    try:
+        verdict_of(out).write_text(json.dumps(verdict))
     except OSError as error:
-        raise StoreError(f"{gaps.name} cannot be written: {error.strerror}") from error
+        raise StoreError(f"{verdict_of(out).name} cannot be written: {error.strerror}") from error
+    if sensor is None:
+        raise SensorRefused(verdict["reason"], code=verdict["code"], hint=verdict["hint"])
+    header = {**header_of(settings, sensor, calibration), "scheduling": be_punctual()}
+    writer = RawWriter(out, header, max_bytes, offset_ns)
+    lines = 0
+
+    def told(line: str) -> None:
+        nonlocal lines
+        lines += 1
+        if lines % CLOCK_NOTE_EVERY == 1:
+            writer.note(_clock_row())
+        say(line)
+
+    say(json.dumps({"ready": header}))
+    schedule = Schedule(clock.monotonic_ns() + 1_000_000, round(1e9 / settings.rate_hz))
+    loop = PowerLoop(sensor.chip, schedule, clock, writer, told, writer.gap)
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # the loop makes no cycles, and a collection is longer than half a period
+    cpu_s, begin_s = time.process_time(), time.monotonic()
+    try:
+        loop.run()
     finally:
+        gc.enable()
+        wall_s = max(time.monotonic() - begin_s, 1e-9)
+        cpu_pct = 100 * (time.process_time() - cpu_s) / wall_s
+        within_pct = _within_half_ms_pct(loop)
+        counts = {**loop.accounting, "cpu_pct": round(cpu_pct, 2), "within_half_ms_pct": within_pct}
+        writer.note({**_clock_row(), "accounting": counts})
         writer.close()
+        say(json.dumps({"accounting": counts}))
 
 
 def _within_half_ms_pct(loop: PowerLoop) -> float | None:

@@ -1,12 +1,15 @@
 """The raw power file: one JSON header line, then fixed 24-byte records, then nothing.
 
     header   {"schema": "pqtelemetry/power/v1", "sensor", "sensor_class", "mode", "rate_hz", "calibration",
-              "realtime_offset_ns", "columns": […], "record": "<qffBxxxi"}
+              "realtime_offset_ns", …, "record": "<qffBxxxi"}
     record   t_mono_ns int64 · voltage_v float32 · current_a float32 · flags uint8 · 3 zero bytes ·
              lateness_ns int32
 
-Little-endian. A gap is a record whose two floats are NaN; why is in the gaps file beside it, one JSON object
-a line. A file that was cut off in a record (power lost) is read up to its last whole record, and says so.
+Little-endian. A gap is a record whose two floats are NaN; why is in the notes file beside it
+(`<file>.gaps.ndjson`, one JSON object a line), together with the realtime clock's offset every ten seconds.
+A file that was cut off in a record (power lost) is read up to its last whole record, and says so.
+
+Bounded: `<file>` is written, `<file>.1` is the one before, each with its own header and notes.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TextIO
 
 from pqtelemetry.errors import ParseError, StoreError
 
@@ -31,6 +35,8 @@ LATE: Final = 4
 """Started more than half a period after its deadline."""
 REQUIRED: Final = ("sensor", "sensor_class", "mode", "rate_hz", "realtime_offset_ns")
 SENSOR_CLASSES: Final = ("chip", "stub-bus", "model", "synthetic")
+DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
+"""Both files together: at 1 kHz (24 kB/s) the newest 23 minutes or more."""
 _INT32: Final = (1 << 31) - 1
 
 
@@ -50,41 +56,101 @@ class PowerSample:
         return None if self.voltage_v is None or self.current_a is None else self.voltage_v * self.current_a
 
 
-class RawWriter:
-    """Appends records through a buffer. Raises StoreError naming the file; what was written stays whole."""
+def older_of(path: Path) -> Path:
+    """The file before this one."""
+    return path.with_name(path.name + ".1")
 
-    def __init__(self, path: Path, header: dict[str, Any]) -> None:
+
+def notes_of(path: Path) -> Path:
+    """Gaps and clock offsets of a raw file."""
+    return path.with_name(path.name + ".gaps.ndjson")
+
+
+class RawWriter:
+    """Appends records through a buffer. Raises StoreError naming the file; what was written stays whole.
+
+    A file that is there already becomes the one before. `offset_ns` gives realtime minus monotonic time for
+    the header of each further file.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        header: dict[str, Any],
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        offset_ns: Callable[[], int] | None = None,
+    ) -> None:
         missing = [key for key in REQUIRED if key not in header]
         if missing or header["sensor_class"] not in SENSOR_CLASSES:
             raise ValueError(f"power header lacks {missing} or has a sensor class outside {SENSOR_CLASSES}")
         self._path = path
+        self._header = header
+        self._offset_ns = offset_ns
+        self._per_file = max(1, max_bytes // 2 // RECORD.size)
+        self._open_gap: dict[str, object] | None = None
         self.records = 0
-        line = json.dumps({"schema": SCHEMA, **header, "record": RECORD.format})
         try:
-            self._file: BinaryIO = path.open("wb", buffering=1 << 16)
-            self._file.write(line.encode() + b"\n")
+            self._open()
         except OSError as error:
-            raise StoreError(f"{path.name} cannot be written: {error.strerror}") from error
+            raise self._failure(error) from error
+
+    def _failure(self, error: OSError) -> StoreError:
+        return StoreError(f"{self._path.name} cannot be written: {error.strerror}")
+
+    def _open(self) -> None:
+        if self._path.exists():
+            self._path.replace(older_of(self._path))
+            if notes_of(self._path).exists():
+                notes_of(self._path).replace(notes_of(older_of(self._path)))
+        line = json.dumps({"schema": SCHEMA, **self._header, "record": RECORD.format})
+        self._file: BinaryIO = self._path.open("wb", buffering=1 << 16)
+        self._file.write(line.encode() + b"\n")
+        self._notes: TextIO = notes_of(self._path).open("w", buffering=1)
+        self._left = self._per_file
+        if self._open_gap is not None:
+            self._notes.write(json.dumps(self._open_gap) + "\n")
 
     def add(self, t_mono_ns: int, volts: float, amps: float, flags: int, lateness_ns: int) -> None:
         """One sample; NaN for both values, with GAP, where there is none."""
         try:
-            self._file.write(RECORD.pack(t_mono_ns, volts, amps, flags, min(lateness_ns, _INT32)))
+            if self._left == 0:
+                self._file.close()
+                self._notes.close()
+                if self._offset_ns is not None:
+                    self._header = {**self._header, "realtime_offset_ns": self._offset_ns()}
+                self._open()
+            self._file.write(
+                RECORD.pack(t_mono_ns, volts, amps, flags, lateness_ns if lateness_ns < _INT32 else _INT32)
+            )
         except OSError as error:
-            raise StoreError(f"{self._path.name} cannot be written: {error.strerror}") from error
+            raise self._failure(error) from error
+        self._left -= 1
         self.records += 1
+
+    def gap(self, row: dict[str, object]) -> None:
+        """A gap opens or closes: {"t_mono_ns", "end", "reason"}."""
+        self._open_gap = None if row["end"] else row
+        self.note(row)
+
+    def note(self, row: dict[str, object]) -> None:
+        """One row of the notes file. Raises StoreError."""
+        try:
+            self._notes.write(json.dumps(row) + "\n")
+        except OSError as error:
+            raise self._failure(error) from error
 
     def flush(self) -> None:
         """Hand the buffer to the kernel. Raises StoreError."""
         try:
             self._file.flush()
         except OSError as error:
-            raise StoreError(f"{self._path.name} cannot be written: {error.strerror}") from error
+            raise self._failure(error) from error
 
     def close(self) -> None:
         """Flush and close. Raises StoreError."""
         self.flush()
         self._file.close()
+        self._notes.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +162,11 @@ class RawPower:
     torn_bytes: int
 
 
-def read_raw(path: Path) -> RawPower:
-    """The whole file. Raises ParseError for a header or record that this writer never writes."""
+def read_raw(path: Path, from_mono_ns: int | None = None, to_mono_ns: int | None = None) -> RawPower:
+    """One file, or its part from the last record before one time to the first after another.
+
+    Raises ParseError for a header or record that this writer never writes.
+    """
     data = path.read_bytes()
     end = data.find(b"\n")
     try:
@@ -108,8 +177,35 @@ def read_raw(path: Path) -> RawPower:
     if not known or any(key not in header for key in REQUIRED):
         raise ParseError(f"{path.name}: the header is not a whole {SCHEMA} header")
     body = memoryview(data)[end + 1 :]
-    torn = len(body) % RECORD.size
-    return RawPower(header, list(_records(body[: len(body) - torn], path.name)), torn)
+    count, torn = divmod(len(body), RECORD.size)
+
+    def time_ns(index: int) -> int:
+        return int.from_bytes(body[index * RECORD.size : index * RECORD.size + 8], "little", signed=True)
+
+    low, high = 0, count
+    if from_mono_ns is not None:
+        low = max(0, bisect_left(range(count), from_mono_ns, key=time_ns) - 1)
+    if to_mono_ns is not None:
+        high = min(count, bisect_left(range(count), to_mono_ns, key=time_ns) + 1)
+    part = body[low * RECORD.size : max(low, high) * RECORD.size]
+    return RawPower(header, list(_records(part, path.name)), torn)
+
+
+def read_notes(path: Path) -> list[dict[str, Any]]:
+    """Rows of a raw file's notes; a torn last line is left out. Raises ParseError for anything else."""
+    try:
+        text = notes_of(path).read_text()
+    except FileNotFoundError:
+        return []
+    rows: list[dict[str, Any]] = []
+    for line in text.split("\n")[:-1]:
+        try:
+            row = json.loads(line)
+            row["t_mono_ns"] = int(row["t_mono_ns"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ParseError(f"{notes_of(path).name}: {line!r:.80} is no note") from error
+        rows.append(row)
+    return rows
 
 
 def _records(body: memoryview, name: str) -> Iterator[PowerSample]:

@@ -83,6 +83,19 @@ class PowerSettings:
         return cls(**document)
 
     @classmethod
+    def named(cls, sensor: str, path: Path | None) -> PowerSettings:
+        """For a sensor asked for by name: the file must mean the same one; without a file, the defaults."""
+        if path is None:
+            return cls(sensor=sensor)
+        settings = cls.load(path)
+        if settings.sensor != sensor:
+            raise UsageError(
+                f"{path.name} is for the sensor {settings.sensor}, asked for is {sensor}",
+                hint="let --power and the key `sensor` name the same",
+            )
+        return settings
+
+    @classmethod
     def load(cls, path: Path) -> PowerSettings:
         """From a file. Raises UsageError."""
         try:

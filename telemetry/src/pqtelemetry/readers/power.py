@@ -1,6 +1,7 @@
 """Power, only from a sensor that was asked for by name.
 
-`none` (the default) is null with its reason. `synthetic` is a deterministic function of a seed and the
+`none` (the default) is null with its reason. `ina219`, `ina219-stub` and `model` are sampled fast by a child
+process; `hwmon` and `pmic` are read here. `synthetic` is a deterministic function of a seed and the
 sample's index, for testing the pipeline: every point says synthetic=true; it knows nothing about the load.
 """
 
@@ -9,12 +10,16 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from pqtelemetry.errors import UsageError
 from pqtelemetry.line import Sample
+from pqtelemetry.power.resident import FastPower, command_line
+from pqtelemetry.power.settings import SENSORS as FAST_SENSORS
 from pqtelemetry.readers.base import Instant, Missing, Reader
+from pqtelemetry.readers.boardpower import find_hwmon_power, find_pmic
 
-POWER_SENSORS = ("none", "synthetic")
+POWER_SENSORS = ("none", "synthetic", "hwmon", "pmic", *FAST_SENSORS)
 
 
 class SyntheticPower:
@@ -37,10 +42,23 @@ class SyntheticPower:
         return [Sample("pq_power", fields, (("sensor", "synthetic"), ("synthetic", "true")))]
 
 
-def find_power(sensor: str, seed: int) -> Reader:
-    """The reader for a sensor's name; raises UsageError for a name that does not exist."""
+def find_power(
+    sensor: str, seed: int, root: Path = Path("/"), settings: Path | None = None, raw: Path | None = None
+) -> list[Reader]:
+    """The readers for a sensor's name; raises UsageError for a name that does not exist.
+
+    `raw` is the file of a fast sensor; without it (`facts`) such a sensor is not started.
+    """
     if sensor == "none":
-        return Missing("power", "no power sensor was asked for (--power none)")
+        return [Missing("power", "no power sensor was asked for (--power none)")]
     if sensor == "synthetic":
-        return SyntheticPower(seed)
+        return [SyntheticPower(seed)]
+    if sensor == "hwmon":
+        return find_hwmon_power(root)
+    if sensor == "pmic":
+        return [find_pmic()]
+    if sensor in FAST_SENSORS:
+        if raw is None:
+            return [Missing("power", "the fast power sampler was not started")]
+        return [FastPower(command_line(sensor, settings, raw))]
     raise UsageError(f"unknown power sensor {sensor!r}; known: {', '.join(POWER_SENSORS)}")

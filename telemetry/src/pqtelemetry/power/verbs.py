@@ -1,0 +1,125 @@
+"""The command line's power verbs: `power`, `power-slice`, `power-cost`, `calibrate`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from pqtelemetry.clock import SystemClock
+from pqtelemetry.errors import UsageError
+from pqtelemetry.power import calibrate, command, cost, cut
+from pqtelemetry.power.rawfile import DEFAULT_MAX_BYTES
+from pqtelemetry.power.settings import SENSORS, PowerSettings
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the verbs."""
+    power = verbs.add_parser("power", help="sample power fast, into a raw file")
+    power.add_argument("--settings", type=Path, help="JSON file, see docs/TELEMETRY.md")
+    power.add_argument("--sensor", choices=SENSORS, help="sensor by name; the file must mean the same")
+    power.add_argument("--out", type=Path, required=True, help="raw file; <out>.1 holds the one before")
+    power.add_argument(
+        "--max-bytes", type=int, default=DEFAULT_MAX_BYTES, help="bound of both files (default 64 MiB)"
+    )
+    power.add_argument("--duration-s", type=float, help="end after this time (default: at SIGTERM)")
+    power.add_argument("--exit-with-parent", action="store_true", help="end with the process that started it")
+    piece = verbs.add_parser("power-slice", help="print a span of a raw power file: JSON header, then CSV")
+    piece.add_argument("--raw", type=Path, required=True, help="the raw file; <raw>.1 is read as well")
+    piece.add_argument("--from-ns", type=int, required=True, help="realtime")
+    piece.add_argument("--to-ns", type=int, required=True, help="realtime")
+    dear = verbs.add_parser("power-cost", help="measure what the fast sampler itself costs, on and off")
+    dear.add_argument("--settings", type=Path, help="JSON file (default: the software model at 1 kHz)")
+    dear.add_argument("--rounds", type=int, default=5, help="pairs of off and on (default 5)")
+    dear.add_argument("--round-s", type=float, default=4.0, help="length of each (default 4)")
+    line = verbs.add_parser("calibrate", help="make a calibration file from known loads")
+    line.add_argument("--settings", type=Path, required=True, help="JSON file of the sensor")
+    line.add_argument("--sensor-id", required=True, help="what is written on the board")
+    line.add_argument("--method", required=True, help="how the loads are known, e.g. meter and its accuracy")
+    line.add_argument(
+        "--load", action="append", default=[], metavar="VOLTS,AMPS",
+        help="a known load, read from the sensor after you set it; three different ones or more",
+    )  # fmt: skip
+    line.add_argument("--given", type=Path, help="CSV true_v,true_a,read_v,read_a in place of the sensor")
+    line.add_argument("--out", type=Path, required=True, help="calibration file")
+
+
+def bounded_clock(duration_s: float | None, *, with_parent: bool) -> SystemClock:
+    """A clock that stops at a signal, after a time, or with the parent."""
+    parent = os.getppid()
+    end_ns = None if duration_s is None else time.monotonic_ns() + int(duration_s * 1e9)
+
+    def still_wanted() -> bool:
+        if with_parent and os.getppid() != parent:
+            return False
+        return end_ns is None or time.monotonic_ns() < end_ns
+
+    clock = SystemClock(still_wanted)
+    clock.install_signals()
+    return clock
+
+
+def teller() -> Callable[[str], None]:
+    """Prints lines; into a pipe without ever waiting, since a reader that was stopped must not stop us."""
+    if not stat.S_ISFIFO(os.fstat(1).st_mode):
+        return lambda line: print(line, flush=True)
+    os.set_blocking(1, False)
+
+    def tell(line: str) -> None:
+        try:
+            os.write(1, line.encode() + b"\n")
+        except BlockingIOError:
+            return  # the pipe is full: the raw file still has every sample of this line
+        except BrokenPipeError:
+            return  # nobody reads any more; --exit-with-parent ends us
+
+    return tell
+
+
+def _power(args: argparse.Namespace) -> int:
+    if args.settings is None and args.sensor is None:
+        raise UsageError("neither --settings nor --sensor says which sensor is meant")
+    if args.max_bytes < 65_536:
+        raise UsageError(f"--max-bytes {args.max_bytes} is less than 65536: a few seconds of samples")
+    sensor = args.sensor or PowerSettings.load(args.settings).sensor
+    settings = PowerSettings.named(sensor, args.settings)
+    folder = args.settings.parent if args.settings else Path()
+    clock = bounded_clock(args.duration_s, with_parent=args.exit_with_parent)
+    command.run(settings, folder, args.out, clock, teller(), args.max_bytes)
+    return 0
+
+
+def _slice(args: argparse.Namespace) -> int:
+    if args.to_ns < args.from_ns:
+        raise UsageError("--to-ns lies before --from-ns")
+    sys.stdout.write("".join(f"{line}\n" for line in cut.slice_lines(args.raw, args.from_ns, args.to_ns)))
+    return 0
+
+
+def _cost(args: argparse.Namespace) -> int:
+    result = cost.measure(args.settings, args.rounds, args.round_s)
+    print(json.dumps(result, indent=2))
+    return 0
+
+
+def _calibrate(args: argparse.Namespace) -> int:
+    settings = PowerSettings.load(args.settings)
+    if args.given is not None:
+        loads = calibrate.given(args.given)
+    else:
+        loads = calibrate.read_sensor(settings, calibrate.parse_loads(args.load), input)
+    made = calibrate.make(settings, args.sensor_id, args.method, loads)
+    calibrate.store(made, args.out)
+    print(json.dumps(made.to_json(), indent=2))
+    return 0
+
+
+TABLE: Final[dict[str, Callable[[Any], int]]] = {
+    "power": _power, "power-slice": _slice, "power-cost": _cost, "calibrate": _calibrate,
+}  # fmt: skip

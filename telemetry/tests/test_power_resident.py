@@ -1,0 +1,206 @@
+"""The fast sampler behind the resident one: means, gaps, restarts; slices of rotated files; its verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pqtelemetry
+from pqtelemetry.errors import SensorUnavailable, StoreError, UsageError
+from pqtelemetry.parse import parse_line
+from pqtelemetry.power.cut import COLUMNS, Offsets, slice_lines
+from pqtelemetry.power.rawfile import GAP, RawWriter, notes_of, older_of, read_notes, read_raw
+from pqtelemetry.power.resident import FastPower
+from pqtelemetry.power.settings import PowerSettings
+from pqtelemetry.readers.base import Instant
+
+SOURCE = str(Path(pqtelemetry.__file__).parents[1])
+READY = {"sensor": "ina219", "sensor_class": "chip"}
+HEADER: dict[str, Any] = {
+    "sensor": "ina219", "sensor_class": "model", "mode": "9bit", "rate_hz": 1000,
+    "realtime_offset_ns": 10**18,
+}  # fmt: skip
+
+
+class Reader:
+    """A FastPower over a child that plays a script; asked in real time."""
+
+    def __init__(self, script: str) -> None:
+        head = f"import json,sys,time\nREADY={READY!r}\ndef say(**row): print(json.dumps(row), flush=True)\n"
+        self.power = FastPower([sys.executable, "-c", head + script])
+        self.index = 0
+
+    def ask(self) -> tuple[dict[str, Any] | None, str | None]:
+        self.index += 1
+        now_ns = time.monotonic_ns()
+        try:
+            samples, reason = self.power.read(Instant(self.index, now_ns, now_ns)), None
+        except SensorUnavailable as gap:
+            samples, reason = gap.samples, str(gap)
+        return (dict(samples[0].fields) if samples else None), reason
+
+    def until(self, wanted: Callable[[dict[str, Any] | None, str | None], bool]) -> tuple[Any, str | None]:
+        end_s = time.monotonic() + 20
+        while time.monotonic() < end_s:
+            fields, reason = self.ask()
+            if wanted(fields, reason):
+                return fields, reason
+            time.sleep(0.02)
+        raise AssertionError(f"never came; last was {reason!r}")
+
+
+def test_lines_between_two_ticks_become_one_weighted_mean() -> None:
+    reader = Reader(
+        "say(ready=READY)\n"
+        "say(n=100, clipped=0, voltage_v=5.0, current_a=1.0, power_w=5.0)\n"
+        "say(n=50, clipped=2, voltage_v=5.3, current_a=0.4, power_w=2.12)\ntime.sleep(60)"
+    )
+    fields, _ = reader.until(lambda fields, reason: fields is not None and fields["n_count"] == 150)
+    assert fields["voltage_v"] == pytest.approx(5.1) and fields["power_w"] == pytest.approx(4.04)
+    assert fields["clipped_count"] == 2
+    _, reason = reader.until(lambda fields, reason: reason is not None)
+    assert reason == "the fast power sampler is silent"
+    reader.power.close()
+
+
+def test_a_gap_is_the_childs_own_reason_and_no_zero() -> None:
+    reader = Reader("say(ready=READY)\nsay(n=0, reason='I2C read failed: Remote I/O error')\ntime.sleep(60)")
+    fields, reason = reader.until(lambda fields, reason: reason is not None and "I2C" in reason)
+    assert fields is None and reason == "I2C read failed: Remote I/O error"
+    reader.power.close()
+
+
+def test_before_the_preflight_is_over_there_is_a_reason_and_no_sample() -> None:
+    reader = Reader("time.sleep(60)")
+    assert [reader.ask()[1] for _ in range(3)] == ["the fast power sampler is in its preflight"] * 3
+    reader.power.close()
+
+
+def test_a_child_that_ends_is_started_again_with_a_pause(tmp_path: Path) -> None:
+    count = tmp_path / "starts"
+    reader = Reader(
+        f"from pathlib import Path\np=Path({str(count)!r})\n"
+        "n=len(p.read_text()) if p.exists() else 0\np.write_text('x'*(n+1))\n"
+        "if n == 0: sys.stderr.write('pqtelemetry: the rail reads 3.60 V\\n  next: …\\n'); sys.exit(4)\n"
+        "say(ready=READY)\nsay(n=1, clipped=0, voltage_v=5.0, current_a=1.0, power_w=5.0)\ntime.sleep(60)"
+    )
+    _, reason = reader.until(lambda fields, reason: reason is not None and "ended" in reason)
+    assert reason == "the fast power sampler ended with code 4: the rail reads 3.60 V"
+    begin_s = time.monotonic()
+    reader.until(lambda fields, reason: fields is not None)
+    assert 0.5 < time.monotonic() - begin_s < 15 and reader.power.restarts == 1
+    reader.power.close()
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pqtelemetry", *arguments]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": SOURCE}, **pipes)
+
+
+def test_the_model_reaches_the_telemetry_file_marked_and_can_be_cut_out(tmp_path: Path) -> None:
+    settings = tmp_path / "power.json"
+    settings.write_text(json.dumps({"sensor": "model", "rate_hz": 200}))
+    out, raw = tmp_path / "telemetry.lp", tmp_path / "power.bin"
+    power = ("--power", "model", "--power-settings", str(settings))
+    begin_ns = time.time_ns()
+    sampler = start(
+        "sample", "--role", "drone", "--ring", "lab", "--out", str(out), *power, "--duration-s", "7"
+    )
+    facts = start("facts", *power, "--power-raw", str(raw))
+    told = json.loads(facts.communicate(timeout=60)[0])
+    row = next(row for row in told["sensors"] if row["name"] == "power")
+    assert (row["available"], row["sensor_class"], row["raw"]) == (True, "model", True)
+    _, complaint = sampler.communicate(timeout=60)
+    assert (sampler.returncode, complaint) == (0, "")
+    points = [parse_line(line) for line in out.read_text().splitlines() if line.startswith("pq_power,")]
+    assert len(points) > 10
+    for point in points:
+        tags = dict(point.tags)
+        assert (tags["sensor_class"], tags["synthetic"]) == ("model", "true")
+        assert 2.5 < float(point.fields["power_w"]) < 6 and point.fields["n_count"] > 0
+    lines = slice_lines(raw, begin_ns, time.time_ns())
+    head = json.loads(lines[0])
+    assert head["sensor_class"] == "model" and "SCHED_" in head["scheduling"]
+    assert lines[1] == ",".join(COLUMNS) and len(lines) > 300
+    assert all(begin_ns < int(line.split(",")[0]) < time.time_ns() for line in lines[2:])
+    cut = start(
+        "power-slice",
+        "--raw",
+        str(raw),
+        "--from-ns",
+        lines[10].split(",")[0],
+        "--to-ns",
+        lines[19].split(",")[0],
+    )
+    assert cut.communicate(timeout=60)[0].splitlines()[2:] == lines[10:20]
+
+
+def test_a_file_for_another_sensor_is_refused(tmp_path: Path) -> None:
+    settings = tmp_path / "power.json"
+    settings.write_text(json.dumps({"sensor": "model"}))
+    with pytest.raises(UsageError, match="asked for is ina219"):
+        PowerSettings.named("ina219", settings)
+    assert PowerSettings.named("ina219-stub", None).sensor == "ina219-stub"
+
+
+def test_a_full_file_becomes_the_older_one_and_both_are_read(tmp_path: Path) -> None:
+    raw = tmp_path / "power.bin"
+    offsets = iter([10**18 + 7, 10**18 + 14])
+    writer = RawWriter(raw, HEADER, max_bytes=2 * 24 * 100, offset_ns=lambda: next(offsets))
+    for index in range(250):
+        if index == 190:
+            writer.gap({"t_mono_ns": 190_000, "end": False, "reason": "unplugged"})
+        dead = index >= 190
+        volts = math.nan if dead else 5.0
+        writer.add(index * 1000, volts, volts, GAP if dead else 0, 0)
+    writer.close()
+    assert len(read_raw(raw).samples) == 50 and len(read_raw(older_of(raw)).samples) == 100
+    # the gap that was open when the file changed is told in the new one as well
+    assert [row["reason"] for row in read_notes(raw)] == ["unplugged"]
+    lines = slice_lines(raw, 10**18, 10**18 + 10**9)
+    head = json.loads(lines[0])
+    assert len(lines) == 2 + 150 and head["gaps"][0]["reason"] == "unplugged"
+    assert lines[2].split(",")[:3] == [str(10**18 + 7 + 100_000), "5", "5"]
+    assert lines[-1] == f"{10**18 + 14 + 249_000},,,2,0"
+
+
+def test_a_sampler_started_again_keeps_the_file_before(tmp_path: Path) -> None:
+    raw = tmp_path / "power.bin"
+    for base in (0, 10**6):
+        writer = RawWriter(raw, HEADER)
+        writer.add(base, 5.0, 1.0, 0, 0)
+        writer.close()
+    assert read_raw(older_of(raw)).samples[0].t_mono_ns == 0 and notes_of(older_of(raw)).exists()
+    assert len(slice_lines(raw, 10**18, 10**18 + 10**7)) == 4
+
+
+def test_a_slewed_clock_is_followed_and_a_set_one_is_not_drawn_through() -> None:
+    slewed = Offsets([(0, 1000), (10_000, 2000)])
+    assert [slewed.at(t) for t in (-5, 0, 5000, 10_000, 20_000)] == [1000, 1000, 1500, 2000, 2000]
+    stepped = Offsets([(0, 0), (10_000, 10**12)])
+    assert [stepped.at(t) for t in (5000, 9999, 10_000)] == [0, 0, 10**12]
+
+
+def test_a_slice_of_nothing_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="not there"):
+        slice_lines(tmp_path / "power.bin", 0, 1)
+
+
+def test_a_stalled_reader_does_not_stall_the_sampler(tmp_path: Path) -> None:
+    sampler = start(
+        "power", "--sensor", "model", "--out", str(tmp_path / "power.bin"), "--duration-s", "3",
+        "--max-bytes", str(1 << 20),
+    )  # fmt: skip
+    assert sampler.wait(timeout=60) == 0, "nobody read its pipe"
+    assert len(read_raw(tmp_path / "power.bin").samples) > 500
+    sampler.communicate()
