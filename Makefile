@@ -8,7 +8,7 @@ SHELL := /bin/sh
 export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
 
 .DEFAULT_GOAL := help
-.PHONY: help engine venv images keys lab-up lab-status lab-down purge run report verify test test-fast lint bench bench-doc artifacts-windows locks clean
+.PHONY: help engine venv images keys lab-up lab-status lab-down purge run report verify test test-fast lint bench bench-doc artifacts-windows locks clean model
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bench: engine ## the tunnel beside its peers, in namespaces of its own (BENCH=ti
 
 bench-doc: ## write the newest bench run's figures into docs/PERFORMANCE.md
 	@./bench/document
+
+model: images ## search the protocol's symbolic models for attacks (some minutes)
+	@./tunnel/model/check.sh
 
 artifacts-windows: engine ## cross-build and check liboqs.dll and the wheels for Windows, into artifacts/windows-amd64
 	@./images/build.sh base windows
