@@ -8,7 +8,7 @@ SHELL := /bin/sh
 export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
 
 .DEFAULT_GOAL := help
-.PHONY: help engine venv images keys lab-up lab-status lab-down purge run report verify test test-fast lint bench bench-doc artifacts-windows locks clean model
+.PHONY: help engine venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast lint bench bench-doc artifacts-windows locks clean model
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ report: ## write the report of the newest bundle again (OUT: where)
 
 verify: ## check the newest bundle
 	@./pqlab verify
+
+archive: ## write the newest bundle to results/RUN_ID.tar.zst (OUT: another file)
+	@./pqlab archive $(if $(OUT),--out $(OUT))
 
 lint: images ## ruff, mypy --strict, shellcheck, yamllint, ansible-lint
 	@.ci/in-image .ci/lint

@@ -95,6 +95,24 @@ def read_manifest(path: Path) -> dict[str, str]:
     return found
 
 
+def mismatches(root: Path, digests: dict[str, str]) -> list[str]:
+    """What does not fit between a bag's manifests and the sha-512 digests of its files, one line each.
+
+    digests: relative path → hex digest of every file, tag files included. Raises BagError for manifests that
+    cannot be read.
+    """
+    listed = {TAGMANIFEST: digests.get(TAGMANIFEST, ""), **read_manifest(root / TAGMANIFEST)}
+    listed |= read_manifest(root / MANIFEST)
+    expected = {*TAG_FILES, TAGMANIFEST}
+    found = [f"{name} is not listed" for name in sorted({*digests, *expected} - set(listed))]
+    for name, digest in sorted(listed.items()):
+        if name not in digests:
+            found.append(f"{name} is missing")
+        elif digests[name] != digest:
+            found.append(f"{name} is not as it was sealed")
+    return found
+
+
 def _write_durable(path: Path, text: str) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as handle:
         handle.write(text)

@@ -13,7 +13,10 @@ from pqlab import __version__
 from pqlab.errors import EXIT_ENVIRONMENT, EXIT_USAGE, LabError
 
 #: verbs in the order of a working day; each is a module beside this one
-VERBS = ("doctor", "validate", "show", "plan", "run", "status", "resume", "verify", "report")
+VERBS = (
+    "doctor", "validate", "show", "plan", "run", "status", "resume", "verify", "report",
+    "archive", "unpack",
+)  # fmt: skip
 
 _EPILOG = """exit codes:
   0 all pass   1 failed or invalid cells   2 usage or validation   3 warnings or unsupported cells only
