@@ -51,6 +51,16 @@ def test_a_cell_is_driven_in_the_contract_s_order(lab: FakeLab) -> None:
     assert gcs == ["prepare", "start", *["traffic_open", "traffic_close"] * 2, "stop", *fetches]
 
 
+def test_power_samples_are_fetched_where_a_fast_sensor_is_and_nowhere_else(lab: FakeLab) -> None:
+    row = {"name": "power", "available": True, "reason": None, "sensor_class": "model", "raw": True}
+    lab.drone.facts["sensors"] = [row]
+    lab.gcs.facts["sensors"] = [{**row, "available": False, "reason": "the rail reads 3.60 V"}]
+    bundle = run(lab, 1).bundle
+    (cell,) = (bundle / "data" / "cells").iterdir()
+    assert (cell / "power.drone.csv").read_text().splitlines() == ["power 0", "power 1", "power 2"]
+    assert not (cell / "power.gcs.csv").exists()
+
+
 def test_raw_files_hold_every_page_of_both_ends(lab: FakeLab) -> None:
     bundle = run(lab, 1).bundle
     (cell,) = (bundle / "data" / "cells").iterdir()

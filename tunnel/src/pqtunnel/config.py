@@ -21,6 +21,9 @@ HANDSHAKE_PORT: Final = 46000
 SEALED_PORT: Final[dict[Role, int]] = {"gcs": 46011, "drone": 46012}
 PLAINTEXT_IN_PORT: Final[dict[Role, int]] = {"gcs": 47001, "drone": 47003}
 CONTROL_PORT: Final = 48080
+POWER_SENSORS: Final = ("none", "synthetic", "hwmon", "pmic", "ina219", "ina219-stub", "model")
+FAST_POWER: Final = ("ina219", "ina219-stub", "model")
+"""Those that a process of their own samples, into a raw file that a cell's stream `power` is cut from."""
 RINGS: Final = ("sim", "lab", "hardware")
 
 # One line an option: name of the environment variable, default, what it is. `--help` prints this table.
@@ -44,7 +47,8 @@ VARIABLES: Final[tuple[tuple[str, str, str], ...]] = (
     ("PQ_KEYS", "/keys", "folder with this role's keys"),
     ("PQ_STATE", "/run/pqtunnel", "folder for counters.json and telemetry"),
     ("PQ_TELEMETRY_RATE_HZ", "10", "samples a second of the telemetry child; 0: no telemetry"),
-    ("PQ_POWER", "none", "power sensor asked for by name: none | synthetic"),
+    ("PQ_POWER", "none", "power sensor asked for by name: " + " | ".join(POWER_SENSORS)),
+    ("PQ_POWER_SETTINGS", "", "settings file of a fast power sensor (docs/TELEMETRY.md); empty: defaults"),
 )
 
 
@@ -92,6 +96,7 @@ class EndpointConfig:
     """Handshakes in progress at the gcs, all sources together; beyond it the oldest stranger gives way."""
     dataplane: str = "auto"
     """native | python | auto: native where its wheel is installed."""
+    power_settings: Path | None = None
 
     @classmethod
     def from_environment(cls, role: Role, environment: Mapping[str, str] | None = None) -> EndpointConfig:
@@ -112,8 +117,9 @@ class EndpointConfig:
         if ring not in RINGS:
             raise ConfigError(f"PQ_RING is {ring!r}", hint="one of " + ", ".join(RINGS))
         power = env.get("PQ_POWER", "none")
-        if power not in ("none", "synthetic"):
-            raise ConfigError(f"PQ_POWER is {power!r}", hint="none or synthetic")
+        if power not in POWER_SENSORS:
+            raise ConfigError(f"PQ_POWER is {power!r}", hint="one of " + ", ".join(POWER_SENSORS))
+        settings = env.get("PQ_POWER_SETTINGS", "")
         dataplane = env.get("PQ_DATAPLANE", "") or "auto"
         if dataplane not in ("auto", "native", "python"):
             raise ConfigError(f"PQ_DATAPLANE is {dataplane!r}", hint="native or python")
@@ -135,6 +141,7 @@ class EndpointConfig:
             state_dir=Path(env.get("PQ_STATE", "/run/pqtunnel")),
             telemetry_rate_hz=_number(env, "PQ_TELEMETRY_RATE_HZ", 10, 0, 1000),
             power=power,
+            power_settings=Path(settings) if settings else None,
             dataplane=dataplane,
         )
 

@@ -47,13 +47,20 @@ class CellRunner:
     """Runs cells on a pair of agents; a failed call is returned, with the files written, never raised."""
 
     def __init__(
-        self, pair: Pair, scenario: Scenario, clock: Clock, timeline: MakeTimeline, gate: ThermalGate
+        self,
+        pair: Pair,
+        scenario: Scenario,
+        clock: Clock,
+        timeline: MakeTimeline,
+        gate: ThermalGate,
+        fast_power: frozenset[str] = frozenset(),
     ) -> None:
         self._pair = pair
         self._scenario = scenario
         self._clock = clock
         self._make_timeline = timeline
         self._gate = gate
+        self._fast_power = fast_power
 
     def run(self, cell: Cell, folder: Path) -> AgentFailure | None:
         """Carry out `cell` and write its raw files into `folder`. Raises LabError when the disk is full."""
@@ -206,7 +213,7 @@ class CellRunner:
             def job() -> None:
                 answer = agent.call_here("stop", {"cell_id": cell.cell_id})
                 raw.counters[agent.role] = answer["counters"]
-                for name in names:
+                for name in [*names, "power"] if agent.role in self._fast_power else names:
                     lines[name] = _fetch_stream(agent, str(cell.cell_id), name)
 
             return agent.submit(job)
@@ -257,6 +264,7 @@ def write_raw(folder: Path, raw: RawCell, journal: Journal) -> None:
             events.append({"host": role, **json.loads(line)})
         _write_lines(folder / f"ledger.{role}.csv", streams.get("ledger"))
         _write_lines(folder / f"telemetry.{role}.lp", streams.get("telemetry"))
+        _write_lines(folder / f"power.{role}.csv", streams.get("power") or None)
         _write_lines(folder / "logs" / f"{role}.log", streams.get("log"))
     spans = [line for role in raw.streams for line in raw.streams[role].get("spans", [])]
     if any("spans" in streams for streams in raw.streams.values()):

@@ -55,7 +55,8 @@ class Campaign:
         self._pair = pair
         self._hello = hello
         gate = ThermalGate(scenario.data["thermal_gate"], pair, around.clock, around.reporter.note)
-        self._runner = CellRunner(pair, scenario, around.clock, around.timeline, gate)
+        fast = hosts.fast_power(hello)
+        self._runner = CellRunner(pair, scenario, around.clock, around.timeline, gate, fast)
         self._residents = Residents(scenario.conditions, around.residents)
         self._settler = Settler(around, pair, store, scenario.ring)
         self._eta = Eta([], {})

@@ -80,6 +80,15 @@ def _short(provider: Any) -> str:
     return " ".join(part for part in (str(provider.get("version", "")), digest) if part)
 
 
+def fast_power(hello: dict[str, Json]) -> frozenset[str]:
+    """The ends whose power sensor passed its preflight and keeps a raw file of its samples."""
+    return frozenset(
+        role
+        for role, facts in hello.items()
+        if any(row.get("raw") and row.get("available") for row in facts.get("sensors") or [])
+    )
+
+
 def unsupported_reason(hello: dict[str, Json], suite_id: str) -> str | None:
     """Why a suite cannot run on this pair, or None when both ends have it."""
     for role, facts in hello.items():

@@ -18,6 +18,7 @@ VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
 RAW_FILES = (
     "record.json", "spans.ndjson", "ledger.drone.csv", "ledger.gcs.csv", "counters.json", "traffic.json",
     "events.ndjson", "telemetry.drone.lp", "telemetry.gcs.lp",
+    "power.drone.csv", "power.gcs.csv",
     "logs/drone.log", "logs/gcs.log", "logs/controller.log",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`fetch`: pages of a cell's spans, ledger, events, telemetry and log, bounded in lines and bytes."""
+"""`fetch`: pages of a cell's spans, ledger, events, telemetry, power and log, bounded in lines and bytes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from typing import Any, Final
 
 from pqtunnel.agent.faults import Faults
-from pqtunnel.agent.telemetry import Telemetry
+from pqtunnel.agent.telemetry import Telemetry, TelemetryError
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import TunnelError
 
-STREAMS: Final = ("spans", "ledger", "events", "telemetry", "log")
+STREAMS: Final = ("spans", "ledger", "events", "telemetry", "power", "log")
 MAX_LINES: Final = 50_000
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 
@@ -41,6 +41,9 @@ class Streams:
         self._faults = faults
         self._cached_for: CellWork | None = None
         self._cached: list[str] = []
+        self._power_for: CellWork | None = None
+        self._power: list[str] = []
+        self._no_power: str | None = None
 
     def temperature_c(self) -> float | None:
         """The hottest zone in the last second's samples; None where no zone was sampled."""
@@ -63,6 +66,8 @@ class Streams:
         page: dict[str, Any] = {"lines": lines, "next": reached, "end": reached >= total}
         if stream == "telemetry" and total == 0:
             page["reason"] = self._telemetry.reason or "no sample fell into the cell"
+        if stream == "power" and total == 0:
+            page["reason"] = self._no_power
         if stream == "ledger" and work.ledger is None:
             page["reason"] = "the cell was prepared without a ledger"
         return page
@@ -78,6 +83,9 @@ class Streams:
         if stream == "telemetry":
             lines = self._telemetry_lines(work)
             return lines[since : since + limit], len(lines)
+        if stream == "power":
+            lines = self._power_lines(work)
+            return lines[since : since + limit], len(lines)
         buffer = journal.events if stream == "events" else journal.log
         return buffer.lines(since, limit), len(buffer)
 
@@ -88,3 +96,18 @@ class Streams:
             self._cached = self._telemetry.lines(work.start_ns, work.end_ns)
             self._cached_for = work
         return self._cached
+
+    def _power_lines(self, work: CellWork) -> list[str]:
+        if self._power_for is work:
+            return self._power
+        if not self._telemetry.samples_power:
+            self._no_power = "no fast power sensor was asked for (PQ_POWER)"
+            return []
+        try:
+            lines = self._telemetry.power_lines(work.start_ns, work.end_ns or time.time_ns())
+        except TelemetryError as error:
+            self._no_power = str(error)
+            return []
+        if work.end_ns is not None:
+            self._power, self._power_for = lines, work
+        return lines

@@ -16,11 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from pqtunnel.config import EndpointConfig
+from pqtunnel.config import FAST_POWER, EndpointConfig
 from pqtunnel.errors import TunnelError
 
 RESTART_AFTER_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
-FACTS_TIMEOUT_S: Final = 10.0
+FACTS_TIMEOUT_S: Final = 15.0
+"""A fast power sensor's verdict is waited for, 8 s at most."""
+SLICE_TIMEOUT_S: Final = 60.0
 _BLOCK_BYTES: Final = 1 << 20
 
 
@@ -39,6 +41,7 @@ class Telemetry:
         self._counters = counters
         self._note = note
         self._out = config.state_dir / "telemetry.lp"
+        self._power = config.state_dir / "power.bin"
         self._child: subprocess.Popen[bytes] | None = None
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -51,6 +54,8 @@ class Telemetry:
             self.reason = "PQ_TELEMETRY_RATE_HZ is 0"
             return
         for stale in (self._out, self._out.with_name(self._out.name + ".1")):
+            stale.unlink(missing_ok=True)
+        for stale in self._power.parent.glob(self._power.name + "*"):
             stale.unlink(missing_ok=True)
         self._thread = threading.Thread(target=self._watch, name="telemetry-watch", daemon=True)
         self._thread.start()
@@ -93,8 +98,35 @@ class Telemetry:
             sys.executable, "-m", "pqtelemetry", "sample", "--role", config.role, "--ring", config.ring,
             "--rate-hz", str(config.telemetry_rate_hz), "--pid", str(os.getpid()),
             "--counters", str(self._counters), "--out", str(self._out), "--telegraf", telegraf,
-            "--power", config.power, "--exit-with-parent",
+            *self._power_options(), "--exit-with-parent",
         ]  # fmt: skip
+
+    def _power_options(self) -> list[str]:
+        config = self._config
+        options = ["--power", config.power, "--power-raw", str(self._power)]
+        if config.power_settings is not None:
+            options += ["--power-settings", str(config.power_settings)]
+        return options
+
+    @property
+    def samples_power(self) -> bool:
+        """Is there a raw file of fast power samples?"""
+        return self._config.power in FAST_POWER and self._config.telemetry_rate_hz > 0
+
+    def power_lines(self, start_ns: int, end_ns: int) -> list[str]:
+        """Header and rows of the fast power samples of a span. Raises TelemetryError with the reason."""
+        command = [
+            sys.executable, "-m", "pqtelemetry", "power-slice", "--raw", str(self._power),
+            "--from-ns", str(start_ns), "--to-ns", str(end_ns),
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=SLICE_TIMEOUT_S, check=False)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise TelemetryError(f"the power samples cannot be cut out: {error}") from error
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            raise TelemetryError(f"no power samples: {said[0] if said else done.returncode}")
+        return done.stdout.decode().splitlines()
 
     def _watch(self) -> None:
         while not self._closing.is_set():
@@ -133,7 +165,7 @@ class Telemetry:
 
     def facts(self) -> dict[str, Any] | None:
         """`pqtelemetry facts` as {"host": …, "sensors": …}; None where it is not installed or fails."""
-        command = [sys.executable, "-m", "pqtelemetry", "facts", "--power", self._config.power]
+        command = [sys.executable, "-m", "pqtelemetry", "facts", *self._power_options()]
         try:
             done = subprocess.run(command, capture_output=True, timeout=FACTS_TIMEOUT_S, check=True)
             facts = json.loads(done.stdout)
