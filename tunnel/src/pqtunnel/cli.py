@@ -12,11 +12,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pqtunnel import __version__, suites
 from pqtunnel.config import VARIABLES, ConfigError, EndpointConfig, Role
 from pqtunnel.errors import SuiteUnknown, TunnelError
+
+if TYPE_CHECKING:
+    from pqtunnel.bench.operations import Benchmark
 
 EXIT_OK: Final = 0
 EXIT_USAGE: Final = 2
@@ -68,6 +71,14 @@ def _parser() -> argparse.ArgumentParser:
                        help="98 files as in primitives-2026-01, everything, or the ladder")  # fmt: skip
     bench.add_argument("--only", metavar="GLOB", help="only raw files whose category/name matches")
     bench.add_argument("--cpu", type=int, help="core to stay on (default: the last one)")
+    bench.add_argument("--mode", choices=("performance", "energy"), default="performance",
+                       help="single iterations, or batches between idle spans with a power sensor")
+    bench.add_argument("--power", choices=("ina219", "ina219-stub", "model"), help="energy mode: the sensor")
+    bench.add_argument("--power-settings", type=Path, metavar="FILE",
+                       help="energy mode: JSON of docs/TELEMETRY.md (shunt, bus, calibration, …)")
+    bench.add_argument("--blocks", type=int, default=5, help="energy mode: blocks a batch size (5 or more)")
+    bench.add_argument("--block-s", type=float, default=1.5, help="energy mode: length of a block (≥ 1)")
+    bench.add_argument("--seed", type=int, default=1, help="energy mode: seed of the order of blocks")
     bench.add_argument("--json", action="store_true", help="print the summary as JSON")
 
     selftest = verbs.add_parser("selftest", help="known-answer test of every primitive on this host")
@@ -183,6 +194,10 @@ def _bench(args: argparse.Namespace) -> int:
         chosen = [b for b in chosen if fnmatch.fnmatchcase(b.path.removesuffix(".json"), args.only)]
     if not chosen:
         raise ConfigError(f"--only {args.only!r} matches nothing", hint="for instance: --only 'kem/ML_KEM*'")
+    if args.mode == "energy":
+        return _bench_energy(args, chosen)
+    if args.power is not None or args.power_settings is not None:
+        raise ConfigError("a power sensor belongs to --mode energy", hint="the two modes are never mixed")
     result = runner.run(args.out, chosen, args.count, args.cpu, Progress(sys.stderr))
     if args.json:
         print(json.dumps(result, indent=1))
@@ -192,6 +207,28 @@ def _bench(args: argparse.Namespace) -> int:
             print(f"{row['name']:64} {median}  n = {row['n']}")
         for check in result["checks"]:
             print(f"[{'x' if check['passed'] else ' '}] {check['name']}: {check['observed']}")
+    return EXIT_OK if result["ok"] else EXIT_ENVIRONMENT
+
+
+def _bench_energy(args: argparse.Namespace, chosen: list[Benchmark]) -> int:
+    from pqtunnel.bench import energy, energyrun
+    from pqtunnel.bench.progress import Progress
+
+    if args.blocks < energy.MIN_BLOCKS or not energy.MIN_BLOCK_S <= args.block_s <= 60:
+        raise ConfigError(
+            f"{args.blocks} blocks of {args.block_s:g} s", hint="at least 5 blocks of 1 to 60 s"
+        )
+    plan = energy.Plan(args.block_s, args.block_s, args.blocks, args.seed)
+    result = energyrun.run(
+        args.out, chosen, plan, args.cpu, args.power, args.power_settings, Progress(sys.stderr)
+    )
+    if args.json:
+        print(json.dumps(result, indent=1))
+    else:
+        print(f"{result['blocks']} blocks of {result['operations']} operations; next: ./pqlab bench-report")
+        lost_at = result["sampler_lost_at_block"]
+        if lost_at is not None:
+            print(f"the power sampler ended at block {lost_at}: no energy from there on")
     return EXIT_OK if result["ok"] else EXIT_ENVIRONMENT
 
 

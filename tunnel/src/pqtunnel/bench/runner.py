@@ -41,7 +41,8 @@ def environment(mode: str, cpu: int | None, overhead_ns: int) -> dict[str, Any]:
     facts = provider_facts()
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
     return {
-        "schema": "pqtunnel/bench-environment/v1", "mode": mode, "host": platform.node(), "machine": platform.machine(),
+        "schema": "pqtunnel/bench-environment/v1", "mode": mode,
+        "host": platform.node(), "machine": platform.machine(),
         "cpu": _cpu_model(), "kernel": platform.release(), "governor": _governor(cpu),
         "pinned_cpu": cpu, "timer": "time.perf_counter_ns", "timer_overhead_ns": overhead_ns,
         "load_average": list(os.getloadavg()), "build": digest, "providers": facts,

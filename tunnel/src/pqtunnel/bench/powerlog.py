@@ -1,0 +1,118 @@
+"""The fast power sampler as a process of its own beside the energy mode; it lives and ends with it."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pqtunnel.bench.rawfiles import BenchError
+
+RAW: Final = "power.bin"
+_READY_S: Final = 20.0
+_END_S: Final = 10.0
+
+
+def settings(sensor: str | None, source: Path | None, root: Path) -> Path:
+    """Write the sampler's settings into `root` and return their file. A sensor has to be asked for by name.
+
+    Raises BenchError without a name, for settings that name another sensor, or that cannot be read.
+    """
+    if sensor is None:
+        raise BenchError(
+            "the energy mode needs a power sensor, asked for by its name",
+            hint="--power ina219 on a board that has one; without a sensor: --mode performance",
+        )
+    document: dict[str, Any] = {}
+    try:
+        if source is not None:
+            document = json.loads(source.read_text(encoding="utf-8"))
+            if document.get("sensor", sensor) != sensor:
+                raise BenchError(f"{source.name} is for {document['sensor']!r}, --power says {sensor!r}")
+            if document.get("calibration"):
+                data = (source.parent / document["calibration"]).read_bytes()
+                (root / "calibration.json").write_bytes(data)
+                document["calibration"] = "calibration.json"
+        path = root / "power-settings.json"
+        path.write_text(json.dumps({**document, "sensor": sensor}, indent=1) + "\n", encoding="utf-8")
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise BenchError(
+            f"the power settings cannot be used: {error}", hint="docs/TELEMETRY.md shows the file"
+        ) from error
+    return path
+
+
+class PowerLog:
+    """`with PowerLog(settings, root) as log:` samples into root/power.bin until the block ends.
+
+    header: the raw file's header. Raises BenchError where the sensor is refused or not there.
+    """
+
+    def __init__(self, path: Path, root: Path) -> None:
+        self._command = [
+            sys.executable, "-m", "pqtelemetry", "power", "--settings", str(path), "--out", str(root / RAW),
+            "--exit-with-parent",
+        ]  # fmt: skip
+        self.header: dict[str, Any] = {}
+        self.accounting: dict[str, Any] | None = None
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._first: queue.Queue[dict[str, Any]] = queue.Queue(1)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            told = self._first.get(timeout=_READY_S)
+        except queue.Empty:
+            told = {}
+        if not told:
+            raise BenchError(
+                f"no power sensor: {self._ended()}", hint="python3 -m pqtelemetry facts names what is there"
+            )
+        self.header = told
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended()
+
+    @property
+    def alive(self) -> bool:
+        """Is it still sampling? Its end is no error of the run: the blocks after it get no energy."""
+        return self._process.poll() is None
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        told = False
+        for line in self._process.stdout:
+            row = json.loads(line)
+            if "ready" in row and not told:
+                told = True
+                self._first.put(row["ready"])
+            elif "accounting" in row:
+                self.accounting = row["accounting"]
+        if not told:
+            self._first.put({})
+
+    def _ended(self) -> str:
+        """Ask it to end, wait, and return what it complained of."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(_END_S)
+        assert self._process.stderr is not None
+        with self._process.stderr as stderr:
+            return " ".join(stderr.read().split()) or "the sampler said nothing"
