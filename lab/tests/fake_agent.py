@@ -116,6 +116,8 @@ class FakeAgent:
         now = self.clock.realtime_ns()
         if kind == "handshake_block":
             return {"completed": params["count"], "failed": 0, "failures": [], "handshake_ids": []}
+        if kind == "key_pool":
+            return {"ready": params["target"]}
         if kind == "traffic_open":
             return {"source": "embedded", "open_ns": now}
         if kind == "traffic_run":

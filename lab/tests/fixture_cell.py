@@ -28,6 +28,7 @@ MIX: dict[str, tuple[int, int]] = {
 BULK_PPS = 600
 BULK_SIZE_BYTES = 1200
 SEAL_OVERHEAD_BYTES = 24
+PLAIN_OVERHEAD_BYTES = 8
 LEDGER_HEADER = ["direction", "epoch", "sequence", "size_bytes", "t_in_ns", "t_out_ns", "window"]
 
 
@@ -41,12 +42,21 @@ def write_cell(
     clock.event("drone", "prepare")
     clock.event("gcs", "prepare")
     clock.now_ns += 20 * MS
-    spans = handshake_window(clock, cell["suite_id"], scenario["handshake"]["count"], rng)
+    shake, plain = scenario["handshake"], cell["suite_id"] == "plain"
+    pooled = 0 if plain else (shake.get("pooled") or {"count": 0})["count"]
+    signs = condition_of(scenario, cell).get("drone_auth") == "signature"
+    spans: list[dict[str, Any]] = []
+    if not plain:
+        spans = handshake_window(clock, cell["suite_id"], shake["count"], rng, signs=signs)
+    if pooled:
+        clock.now_ns += 10 * MS
+        spans += handshake_window(clock, cell["suite_id"], pooled, rng, mode="pooled", signs=signs)
 
     rows: dict[str, list[list[Any]]] = {"drone": [], "gcs": []}
     counters: dict[str, dict[str, Any]] = {"drone": {"windows": {}}, "gcs": {"windows": {}}}
     traffic: dict[str, Any] = {"windows": {}}
-    sequence = {"drone": 1, "gcs": 1}  # sequence 0 was the keepalive that follows the handshake
+    # sequence 0 was the keepalive that follows the handshake
+    sequence = {"drone": 1, "gcs": 1, "overhead": PLAIN_OVERHEAD_BYTES if plain else SEAL_OVERHEAD_BYTES}
     clock.now_ns += 10 * MS
     _traffic_window(clock, scenario, rows, counters, traffic, sequence, rng)
     if scenario["bulk"]:
@@ -59,7 +69,7 @@ def write_cell(
     clock.event("controller", "cell_end", window=None)
 
     for role in ("drone", "gcs"):
-        counters[role] = _totals(counters[role]["windows"], role, scenario["handshake"]["count"])
+        counters[role] = _totals(counters[role]["windows"], role, 0 if plain else shake["count"] + pooled)
         with (cell_dir / f"ledger.{role}.csv").open("w", newline="", encoding="ascii") as handle:
             writer = csv.writer(handle, lineterminator="\n")
             writer.writerow(LEDGER_HEADER)
@@ -79,6 +89,10 @@ def write_cell(
     return clock.now_ns, influx_series
 
 
+def condition_of(scenario: dict[str, Any], cell: dict[str, Any]) -> dict[str, Any]:
+    return next((dict(c) for c in scenario["conditions"] if c["name"] == cell["condition"]), {})
+
+
 def _datagram(
     rows: dict[str, list[list[Any]]],
     sender: str,
@@ -93,7 +107,7 @@ def _datagram(
     sent_ns = at_ns + rng.randrange(30_000, 60_000)
     arrived_ns = sent_ns + rng.randrange(15_000, 40_000)
     delivered_ns = arrived_ns + rng.randrange(30_000, 60_000)
-    number, size = sequence[sender], plain_bytes + SEAL_OVERHEAD_BYTES
+    number, size = sequence[sender], plain_bytes + sequence["overhead"]
     rows[sender].append(["tx", 0, number, size, at_ns, sent_ns, window])
     rows[receiver].append(["rx", 0, number, size, arrived_ns, delivered_ns, window])
     sequence[sender] += 1
@@ -134,7 +148,7 @@ def _traffic_window(
     clock.now_ns += 8 * MS
     clock.event("controller", "window_end", window="traffic")
     down_bytes, up_bytes = sum(s for _, s in down), sum(s for _, s in up)
-    _count(counters, "traffic", len(down), down_bytes, len(up), up_bytes, rng)
+    _count(counters, "traffic", len(down), down_bytes, len(up), up_bytes, rng, sequence["overhead"])
     traffic["windows"]["traffic"] = {
         "route": "mavproxy",
         "spec": {"source": "auto", "profile": "intervals_320hz", "rate_hz": 320, "seed": 7},
@@ -203,7 +217,7 @@ def _bulk_window(
     close_ns = clock.now_ns
     clock.now_ns += 8 * MS
     clock.event("controller", "window_end", window=window)
-    _count(counters, window, count, count * BULK_SIZE_BYTES, 0, 0, rng)
+    _count(counters, window, count, count * BULK_SIZE_BYTES, 0, 0, rng, sequence["overhead"])
     zero = {"count": 0, "bytes": 0, "corrupt": 0, "duplicate": 0, "missing": 0}
     traffic["windows"][window] = {
         "route": "direct",
@@ -260,6 +274,7 @@ def _count(
     up: int,
     up_bytes: int,
     rng: random.Random,
+    overhead: int,
 ) -> None:
     digests = {"down": f"{rng.getrandbits(64):016x}", "up": f"{rng.getrandbits(64) if up else 0:016x}"}
     for role in ("drone", "gcs"):
@@ -269,8 +284,8 @@ def _count(
         row |= {
             "plaintext_in": sent, "plaintext_in_bytes": sent_bytes,
             "plaintext_out": got, "plaintext_out_bytes": got_bytes,
-            "tx_data": sent, "tx_data_bytes": sent_bytes + sent * SEAL_OVERHEAD_BYTES, "tx_keepalive": 1,
-            "rx_ok": got, "rx_ok_bytes": got_bytes + got * SEAL_OVERHEAD_BYTES, "rx_keepalive": 1,
+            "tx_data": sent, "tx_data_bytes": sent_bytes + sent * overhead, "tx_keepalive": 1,
+            "rx_ok": got, "rx_ok_bytes": got_bytes + got * overhead, "rx_keepalive": 1,
             "seal_count": sent, "seal_ns_total": sent * 2_400,
             "open_count": got, "open_ns_total": got * 2_600,
             "digest_tx": digests["down" if role == "drone" else "up"],

@@ -78,23 +78,38 @@ class CellClock:
 Step = tuple[str, str, float, float]
 
 
-def handshake_window(clock: CellClock, suite_id: str, count: int, rng: random.Random) -> list[dict[str, Any]]:
-    clock.event("controller", "window_start", window="handshake_cold")
+def handshake_window(
+    clock: CellClock,
+    suite_id: str,
+    count: int,
+    rng: random.Random,
+    mode: str = "cold",
+    *,
+    signs: bool = False,
+) -> list[dict[str, Any]]:
+    clock.event("controller", "window_start", window=f"handshake_{mode}")
     spans: list[dict[str, Any]] = []
     for index in range(count):
         handshake_id = rng.randbytes(8).hex()
         clock.now_ns += 200_000
-        spans += _one_handshake(clock, suite_id, handshake_id, index, rng)
+        spans += _one_handshake(clock, suite_id, handshake_id, index, rng, mode, signs)
     clock.now_ns += 300_000
-    clock.event("controller", "window_end", window="handshake_cold")
+    clock.event("controller", "window_end", window=f"handshake_{mode}")
     return spans
 
 
 def _one_handshake(
-    clock: CellClock, suite_id: str, handshake_id: str, index: int, rng: random.Random
+    clock: CellClock,
+    suite_id: str,
+    handshake_id: str,
+    index: int,
+    rng: random.Random,
+    mode: str,
+    signs: bool,
 ) -> list[dict[str, Any]]:
     """Lay both hosts' steps on one timeline, in microseconds after the drone's connect."""
     keygen, sign, verify, encaps, decaps = (ms * 1e3 * rng.uniform(0.95, 1.1) for ms in TIMES[suite_id])
+    keygen = 2.0 if mode == "pooled" else keygen
     drone: list[Step] = []
     gcs: list[Step] = []
 
@@ -112,9 +127,14 @@ def _one_handshake(
     g = run(gcs, g, [("keygen", "crypto", keygen), ("transcript", "codec", 12), ("sign", "crypto", sign)])
     g = run(gcs, g, [("send_server_hello", "io", 15)])
     d = run(drone, d, [("wait_server_hello", "network_wait", g + 10 - d), ("verify", "crypto", verify)])
-    d = run(drone, d, [("encaps", "crypto", encaps), ("kdf", "kdf", 20), ("client_kem", "codec", 12)])
+    d = run(drone, d, [("encaps", "crypto", encaps), ("kdf", "kdf", 20)])
+    if signs:
+        d = run(drone, d, [("sign", "crypto", 3 * sign)])
+    d = run(drone, d, [("client_kem", "codec", 12)])
     d = run(drone, d, [("send_client_kem", "io", 15)])
     g = run(gcs, g, [("wait_client_kem", "network_wait", d + 10 - g), ("check_finished", "kdf", 10)])
+    if signs:
+        g = run(gcs, g, [("verify", "crypto", 2 * verify)])
     g = run(gcs, g, [("decaps", "crypto", decaps), ("kdf", "kdf", 20), ("finished", "kdf", 8)])
     g = run(gcs, g, [("send_finished", "io", 15)])
     d = run(drone, d, [("wait_finished", "network_wait", g + 10 - d), ("verify_finished", "kdf", 8)])
@@ -131,7 +151,8 @@ def _one_handshake(
                     "host": role,
                     "handshake_id": handshake_id,
                     "index": index,
-                    "mode": "cold",
+                    "mode": mode,
+                    **({"keygen": mode} if role == "gcs" else {}),
                     "suite_id": suite_id,
                     "step": name,
                     "start_ns": base + round(start * 1e3),

@@ -34,6 +34,7 @@ def make_work_dir(
     repetitions: int = 1,
     session_s: float = 1.0,
     handshakes: int = 8,
+    pooled: int | None = None,
     bulk: bool = True,
     seed: int = 1,
     conditions: tuple[dict[str, Any], ...] = ({"name": "baseline", "detector": "none", "link": "none"},),
@@ -43,6 +44,8 @@ def make_work_dir(
     data = work_dir / "data"
     (data / "hosts").mkdir(parents=True)
     scenario = _scenario(suites, repetitions, session_s, handshakes, bulk)
+    if pooled is not None:
+        scenario["handshake"]["pooled"] = {"count": pooled}
     scenario["conditions"] = [dict(condition) for condition in conditions]
     providers = _providers()
     scenario_text = json.dumps(scenario, indent=1) + "\n"  # JSON is YAML
@@ -192,7 +195,9 @@ def _host(role: str) -> dict[str, Any]:
 
 
 def _primitives(suite: str) -> list[tuple[str, str]]:
-    """(kind, token) of a suite id, which reads cs-{kem}-{aead}-{sig}."""
+    """(kind, token) of a suite id, which reads cs-{kem}-{aead}-{sig}; `plain` has none."""
+    if suite == "plain":
+        return []
     _, kem, aead, sig = suite.split("-")
     return [("kem", kem), ("aead", aead), ("sig", sig)]
 

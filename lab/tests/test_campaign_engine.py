@@ -11,7 +11,7 @@ from fake_agent import FakeAgent, FakeLab, once
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.hosts import controller_document
 from pqlab.errors import LabError
-from pqlab.scenario import load_scenario
+from pqlab.scenario import Scenario, load_scenario
 from pqtunnel.rpc import AgentUnreachableError, WrongKeyError
 
 
@@ -321,3 +321,32 @@ def test_a_lost_answer_is_not_a_lost_run(lab: FakeLab) -> None:
     failed = records(result.bundle)[0]
     cell = result.bundle / "data" / "cells" / str(failed["cell_id"])
     assert (cell / "ledger.drone.csv").is_file()
+
+
+def extended(lab: FakeLab, more: str) -> Scenario:
+    lab.scenario()
+    file = lab.root / "test.yml"
+    file.write_text(file.read_text() + more)
+    return load_scenario(str(file))
+
+
+def prepared(agent: FakeAgent) -> list[dict[str, object]]:
+    return [params for method, params in agent.calls if method == "prepare"]
+
+
+def test_pooled_handshakes_come_after_the_cold_ones_in_a_window_of_their_own(lab: FakeLab) -> None:
+    scenario = extended(lab, "handshake: {count: 9, pooled: {count: 7}}\n")
+    result = Campaign.begin(lab.around(), scenario).carry_out()
+    blocks = [p for _, p in lab.drone.calls if p.get("kind") == "handshake_block"]
+    assert [(b["count"], b.get("pooled")) for b in blocks] == [(9, None), (7, True)]
+    assert [p["target"] for _, p in lab.gcs.calls if p.get("kind") == "key_pool"] == [7, 0]
+    cell = next((result.bundle / "data" / "cells").iterdir())
+    opened = [e["window"] for e in events(cell) if e["event"] == "window_start"]
+    assert opened == ["handshake_cold", "key_pool", "handshake_pooled", "traffic", "bulk-600"]
+
+
+def test_both_ends_are_told_that_the_drone_signs_and_only_then(lab: FakeLab) -> None:
+    scenario = extended(lab, "conditions: [{name: psk}, {name: both, drone_auth: signature}]\n")
+    Campaign.begin(lab.around(), scenario).carry_out()
+    for agent in (lab.drone, lab.gcs):
+        assert sorted(str(p.get("drone_auth")) for p in prepared(agent)) == ["None", "signature"]

@@ -25,6 +25,13 @@ GOOD = Evidence(
     samples={"drone": (70, 70), "gcs": (70, 69)},
 )
 
+PLAIN: dict[str, Any] = {
+    "handshakes_due": False,
+    "completed": 0,
+    "traced": 0,
+    "coverage_pct": {"drone": None, "gcs": None},
+}
+
 #: change to good evidence, verdict, name of the only finding
 BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"errors": ("the drone is gone",)}, "fail", "error"),
@@ -53,6 +60,10 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"sessions_s": {"traffic": (5.0, None)}}, "invalid", "session"),
     ({"samples": {"drone": (70, 66)}}, "invalid", "samples_drone"),
     ({"rekeys": 0}, "invalid", "rekey"),
+    ({"pooled": 4, "pooled_due": 5}, "invalid", "pooled_handshakes"),
+    ({**PLAIN, "completed": 1}, "fail", "handshake"),
+    ({**PLAIN, "completed": None, "failed": 1}, "fail", "handshake"),
+    ({**PLAIN, "traced": 1}, "fail", "handshake"),
     ({"link": ("loss up: 9 % for 5 %",)}, "invalid", "link"),
 ]
 ALLOWED: list[dict[str, Any]] = [
@@ -67,6 +78,10 @@ ALLOWED: list[dict[str, Any]] = [
     {"impaired": True, "directions": (replace(DOWN, rx_count=1500, ledger_rx=1500, digest_rx="other"),)},
     {"impaired": True, "failed": 3},
     {"rekeys": 1},
+    {"pooled": 5, "pooled_due": 5},
+    {"pooled_due": 5},
+    PLAIN,
+    {**PLAIN, "completed": None},
 ]
 
 

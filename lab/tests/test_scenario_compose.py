@@ -68,7 +68,7 @@ def test_overlays_are_laid_in_order_with_their_origin(folder: Path) -> None:
     assert first["link"]["up"]["delay_ms"] == 80 and first["link"]["down"]["delay_ms"] == 0
     assert first["rekey"] == {"every_s": 2, "start_s": 0, "count": None, "suites": []}
     assert [e["kind"] for e in control["events"]] == ["rekey"]
-    assert scenario.handshake == {"count": 10, "min_count": 5, "max_s": 7}
+    assert scenario.handshake == {"count": 10, "min_count": 5, "max_s": 7, "pooled": None}
     origin = {path: where for path, _, where in scenario.leaves()}
     assert origin["conditions[0].link.up.delay_ms"].startswith("overlay lossy (")
     assert origin["conditions[0].link.up.delay_ms"].endswith("lossy.yml:7)")
@@ -90,7 +90,7 @@ def test_extends_keeps_what_is_not_said_again(folder: Path) -> None:
     text = "schema: pqlab/scenario/v1\nname: mine\nextends: base.yml\nhandshake: {min_count: 7}\n"
     scenario = load(folder, text)
     assert (scenario.name, scenario.repetitions) == ("mine", 2)
-    assert scenario.handshake == {"count": 10, "min_count": 7, "max_s": 20}
+    assert scenario.handshake == {"count": 10, "min_count": 7, "max_s": 20, "pooled": None}
     origin = {path: where for path, _, where in scenario.leaves()}
     assert origin["handshake.min_count"].endswith("mine.yml:4")
     assert origin["traffic.session_s"].endswith("base.yml:7")

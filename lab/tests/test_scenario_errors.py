@@ -34,6 +34,17 @@ def error(tmp_path: Path, text: str, overrides: Overrides | None = None) -> LabE
     return caught.value
 
 
+@pytest.mark.parametrize("key", ["rekey: {every_s: 1}", "drone_auth: signature"])
+def test_plain_takes_nothing_that_needs_a_handshake(tmp_path: Path, key: str) -> None:
+    text = GOOD.replace("suites:\n", "suites:\n  - plain\n")
+    found = error(tmp_path, text + f"conditions:\n  - name: odd\n    {key}\n")
+    assert found.code == "plain-without-handshake" and "bad.yml:15" in found.what
+    scoped = f"conditions:\n  - name: odd\n    {key}\n    suites: [cs-*]\n"
+    file = tmp_path / "scoped.yml"
+    file.write_text(text + scoped)
+    assert "plain" in load_scenario(str(file)).suites
+
+
 def test_the_good_one_loads(tmp_path: Path) -> None:
     file = tmp_path / "good.yml"
     file.write_text(GOOD)
@@ -69,6 +80,27 @@ MISTAKES = [
         "bad.yml:7",
         "unknown key `zzz` under `handshake`",
         "remove `zzz`",
+    ),
+    (
+        "  count: 30",
+        "  pooled: {count: 300}",
+        "bad.yml:7",
+        "300 is above the greatest value 256",
+        "`handshake.pooled.count`",
+    ),
+    (
+        "  count: 30",
+        "  pooled: {cuont: 3}",
+        "bad.yml:7",
+        "unknown key `cuont` under `handshake.pooled`",
+        "did you mean `count`?",
+    ),
+    (
+        "repetitions: 3",
+        "conditions: [{name: a, drone_auth: sgnature}]",
+        "bad.yml:5",
+        "cannot be 'sgnature'",
+        "did you mean `signature`?",
     ),
     (
         "  session_s: 5",

@@ -26,7 +26,7 @@ def test_shipped_scenarios_are_what_they_promise() -> None:
     assert len(baseline.suites) == 72
     assert baseline.traffic is not None
     assert (baseline.traffic["session_s"], baseline.traffic["rate_hz"]) == (110, 320)
-    assert baseline.handshake == {"count": 30, "min_count": 5, "max_s": 20}
+    assert baseline.handshake == {"count": 30, "min_count": 5, "max_s": 20, "pooled": None}
     smoke = load_scenario("smoke")
     assert set(smoke.suites) == SUITES_2026_01  # the older spelling ascon128 is resolved
     assert smoke.repetitions == 3

@@ -79,9 +79,13 @@ def test_process_rate_is_of_one_core(host: FakeHost) -> None:
     reader = Process(host.root, 42, cpu_ns=lambda pid: next(cpu_ns))
     cpu, memory = reader.read(at(0))
     assert cpu.fields == {"process_cpu_ns": 5_000_000_000}
-    assert memory.fields == {"rss_bytes": 1000 * os.sysconf("SC_PAGE_SIZE"), "thread_count": 4}
-    cpu, _ = reader.read(at(1))
+    rss_bytes = 1000 * os.sysconf("SC_PAGE_SIZE")
+    assert memory.fields == {"rss_bytes": rss_bytes, "thread_count": 4}  # no fd folder: absent, not 0
+    for name in ("0", "1", "7"):
+        host.write(f"proc/42/fd/{name}", "")
+    cpu, memory = reader.read(at(1))
     assert cpu.fields["process_pct"] == 150.0
+    assert memory.fields["fd_count"] == 3
 
 
 def test_a_dead_process_is_a_gap_with_a_reason_and_a_new_base_afterwards(host: FakeHost) -> None:

@@ -28,7 +28,11 @@ def handshake_seconds(scenario: Scenario, suite_id: str, costs: Costs) -> float 
     shake = scenario.handshake
     wanted_s, least_s = (float(shake[key]) * one_s for key in ("count", "min_count"))
     # the block ends with the handshake during which max_s passes
-    return max(min(float(shake["max_s"]) + one_s / 2, wanted_s), least_s)
+    block_s = max(min(float(shake["max_s"]) + one_s / 2, wanted_s), least_s)
+    if shake["pooled"] is None:
+        return block_s
+    # a pooled handshake and the pair made ahead for it take together what a cold one takes
+    return block_s + float(shake["pooled"]["count"]) * one_s
 
 
 def cell_seconds(

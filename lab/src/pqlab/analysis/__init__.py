@@ -14,8 +14,11 @@ from pqlab.analysis.claims import condition_effects_table
 from pqlab.analysis.comparison import comparison_table, reference_dir
 from pqlab.analysis.effects import effects_table
 from pqlab.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
+from pqlab.analysis.growth import growth_table
 from pqlab.analysis.handshakes import handshake_table, primitive_table, size_table
 from pqlab.analysis.load import BundleData
+from pqlab.analysis.pooled import pooled_table
+from pqlab.analysis.rekeys import rekey_table, sweep_table
 from pqlab.analysis.system import cpu_table, overhead_table
 from pqlab.analysis.table import Table
 from pqlab.analysis.traffic import throughput_table, traffic_table
@@ -33,6 +36,8 @@ def tables_of(bundle: BundleData, published: Path | None = None) -> list[Table]:
     by_family = by_family_table(handshakes, bundle.seed)
     traffic, cpu = traffic_table(bundle), cpu_table(bundle)
     conditions = condition_effects_table(bundle, handshakes, traffic, cpu)
+    rekeys = rekey_table(bundle)
+    special = (pooled_table(bundle), rekeys, sweep_table(bundle, rekeys, cpu), growth_table(bundle))
     return [
         handshakes,
         primitives,
@@ -47,6 +52,7 @@ def tables_of(bundle: BundleData, published: Path | None = None) -> list[Table]:
         overhead_table(bundle),
         cpu,
         phi_table(by_suite),
+        *(table for table in special if table is not None),
         comparison_table(handshakes, primitives, by_level, by_family, published),
     ]
 

@@ -12,6 +12,7 @@ from pqlab.analysis.groups import WALL, passing
 from pqlab.analysis.stats import median
 from pqlab.analysis.table import Row, Table, number, read_rows, to_float
 from pqlab.paths import project_root
+from pqlab.record.handshake import PRIMITIVE_HOST
 
 COLUMNS = (
     "quantity", "subject", "unit", "measured", "measured_n", "ring", "published", "published_n", "source",
@@ -119,6 +120,7 @@ def _primitives(folder: Path, primitives: Table, file: str) -> list[Row]:
             str(r["ring"]),
         )
         for r in primitives.rows
+        if r["host"] == PRIMITIVE_HOST[str(r["operation"])]  # not what a signing drone adds
     }
     published = {
         f"{r['algorithm']} {r['operation']}": v

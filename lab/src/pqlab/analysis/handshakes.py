@@ -30,12 +30,12 @@ CELL_COLUMNS = (
 
 @dataclass
 class Handshake:
-    """One cold handshake as both ends timed it, in milliseconds."""
+    """One handshake as both ends timed it, in milliseconds; steps_ms by (step, host)."""
 
     wall_ms: dict[str, float] = field(default_factory=dict)
     spans_ms: dict[str, float] = field(default_factory=dict)
     crypto_ms: float = 0.0
-    steps_ms: dict[str, tuple[str, float]] = field(default_factory=dict)
+    steps_ms: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -43,11 +43,12 @@ class Handshake:
         return {"drone", "gcs"} <= set(self.wall_ms)
 
 
-def handshakes_of(cell: Cell) -> list[Handshake]:
-    """Complete cold handshakes of a cell, in the order of their ids' first appearance."""
+def handshakes_of(cell: Cell, mode: str = "cold") -> list[Handshake]:
+    """Complete handshakes of one mode of a cell, in the order of their ids' first appearance. Both ends must
+    call it so: a pooled one whose pool had run empty is neither."""
     found: dict[str, Handshake] = {}
     for span in cell.spans:
-        if span.mode == "cold":
+        if span.mode == mode:
             _add(found.setdefault(span.handshake_id, Handshake()), span)
     return [handshake for handshake in found.values() if handshake.complete]
 
@@ -60,8 +61,8 @@ def _add(handshake: Handshake, span: Span) -> None:
     handshake.spans_ms[span.host] = handshake.spans_ms.get(span.host, 0.0) + duration_ms
     if span.kind == "crypto":
         handshake.crypto_ms += duration_ms
-        host, earlier = handshake.steps_ms.get(span.step, (span.host, 0.0))
-        handshake.steps_ms[span.step] = (host, earlier + duration_ms)
+        place = span.step, span.host
+        handshake.steps_ms[place] = handshake.steps_ms.get(place, 0.0) + duration_ms
 
 
 def cell_columns(cell: Cell) -> dict[str, str | int | None]:
@@ -117,9 +118,15 @@ def handshake_table(bundle: BundleData) -> Table:
             ),
             coverage_drone_min_pct=_coverage(rows, "drone"),
             coverage_gcs_min_pct=_coverage(rows, "gcs"),
-            reason=None if rows else str(cell.record.get("reason") or "no complete handshake in the spans"),
+            reason=None if rows else _why_none(cell),
         )
     return table
+
+
+def _why_none(cell: Cell) -> str:
+    """Why a cell has no handshake: its record's reason, its suite, or the spans."""
+    made = cell.value("D", "handshake_total_duration_ms") or {}
+    return str(cell.record.get("reason") or made.get("reason") or "no complete handshake in the spans")
 
 
 def _coverage(rows: list[Handshake], role: str) -> float | None:
@@ -143,7 +150,7 @@ def primitive_table(bundle: BundleData) -> Table:
             continue
         by_step: dict[tuple[str, str], list[float]] = defaultdict(list)
         for handshake in handshakes_of(cell):
-            for step, (host, duration_ms) in handshake.steps_ms.items():
+            for (step, host), duration_ms in handshake.steps_ms.items():
                 by_step[step, host].append(duration_ms)
         for (step, host), values in by_step.items():
             kind = PRIMITIVES.get(step)

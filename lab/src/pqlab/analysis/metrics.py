@@ -14,6 +14,7 @@ from pqlab.analysis.handshakes import PRIMITIVES, handshakes_of
 from pqlab.analysis.load import BundleData, Cell
 from pqlab.analysis.stats import median
 from pqlab.analysis.table import Row, Table, number
+from pqlab.record.handshake import PRIMITIVE_HOST
 
 Scale = Literal["ratio", "difference"]
 
@@ -92,8 +93,8 @@ def _of_raw(cell: Cell) -> dict[str, float]:
     """Primitive times (median over the cell's handshakes) and the measured rekey blackout."""
     steps: dict[str, list[float]] = defaultdict(list)
     for handshake in handshakes_of(cell):
-        for step, (_, duration_ms) in handshake.steps_ms.items():
-            if step in PRIMITIVES:
+        for (step, host), duration_ms in handshake.steps_ms.items():
+            if PRIMITIVE_HOST.get(step) == host:  # a drone's own signature is no part of the comparison
                 steps[f"{step}_ms"].append(duration_ms)
     found = {name: value for name, times in steps.items() if (value := median(times)) is not None}
     field = cell.value("F", "rekey_blackout_duration_ms")

@@ -27,6 +27,9 @@ from pqtunnel.inflight import Policy
 
 Json = dict[str, Any]
 HANDSHAKE_WINDOW = "handshake_cold"
+POOLED_WINDOW = "handshake_pooled"
+#: filling the ground's key pool: labelled, and nothing is measured in it
+POOL_WINDOW = "key_pool"
 TRAFFIC_WINDOW = "traffic"
 #: a silent end returns to idle after 60 s; it hears from us well before
 _KEEPALIVE_S = 10.0
@@ -100,6 +103,7 @@ class CellRunner:
                 "suite_id": cell.suite_id,
                 "min_level": floor_level(suites, condition),
                 "allow_plain": registry.get(cell.suite_id).is_plain,
+                **drone_auth(cell, condition),
                 "ledger": self._scenario.ledger,
                 "seed": cell.seed,
                 # an agent that never changes suites need not know that it could
@@ -145,21 +149,51 @@ class CellRunner:
                 self._window(cell, f"bulk-{rate_pps}", "direct", spec, None, bulk["step_s"], journal, raw)
 
     def _handshakes(self, cell: Cell, journal: Journal) -> int:
-        """The block of cold handshakes; returns how many completed."""
-        shake = self._scenario.handshake
-        allowance_s = registry.get(cell.suite_id).crypto_allowance_s
-        limit_s = shake["max_s"] + shake["min_count"] * (5.0 + allowance_s) + _SLACK_S
-        journal.event("window_start", window=HANDSHAKE_WINDOW)
+        """The block of cold handshakes, then that of pooled ones where they are asked for; returns how many
+        completed in the last block, whose last session carries the traffic."""
+        block = {key: self._scenario.handshake[key] for key in ("count", "min_count", "max_s")}
+        completed = self._block(cell, journal, HANDSHAKE_WINDOW, block)
+        pooled = self._scenario.handshake["pooled"]
+        if pooled is None or completed == 0:
+            return completed
+        block |= {"count": pooled["count"], "min_count": min(block["min_count"], pooled["count"])}
+        self._pool(cell, journal, pooled["count"])
+        completed = self._block(cell, journal, POOLED_WINDOW, {**block, "pooled": True})
+        # what comes later in the cell makes its own keys again
+        self._pool(cell, journal, 0)
+        return completed
+
+    def _block(self, cell: Cell, journal: Journal, window: str, block: Json) -> int:
+        """Handshakes one after another in a window of their own; returns how many completed."""
+        limit_s = block["max_s"] + self._limit_s(cell, block["min_count"])
+        journal.event("window_start", window=window)
         answer = self._wait(
             self._pair.drone.start(
-                "event", {"cell_id": cell.cell_id, "kind": "handshake_block", **shake}, timeout_s=limit_s
+                "event", {"cell_id": cell.cell_id, "kind": "handshake_block", **block}, timeout_s=limit_s
             ),
             self._pair.gcs,
         )
-        journal.event("window_end", window=HANDSHAKE_WINDOW)
+        journal.event("window_end", window=window)
         completed, failures = int(answer["completed"]), answer.get("failures", [])
-        journal.event("handshake_block", completed=completed, failed=int(answer["failed"]), failures=failures)
+        label = {"pooled": True} if block.get("pooled") else {}
+        failed = int(answer["failed"])
+        journal.event("handshake_block", completed=completed, failed=failed, failures=failures, **label)
         return completed
+
+    def _pool(self, cell: Cell, journal: Journal, target: int) -> None:
+        """Let the ground make `target` key pairs and wait for them, labelled; 0 wipes what is left."""
+        if target:
+            journal.event("window_start", window=POOL_WINDOW)
+        asked = {"cell_id": cell.cell_id, "kind": "key_pool", "target": target}
+        running = self._pair.gcs.start("event", asked, timeout_s=self._limit_s(cell, target))
+        answer = self._wait(running, self._pair.drone)
+        if target:
+            journal.event("window_end", window=POOL_WINDOW)
+        journal.event("key_pool", target=target, ready=int(answer["ready"]))
+
+    def _limit_s(self, cell: Cell, count: int) -> float:
+        """How long `count` handshakes or key pairs may take on a slow board."""
+        return float(count * (5.0 + registry.get(cell.suite_id).crypto_allowance_s) + _SLACK_S)
 
     def _window(
         self,
@@ -242,6 +276,12 @@ def floor_level(suites: list[str], condition: Json) -> int:
     if condition["policy"] != "none":
         return int(condition["policy"]["floor_level"])
     return max(1, min(registry.get(suite).level for suite in suites))
+
+
+def drone_auth(cell: Cell, condition: Json) -> Json:
+    """The prepare parameter of a drone that signs; nothing where its pre-shared key alone proves it."""
+    signs = condition["drone_auth"] == "signature" and not registry.get(cell.suite_id).is_plain
+    return {"drone_auth": "signature"} if signs else {}
 
 
 def accepted_suites(cell: Cell, condition: Json) -> list[str]:

@@ -17,7 +17,6 @@ from pqlab.record.context import (
 )
 from pqlab.record.dataplane import (
     BULK_PREFIX,
-    SEAL_OVERHEAD_BYTES,
     TRAFFIC,
     DataPlane,
     data_plane,
@@ -25,7 +24,16 @@ from pqlab.record.dataplane import (
     fill_latency,
     window_counter,
 )
-from pqlab.record.handshake import fill_handshake, fill_primitives, traces, worst_coverage_pct
+from pqlab.record.handshake import (
+    POOLED,
+    HandshakeTrace,
+    both_pooled,
+    fill_handshake,
+    fill_pooled,
+    fill_primitives,
+    traces,
+    worst_coverage_pct,
+)
 from pqlab.record.link import fill_link, link_problems
 from pqlab.record.raw import ROLES, Json, RawCell, RawDataError, RawRun, load_cell, load_run
 from pqlab.record.rekey import fill_rekey
@@ -47,6 +55,7 @@ from pqtelemetry.errors import TelemetryError
 
 SCHEMA_VERSION = "pqlab/record/v1"
 HANDSHAKE_WINDOW = "handshake_cold"
+POOLED_WINDOW = "handshake_pooled"
 STOPS = ("unsupported", "not-run")
 OPTIONAL_FILES = ("traffic.json",)
 
@@ -72,12 +81,15 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     condition = context.condition(str(plan["condition"]))
     wall = _wall(cell)
     windows = _windows(cell)
-    plane = data_plane(cell)
-    cold = traces(cell.spans or [])
+    suite = suite_of(str(plan["suite_id"]))
+    shakes = suite is None or not suite.is_plain
+    plane = data_plane(cell, suite)
+    cold, pooled = traces(cell.spans or []), traces(cell.spans or [], POOLED)
+    pooled_asked = shakes and _pooled_count(context) is not None
     telemetry = _telemetry(cell, wall)
     rate_hz = float((context.scenario.get("telemetry") or {}).get("rate_hz", 10))
     accounts = {role: sample_account(telemetry[role], *wall, rate_hz) for role in telemetry} if wall else {}
-    completed, failed = _handshake_counts(cell)
+    completed, failed = _handshake_counts(cell, len(pooled))
 
     evidence = Evidence(
         stopped=_stopped(cell),
@@ -85,13 +97,16 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
             str(e.get("reason") or "no reason given") for e in cell.events if e.get("event") == "error"
         ),
         missing=tuple(_missing(cell, context)),
+        handshakes_due=shakes,
         completed=completed,
         failed=failed or 0,
-        min_count=int((context.scenario.get("handshake") or {}).get("min_count", 5)),
+        min_count=_min_count(context),
         traced=len(cold),
-        coverage_pct={role: worst_coverage_pct(cold, role) for role in ROLES},
+        coverage_pct=_coverage(cold, pooled, pooled_asked),
+        pooled=len(both_pooled(pooled)) if pooled_asked else None,
+        pooled_due=min(_min_count(context), _pooled_count(context) or 0),
         directions=tuple(_directions(cell, plane)),
-        windows_due=tuple(_windows_due(context)),
+        windows_due=tuple(_windows_due(context, shakes, pooled_asked)),
         windows_seen=tuple(str(w["name"]) for w in windows),
         duplicates=plane.down.duplicates + plane.up.duplicates if plane.down and plane.up else 0,
         ghosts=plane.down.ghosts + plane.up.ghosts if plane.down and plane.up else 0,
@@ -106,12 +121,13 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     verdict = decide(evidence)
 
     sheet = Sheet()
-    suite = suite_of(str(plan["suite_id"]))
     fill_run_context(sheet, plan, context, cell, wall)
     fill_identity(sheet, suite)
     fill_lifecycle(sheet, cell, wall, windows, plane)
-    fill_handshake(sheet, cold, completed, failed, _failure_reasons(cell))
-    fill_primitives(sheet, cold, None if suite is None else suite.kem.shared_secret_bytes)
+    fill_handshake(sheet, cold, completed, failed, _failure_reasons(cell), due=shakes)
+    fill_pooled(sheet, pooled, pooled_asked)
+    secret_bytes = suite.kem.shared_secret_bytes if suite is not None and shakes else None
+    fill_primitives(sheet, cold, secret_bytes, due=shakes)
     fill_rekey(sheet, cell, plane)
     fill_data_plane(sheet, plane, cell.counters)
     # stamps that were shifted on purpose are no one clock's
@@ -198,8 +214,29 @@ def _missing(cell: RawCell, context: RawRun) -> list[str]:
     return [name for name in cell.missing if name not in exempt]
 
 
-def _windows_due(context: RawRun) -> list[str]:
-    due = [HANDSHAKE_WINDOW]
+def _min_count(context: RawRun) -> int:
+    return int((context.scenario.get("handshake") or {}).get("min_count", 5))
+
+
+def _pooled_count(context: RawRun) -> int | None:
+    pooled = (context.scenario.get("handshake") or {}).get("pooled")
+    return None if pooled is None else int(pooled["count"])
+
+
+def _coverage(
+    cold: dict[str, HandshakeTrace], pooled: dict[str, HandshakeTrace], asked: bool
+) -> dict[str, float | None]:
+    """The worst coverage by host; pooled handshakes, where asked for, as hosts of their own."""
+    told = {role: worst_coverage_pct(cold, role) for role in ROLES}
+    if asked:
+        told |= {f"pooled_{role}": worst_coverage_pct(both_pooled(pooled), role) for role in ROLES}
+    return told
+
+
+def _windows_due(context: RawRun, shakes: bool, pooled: bool) -> list[str]:
+    due = [HANDSHAKE_WINDOW] if shakes else []
+    if pooled:
+        due.append(POOLED_WINDOW)
     if context.scenario.get("traffic"):
         due.append(TRAFFIC)
     if bulk := context.scenario.get("bulk"):
@@ -207,14 +244,15 @@ def _windows_due(context: RawRun) -> list[str]:
     return due
 
 
-def _handshake_counts(cell: RawCell) -> tuple[int | None, int | None]:
+def _handshake_counts(cell: RawCell, pooled: int) -> tuple[int | None, int | None]:
+    """(completed cold ones, failed ones of any kind); pooled: those of the pooled window that completed."""
     drone = (cell.counters or {}).get("drone")
     if drone is None:
         return None, None
     # Rekeys are handshakes too and stand in category F.
     started = int(drone["hs_started"]) - int(drone.get("rekey_started", 0))
     completed = int(drone["hs_completed"]) - int(drone.get("rekey_completed", 0))
-    return completed, max(0, started - completed)
+    return completed - pooled, max(0, started - completed)
 
 
 def _rekeys(cell: RawCell, condition: Json) -> int | None:
@@ -241,7 +279,8 @@ def _directions(cell: RawCell, plane: DataPlane) -> list[Direction]:
     """Both directions of every traffic and bulk window that both ends counted."""
     if cell.counters is None:
         return []
-    names = [name for name in cell.counters.get("drone", {}).get("windows", {}) if name != HANDSHAKE_WINDOW]
+    apart = (HANDSHAKE_WINDOW, POOLED_WINDOW)
+    names = [name for name in cell.counters.get("drone", {}).get("windows", {}) if name not in apart]
     rows = []
     for window in names:
         for label, sender, receiver in (("down", "drone", "gcs"), ("up", "gcs", "drone")):
@@ -285,12 +324,13 @@ def _contract(cell: RawCell, context: RawRun, plane: DataPlane) -> list[str]:
     if not traffic or seconds is None or count is None:
         return []
     window = (cell.traffic or {}).get(TRAFFIC) or {}
-    if "drone" in plane.tx:
+    if "drone" in plane.tx and plane.overhead_bytes is not None:
         column = plane.tx["drone"]
         sizes: dict[int, int] = {}
         for name, size in zip(column.window, column.size_bytes, strict=True):
             if name == TRAFFIC:
-                sizes[size - SEAL_OVERHEAD_BYTES] = sizes.get(size - SEAL_OVERHEAD_BYTES, 0) + 1
+                plain_bytes = size - plane.overhead_bytes
+                sizes[plain_bytes] = sizes.get(plain_bytes, 0) + 1
     else:
         reported = ((window.get("drone") or {}).get("source_report") or {}).get("sent", {}).get("sizes") or {}
         sizes = {int(size): int(number) for size, number in reported.items()}

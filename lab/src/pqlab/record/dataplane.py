@@ -13,10 +13,11 @@ from pqlab.record.ledger import Column, Join, Joined, join
 from pqlab.record.raw import ROLES, Json, RawCell
 from pqlab.record.sheet import Sheet
 from pqlab.record.stats import jitter, mean, median, percentile
+from pqtunnel.packet import HEADER_BYTES
+from pqtunnel.suites import Suite
 
 TRAFFIC = "traffic"
 BULK_PREFIX = "bulk-"
-SEAL_OVERHEAD_BYTES = 24
 REFUSALS = ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch")
 OTHER = {"drone": "gcs", "gcs": "drone"}
 
@@ -32,6 +33,18 @@ class DataPlane:
     gate_s: dict[str, float] = field(default_factory=dict)
     gate_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
     rtt_ms: list[float] = field(default_factory=list)
+    overhead_bytes: int | None = None
+
+    def plain_bytes(self, window: Joined) -> int | None:
+        """Plaintext bytes delivered: sealed bytes less the fixed overhead of every datagram."""
+        if self.overhead_bytes is None:
+            return None
+        return window.delivered_bytes - self.overhead_bytes * len(window.latency_ns)
+
+
+def seal_overhead_bytes(suite: Suite | None) -> int | None:
+    """What sealing adds to a datagram: header and tag; `plain` has no tag. None for an unknown suite."""
+    return None if suite is None else HEADER_BYTES + suite.aead.tag_bytes
 
 
 def gate_ns(window: Json, role: str) -> tuple[int, int] | None:
@@ -41,9 +54,10 @@ def gate_ns(window: Json, role: str) -> tuple[int, int] | None:
     return (int(opened), int(closed)) if isinstance(opened, int) and isinstance(closed, int) else None
 
 
-def data_plane(cell: RawCell) -> DataPlane:
-    """Join what is there."""
-    plane = DataPlane()
+def data_plane(cell: RawCell, suite: Suite | None) -> DataPlane:
+    """Join what is there. A suite switch changes no overhead: every tag has one length, and `plain` switches
+    to nothing."""
+    plane = DataPlane(overhead_bytes=seal_overhead_bytes(suite))
     if set(cell.ledgers) == set(ROLES):
         plane.tx = {role: cell.ledgers[role].tx for role in ROLES}
         plane.rx = {role: cell.ledgers[role].rx for role in ROLES}
@@ -59,25 +73,20 @@ def data_plane(cell: RawCell) -> DataPlane:
     return plane
 
 
-def _mbps(size_bytes: int, seconds: float | None) -> float | None:
-    return size_bytes * 8 / seconds / 1e6 if seconds else None
+def _mbps(size_bytes: int | None, seconds: float | None) -> float | None:
+    return size_bytes * 8 / seconds / 1e6 if seconds and size_bytes is not None else None
 
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _plain(window: Joined) -> int:
-    """Plaintext bytes delivered: sealed bytes less the fixed overhead of every datagram."""
-    return window.delivered_bytes - SEAL_OVERHEAD_BYTES * len(window.latency_ns)
-
-
 def best_bulk(plane: DataPlane) -> tuple[str, Joined] | None:
-    """The bulk window that delivered most plaintext a second."""
+    """The bulk window that delivered most a second; all its windows have one datagram size."""
     if plane.down is None:
         return None
     rows = [
-        (_plain(joined) / plane.gate_s[name], name, joined)
+        (joined.delivered_bytes / plane.gate_s[name], name, joined)
         for name, joined in plane.down.windows.items()
         if name.startswith(BULK_PREFIX) and name in plane.gate_s
     ]
@@ -96,11 +105,12 @@ def fill_data_plane(sheet: Sheet, plane: DataPlane, counters: dict[str, Json] | 
     back = (up.windows.get(TRAFFIC) or Joined()) if up else None
     no_window = no_ledger if down is None else "no traffic window"
     n = main.sent if main else None
-    sheet.put("G", "goodput_down_mbps", _mbps(_plain(main), seconds) if main else None, n=n, absent=no_window)
+    goodput = _mbps(plane.plain_bytes(main), seconds) if main else None
+    sheet.put("G", "goodput_down_mbps", goodput, n=n, absent=no_window)
     sheet.put(
         "G",
         "goodput_up_mbps",
-        _mbps(_plain(back), seconds) if back else None,
+        _mbps(plane.plain_bytes(back), seconds) if back else None,
         n=back.sent if back else None,
         absent=no_window,
     )
@@ -113,7 +123,11 @@ def fill_data_plane(sheet: Sheet, plane: DataPlane, counters: dict[str, Json] | 
     bulk_s = plane.gate_s[bulk[0]] if bulk else None
     bulk_n = bulk[1].sent if bulk else None
     sheet.put(
-        "G", "bulk_goodput_mbps", _mbps(_plain(bulk[1]), bulk_s) if bulk else None, n=bulk_n, absent=no_bulk
+        "G",
+        "bulk_goodput_mbps",
+        _mbps(plane.plain_bytes(bulk[1]), bulk_s) if bulk else None,
+        n=bulk_n,
+        absent=no_bulk,
     )
     offered = bulk[1].sent / bulk_s if bulk and bulk_s else None
     sheet.put("G", "bulk_offered_pps", offered, n=bulk_n, absent=no_bulk)

@@ -49,6 +49,7 @@ class Span:
     start_ns: int
     end_ns: int
     size_bytes: int | None
+    keygen: str | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -165,6 +166,7 @@ def read_spans(path: Path) -> list[Span]:
                     start_ns=int(row["start_ns"]),
                     end_ns=int(row["end_ns"]),
                     size_bytes=None if size is None else int(size),
+                    keygen=None if row.get("keygen") is None else str(row["keygen"]),
                 )
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:

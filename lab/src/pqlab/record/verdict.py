@@ -43,6 +43,8 @@ class Evidence:
     stopped: tuple[str, str] | None = None
     errors: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    #: False for suite plain, which makes none
+    handshakes_due: bool = True
     completed: int | None = None
     failed: int = 0
     min_count: int = 5
@@ -61,6 +63,9 @@ class Evidence:
     link: tuple[str, ...] = ()
     #: completed in the cell; None where the condition asks for none
     rekeys: int | None = None
+    #: handshakes that used a pooled key, and how many must have; None where the scenario asks for none
+    pooled: int | None = None
+    pooled_due: int = 0
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,9 @@ def _broken(evidence: Evidence) -> list[Finding]:
 def _handshakes(evidence: Evidence) -> list[Finding]:
     found: list[Finding] = []
     done = evidence.completed
+    if not evidence.handshakes_due:
+        odd = (done or 0) + evidence.failed + evidence.traced
+        return [Finding("fail", "handshake", f"{odd} in a suite that makes none")] if odd else []
     if not done:
         found.append(Finding("fail", "handshake", "no handshake completed"))
     elif done < evidence.min_count:
@@ -121,6 +129,9 @@ def _handshakes(evidence: Evidence) -> list[Finding]:
         found.append(
             Finding("invalid", "spans", f"{evidence.traced} handshakes left spans, {done} completed")
         )
+    if evidence.pooled is not None and evidence.pooled < evidence.pooled_due:
+        text = f"{evidence.pooled} used a pooled key, {evidence.pooled_due} are due"
+        found.append(Finding("invalid", "pooled_handshakes", text))
     for role, percent in evidence.coverage_pct.items():
         if percent is None:
             if done:

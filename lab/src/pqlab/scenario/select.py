@@ -78,9 +78,28 @@ def _select_conditions(data: Json, origins: dict[str, str], marked: MarkedYaml, 
                 "a twin without the condition it repeats measures nothing",
                 f"add --condition {condition['aa_of']}",
             )
+    for index, condition in kept:
+        _needs_handshakes(condition, index, data, marked)
     if len(kept) < len(names):
         _renumber(data, origins, [index for index, _ in kept])
     data["conditions"] = [condition for _, condition in kept]
+
+
+def _needs_handshakes(condition: Json, index: int, data: Json, marked: MarkedYaml) -> None:
+    """`plain` makes no handshake: what a condition does with one cannot take place there."""
+    if registry.PLAIN.id not in (condition["suites"] if condition["suites"] is not None else data["suites"]):
+        return
+    asks = [key for key in ("rekey", "policy") if condition[key] != "none"]
+    asks += ["drone_auth"] if condition["drone_auth"] != "psk" else []
+    asks += ["events"] if any(e["kind"] in ("rekey", "request_rekey") for e in condition["events"]) else []
+    if asks:
+        place = marked.place(("conditions", index, asks[0]))
+        raise ScenarioError(
+            "plain-without-handshake",
+            f"{place.file}:{place.line}: condition `{condition['name']}` sets `{asks[0]}` for suite plain",
+            "plain makes no handshake, so nothing of the kind can happen in its cells",
+            "name the condition's own `suites:` without plain",
+        )
 
 
 def _renumber(data: Json, origins: dict[str, str], kept: list[int]) -> None:

@@ -84,8 +84,16 @@ def at_ring(scenario: Scenario, inventory: Inventory) -> Scenario:
 
 
 def _check(scenario: Scenario) -> None:
+    if scenario.handshake["pooled"] is not None:
+        raise UsageError(
+            "not-simulated",
+            "the scenario asks for pooled handshakes",
+            "a key pool trades memory for time, and ring sim has no time of its own",
+            "write `pooled: null` under `handshake`, or run it on the lab",
+        )
     for condition in scenario.conditions:
         asked = [key for key in NOT_SIMULATED if condition.get(key) not in (None, "none", [])]
+        asked += ["drone_auth"] if condition["drone_auth"] != "psk" else []
         if asked:
             raise UsageError(
                 "not-simulated",

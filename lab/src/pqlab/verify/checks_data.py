@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pqlab.record.dataplane import seal_overhead_bytes
 from pqlab.record.ledger import Column
 from pqlab.verify.result import Tally
 from pqlab.verify.run_shape import rates_due
 from pqlab.verify.view import CellView
 
-SEAL_OVERHEAD_BYTES = 24
 UPLINK_ANSWER_HZ = 2.0
 RATE_TOLERANCE_LONG, RATE_TOLERANCE_SHORT, RATE_LONG_S = 0.02, 0.10, 10.0
 PATHS = (("down", "drone", "gcs"), ("up", "gcs", "drone"))
@@ -147,7 +147,9 @@ def byte_identity(cell: CellView, tally: Tally) -> None:
 
 
 def seal_overhead(cell: CellView, tally: Tally) -> None:
-    """Sealed = plaintext + 24 bytes, at the sender (where all that came in was sent) and at the receiver."""
+    """Sealed = plaintext + header and tag (24 bytes; 8 in `plain`, which has no tag), at the sender (where
+    all that came in was sent) and at the receiver."""
+    due = seal_overhead_bytes(cell.suite)
     for role in ("drone", "gcs"):
         for window, counted in cell.windows(role).items():
             pairs = [("rx_ok", "rx_ok_bytes", "plaintext_out", "plaintext_out_bytes")]
@@ -159,7 +161,7 @@ def seal_overhead(cell: CellView, tally: Tally) -> None:
                 overhead = (int(counted[sealed]) - int(counted[plain])) / count
                 tally.see(overhead)
                 where = f"{cell.label} {window} {role} {packets}"
-                tally.require(overhead == SEAL_OVERHEAD_BYTES, f"{where}: {overhead:.3f} bytes a datagram")
+                tally.require(overhead == due, f"{where}: {overhead:.3f} bytes a datagram, {due} are due")
     tally.unit = "counts"
 
 

@@ -6,7 +6,8 @@ from itertools import pairwise
 from statistics import median
 
 from pqlab.record.context import primitive_sizes, suite_of
-from pqlab.record.handshake import SIZED_STEPS
+from pqlab.record.handshake import PRIMITIVE_HOST, SIZED_STEPS
+from pqlab.record.raw import Span
 from pqlab.verify.result import Tally
 from pqlab.verify.view import BundleView, CellView, steps_of, wall_of
 
@@ -21,7 +22,7 @@ GROUND_KINDS = ("crypto", "kdf", "codec")
 
 def span_coverage(cell: CellView, tally: Tally) -> None:
     """In every handshake and on each host the steps sum to 95–101 % of the wall that was measured apart."""
-    for handshake_id, hosts in cell.handshakes.items():
+    for handshake_id, hosts in cell.timed.items():
         for host, spans in hosts.items():
             wall = wall_of(spans)
             where = f"{cell.label} {host} {handshake_id}"
@@ -39,7 +40,7 @@ def span_coverage(cell: CellView, tally: Tally) -> None:
 def span_order(cell: CellView, tally: Tally) -> None:
     """On one host the steps of a handshake follow one another, forward in time, inside the wall."""
     tally.see()
-    for handshake_id, hosts in cell.handshakes.items():
+    for handshake_id, hosts in cell.timed.items():
         for host, spans in hosts.items():
             wall, steps = wall_of(spans), steps_of(spans)
             where = f"{cell.label} {host} {handshake_id}"
@@ -55,13 +56,23 @@ def span_order(cell: CellView, tally: Tally) -> None:
 
 
 def span_window(cell: CellView, tally: Tally) -> None:
-    """All handshakes lie in the labelled window. The agents' events give both clocks, and so the difference;
-    without them the handshakes must at least fit in the window's length."""
-    labels = {name: (start, end) for name, start, end in cell.labelled()}
-    start, end = labels["handshake_cold"]
+    """All handshakes lie in their labelled window. The agents' events give both clocks, and so the
+    difference; without them the handshakes must at least fit in the window's length."""
     tally.see()
+    if not cell.shakes:
+        return
+    labels = {name: (start, end) for name, start, end in cell.labelled()}
+    _within(cell, tally, cell.handshakes, labels["handshake_cold"])
+    if cell.pooled:
+        _within(cell, tally, cell.pooled, labels["handshake_pooled"])
+
+
+def _within(
+    cell: CellView, tally: Tally, handshakes: dict[str, dict[str, list[Span]]], label: tuple[int, int]
+) -> None:
+    start, end = label
     for host in ("drone", "gcs"):
-        walls = [w for hosts in cell.handshakes.values() if (w := wall_of(hosts.get(host, [])))]
+        walls = [w for hosts in handshakes.values() if (w := wall_of(hosts.get(host, [])))]
         if not walls:
             continue
         first, last = min(wall.start_ns for wall in walls), max(wall.end_ns for wall in walls)
@@ -87,7 +98,7 @@ def network_wait(cell: CellView, tally: Tally) -> None:
     send calls counts, because on a shared core the kernel runs the peer within them; the ground's own sends
     do not, because the drone goes on before they return.
     """
-    for handshake_id, hosts in cell.handshakes.items():
+    for handshake_id, hosts in cell.timed.items():
         drone, ground = steps_of(hosts.get("drone", [])), steps_of(hosts.get("gcs", []))
         if not drone or not ground:
             tally.fail(f"{cell.label} {handshake_id}: spans of one host only")
@@ -113,11 +124,33 @@ def handshake_count(cell: CellView, tally: Tally) -> None:
         tally.require(traced == counted, f"{cell.label} {host}: {counted} counted, {traced} traced")
     cold = sum(1 for hosts in cell.handshakes.values() if wall_of(hosts.get("drone", [])))
     tally.see(cold)
+    if not cell.shakes:
+        tally.require(not spans, f"{cell.label}: {len(spans)} spans in a suite that makes no handshake")
+        return
     tally.require(cold >= least, f"{cell.label}: {cold} cold handshakes, {least} are due")
-    suites = {span.suite_id for span in spans if span.mode == "cold"}  # a rekey may switch
+    suites = {span.suite_id for span in spans if span.mode in ("cold", "pooled")}  # a rekey may switch
     tally.require(
         suites <= {str(cell.plan["suite_id"])}, f"{cell.label}: spans of {', '.join(sorted(suites))}"
     )
+
+
+def pooled_apart(cell: CellView, tally: Tally) -> None:
+    """Each handshake is of one mode at both ends; a pooled one took a ready key pair, a cold one made its
+    own; as many pooled ones as the scenario asks for, none where it asks for none."""
+    mixed = sorted(set(cell.handshakes) & set(cell.pooled))
+    tally.require(not mixed, f"{cell.label}: {len(mixed)} handshakes cold at one end, pooled at the other")
+    for mode, handshakes in (("cold", cell.handshakes), ("pooled", cell.pooled)):
+        for handshake_id, hosts in handshakes.items():
+            made = {span.keygen for span in hosts.get("gcs", [])} - {None}
+            where = f"{cell.label} {handshake_id}"
+            tally.require(made <= {mode}, f"{where}: {mode}, its key pair was {', '.join(map(str, made))}")
+            if mode == "pooled":
+                tally.require(bool(made), f"{where}: pooled, and no word where its key pair came from")
+    done = sum(1 for hosts in cell.pooled.values() if wall_of(hosts.get("drone", [])))
+    due = cell.pooled_due or 0
+    tally.see(done)
+    least = min(due, int((cell.run.scenario.get("handshake") or {}).get("min_count", LEAST_HANDSHAKES)))
+    tally.require(least <= done <= due, f"{cell.label}: {done} pooled handshakes, {due} were asked for")
 
 
 def primitive_sizes_match(cell: CellView, tally: Tally) -> None:
@@ -146,12 +179,14 @@ def primitive_sizes_match(cell: CellView, tally: Tally) -> None:
             told = span.size_bytes
             right = told is not None and (0 < told <= size if at_most else told == size)
             tally.require(right, f"{cell.label}: {step} made {told} bytes, {size} are due")
-        cold = [span.size_bytes for span in made if span.mode == "cold" and span.size_bytes is not None]
+        ours = [span for span in made if span.mode == "cold" and span.host == PRIMITIVE_HOST[step]]
+        cold = [span.size_bytes for span in ours if span.size_bytes is not None]
         largest = max(cold, default=None)
         told = cell.value("E", f"{name}_size_bytes")
         tally.require(told == largest, f"{cell.label}: record {name} {told} bytes, spans {largest}")
     told = cell.value("E", "shared_secret_size_bytes")
-    tally.require(told == due["shared_secret"], f"{cell.label}: shared secret of {told} bytes")
+    secret = None if suite.is_plain else due["shared_secret"]
+    tally.require(told == secret, f"{cell.label}: shared secret of {told} bytes")
 
 
 def level_dependence(bundle: BundleView, tally: Tally) -> None:

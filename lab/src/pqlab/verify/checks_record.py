@@ -19,11 +19,13 @@ MAX_ATTEMPTS = 3
 FIELD_KEYS = frozenset({"value", "unit", "source", "validity", "reason", "n"})
 ROUNDING = 1e-6
 PRIMITIVES = {
-    "keygen": "kem_keygen_ms",
-    "encaps": "kem_encaps_ms",
-    "decaps": "kem_decaps_ms",
-    "sign": "sig_sign_ms",
-    "verify": "sig_verify_ms",
+    ("keygen", "gcs"): "kem_keygen_ms",
+    ("encaps", "drone"): "kem_encaps_ms",
+    ("decaps", "gcs"): "kem_decaps_ms",
+    ("sign", "gcs"): "sig_sign_ms",
+    ("verify", "drone"): "sig_verify_ms",
+    ("sign", "drone"): "drone_sign_ms",
+    ("verify", "gcs"): "drone_sig_verify_ms",
 }
 #: unit → least and greatest value that can be true of this lab
 LIMITS: dict[str, tuple[float, float]] = {
@@ -131,7 +133,7 @@ def raw_files(cell: CellView, tally: Tally) -> None:
 def medians(cell: CellView, tally: Tally) -> None:
     """Handshake and primitive times, coverage and counts, by another route than the record's own code."""
     walls: dict[str, list[int]] = {"drone": [], "gcs": []}
-    steps: dict[str, list[int]] = {name: [] for name in PRIMITIVES}
+    steps: dict[tuple[str, str], list[int]] = {place: [] for place in PRIMITIVES}
     crypto: list[int] = []
     ratios: list[float] = []
     for hosts in cell.handshakes.values():
@@ -143,13 +145,14 @@ def medians(cell: CellView, tally: Tally) -> None:
         if ground is not None:
             walls["gcs"].append(ground.end_ns - ground.start_ns)
         spent = dict.fromkeys(PRIMITIVES, 0)
-        for spans in hosts.values():
+        for host, spans in hosts.items():
             for span in spans:
                 if span.kind == "crypto":
-                    spent[span.step] = spent.get(span.step, 0) + span.end_ns - span.start_ns
-        for name in PRIMITIVES:
-            if spent[name]:
-                steps[name].append(spent[name])
+                    place = span.step, host
+                    spent[place] = spent.get(place, 0) + span.end_ns - span.start_ns
+        for place in PRIMITIVES:
+            if spent[place]:
+                steps[place].append(spent[place])
         total = sum(spent.values())
         if total:
             crypto.append(total)
@@ -161,7 +164,9 @@ def medians(cell: CellView, tally: Tally) -> None:
         ("D", "handshake_max_ms", walls["drone"], 1e6, max),
         ("D", "handshake_over_crypto_ratio", ratios, 1.0, median),
         ("E", "crypto_critical_path_ms", crypto, 1e6, median),
-        *[("E", field, steps[step], 1e6, median) for step, field in PRIMITIVES.items()],
+        *[("E", field, steps[place], 1e6, median) for place, field in PRIMITIVES.items()],
+        ("D", "pooled_handshake_duration_ms", _pooled_walls(cell, "drone"), 1e6, median),
+        ("D", "pooled_handshake_gcs_duration_ms", _pooled_walls(cell, "gcs"), 1e6, median),
     ]
     for letter, name, values, scale, function in told:
         due = function([value / scale for value in values]) if values else None
@@ -174,6 +179,13 @@ def medians(cell: CellView, tally: Tally) -> None:
             _compare(cell, tally, "H", "one_way_latency_mean_ms", fmean(latency), len(latency))
         _compare(cell, tally, "G", "packets_sent_count", len(cell.raw.ledgers["drone"].tx), None)
     tally.unit = "fields"
+
+
+def _pooled_walls(cell: CellView, host: str) -> list[int]:
+    """Walls of one host in handshakes that both ends call pooled."""
+    both = (hosts for hosts in cell.pooled.values() if {"drone", "gcs"} <= set(hosts))
+    walls = (wall_of(hosts[host]) for hosts in both)
+    return [wall.end_ns - wall.start_ns for wall in walls if wall is not None]
 
 
 def _compare(

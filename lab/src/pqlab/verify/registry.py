@@ -113,7 +113,7 @@ CHECKS: tuple[Check, ...] = (
     _each("counters_agree", checks_data.counters_agree, "pass", "what one end sent the other received"),
     _each("counter_sums", checks_data.counter_sums, "pass", "totals = Σ windows"),
     _each("byte_identity", checks_data.byte_identity, "pass", "equal digests at both ends"),
-    _each("seal_overhead", checks_data.seal_overhead, "pass", "plaintext + 24 bytes", "bytes"),
+    _each("seal_overhead", checks_data.seal_overhead, "pass", "plaintext + header and tag", "bytes"),
     _each("span_coverage", checks_handshake.span_coverage, "pass", "Σ spans 95–101 % of each wall", "%"),
     _each("span_order", checks_handshake.span_order, "pass", "spans one after another inside their wall"),
     _each("span_window", checks_handshake.span_window, "pass", "handshakes inside their labelled window"),
@@ -128,6 +128,13 @@ CHECKS: tuple[Check, ...] = (
         checks_handshake.handshake_count,
         "pass",
         "handshakes counted = traced, ≥ 5",
+        "a cell",
+    ),
+    _each(
+        "pooled_apart",
+        checks_handshake.pooled_apart,
+        "pass",
+        "pooled handshakes by themselves, each with a ready key",
         "a cell",
     ),
     _each(

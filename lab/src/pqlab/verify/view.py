@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from pqlab.errors import LabError
-from pqlab.record.context import EXEMPT_WINDOWS
+from pqlab.record.context import EXEMPT_WINDOWS, suite_of
 from pqlab.record.dataplane import DataPlane, data_plane
 from pqlab.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
 from pqlab.scenario.conditions import impairs
+from pqtunnel.suites import Suite
 
 #: folder of the documents of earlier runs, under data/
 LINEAGE = "lineage"
 #: what the controller labels: measured windows, and waits that are no part of a cell's overhead
-LABELS = ("handshake_cold", "traffic", "bulk-", *EXEMPT_WINDOWS)
+LABELS = ("handshake_cold", "handshake_pooled", "traffic", "bulk-", *EXEMPT_WINDOWS)
 
 
 class Ancestor:
@@ -134,7 +135,23 @@ class CellView:
     @cached_property
     def plane(self) -> DataPlane:
         """Both ledgers joined, gates, round trips."""
-        return data_plane(self.raw)
+        return data_plane(self.raw, self.suite)
+
+    @property
+    def suite(self) -> Suite | None:
+        """The registry's suite; None for one it does not know."""
+        return suite_of(str(self.plan["suite_id"]))
+
+    @property
+    def shakes(self) -> bool:
+        """False for suite plain, which makes no handshake."""
+        return self.suite is None or not self.suite.is_plain
+
+    @property
+    def pooled_due(self) -> int | None:
+        """Pooled handshakes the scenario asks of this cell; None for none."""
+        pooled = (self.run.scenario.get("handshake") or {}).get("pooled")
+        return int(pooled["count"]) if pooled is not None and self.shakes else None
 
     @property
     def impaired(self) -> bool:
@@ -174,9 +191,22 @@ class CellView:
     @cached_property
     def handshakes(self) -> dict[str, dict[str, list[Span]]]:
         """Cold spans by handshake id and host, in order of start; the wall row (`handshake`) included."""
+        return self._spans_of("cold")
+
+    @cached_property
+    def pooled(self) -> dict[str, dict[str, list[Span]]]:
+        """The same of the pooled window."""
+        return self._spans_of("pooled")
+
+    @property
+    def timed(self) -> dict[str, dict[str, list[Span]]]:
+        """Cold and pooled ones together, for what holds of every handshake."""
+        return {**self.handshakes, **self.pooled}
+
+    def _spans_of(self, mode: str) -> dict[str, dict[str, list[Span]]]:
         found: dict[str, dict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
         for span in self.raw.spans or []:
-            if span.mode == "cold":
+            if span.mode == mode:
                 found[span.handshake_id][span.host].append(span)
         for hosts in found.values():
             for spans in hosts.values():
@@ -185,7 +215,7 @@ class CellView:
 
     def release(self) -> None:
         """Forget the raw files: a campaign's ledgers do not fit into memory together."""
-        for name in ("_loaded", "plane", "handshakes"):
+        for name in ("_loaded", "plane", "handshakes", "pooled"):
             self.__dict__.pop(name, None)
 
 

@@ -6,6 +6,7 @@ ended ones included. utime + stime of /proc/<pid>/stat would move in steps of 10
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ def process_cpu_ns(pid: int) -> int:
 
 
 class Process:
-    """`pq_cpu` process_pct (of one core) and process_cpu_ns; `pq_mem` rss_bytes and thread_count."""
+    """`pq_cpu` process_pct (of one core), process_cpu_ns; `pq_mem` rss_bytes, thread_count, fd_count."""
 
     name = "process"
     period_s = 0.0
@@ -35,6 +36,7 @@ class Process:
     def __init__(self, root: Path, pid: int, cpu_ns: Callable[[int], int] = process_cpu_ns) -> None:
         self.pid = pid
         self._stat = ProcFile(root / f"proc/{pid}/stat")
+        self._files = root / f"proc/{pid}/fd"
         self._cpu_ns = cpu_ns
         self._rate = Rate()
         self._start_time: bytes | None = None
@@ -67,6 +69,8 @@ class Process:
             "rss_bytes": int(columns[21]) * _PAGE_BYTES,
             "thread_count": int(columns[17]),
         }
+        with contextlib.suppress(OSError):  # another user's process hides them: then the field is absent
+            memory["fd_count"] = sum(1 for _ in self._files.iterdir())
         return [Sample("pq_cpu", cpu), Sample("pq_mem", memory)]
 
 
