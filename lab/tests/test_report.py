@@ -14,6 +14,7 @@ from pathlib import Path
 
 import fixture_handshake
 import pytest
+import rekey_bundle
 import report_bundle
 import yaml
 from report_page import Page
@@ -346,9 +347,12 @@ def test_ladder_draws_goodput_and_marks_the_knee(smoke: Path, tmp_path: Path) ->
     assert all("1,200" in row for row in knees)
 
 
-def test_covered_published_items_exist_and_are_not_empty(parsed: Page, all_parsed: Page) -> None:
+def test_covered_published_items_exist_and_are_not_empty(
+    parsed: Page, all_parsed: Page, tmp_path: Path
+) -> None:
     filled: dict[str, str] = {}
-    for tree in (parsed, all_parsed):
+    swept = Page(render(rekey_bundle.make(tmp_path / "run"))[0].read_text(encoding="utf-8"))
+    for tree in (parsed, all_parsed, swept):
         filled.update({name: body for name, body in tree.text_of.items() if body.strip()})
     with COVERAGE.open(encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))
