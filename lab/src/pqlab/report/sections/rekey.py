@@ -236,7 +236,8 @@ def growth(source: Source) -> Section | None:
         lines.append(
             [
                 label(r["suite_id"], href=anchor(r["cell_id"])), label(r["condition"]),
-                label(HOSTS[r["host"]]), label(WORDS[r["quantity"]]), label("MB" if r["quantity"] == "rss_mb" else ""),
+                label(HOSTS[r["host"]]), label(WORDS[r["quantity"]]),
+                label("MB" if r["quantity"] == "rss_mb" else ""),
                 number(r["session_s"], digits=4, reason=why),
                 blocks.count(r["rekeys_count"], reason="no rekey in this cell"),
                 *(number(r[c], reason=why) for c in ("begin", "end", "growth", "slope_per_h", "low", "high")),
