@@ -15,7 +15,7 @@ from pqlab.errors import EXIT_ENVIRONMENT, EXIT_USAGE, LabError
 #: verbs in the order of a working day; each is a module beside this one
 VERBS = (
     "doctor", "validate", "show", "plan", "run", "status", "resume", "verify", "report",
-    "archive", "unpack",
+    "archive", "unpack", "import-ladder",
 )  # fmt: skip
 
 _EPILOG = """exit codes:
@@ -24,7 +24,7 @@ _EPILOG = """exit codes:
 
 
 def _verb(name: str) -> ModuleType:
-    return importlib.import_module(f"pqlab.cli.{name}")
+    return importlib.import_module(f"pqlab.cli.{name.replace('-', '_')}")
 
 
 def build_parser() -> argparse.ArgumentParser:

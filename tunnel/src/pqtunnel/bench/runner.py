@@ -43,10 +43,18 @@ def environment(mode: str, cpu: int | None, overhead_ns: int) -> dict[str, Any]:
     return {
         "schema": "pqtunnel/bench-environment/v1", "mode": mode,
         "host": platform.node(), "machine": platform.machine(),
-        "cpu": _cpu_model(), "kernel": platform.release(), "governor": _governor(cpu),
+        "board": _board(), "cpu": _cpu_model(), "kernel": platform.release(), "governor": _governor(cpu),
         "pinned_cpu": cpu, "timer": "time.perf_counter_ns", "timer_overhead_ns": overhead_ns,
         "load_average": list(os.getloadavg()), "build": digest, "providers": facts,
     }  # fmt: skip
+
+
+def _board() -> str | None:
+    """What the device tree names this board; None on a machine without one."""
+    try:
+        return Path("/proc/device-tree/model").read_text(encoding="utf-8").rstrip("\0") or None
+    except OSError:
+        return None
 
 
 def _cpu_model() -> str | None:

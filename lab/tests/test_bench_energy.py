@@ -1,0 +1,112 @@
+"""Energy mode end to end in virtual time: known joules an operation come out within U, or a reason does."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from energy_world import RAIL_V, World, energy_folder
+
+from pqlab.bench.energy import load, read_blocks
+from pqlab.bench.tree import BenchTreeError
+from pqtunnel.bench import energy
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    world = World()
+    root = tmp_path_factory.mktemp("energy") / "run"
+    energy_folder(root, world, [
+        world.operation("ML-KEM-512 keygen", 2_000_000, 0.3),
+        world.operation("HQC-128 decapsulate", 50_000_000, 0.4),
+        world.operation("nothing move", 1_000, 0.0),
+    ])  # fmt: skip
+    return root
+
+
+
+def test_known_joules_come_out_within_the_stated_uncertainty(folder: Path) -> None:
+    results = {one.name: one for one in load(folder).results}
+    for name, seconds, extra_a in (("ML-KEM-512 keygen", 0.002, 0.3), ("HQC-128 decapsulate", 0.05, 0.4)):
+        one = results[name]
+        truth_j = RAIL_V * extra_a * seconds
+        got, u = one.once.per_operation_j, one.once.u_per_operation_j
+        assert got is not None and u is not None
+        assert abs(got - truth_j) <= u <= 0.03 * truth_j, name
+        assert one.additivity is not None and one.additivity[0]
+        assert one.blocks == 10 and one.time_ms == pytest.approx(seconds * 1e3)
+        assert one.voltage_v == pytest.approx(RAIL_V, rel=0.01)
+        assert one.current_a == pytest.approx(0.6 + extra_a, rel=0.01)
+
+
+def test_an_operation_of_a_microsecond_is_not_resolvable(folder: Path) -> None:
+    one = {result.name: result for result in load(folder).results}["nothing move"]
+    assert one.time_ms == pytest.approx(1e-3)
+    assert one.once.per_operation_j is None and one.once.u_per_operation_j is None
+    assert one.once.resolvable is False and "not resolvable" in (one.reason or "")
+    assert "not resolvable" in one.alone
+
+
+def test_what_a_model_gives_is_synthetic(folder: Path) -> None:
+    run = load(folder)
+    assert run.synthetic and run.ring == "synthetic" and run.lost_reason is None
+
+
+def test_a_sensor_that_dies_leaves_reasons_and_no_zero(tmp_path: Path) -> None:
+    world = World()
+    root = tmp_path / "run"
+    energy_folder(root, world, [world.operation("ML-KEM-512 keygen", 5_000_000, 0.3)], dies_at=0.2)
+    run = load(root)
+    assert run.lost_reason is not None and "Remote I/O error" in run.lost_reason
+    (one,) = run.results
+    numbers = (one.once.net_j, one.once.gross_j, one.once.per_operation_j, one.twice.net_j)
+    assert numbers == (None, None, None, None)
+    assert one.additivity is None and "blocks have an energy" in (one.reason or "")
+
+
+def test_blocks_come_in_random_order_between_idle_spans(folder: Path) -> None:
+    header, rows = read_blocks(folder / "blocks.ndjson")
+    works = [row for row in rows if row["kind"] == "work"]
+    assert len(works) == 3 * 2 * 5 and len(rows) == 2 * len(works) + 1
+    assert [row["kind"] for row in rows] == ["idle", "work"] * len(works) + ["idle"]
+    assert all(a["end_ns"] <= b["start_ns"] for a, b in itertools.pairwise(rows))
+    orders = [[(w["name"], w["multiple"]) for w in works if w["repetition"] == r] for r in range(5)]
+    assert all(sorted(one) == sorted(orders[0]) for one in orders)
+    assert len({tuple(one) for one in orders}) > 1, "each repetition has its own order"
+    counts = {(w["name"], w["multiple"]): w["operations"] for w in works}
+    assert all(counts[name, 2] == 2 * n for (name, multiple), n in counts.items() if multiple == 1)
+    assert all(w["end_ns"] - w["start_ns"] >= 1e9 for w in works)
+    assert header["sensor_class"] == "model"
+
+
+def test_the_order_follows_from_the_seed() -> None:
+    world = World()
+    benchmarks = [world.operation(f"A{k} keygen", 1_000_000, 0.1) for k in range(6)]
+
+    def names(seed: int) -> list[tuple[str, int]]:
+        turns = energy.order(benchmarks, energy.Plan(seed=seed))
+        return [(turn.benchmark.name, turn.multiple) for turn in turns]
+
+    assert names(3) == names(3) != names(4)
+
+
+def test_a_cut_off_block_file_is_read_to_its_last_whole_row(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "blocks.ndjson").read_text()
+    path = tmp_path / "blocks.ndjson"
+    path.write_text(text[:-10])
+    assert len(read_blocks(path)[1]) == len(read_blocks(folder / "blocks.ndjson")[1]) - 1
+    lines = text.splitlines()
+    path.write_text("\n".join([lines[0], lines[1][:20], *lines[2:]]) + "\n")
+    with pytest.raises(BenchTreeError, match="line 2 is damaged"):
+        read_blocks(path)
+    path.write_text(json.dumps({"schema": "other"}) + "\n")
+    with pytest.raises(BenchTreeError, match="is no"):
+        read_blocks(path)
+
+
+def test_a_performance_folder_has_no_energy(tmp_path: Path) -> None:
+    (tmp_path / "environment.json").write_text('{"mode": "performance"}')
+    with pytest.raises(BenchTreeError, match="holds no energy run"):
+        load(tmp_path)
