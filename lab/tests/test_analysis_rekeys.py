@@ -35,12 +35,14 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_model_stands_beside_what_was_measured(swept: Path) -> None:
     often, rare = sorted(rows(swept, "rekey_sweep"), key=lambda row: float(row["every_s"]))
     assert (often["condition"], often["completed_count"], often["n_cells"]) == ("every-200ms", "12", "3")
-    assert float(often["phi_model_pct"]) == pytest.approx(100 * 5 / (225 + 5), rel=1e-3)
-    assert float(rare["phi_model_pct"]) == pytest.approx(100 * 5 / (450 + 5), rel=1e-3)
+    assert float(often["phi_model_pct"]) == pytest.approx(100 * 5 / 205, rel=1e-6)
+    assert float(rare["phi_model_pct"]) == pytest.approx(100 * 5 / 405, rel=1e-6)
     for row in (often, rare):
         # the synthetic link adds microseconds where the model claims milliseconds
         assert float(row["blackout_share_pct"]) < float(row["phi_model_pct"])
         assert row["blackout_verdict"] == "below the model" and float(row["excess_high_pct"]) < 0
+        low, high = float(row["blackout_low_pct"]), float(row["blackout_high_pct"])
+        assert low < float(row["blackout_share_pct"]) < high < float(row["phi_model_pct"])
         assert (row["lost_count"], row["late_count"]) == ("0", "0")
         assert len(row["cells"].split()) == 3 and row["reference"] == "none"
 

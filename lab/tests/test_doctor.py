@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -64,6 +65,7 @@ class Machine:
         self.write("dev/net/tun", "")
         for holder, name in (
             ("drone", "psk.secret"),
+            ("drone", "sig/mldsa65.secret"),
             ("gcs", "sig/a.key.pem"),
             ("controller", "tls.key.pem"),
         ):
@@ -151,7 +153,11 @@ def open_key(machine: Machine) -> None:
 
 
 def no_drone_keys(machine: Machine) -> None:
-    (machine.project / "keys/drone/psk.secret").unlink()
+    shutil.rmtree(machine.project / "keys/drone")
+
+
+def no_signing_keys(machine: Machine) -> None:
+    shutil.rmtree(machine.project / "keys/drone/sig")
 
 
 @pytest.mark.parametrize(
@@ -180,6 +186,7 @@ def no_drone_keys(machine: Machine) -> None:
         (attribute("step_ns", 30_000_000), "clock steps", "warn", "30.000 ms"),
         (file("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"), "governor", "warn", "powersave"),
         (no_drone_keys, "keys", "warn", "no keys for drone"),
+        (no_signing_keys, "drone signs", "warn", "drone_auth"),
         (open_key, "key modes", "fail", "keys/drone/psk.secret"),
         (file("lib/modules/6.1.0-test/modules.dep", ""), "netem", "note", "not in kernel 6.1.0-test"),
     ],

@@ -25,7 +25,7 @@ from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
 from pqlab.analysis.load import ROLES, BundleData, Cell, Json
 from pqlab.analysis.metrics import Metric
 from pqlab.analysis.multiplicity import holm
-from pqlab.analysis.stats import INSUFFICIENT, median
+from pqlab.analysis.stats import INSUFFICIENT, log_interval, median
 from pqlab.analysis.table import Row, Table, Value
 
 #: record field (category F) → column
@@ -36,7 +36,7 @@ FIELDS = {
     "rekey_coalesced_count": "coalesced_count",
     "rekey_interval_ms": "interval_median_ms",
     "rekey_duration_ms": "duration_median_ms",
-    "rekey_share_model_pct": "phi_model_pct",
+    "rekey_share_model_pct": "phi_measured_interval_pct",
     "rekey_blackout_share_pct": "blackout_share_pct",
     "rekey_blackout_duration_ms": "blackout_max_ms",
     "rekey_gap_ms": "gap_max_ms",
@@ -50,7 +50,9 @@ CPU = {
 }
 SWEEP_COLUMNS = (
     "suite_id", "condition", "ring", "every_s", "n_cells", "completed_count", "duration_median_ms",
-    "phi_model_pct", "blackout_share_pct", "blackout_max_ms", "late_count", "lost_count",
+    "phi_model_pct", "phi_low_pct", "phi_high_pct",
+    "blackout_share_pct", "blackout_low_pct", "blackout_high_pct",
+    "blackout_max_ms", "late_count", "lost_count",
     "excess_mean_pct", "excess_low_pct", "excess_high_pct", "blackout_verdict",
     *(
         f"cpu_{role}_{name}"
@@ -124,8 +126,7 @@ def sweep_table(bundle: BundleData, rekeys: Table | None, cpu: Table) -> Table |
             suite_id=suite_id, condition=condition, ring=members[0]["ring"], every_s=members[0]["every_s"],
             n_cells=len(rows), completed_count=_total(rows, "completed_count"),
             duration_median_ms=median(_values(rows, "duration_median_ms")),
-            phi_model_pct=median(_values(rows, "phi_model_pct")),
-            blackout_share_pct=median(_values(rows, "blackout_share_pct")),
+            **_model(rows, bundle.seed), **_blackout(rows, bundle.seed),
             blackout_max_ms=max(_values(rows, "blackout_max_ms"), default=None),
             late_count=_total(rows, "late_count"), lost_count=_total(rows, "lost_count"),
             **_against_model(rows, bundle.seed), **_cpu_columns(found),
@@ -144,13 +145,42 @@ def _total(rows: list[Row], column: str) -> int | None:
     return int(sum(values)) if values else None
 
 
+def _phi_pct(row: Row) -> float | None:
+    """The model at the interval asked for, with the median T of one cell."""
+    if row["duration_median_ms"] is None or row["every_s"] is None:
+        return None
+    t_s, r_s = float(str(row["duration_median_ms"])) / 1e3, float(str(row["every_s"]))
+    return 100.0 * t_s / (r_s + t_s)
+
+
+def _model(rows: list[Row], seed: int) -> dict[str, Value]:
+    """Φ over the cells, with the interval of its geometric mean: T varies from run to run."""
+    values = [phi for row in rows if (phi := _phi_pct(row)) is not None]
+    interval = log_interval(values, seed=seed)
+    return {
+        "phi_model_pct": median(values),
+        "phi_low_pct": interval.low if interval else None,
+        "phi_high_pct": interval.high if interval else None,
+    }
+
+
+def _blackout(rows: list[Row], seed: int) -> dict[str, Value]:
+    """Measured share over the cells, with the interval of its mean."""
+    values = _values(rows, "blackout_share_pct")
+    result = estimate(values, seed=seed)
+    return {
+        "blackout_share_pct": median(values),
+        "blackout_low_pct": result.low, "blackout_high_pct": result.high,
+    }  # fmt: skip
+
+
 def _against_model(rows: list[Row], seed: int) -> dict[str, Value]:
     """Measured share less the model's, cell by cell: what the model claims beyond what happened."""
     differences = [
         measured - model
         for row in rows
         for measured in _values([row], "blackout_share_pct")
-        for model in _values([row], "phi_model_pct")
+        if (model := _phi_pct(row)) is not None
     ]
     result = estimate(differences, seed=seed)
     if result.low is None or result.high is None:

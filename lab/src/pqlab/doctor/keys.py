@@ -28,6 +28,13 @@ def read_presence(system: System) -> Reading:
     return Reading(True, f"keys of {', '.join(HOLDERS)}")
 
 
+def read_signing(system: System) -> Reading:
+    """The drone's own signing keys: only conditions with `drone_auth: signature` need them."""
+    if not any(secret_files(system.project / "keys" / "drone" / "sig")):
+        return Reading(False, "the drone has none: `drone_auth: signature` cannot run")
+    return Reading(True, "the drone can sign")
+
+
 def read_modes(system: System) -> Reading:
     """Permission bits of every secret file."""
     folder = system.project / "keys"
@@ -42,6 +49,7 @@ def read_modes(system: System) -> Reading:
 
 REQUIREMENTS = (
     Requirement("keys", "want", "an identity for each end and the controller", read_presence, "make keys"),
+    Requirement("drone signs", "want", "signing keys at the drone", read_signing, "make keys"),
     Requirement(
         "key modes",
         "need",

@@ -81,8 +81,9 @@ def _sweep(source: Source, rows: list[RawRow]) -> Table:
             label(r["suite_id"]), label(r["condition"]), number(r["every_s"]), blocks.count(r["n_cells"]),
             blocks.count(r["completed_count"], reason="no cell passed"),
             number(r["duration_median_ms"], reason="no rekey completed"),
-            number(r["phi_model_pct"], reason="fewer than two rekeys completed"),
+            number(r["phi_model_pct"], reason="no rekey completed"), _interval(r, "phi", "pct", FEW),
             number(r["blackout_share_pct"], reason="no switch within the traffic window"),
+            _interval(r, "blackout", "pct", FEW),
             number(r["excess_mean_pct"], reason="no cell has both"),
             _interval(r, "excess", "pct", FEW), label(r["blackout_verdict"]),
             number(r["blackout_max_ms"], reason="no switch within the traffic window"),
@@ -98,7 +99,8 @@ def _sweep(source: Source, rows: list[RawRow]) -> Table:
         (
             Column("suite"), Column("condition"), Column("R asked", "s", True), Column("cells", "n", True),
             Column("rekeys", "n", True), Column("T, measured", "ms", True),
-            Column("Φ, model", "%", True), Column("blackout, measured", "%", True),
+            Column("Φ, model", "%", True), Column("95 % interval"),
+            Column("blackout, measured", "%", True), Column("95 % interval"),
             Column("measured − model", "points", True), Column("95 % interval"), Column("verdict"),
             Column("longest blackout", "ms", True), Column("late", "packets", True),
             Column("lost", "packets", True), Column("first cell"),
@@ -106,8 +108,8 @@ def _sweep(source: Source, rows: list[RawRow]) -> Table:
         blocks.rows_of(lines),
         source.ring,
         "analysis/rekey_sweep.csv",
-        "Medians over the cells; intervals of the mean over cells, Student's t below ten. Lost packets are "
-        "those around a switch.",
+        "Medians over the cells; intervals of their mean (of Φ: geometric), Student's t below ten. Φ is the "
+        "model at the interval asked for, with the measured T. Lost packets are those around a switch.",
     )  # fmt: skip
 
 
@@ -119,7 +121,7 @@ def _cpu(source: Source, rows: list[RawRow]) -> Table:
             lines.append(
                 [
                     label(r["suite_id"]), label(r["condition"]), number(r["every_s"]), label(name),
-                    number(r["phi_model_pct"], reason="fewer than two rekeys completed"),
+                    number(r["phi_model_pct"], reason="no rekey completed"),
                     number(r[f"cpu_{role}_mean_points"], reason=NO_PAIR),
                     _interval(r, f"cpu_{role}", "points", FEW),
                     number(r[f"cpu_{role}_p_holm"], reason=FEW),
