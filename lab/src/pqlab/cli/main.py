@@ -8,9 +8,10 @@ import json
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NoReturn
 
 from pqlab import __version__
-from pqlab.errors import EXIT_ENVIRONMENT, EXIT_USAGE, LabError
+from pqlab.errors import EXIT_ENVIRONMENT, EXIT_USAGE, LabError, UsageError
 
 #: verbs in the order of a working day; each is a module beside this one
 VERBS = (
@@ -23,13 +24,20 @@ _EPILOG = """exit codes:
   4 environment   5 a check of verify failed"""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells a wrong command line as every other error: what, why, next; exit 2; a document with `--json`."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError("usage", message, self.format_usage().strip(), f"./{self.prog} --help")
+
+
 def _verb(name: str) -> ModuleType:
     return importlib.import_module(f"pqlab.cli.{name.replace('-', '_')}")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="pqlab",
         description="Measure a post-quantum MAVLink tunnel: plan, run, verify, report.",
         epilog=_EPILOG,
@@ -50,11 +58,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb. Never raises for what a user can act on: prints it and returns the exit code."""
-    args = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    as_json = "--json" in words
     try:
+        args = build_parser().parse_args(words)
         code: int = args.run(args)
     except LabError as error:
-        return _say(error, args.json)
+        return _say(error, as_json)
     except KeyboardInterrupt:
         print("\nstopped by Ctrl-C", file=sys.stderr)
         return EXIT_ENVIRONMENT
@@ -67,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = f"{error.filename or 'a file'} cannot be used"
         why = error.strerror or str(error)
         return _say(
-            LabError("os", what, why, "name another place, or mend this one: ./pqlab doctor"), args.json
+            LabError("os", what, why, "name another place, or mend this one: ./pqlab doctor"), as_json
         )
     return code
 
