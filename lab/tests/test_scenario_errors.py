@@ -130,6 +130,20 @@ MISTAKES = [
         "must be a whole number, not True",
         "repetitions",
     ),
+    (  # no comparison with NaN holds, so no limit would stop it
+        "  session_s: 5",
+        "  session_s: .nan",
+        "bad.yml:9",
+        "`traffic.session_s` must be a number, not nan",
+        "`traffic.session_s`. Correct line 9",
+    ),
+    (  # which YAML takes for text
+        "  session_s: 5",
+        "  session_s: 2e1",
+        "bad.yml:9",
+        "must be a number, not '2e1'",
+        "a plain number: 20.",
+    ),
     (
         "  session_s: 5",
         "  session_s: 5\n  source: embeded",
@@ -281,3 +295,9 @@ def test_text_that_yaml_cannot_take_at_all(text: str, tmp_path: Path) -> None:
         load_scenario(str(file))
     assert caught.value.code == "yaml-syntax" and "odd.yml" in caught.value.what
     assert caught.value.why and "./pqlab validate" in caught.value.hint
+
+
+def test_the_list_of_suites_is_named_once(tmp_path: Path) -> None:
+    for pattern in ("zz*", "*", "cs-mlkem786-aesgcm-mldsa65"):
+        hint = error(tmp_path, GOOD, Overrides(suites=(pattern,))).hint
+        assert hint.count("./pqtunnel suites") == 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import difflib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, TypeChecker, validators
 from jsonschema.exceptions import ValidationError
 
 from pqlab.errors import ScenarioError
@@ -20,6 +21,19 @@ from pqlab.scenario.marks import KeyPath, MarkedYaml, Place
 OVERLAY_SCHEMA = "pqlab/overlay/v1"
 #: problems listed in one error; the rest is counted
 _SHOWN_PROBLEMS = 10
+
+
+def _is_finite_number(_checker: TypeChecker, value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+#: NaN is within every limit, since no comparison with it holds; so it is no number here, nor is an infinity
+_Validator = validators.extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("number", _is_finite_number),
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +77,7 @@ def overlay_schema() -> dict[str, Any]:
 def problems(marked: MarkedYaml, rule: dict[str, Any] | None = None) -> list[Problem]:
     """Everything the schema refuses, by file and line."""
     found: list[Problem] = []
-    for error in Draft202012Validator(rule or schema()).iter_errors(marked.data):
+    for error in _Validator(rule or schema()).iter_errors(marked.data):
         found.extend(_explain(error, marked))
     return sorted(set(found), key=lambda p: (p.place.file, p.place.line, p.message))
 
@@ -79,7 +93,8 @@ def raise_for(found: list[Problem]) -> None:
     ]
     if len(found) > _SHOWN_PROBLEMS:
         more.append(f"\n       and {len(found) - _SHOWN_PROBLEMS} more")
-    hint = f"{first.hint} Correct line {first.place.line}, then: ./pqlab validate {first.place.file}"
+    advice = first.hint if first.hint.endswith(("?", ".")) else f"{first.hint}."
+    hint = f"{advice} Correct line {first.place.line}, then: ./pqlab validate {first.place.file}"
     raise ScenarioError("scenario-invalid", f"{where}: {first.message}" + "".join(more), first.why, hint)
 
 
@@ -130,7 +145,7 @@ def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
             marked.place(path),
             f"`{at}` must be {' or '.join(_article(n) for n in names)}, not {value!r}",
             _description(error),
-            f"correct the value of `{at}`",
+            _number_hint(value) or f"correct the value of `{at}`",
         )
     else:
         yield Problem(
@@ -139,6 +154,17 @@ def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
             _description(error),
             f"correct the value of `{at}`",
         )
+
+
+def _number_hint(value: Any) -> str | None:
+    """YAML 1.1 takes `1e9` for text: how to write such a number instead."""
+    try:
+        meant = float(value) if isinstance(value, str) else math.nan
+    except ValueError:
+        return None
+    if not math.isfinite(meant):
+        return None
+    return f"write a plain number: {int(meant) if meant.is_integer() else meant}"
 
 
 def _limit(error: ValidationError) -> str:

@@ -145,10 +145,15 @@ def _match(patterns: list[str], place: str | KeyPath, marked: MarkedYaml) -> lis
                 "unknown-suite",
                 f"{where}: no suite `{pattern}`",
                 "it is neither an id of the registry nor a pattern that matches one",
-                (f"did you mean `{error.nearest}`? " if error.nearest else f"{error.hint} ")
-                + "./pqtunnel suites lists them",
+                _which(error),
             ) from error
     return registry.match(patterns)
+
+
+def _which(error: SuiteUnknown) -> str:
+    """Next step for a suite that is not there; the command that lists them stands in it once."""
+    hint = f"did you mean `{error.nearest}`?" if error.nearest else error.hint
+    return hint if "./pqtunnel suites" in hint else f"{hint} ./pqtunnel suites lists them"
 
 
 def _unknown(option: str, value: str, known: list[str]) -> UsageError:
