@@ -27,6 +27,11 @@ def test_the_line() -> None:
     assert line == "[12/72] cs-mlkem768-aesgcm-mldsa65 rep 1  pass  hs 1.21 ms  2 lost  eta 04:12"
 
 
+def test_a_simulated_handshake_says_so() -> None:
+    line = cell_line(11, 72, {**RECORD, "ring": "sim"}, None)
+    assert line.endswith("hs 1.21 ms synthetic  2 lost")
+
+
 def test_nothing_is_made_up_for_a_cell_that_failed() -> None:
     record = {**RECORD, "verdict": "fail", "reason": "no handshake completed", "categories": {}}
     assert cell_line(0, 3, record, None) == (

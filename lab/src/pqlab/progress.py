@@ -46,7 +46,8 @@ def cell_line(position: int, total: int, record: Json, eta_s: float | None) -> s
     ]
     handshake = _value(record, "D", "handshake_total_duration_ms")
     if handshake is not None:
-        parts.append(f"hs {handshake:.2f} ms")
+        synthetic = " synthetic" if record.get("ring") == "sim" else ""
+        parts.append(f"hs {handshake:.2f} ms{synthetic}")
     sent, received = (_value(record, "G", f"packets_{end}_count") for end in ("sent", "received"))
     if sent is not None and received is not None:
         parts.append(f"{int(sent - received)} lost")

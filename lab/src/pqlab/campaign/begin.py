@@ -73,7 +73,7 @@ def new_run(around: Surroundings, scenario: Scenario, hello: dict[str, Json]) ->
     return store, cells
 
 
-def planned_cells(scenario: Scenario, providers: Json) -> list[Cell]:
+def planned_cells(scenario: Scenario, providers: Json | None) -> list[Cell]:
     """The scenario's cells. Raises LabError when `only` leaves none."""
     cells = make_cells(scenario, providers)
     if not cells:

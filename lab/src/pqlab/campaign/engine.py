@@ -60,6 +60,8 @@ class Campaign:
         self._residents = Residents(scenario.conditions, around.residents)
         self._settler = Settler(around, pair, store, scenario.ring)
         self._eta = Eta([], {})
+        # a simulation's clock is its model's: it says nothing of when this process will be done
+        self._foretells = scenario.ring != "sim"
         self._current: Cell | None = None
         self._bad_count = 0
         self._verdicts: dict[str, str] = {}
@@ -195,7 +197,7 @@ class Campaign:
         self._verdicts[cell_id] = str(record["verdict"])
         self._current = None
         self._eta.finished(cell, around.clock.monotonic_s() - begun_s)
-        eta_s = self._eta.left_s()
+        eta_s = self._eta.left_s() if self._foretells else None
         around.reporter.cell_ends(cell.position, record, eta_s)
         self._write_status("running", eta_s)
         self._count_bad(str(record["verdict"]))

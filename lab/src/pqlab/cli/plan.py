@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 from pqlab.budget import estimate, load_costs
 from pqlab.bundle import locate
-from pqlab.campaign.agents import Pair, tls_connector
-from pqlab.campaign.begin import check_disk, latest_bundle
+from pqlab.campaign.agents import Connect, Pair, tls_connector
+from pqlab.campaign.begin import check_disk, latest_bundle, planned_cells
 from pqlab.campaign.extension import Extension
 from pqlab.campaign.hosts import check_pair
 from pqlab.campaign.settle import greet
@@ -17,7 +18,7 @@ from pqlab.errors import EXIT_OK, LabError
 from pqlab.expectation import Expectation, expectations, told
 from pqlab.inventory import Inventory, load_inventory
 from pqlab.paths import results_dir
-from pqlab.plan import Cell, make_cells, plan_document
+from pqlab.plan import Cell, plan_document
 from pqlab.progress import clock_text
 from pqlab.scenario import Scenario, load_scenario
 
@@ -61,10 +62,11 @@ def run(args: argparse.Namespace) -> int:
 def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory, *, dry_run: bool) -> int:
     """Print the plan, or one JSON document of it."""
     results = results_dir(args.out)
-    providers, unknown = _providers(inventory, scenario, must=dry_run or args.into is not None)
+    scenario, connect = _ends(inventory, scenario)
+    providers, unknown = _providers(inventory, scenario, connect, must=dry_run or args.into is not None)
     named = locate(args.source, results) if args.source is not None else None
     source = named or latest_bundle(results)
-    cells = make_cells(scenario, providers)
+    cells = planned_cells(scenario, providers)
     there: set[str] = set()
     if args.into is not None and providers is not None:
         extension = Extension.of(locate(args.into, results), scenario, providers)
@@ -111,12 +113,15 @@ def _print(
         print(f"A/A pairs: {twins}")
     if len(todo) < len(cells):
         print(f"to run: {len(todo)}; the others are taken over unchanged")
-    print(f"time: {_time_text(budget)}")
+    virtual = "virtual, it passes in seconds: " if scenario.ring == "sim" else ""
+    print(f"time: {virtual}{_time_text(budget)}")
     print(f"disk: about {budget['disk_bytes'] / 1e6:.0f} MB")
     for line in told(expected):
         print(line)
     if unknown:
         print(f"cell ids: unknown, they hold the builds of both ends ({unknown})")
+        if scenario.only:
+            print("--only: not applied, it selects by cell id")
 
 
 def _time_text(budget: dict[str, Any]) -> str:
@@ -126,12 +131,22 @@ def _time_text(budget: dict[str, Any]) -> str:
     return f"unknown, between {least} and {most} ({budget['eta_reason']})"
 
 
+def _ends(inventory: Inventory, scenario: Scenario) -> tuple[Scenario, Callable[[], Connect]]:
+    """What makes connections to both ends, once asked; the simulation's are in this process."""
+    if inventory.ring != "sim":
+        return scenario, lambda: tls_connector(inventory)
+    from pqlab import sim
+
+    staged, lab = sim.stage(scenario, inventory)
+    return staged, lambda: lab.connect
+
+
 def _providers(
-    inventory: Inventory, scenario: Scenario, *, must: bool
+    inventory: Inventory, scenario: Scenario, connect: Callable[[], Connect], *, must: bool
 ) -> tuple[dict[str, Any] | None, str | None]:
     """The builds at both ends, or why they are unknown."""
     try:
-        pair = Pair(inventory, tls_connector(inventory))
+        pair = Pair(inventory, connect())
         try:
             hello = greet(pair)
             if must:

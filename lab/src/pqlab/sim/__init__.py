@@ -4,6 +4,6 @@ Reading order: clock, primitives (stand-ins), identity, end, cellworld (handshak
 run. docs/DETERMINISM.md says what a simulated bundle claims (nothing physical) and what its seed controls.
 """
 
-from pqlab.sim.run import carry_out
+from pqlab.sim.run import carry_out, stage
 
-__all__ = ["carry_out"]
+__all__ = ["carry_out", "stage"]

@@ -44,9 +44,7 @@ def carry_out(
     into: Path | None = None,
 ) -> Result:
     """The whole run. Raises UsageError for a scenario that the simulation cannot carry, and LabError."""
-    _check(scenario)
-    scenario = at_ring(scenario, inventory)
-    lab = SimLab(scenario.seed, tuple(SUITES))
+    scenario, lab = stage(scenario, inventory)
     with tempfile.TemporaryDirectory(prefix="pqlab-sim-") as folder:
         lab.identities.write_secrets(Path(folder))
         around = Surroundings(
@@ -67,6 +65,12 @@ def carry_out(
             controller=controller_facts,
         )
         return Campaign.begin(around, scenario).carry_out()
+
+
+def stage(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, SimLab]:
+    """The scenario at ring sim and the simulated ends that carry it. Raises UsageError as `carry_out`."""
+    _check(scenario)
+    return at_ring(scenario, inventory), SimLab(scenario.seed, tuple(SUITES))
 
 
 def _timeline(
