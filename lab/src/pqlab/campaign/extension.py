@@ -40,7 +40,10 @@ class Extension:
         _check_whole(root)
         before = read_json(data / "providers.json")
         for role in ("drone", "gcs"):
-            if changed := different_builds(before[role], providers[role], binaries=True):
+            changed = different_builds(
+                before[role], providers[role], binaries=True, named=("there", "now")
+            )
+            if changed:
                 raise LabError(
                     "builds-changed",
                     f"the {role} is another build than in {root.name}: " + ", ".join(changed),

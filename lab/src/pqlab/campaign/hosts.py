@@ -61,15 +61,18 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
         )
 
 
-def different_builds(drone: Json, gcs: Json, *, binaries: bool) -> list[str]:
-    """Names of the providers that differ. Digests of native files count only between equal architectures."""
+def different_builds(
+    one: Json, other: Json, *, binaries: bool, named: tuple[str, str] = ("at the drone", "at the gcs")
+) -> list[str]:
+    """Names of the providers that differ, each side `named` in the text. Digests of native files count only
+    between equal architectures."""
     differing = []
-    for name in sorted({*drone, *gcs}):
-        ours, theirs = drone.get(name), gcs.get(name)
+    for name in sorted({*one, *other}):
+        ours, theirs = one.get(name), other.get(name)
         if not binaries and isinstance(ours, dict) and isinstance(theirs, dict):
             ours, theirs = ({k: v for k, v in side.items() if k != "sha256"} for side in (ours, theirs))
         if ours != theirs:
-            differing.append(f"{name} ({_short(ours)} at the drone, {_short(theirs)} at the gcs)")
+            differing.append(f"{name} ({_short(ours)} {named[0]}, {_short(theirs)} {named[1]})")
     return differing
 
 

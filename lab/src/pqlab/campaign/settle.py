@@ -25,7 +25,9 @@ def greet(pair: Pair) -> dict[str, Json]:
 def same_builds(before: Json, hello: dict[str, Json], run_id: str) -> None:
     """Raises LabError when an end is another build than when the run began."""
     for role, facts in hello.items():
-        changed = hosts.different_builds(before[role], facts["providers"], binaries=True)
+        changed = hosts.different_builds(
+            before[role], facts["providers"], binaries=True, named=("then", "now")
+        )
         if changed:
             raise LabError(
                 "builds-changed",
