@@ -58,10 +58,13 @@ def test_a_bad_scenario_is_two_with_what_why_next(capsys: pytest.CaptureFixture[
 
 def test_an_unknown_verb_or_option_is_two(capsys: pytest.CaptureFixture[str]) -> None:
     for argv in (["fly"], ["run", "smoke", "--speed", "9"], []):
-        with pytest.raises(SystemExit) as caught:
-            main(argv)
-        assert caught.value.code == 2
-    assert "usage" in capsys.readouterr().err
+        assert main(argv) == 2
+        told = capsys.readouterr().err
+        assert "usage: pqlab" in told and "\n  next: ./pqlab" in told
+    assert main(["run", "smoke", "--max-fail", "0", "--json"]) == 2
+    error = last_json(capsys)["error"]
+    assert isinstance(error, dict)
+    assert "'0' is not a whole number from 1 on" in error["what"]
 
 
 def test_show_effective(capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,3 +181,57 @@ def test_a_place_that_cannot_be_written_is_an_environment_error(
     error = json.loads(captured.out.strip().splitlines()[-1])["error"]
     assert error["code"] == "os" and str(blocked) in error["what"] and error["why"] and error["hint"]
     assert "Traceback" not in captured.err
+
+
+def test_options_of_validate_need_a_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--reps", "4"]) == 2
+    assert "none is named" in capsys.readouterr().err
+    assert main(["validate"]) == 0
+
+
+def test_plan_of_the_simulation_needs_no_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inventory = str(project_root() / "ansible" / "inventories" / "sim.ini")
+    sim = ["--inventory", inventory, "--out", str(tmp_path)]
+    assert main(["plan", "smoke", "--dry-run", "--json", *sim]) == 0
+    plan = last_json(capsys)
+    cells = plan["cells"]
+    assert isinstance(cells, list)
+    assert plan["cell_ids_unknown"] is None and len({cell["cell_id"] for cell in cells}) == 15
+    assert main(["run", "smoke", "--dry-run", *sim]) == 0
+    assert "time: virtual" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+    # what the simulation cannot carry is said before, as a run would say it
+    assert main(["plan", "lossy-links", *sim]) == 2
+    # and so is a filter that leaves nothing
+    starts = {str(cell["cell_id"])[:4] for cell in cells}
+    absent = next(f"{number:04x}" for number in range(16) if f"{number:04x}" not in starts)
+    assert main(["plan", "smoke", "--only", absent, *sim]) == 4
+    assert "no cell of scenario smoke" in capsys.readouterr().err
+
+
+def test_a_report_of_a_damaged_bundle_is_five(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = make_bundle(tmp_path / "bundle")
+    out = ["--out", str(tmp_path / "report")]
+    assert main(["report", str(root), *out]) == 0
+    plan = root / "data" / "plan.json"
+    whole = plan.read_text(encoding="utf-8")
+    for spoiled in ('{"cells": [{}]}', whole.replace('"condition"', '"conditon"'), "[" * 100_000):
+        plan.write_text(spoiled, encoding="utf-8")
+        assert main(["report", str(root), *out]) == 5
+    plan.write_text(whole, encoding="utf-8")
+    phi = root / "data" / "analysis" / "phi.csv"
+    phi.write_text("\ufeff" + phi.read_text(encoding="utf-8"), encoding="utf-8")
+    capsys.readouterr()
+    assert main(["report", str(root), *out]) == 5
+    told = capsys.readouterr().err
+    assert "  why:  a file in it" in told and "  next: ./pqlab verify" in told
+
+
+def test_no_report_goes_into_a_sealed_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = make_bundle(tmp_path / "bundle")
+    (root / "tagmanifest-sha512.txt").touch()
+    before = sorted(root.rglob("*"))
+    for inside in (root, root / "data", root / "data" / "cells" / "new"):
+        assert main(["report", str(root), "--out", str(inside)]) == 2
+        assert "never written to" in capsys.readouterr().err
+    assert sorted(root.rglob("*")) == before

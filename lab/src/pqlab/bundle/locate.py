@@ -75,4 +75,5 @@ def locate(name: str | None, results_dir: Path) -> Path:
         sorted(path.name for path in results_dir.glob("2*") if path.is_dir()) if results_dir.is_dir() else []
     )
     why = f"newest here: {near[-1]}" if near else f"{results_dir.name}/ holds none"
-    raise LabError("no-bundle", what, why, "make one: make run SCENARIO=smoke", EXIT_ENVIRONMENT)
+    hint = "name that one, or another folder under results/" if near else "make one: make run SCENARIO=smoke"
+    raise LabError("no-bundle", what, why, hint, EXIT_ENVIRONMENT)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from pqlab.cli.common import add_overrides, add_scenario, overrides_of, print_json
-from pqlab.errors import EXIT_OK
+from pqlab.errors import EXIT_OK, UsageError
 from pqlab.paths import shown
-from pqlab.scenario import available_overlays, available_scenarios, load_scenario
+from pqlab.scenario import Overrides, available_overlays, available_scenarios, load_scenario
 from pqlab.scenario.compose import read_overlay
 
 HELP = "check scenario files without side effects"
@@ -20,10 +20,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """One scenario, or all shipped ones when none is named. Raises ScenarioError (exit 2)."""
+    asked = overrides_of(args)
+    if not args.scenario and asked != Overrides():
+        raise UsageError(
+            "no-scenario",
+            "an option changes a scenario, and none is named",
+            "without a name all shipped files are checked as they are",
+            "name one: ./pqlab validate smoke --reps 4",
+        )
     names = [args.scenario] if args.scenario else list(available_scenarios())
     rows = []
     for name in names:
-        scenario = load_scenario(name, overrides_of(args) if args.scenario else None)
+        scenario = load_scenario(name, asked)
         cells = scenario.cell_count
         rows.append(
             {
