@@ -136,9 +136,8 @@ def verdict_of(result: Estimate, p_holm: float | None, floor: Floor) -> str:
     return REGRESSED if result.mean > 0.0 else IMPROVED
 
 
-def _add(
-    table: Table, contrast: Contrast, metric: Metric, test: Tested, corrected: Adjusted, floor: Floor
-) -> None:
+def effect_values(metric: Metric, test: Tested, corrected: Adjusted, floor: Floor) -> dict[str, Value]:
+    """Effect, interval, corrected p and verdict of one test, as the columns of any table of effects."""
     result, pairs = test.result, [difference.pair for difference in test.differences]
 
     def shown(value: float | None) -> Value:
@@ -148,34 +147,43 @@ def _add(
 
     overall = test.scope == ALL_SUITES
     flagged = [] if overall else [pairs[i].condition for i in result.outliers]
+    return {
+        "metric": metric.name,
+        "unit": metric.unit,
+        "scale": metric.scale,
+        "scope": test.scope,
+        "ring": min((pair.ring for pair in pairs), key=("sim", "lab", "hardware").index),
+        "n_pairs": result.n,
+        "n_suites": len({pair.suite_id for pair in pairs}),
+        "mean_effect": shown(result.mean),
+        "robust_effect": shown(result.hodges_lehmann),
+        "low_effect": shown(result.low),
+        "high_effect": shown(result.high),
+        "interval_level": None if result.low is None else LEVEL,
+        "method": result.method,
+        "p_value": result.p_value,
+        "p_holm": corrected.holm,
+        "q_bh": corrected.bh,
+        "family_count": corrected.count,
+        "floor_effect": shown(floor.value),
+        "floor_pairs": floor.pairs,
+        "floor_method": floor.method,
+        "verdict": verdict_of(result, corrected.holm, floor),
+        "reason": result.method if result.low is None else None,
+        "outlier_count": len(result.outliers),
+        "outlier_cells": " ".join(flagged),
+    }
+
+
+def _add(
+    table: Table, contrast: Contrast, metric: Metric, test: Tested, corrected: Adjusted, floor: Floor
+) -> None:
+    pairs = [difference.pair for difference in test.differences]
     table.add(
         condition=contrast.condition,
         reference=contrast.reference,
         kind="A/A" if contrast.twins else "A/B",
-        metric=metric.name,
-        unit=metric.unit,
-        scale=metric.scale,
-        scope=test.scope,
-        ring=min((pair.ring for pair in pairs), key=("sim", "lab", "hardware").index),
-        n_pairs=result.n,
-        n_suites=len({pair.suite_id for pair in pairs}),
-        mean_effect=shown(result.mean),
-        robust_effect=shown(result.hodges_lehmann),
-        low_effect=shown(result.low),
-        high_effect=shown(result.high),
-        interval_level=None if result.low is None else LEVEL,
-        method=result.method,
-        p_value=result.p_value,
-        p_holm=corrected.holm,
-        q_bh=corrected.bh,
-        family_count=corrected.count,
-        floor_effect=shown(floor.value),
-        floor_pairs=floor.pairs,
-        floor_method=floor.method,
-        verdict=verdict_of(result, corrected.holm, floor),
-        reason=result.method if result.low is None else None,
-        outlier_count=len(result.outliers),
-        outlier_cells=" ".join(flagged),
         position_gap_mean=math.fsum(pair.gap for pair in pairs) / len(pairs),
         cells=" ".join(sorted({cell for pair in pairs for cell in (pair.reference, pair.condition)})),
+        **effect_values(metric, test, corrected, floor),
     )

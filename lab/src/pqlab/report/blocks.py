@@ -172,7 +172,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole report, ready to be written."""
+    """The whole report, ready to be written; a `footer` replaces what is said of a bundle's own page."""
 
     title: str
     subtitle: str
@@ -182,6 +182,8 @@ class Report:
     head: tuple[tuple[str, Cell], ...]
     numbers_sha256: str
     sections: tuple[Section, ...]
+    tiles: str = "cells by verdict"
+    footer: str | None = None
 
 
 def label(text: object, *, href: str | None = None, sort: str | float | None = None) -> Cell:
