@@ -83,7 +83,9 @@ def _sample(args: argparse.Namespace) -> int:
     address = parse_address(args.telegraf)
     if args.power in FAST_SENSORS:
         PowerSettings.named(args.power, args.power_settings)  # a wrong file is said here, not in a loop
-    clock = power_verbs.bounded_clock(args.duration_s, with_parent=args.exit_with_parent)
+    clock = power_verbs.bounded_clock(
+        args.duration_s, with_parent=args.exit_with_parent, rate_hz=args.rate_hz
+    )
     tags = (("host", args.role), ("ring", args.ring))
     raw = args.power_raw or args.out.with_name("power.bin")
     readers = find_readers(

@@ -13,11 +13,13 @@ from types import FrameType
 class SystemClock:
     """CLOCK_MONOTONIC and CLOCK_REALTIME; `wait_until` ends at once after `stop` or a signal.
 
-    `still_wanted` is asked before each wait (at most ten times a second or so): False ends the sampler.
+    `still_wanted` is asked before every `ask_every`-th wait: False ends the sampler.
     """
 
-    def __init__(self, still_wanted: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, still_wanted: Callable[[], bool] = lambda: True, ask_every: int = 1) -> None:
         self._still_wanted = still_wanted
+        self._ask_every = ask_every
+        self._asked = 0
         self._read_fd, self._write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopped = False
 
@@ -45,7 +47,8 @@ class SystemClock:
 
     def wait_until(self, deadline_ns: int) -> bool:
         """Sleep until the deadline; False when stopped or no longer wanted."""
-        if self._stopped or not self._still_wanted():
+        self._asked += 1
+        if self._stopped or (self._asked % self._ask_every == 0 and not self._still_wanted()):
             return False
         left_ns = deadline_ns - time.monotonic_ns()
         if left_ns > 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Tick:
     """One sample to take now: its index, its deadline and how long after it we are."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol
@@ -39,6 +40,10 @@ class RegisterBus(Protocol):
         """Raises BusError."""
         ...
 
+    def refresh(self) -> None:
+        """Once a second: make good what happened to the bus itself. Raises BusError."""
+        ...
+
 
 class LinuxBus:
     """One chip on /dev/i2c-N, by SMBus word transfers.
@@ -60,13 +65,41 @@ class LinuxBus:
             ) from error
         self._address = address
         self._force = force
+        self._path = Path(f"/dev/i2c-{number}")
+        self._new: Any = smbus2.SMBus
+        self._bus: Any = None
+        self._node = 0
+        self._open()
+
+    def _open(self) -> None:
         try:
-            self._bus: Any = smbus2.SMBus(number)
+            self._bus = self._new(str(self._path))
+            self._node = os.fstat(self._bus.fd).st_ino
         except OSError as error:
-            raise BusSetupError(f"/dev/i2c-{number} cannot be opened: {error.strerror}") from error
+            self._bus = None
+            raise BusSetupError(f"{self._path} cannot be opened: {error.strerror}") from error
+
+    def refresh(self) -> None:
+        """Let go of an adapter that was removed, and take the one that came in its place. Raises BusError.
+
+        An open file keeps a removed adapter half alive: its name in /dev tells that it is gone.
+        """
+        try:
+            there = self._path.stat().st_ino
+        except OSError:
+            self.close()
+            raise BusError(f"I²C adapter {self._path} is gone") from None
+        if self._bus is None or there != self._node:
+            self.close()
+            try:
+                self._open()
+            except BusSetupError as error:
+                raise BusError(str(error)) from error
 
     def read(self, register: int) -> int:
         """One word. Raises BusError."""
+        if self._bus is None:
+            raise BusError(f"I²C adapter {self._path} is gone")
         try:
             word = int(self._bus.read_word_data(self._address, register, force=self._force))
         except OSError as error:
@@ -76,6 +109,8 @@ class LinuxBus:
     def write(self, register: int, word: int) -> None:
         """One word. Raises BusError."""
         swapped = (word & 0xFF) << 8 | word >> 8
+        if self._bus is None:
+            raise BusError(f"I²C adapter {self._path} is gone")
         try:
             self._bus.write_word_data(self._address, register, swapped, force=self._force)
         except OSError as error:
@@ -83,7 +118,9 @@ class LinuxBus:
 
     def close(self) -> None:
         """Free the bus."""
-        self._bus.close()
+        bus, self._bus = self._bus, None
+        if bus is not None:
+            bus.close()
 
     def __enter__(self) -> LinuxBus:
         return self

@@ -7,7 +7,7 @@ arithmetic overflowed (OVF). A stale one is no reading: with it one conversion w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pqtelemetry.errors import TelemetryError
 from pqtelemetry.ina219 import registers as reg
@@ -24,8 +24,7 @@ class SensorRefused(TelemetryError):
     hint = "check address, wiring and byte order; docs/HARDWARE.md shows both"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """One pair of conversions, calibrated. `clipped`: the shunt range ended below the true value, so current
     and power are lower bounds and the sample must not enter an energy."""
 
@@ -83,7 +82,8 @@ class Ina219:
         config = self._bus.read(reg.CONFIG)
         if config == _SWAPPED_RESET:
             raise SensorRefused("the two bytes of a word are swapped", code="byte_order")
-        if config not in (reg.CONFIG_AT_RESET, self.mode.config):
+        converts = config & reg.MODE_CONTINUOUS == reg.MODE_CONTINUOUS and not config & reg.UNUSED
+        if not converts:
             raise SensorRefused(
                 f"the configuration reads {config:#06x}: nothing plays an INA219 on this stub"
             )
@@ -104,6 +104,10 @@ class Ina219:
             read = self._bus.read(register)
             if read != word:
                 raise SensorRefused(f"register {register} was set to {word:#06x} and reads {read:#06x}")
+
+    def look_for(self) -> None:
+        """Find the bus again where it went away meanwhile. Raises BusError."""
+        self._bus.refresh()
 
     def is_set_up(self) -> bool:
         """Does the chip still hold its mode? A brown-out resets it to another range without a word."""

@@ -50,10 +50,16 @@ class Ina219Model:
 
     def _reset(self) -> None:
         self._config = reg.CONFIG_AT_RESET
+        self._decode()
         self._calibration = 0
         self._restart()
         self._shunt = self._bus = self._current = self._power = 0
         self._overflow = False
+
+    def _decode(self) -> None:
+        # once a setting and not once an access: the fast loop's own cost is measured on this model
+        self._mode = reg.Mode.from_config(self._config)
+        self._cycle_s = self._mode.typical_conversion_us * self.imperfection.conversion_scale / 1e6
 
     def _restart(self) -> None:
         self._ready = False
@@ -90,9 +96,14 @@ class Ina219Model:
                 self._reset()
             else:
                 self._config = word
+                if word & 0b111 == reg.MODE_CONTINUOUS:
+                    self._decode()
                 self._restart()
         elif register == reg.CALIBRATION:
             self._calibration = word & 0xFFFE
+
+    def refresh(self) -> None:
+        """Nothing to find: it is in this process."""
 
     def _plugged(self) -> None:
         if self.unplugged:
@@ -104,8 +115,7 @@ class Ina219Model:
         """Finish every cycle that has ended by now; only the last one's values stay."""
         if self._config & 0b111 != reg.MODE_CONTINUOUS:
             return
-        mode = reg.Mode.from_config(self._config)
-        cycle_s = mode.typical_conversion_us * self.imperfection.conversion_scale / 1e6
+        mode, cycle_s = self._mode, self._cycle_s
         finished = int((self.now_s() - self._cycle_start_s) / cycle_s)
         if finished <= 0:
             return

@@ -141,12 +141,16 @@ def run(
     """Sample until the clock says stop. Raises SensorRefused with the preflight's verdict, and StoreError."""
     calibration = settings.load_calibration(folder)
     sensor, verdict = judged(settings, calibration)
+    unwritten: OSError | None = None
     try:
         verdict_of(out).write_text(json.dumps(verdict))
     except OSError as error:
-        raise StoreError(f"{verdict_of(out).name} cannot be written: {error.strerror}") from error
+        unwritten = error
+    # a refused sensor is the greater news than a folder that cannot be written
     if sensor is None:
         raise SensorRefused(verdict["reason"], code=verdict["code"], hint=verdict["hint"])
+    if unwritten is not None:
+        raise StoreError(f"{verdict_of(out).name} cannot be written: {unwritten.strerror}") from unwritten
     header = {**header_of(settings, sensor, calibration), "scheduling": be_punctual()}
     writer = RawWriter(out, header, max_bytes, offset_ns)
     lines = 0

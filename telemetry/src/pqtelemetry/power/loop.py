@@ -156,6 +156,7 @@ class PowerLoop:
         try:
             if due:
                 self._checked = index
+                self._chip.look_for()
                 if not self._chip.is_set_up():
                     self._chip.set_up()
                     return None, "the chip had lost its settings (brown-out?) and was set up again"

@@ -50,8 +50,8 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     line.add_argument("--out", type=Path, required=True, help="calibration file")
 
 
-def bounded_clock(duration_s: float | None, *, with_parent: bool) -> SystemClock:
-    """A clock that stops at a signal, after a time, or with the parent."""
+def bounded_clock(duration_s: float | None, *, with_parent: bool, rate_hz: float) -> SystemClock:
+    """A clock that stops at a signal, after a time, or with the parent: seen ten times a second."""
     parent = os.getppid()
     end_ns = None if duration_s is None else time.monotonic_ns() + int(duration_s * 1e9)
 
@@ -60,7 +60,7 @@ def bounded_clock(duration_s: float | None, *, with_parent: bool) -> SystemClock
             return False
         return end_ns is None or time.monotonic_ns() < end_ns
 
-    clock = SystemClock(still_wanted)
+    clock = SystemClock(still_wanted, max(1, int(rate_hz / 10)))
     clock.install_signals()
     return clock
 
@@ -90,7 +90,7 @@ def _power(args: argparse.Namespace) -> int:
     sensor = args.sensor or PowerSettings.load(args.settings).sensor
     settings = PowerSettings.named(sensor, args.settings)
     folder = args.settings.parent if args.settings else Path()
-    clock = bounded_clock(args.duration_s, with_parent=args.exit_with_parent)
+    clock = bounded_clock(args.duration_s, with_parent=args.exit_with_parent, rate_hz=settings.rate_hz)
     command.run(settings, folder, args.out, clock, teller(), args.max_bytes)
     return 0
 
