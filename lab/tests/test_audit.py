@@ -1,0 +1,162 @@
+"""The audit: claims that follow stay, an altered or omitted one is found, every published check can fail."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import report_bundle
+from test_analysis_conditions import BASE, SLOW, TWIN, stretch
+
+from pqlab.audit.own import audit, printed_claims
+from pqlab.audit.published import CHECKS, CLAIMS_FILE, FAILS, FOLLOWS, OPEN, judge
+from pqlab.cli.main import main
+from pqlab.errors import EXIT_CHECK
+from pqlab.paths import project_root
+from pqlab.report import render
+
+REFERENCE = project_root() / "results" / "reference"
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = report_bundle.make_bundle(
+        tmp_path_factory.mktemp("audit") / "run", edit=stretch(3.0), repetitions=4, bulk=False, session_s=0.5,
+        handshakes=5, conditions=(BASE, TWIN, SLOW),
+    )  # fmt: skip
+    render(root)
+    return root
+
+
+@pytest.fixture
+def copied(honest: Path, tmp_path: Path) -> Path:
+    root = tmp_path / "run"
+    shutil.copytree(honest, root)
+    return root
+
+
+def test_an_honest_report_follows(honest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = audit(honest)
+    assert len(found.printed) >= 2 and not found.unfounded and not found.unsaid
+    assert any("handshake_total_ms regressed" in claim.statement for claim in found.printed)
+    assert all(claim.effect and "n = " in claim.basis for claim in found.printed)
+    assert main(["audit", str(honest)]) == 0
+    assert "0 do not follow, 0 left out" in capsys.readouterr().out
+
+
+def test_an_altered_number_does_not_follow(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = copied / "data" / "report.html"
+    text = page.read_text(encoding="utf-8")
+    claim = next(c for c in printed_claims(page) if "handshake_total_ms regressed" in c.statement)
+    better = re.sub(r"^ratio [0-9.]+", "ratio 1.01", claim.effect)
+    assert better != claim.effect and claim.effect in text
+    page.write_text(text.replace(claim.effect, better, 1), encoding="utf-8")
+    found = audit(copied)
+    assert [(c.effect, given) for c, given in found.unfounded] == [(better, claim)] and not found.unsaid
+    assert main(["audit", str(copied), "--json"]) == EXIT_CHECK
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert told["unfounded"][0]["given"]["effect"] == claim.effect
+
+
+def test_a_page_of_forged_tables_does_not_follow(copied: Path) -> None:
+    """Table and page agree with each other; only the raw files know better."""
+    table = copied / "data" / "analysis" / "condition_effects.csv"
+    table.write_text(table.read_text(encoding="utf-8").replace("regressed", "improved"), encoding="utf-8")
+    render(copied)
+    found = audit(copied)
+    assert found.unfounded and all("improved" in claim.statement for claim, _ in found.unfounded)
+    assert found.unsaid and all("regressed" in claim.statement for claim in found.unsaid)
+
+
+def test_a_claim_left_out_is_found(copied: Path) -> None:
+    page = copied / "data" / "report.html"
+    text = page.read_text(encoding="utf-8")
+    before = printed_claims(page)
+    page.write_text(re.sub(r'<li class="t-regressed">.*?</li>', "", text, flags=re.S), encoding="utf-8")
+    found = audit(copied)
+    assert len(found.printed) < len(before)
+    assert not found.unfounded and len(found.unsaid) == len(before) - len(found.printed)
+
+
+# --- published ---
+
+
+def verdicts(folder: Path) -> dict[str, str]:
+    return {claim.id: claim.verdict for claim in judge(folder)}
+
+
+def test_the_published_claims() -> None:
+    found = verdicts(REFERENCE)
+    assert set(found) == set(CHECKS)
+    assert {name for name, verdict in found.items() if verdict == FAILS} == {
+        "session-packets", "session-wall", "max-handshake", "aead-cpu", "aead-difference", "phi-1024",
+        "detector-window", "power-sensor", "suite-energy", "suite-network", "suite-samples", "kem-energy",
+        "mceliece-energy", "power-range",
+    }  # fmt: skip
+    assert {name for name, verdict in found.items() if verdict == OPEN} == {"loss", "xgb-overhead"}
+    observed = {claim.id: claim.observed for claim in judge(REFERENCE)}
+    assert "36.5 s a suite" in observed["session-wall"] and "median 865" in observed["session-packets"]
+    assert "72 of 72" in observed["power-sensor"] and "72.3 J" in observed["suite-energy"]
+
+
+def with_printed(folder: Path, change: dict[str, str]) -> Path:
+    """The reference tables with other printed values."""
+    shutil.copytree(REFERENCE, folder)
+    path = folder / CLAIMS_FILE
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows({**row, "printed": change.get(row["id"], row["printed"])} for row in rows)
+    return folder
+
+
+def test_a_claim_that_follows_fails_with_another_number(tmp_path: Path) -> None:
+    follow = {claim.id: claim.printed for claim in judge(REFERENCE) if claim.verdict == FOLLOWS}
+    del follow["energy-product"]  # it prints no number; its data are spoiled below
+    digits = {name: len(text.partition(".")[2]) for name, text in follow.items()}
+    wrong = {name: f"{float(text) * 1.5:.{digits[name]}f}" for name, text in follow.items()}
+    wrong["suite-packets"] = "1200"  # 12 kB a packet
+    found = verdicts(with_printed(tmp_path / "wrong", wrong))
+    assert {found[name] for name in wrong} == {FAILS}
+
+
+def test_a_claim_that_fails_follows_from_what_would_carry_it(tmp_path: Path) -> None:
+    right = {
+        "session-packets": "865", "session-wall": "2626", "aead-cpu": "7.306", "aead-difference": "5.824",
+        "phi-1024": "0.0212", "detector-window": "192", "suite-energy": "72.4", "suite-network": "1",
+        "suite-samples": "20000", "kem-energy": "1600", "mceliece-energy": "40000000", "power-range": "4.5",
+    }  # fmt: skip
+    found = verdicts(with_printed(tmp_path / "right", right))
+    assert {found[name] for name in right} == {FOLLOWS}
+
+
+def test_the_data_decide_and_not_the_name(tmp_path: Path) -> None:
+    folder = with_printed(tmp_path / "data", {})
+    suites = folder / "published-72-suites.csv"
+    with suites.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row.update(base_power_avg_w="5.1", base_handshake_ok="True")
+    with suites.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    energy = folder / "power-2026-01.csv"
+    energy.write_text(energy.read_text(encoding="utf-8").replace("57.429", "5.7429"), encoding="utf-8")
+    found = verdicts(folder)
+    assert (found["power-sensor"], found["max-handshake"]) == (FOLLOWS, FOLLOWS)
+    assert (found["suites-passed-baseline"], found["energy-product"]) == (FAILS, FAILS)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--published"]) == 0
+    text = capsys.readouterr().out
+    assert "17 follows, 14 does not follow, 2 open" in text and text.count("[ ]") == 14
+    assert main(["audit", "--published", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["claims"]) == len(CHECKS)
