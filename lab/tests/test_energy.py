@@ -99,6 +99,12 @@ def test_work_below_the_resolution_is_not_a_number() -> None:
     assert energy.reason is not None and "not resolvable" in energy.reason
 
 
+def test_work_that_seems_to_take_less_than_idling_is_no_result() -> None:
+    energy = energy_of(measured(step(IDLE_A - 0.2)))
+    assert energy.net_j is not None and energy.net_j < 0
+    assert energy.resolvable is False and energy.per_operation_j is None
+
+
 def without_numbers(energy: Energy, reason: str) -> None:
     assert energy.reason is not None and reason in energy.reason
     numbers = (energy.gross_j, energy.net_j, energy.u_net_j, energy.per_operation_j, energy.idle_w)

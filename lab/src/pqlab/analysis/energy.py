@@ -18,9 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pqlab.analysis.stats import student_t_quantile
 from pqtelemetry.power.rawfile import CLIPPED, GAP, PowerSample
 
 COVERAGE: Final = 2.0
+_COVERED: Final = 0.97725
+"""One-sided probability that k = 2 stands for."""
 MIN_BLOCK_S: Final = 1.0
 """A shorter block is too few samples for its span (DESIGN: batched operations, at least 1 s a block)."""
 _LARGEST_STEP_PERIODS: Final = 5
@@ -197,7 +200,8 @@ def between_blocks(blocks: Sequence[Energy]) -> Energy:
             name: math.sqrt(math.fsum(block.budget_j[name] ** 2 for block in good)) / n
             for name in ("quantisation", "alignment", "idle")
         },
-        "between blocks": math.sqrt(spread / n),
+        # a spread of few blocks is itself uncertain: Student's factor instead of the normal one
+        "between blocks": math.sqrt(spread / n) * student_t_quantile(_COVERED, n - 1) / COVERAGE,
     }
     u_j = COVERAGE * math.sqrt(math.fsum(part**2 for part in parts.values()))
     return _told(gross_j, net_j, u_j, idle_w, operations, parts)
@@ -218,14 +222,15 @@ def additive(once: Energy, twice: Energy) -> tuple[bool, float, float] | None:
 def _told(
     gross_j: float, net_j: float, u_j: float, idle_w: float, operations: int, budget_j: dict[str, float]
 ) -> Energy:
-    """An energy with its number, or `not resolvable` where it lies inside its own uncertainty."""
-    resolvable = abs(net_j) > u_j
+    """An energy with its number, or `not resolvable` where it does not exceed its own uncertainty."""
+    # Work cannot take less than idling: a net energy below zero is one of the sensor's, never a result.
+    resolvable = net_j > u_j
     return Energy(
         gross_j=gross_j, net_j=net_j, u_net_j=u_j,
         per_operation_j=net_j / operations if resolvable else None,
         u_per_operation_j=u_j / operations if resolvable else None,
         idle_w=idle_w, operations=operations, resolvable=resolvable,
-        reason=None if resolvable else "not resolvable: the net energy lies inside its own uncertainty",
+        reason=None if resolvable else "not resolvable: the net energy does not exceed its own uncertainty",
         budget_j=budget_j,
     )  # fmt: skip
 

@@ -12,6 +12,10 @@ from pqlab.analysis.stats import quantile
 from pqlab.errors import EXIT_CHECK, LabError
 from pqtunnel.bench import summary
 from pqtunnel.bench.rawfiles import BenchError, Iteration, read
+from pqtunnel.suites import AEADS, KEMS, SIGS
+
+_ALGORITHMS = [one.name for registry in (KEMS, SIGS, AEADS) for one in registry.values()]
+_OPERATIONS = ("keygen", "encapsulate", "decapsulate", "sign", "verify", "encrypt", "decrypt")
 
 
 class BenchTreeError(LabError):
@@ -38,8 +42,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Tree:
-    """A whole tree. `checks` are integrity results recomputed now; `stored_ok` whether the summaries in the
-    tree are what the raw files give."""
+    """A whole tree. `checks` are recomputed now: integrity, and whether the stored summaries follow."""
 
     environment: dict[str, Any]
     files: tuple[Measured, ...]
@@ -80,7 +83,7 @@ def load(root: Path) -> Tree:
         raise BenchTreeError(f"{root.name} holds no performance run", f"its mode is {mode}")
     promised = object_of(root / "integrity.json")
     try:
-        files = tuple(_measured(root, path) for path in summary.raw_files(root))
+        files = tuple(sorted((_measured(root, path) for path in summary.raw_files(root)), key=_place))
         checks = summary.integrity(root, set(promised["files"]), int(promised["count"]))
     except BenchError as error:
         raise BenchTreeError(str(error), "a raw file is damaged") from error
@@ -89,6 +92,16 @@ def load(root: Path) -> Tree:
     if not files:
         raise BenchTreeError(f"{root.name} holds no raw file", "raw/ is empty")
     return Tree(environment, files, (*checks, _summaries(root)), int(promised["count"]))
+
+
+def _place(one: Measured) -> tuple[str, int, str, int, int, str]:
+    """Order of the tables: algorithms as in the registry, then operations, then sizes as numbers."""
+    algorithm = str(one.head["algorithm"])
+    known = _ALGORITHMS.index(algorithm) if algorithm in _ALGORITHMS else len(_ALGORITHMS)
+    operation = str(one.head["operation"])
+    turn = _OPERATIONS.index(operation) if operation in _OPERATIONS else len(_OPERATIONS)
+    payload = int(one.head["sizes_bytes"].get("payload", 0))
+    return str(one.head["category"]), known, algorithm, turn, payload, one.path
 
 
 def _summaries(root: Path) -> summary.Check:

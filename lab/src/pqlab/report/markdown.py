@@ -102,7 +102,8 @@ def _findings(block: blocks.Findings) -> list[str]:
         lines.append(
             f"- {escape(item.statement)} {escape(item.effect)}; {escape(item.basis)}; ring {item.ring}."
         )
-        lines.append(f"  Cells: {cells}")
+        if cells:
+            lines.append(f"  Cells: {cells}")
     return [*lines, ""]
 
 
