@@ -16,6 +16,7 @@ from bundle_kit import finish_work
 from pqlab import bundle
 from pqlab.record.link import link_problems
 from pqlab.record.raw import RawCell
+from pqlab.report.sections.link import set_text
 from pqlab.verify import verify_bundle
 
 Json = dict[str, Any]
@@ -84,3 +85,25 @@ def test_a_routed_bundle_verifies_and_its_record_tells(tmp_path: Path) -> None:
     assert fields["link_rtt_tcp_mean_ms"]["value"] == 0.3
     assert fields["link_dropped_up_count"]["value"] == 250
     assert fields["link_late_mean_up_ms"]["value"] == 0.02
+    page = (root / "data" / "report.md").read_text(encoding="utf-8")
+    assert "## Link: set and achieved" in page and "| drone → GCS | loss 5 % | 4,000 |" in page
+    assert "the link router where the condition has one" in page
+
+
+@pytest.mark.parametrize(
+    ("side", "text"),
+    [
+        ({}, "nothing"),
+        ({"delay_ms": 50.0, "jitter_ms": 0.0, "loss_pct": 0.1}, "loss 0.1 %; delay 50 ms"),
+        (
+            {"delay_ms": 65.5, "jitter_ms": 65.5, "distribution": "uniform", "rate_kbps": 32.0},
+            "32 kbit/s; delay 65.5 ± 65.5 ms, uniform",
+        ),
+        (
+            {"burst_loss": {"p_enter_pct": 1, "p_exit_pct": 25, "loss_pct": 90}, "duplicate_pct": 2},
+            "bursts losing 90 % (in 1 %, out 25 %); doubled 2 %",
+        ),
+    ],
+)
+def test_settings_as_the_report_tells_them(side: Json, text: str) -> None:
+    assert set_text(side) == text

@@ -22,6 +22,8 @@ from report_page import Page
 
 from pqlab.errors import LabError
 from pqlab.report import blocks, render
+from pqlab.report.sections import context, suites
+from pqlab.report.source import Source
 
 ROOT = Path(__file__).resolve().parents[2]
 COVERAGE = ROOT / "results" / "reference" / "coverage.csv"
@@ -391,3 +393,25 @@ def test_markdown_holds_the_same_summary(parsed: Page, smoke: Path) -> None:
     text = (smoke / "data" / "report.md").read_text(encoding="utf-8")
     for row in parsed.rows["suite-summary"][1:]:
         assert any(all(cell in line for cell in row[1:5]) for line in text.splitlines() if row[0] in line)
+
+
+def test_averages_stay_within_their_condition(tmp_path: Path) -> None:
+    names = ("baseline", "other")
+    conditions = tuple({"name": name, "detector": "none", "link": "none"} for name in names)
+    root = report_bundle.make_bundle(tmp_path / "run", repetitions=3, conditions=conditions)
+    source = Source(root)
+    section = suites.suite_benchmark(source)
+    sentences = next(b for b in section.blocks if isinstance(b, blocks.Paragraphs)).sentences
+    for name in names:
+        begins = f"Average handshake of the cells that passed under {name}:"
+        told = [sentence for sentence in sentences if sentence.startswith(begins)]
+        passed = [c for c in source.bundle.cells if c.condition == name and c.verdict == "pass"]
+        assert len(told) == 1 and f"n = {len(passed)} cells" in told[0]
+
+
+def test_the_model_of_rekeys_says_whether_there_were_any(smoke: Path, tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    shutil.copytree(smoke, root)
+    assert context.rekeys_told(Source(root)) == "no rekey was performed"
+    (root / "data" / "analysis" / "rekeys.csv").touch()
+    assert "section on rekeys" in context.rekeys_told(Source(root))

@@ -168,7 +168,7 @@ def test_checklist_has_the_eight_published_rows(sealed: Path) -> None:
     assert {row.status for row in rows} == {"ok", "not measured"}
     assert "3/3 suites" in by_name["Suite keys present"].evidence
     assert "48 handshakes in 6 cells" in by_name["Handshake measured"].evidence
-    assert "922 packets per iteration, 0 lost" in by_name["Traffic flow verified"].evidence
+    assert "922 packets per iteration, 0 lost, byte-identical" in by_name["Traffic flow verified"].evidence
 
 
 def test_checklist_of_an_unsealed_run_and_of_a_broken_one(tmp_path: Path) -> None:

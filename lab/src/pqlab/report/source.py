@@ -65,6 +65,12 @@ class Source:
         """More than one condition was planned."""
         return len({cell.condition for cell in self.bundle.cells}) > 1
 
+    @property
+    def has_links(self) -> bool:
+        """Some condition goes through the link router."""
+        conditions = self.bundle.scenario.get("conditions") or []
+        return any(condition.get("link") not in (None, "none") for condition in conditions)
+
     @cached_property
     def repetitions(self) -> int:
         """Number of repetitions in the plan."""

@@ -120,7 +120,8 @@ def _traffic(bundle: BundleView, results: dict[str, CheckResult]) -> ChecklistRo
         if c.value("G", "packets_sent_count") is not None
     )
     span = f"{min(sent):,}" if min(sent) == max(sent) else f"{min(sent):,}–{max(sent):,}"
-    text = f"{span} packets per iteration, {lost} lost, byte-identical at both ends"
+    same = "byte-identical at both ends" if not lost else "those that arrived joined by epoch and sequence"
+    text = f"{span} packets per iteration, {lost} lost, {same}"
     return ChecklistRow("Traffic flow verified", _worst(results, *checks), text)
 
 

@@ -241,6 +241,13 @@ def busy_machine(source: Source) -> str | None:
     )
 
 
+def rekeys_told(source: Source) -> str:
+    """What stands beside the model of Φ(R) in this bundle."""
+    if source.has("rekeys"):
+        return "what rekeys did here stands in the section on rekeys"
+    return "no rekey was performed"
+
+
 def _limits(source: Source, scenario: Json) -> list[str]:
     sentences = []
     if source.ring == "lab":
@@ -263,11 +270,14 @@ def _limits(source: Source, scenario: Json) -> list[str]:
         sentences.append("The ledger was on: latency is measured, and CPU figures include its cost.")
     else:
         sentences.append("The ledger was off: CPU figures exclude its cost, and there is no latency.")
-    if not any(c.get("link") not in (None, "none") for c in scenario.get("conditions") or []):
+    if not source.has_links:
         sentences.append("No impairment: nothing here says how a suite behaves on a lossy or slow link.")
     busy = busy_machine(source)
     if busy:
         sentences.append(busy)
-    sentences.append("Φ(R) is a model; no rekey was performed.")
-    sentences.append("Latency includes both tunnel ends and the bridge between two containers, and no radio.")
+    sentences.append(f"Φ(R) is a model; {rekeys_told(source)}.")
+    router = ", the link router where the condition has one" if source.has_links else ""
+    sentences.append(
+        f"Latency includes both tunnel ends and the bridge between two containers{router}, and no radio."
+    )
     return sentences

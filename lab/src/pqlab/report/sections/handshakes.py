@@ -357,7 +357,6 @@ def phi(source: Source) -> Section | None:
                 collapsed=len(table_rows) > 12,
             ),
         ),
-        "T is measured, Φ is computed: the published model takes a handshake as a pause. No rekey was "
-        "performed for "
+        "T is measured, Φ is computed: the published model takes a handshake as a pause. No rekey enters "
         "these figures, and a make-before-break rekey need not pause traffic.",
     )  # fmt: skip

@@ -140,6 +140,16 @@ def _averages(source: Source, details: list[_Detail]) -> list[str]:
     if suites > MAX_AVERAGED_SUITES_COUNT:
         return [f"No average over {suites} different suites; see the statistics by level and family."]
     sentences = []
+    # a mean over links, or over what else sets conditions apart, would describe none of them
+    for condition in dict.fromkeys(d.handshake["condition"] for d in passed):
+        under = f" under {condition}" if source.many_conditions else ""
+        sentences += _means(source, [d for d in passed if d.handshake["condition"] == condition], under)
+    return sentences or ["No cell passed, so there is no average."]
+
+
+def _means(source: Source, passed: list[_Detail], under: str) -> list[str]:
+    """One sentence a quantity over these cells."""
+    sentences = []
     for name, unit, values in (
         ("handshake", "ms", [v for d in passed if (v := d.value("drone_wall_median_ms")) is not None]),
         ("throughput", "Mbit/s", [v for d in passed if (v := d.goodput) is not None]),
@@ -153,10 +163,10 @@ def _averages(source: Source, details: list[_Detail]) -> list[str]:
         else:
             tail = f"± {significant(spread, 2)} {unit} (mean and sd over n = {len(values)} cells)"
         sentences.append(
-            f"Average {name} of the cells that passed: {significant(middle)} {unit} {tail}, ring "
+            f"Average {name} of the cells that passed{under}: {significant(middle)} {unit} {tail}, ring "
             f"{source.ring}."
         )
-    return sentences or ["No cell passed, so there is no average."]
+    return sentences
 
 
 def _detail_table(source: Source, details: list[_Detail]) -> Table:
