@@ -236,6 +236,7 @@ def test_the_command_says_it_four_ways(
     assert main(["compare", str(sealed), str(sealed), *files]) == 0
     text = capsys.readouterr().out
     assert "one run beside itself: nothing can differ" in text and "NOT VERIFIED" not in text
+    assert "ring" in text and "all suites  lab" in text
     assert main(["compare", str(sealed), str(sealed), "--json"]) == 0
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     with table.open(encoding="utf-8", newline="") as file:

@@ -152,11 +152,24 @@ def _grid(rows: list[Row]) -> Iterator[str]:
         return significant(real(row[name])) if row[name] is not None else "–"
 
     lines = [
-        ("condition", "metric", "scope", "n", "A", "B", "published", "effect", "95 % interval", "verdict")
+        (
+            "condition",
+            "metric",
+            "scope",
+            "ring",
+            "n",
+            "A",
+            "B",
+            "published",
+            "effect",
+            "95 % interval",
+            "verdict",
+        )
     ]
     lines += [
         (
-            str(row["condition"]), str(row["metric"]), str(row["scope"]), str(row["n_pairs"]),
+            str(row["condition"]), str(row["metric"]), str(row["scope"]), str(row["ring"]),
+            str(row["n_pairs"]),
             beside(row, "a_median"), beside(row, "b_median"), beside(row, "published"),
             effect_text(row), interval_text(row), str(row["verdict"]),
         )
