@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import struct
+import threading
 import time
 from collections import defaultdict
 from typing import Any
@@ -63,6 +64,29 @@ def test_traffic_both_ways_is_byte_identical_and_counted_alike(lab_pair: Lab) ->
     assert drone["windows"]["traffic"]["tx_data"] == gcs["windows"]["traffic"]["rx_ok"] == len(down)
     for refused in ("bad_header", "unknown_index", "auth_failed", "replay", "queue_full", "wrong_source"):
         assert drone[refused] == gcs[refused] == 0
+
+
+def test_a_block_whose_controller_died_does_not_dial_into_the_next_cell(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    left: list[dict[str, Any]] = []
+
+    def abandoned() -> None:
+        with lab_pair.drone.client() as rpc:
+            block = {"cell_id": "cell-1", "kind": "handshake_block", "count": 5_000, "min_count": 0, "max_s": 30}
+            left.append(rpc.call("event", block, timeout_s=60))
+
+    thread = threading.Thread(target=abandoned)
+    thread.start()
+    assert wait_until(lambda: lab_pair.gcs.counters()["hs_completed"] >= 3)
+    lab_pair.stop()
+    lab_pair.prepare(cell="cell-2")
+    assert lab_pair.handshakes(3, cell="cell-2")["completed"] == 3
+    thread.join(timeout=10)
+    assert not thread.is_alive() and left[0]["completed"] >= 3, "the block ended with its cell"
+    time.sleep(0.2)
+    for side in (lab_pair.drone, lab_pair.gcs):
+        assert side.counters()["hs_completed"] == 3
+        assert len(_spans(side, "cell-2")) == 3
 
 
 def test_ledgers_join_on_epoch_and_sequence(lab_pair: Lab) -> None:

@@ -92,6 +92,13 @@ class HandshakeError(TunnelError):
     answer = b""
 
 
+class CellEnded(HandshakeError):
+    """The cell was stopped while a handshake of it was waiting or on its way; nothing of it is installed."""
+
+    default_code = "cell_ended"
+    default_hint = "prepare the next cell; a stopped one makes no sessions"
+
+
 class BadVersion(HandshakeError):
     default_code = "bad_version"
     default_hint = "Install the same release at both ends."

@@ -230,6 +230,10 @@ def differences(due: Any, told: Any, path: str = "") -> list[tuple[str, Any, Any
     return [] if due == told else [(path, due, told)]
 
 
+#: differences of two readings, which chance may turn either way
+SIGNED = ("clock_offset_ms", "rekey_blackout_duration_ms", "rekey_blackout_share_pct")
+
+
 def plausible(cell: CellView, tally: Tally) -> None:
     """Every number lies within what its unit allows; a null has a reason; shares lie in 0…1."""
     tally.see()
@@ -240,9 +244,8 @@ def plausible(cell: CellView, tally: Tally) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or field["unit"] in PHYSICAL_UNITS:
             continue
-        if name == "clock_offset_ms":
-            continue
         low, high = LIMITS.get(str(field["unit"]), (float("-inf"), float("inf")))
+        low = -high if name in SIGNED else low
         high = 1.0 if name in SHARES else high
         tally.require(low <= value <= high, f"{where}: {value} {field['unit']}")
     ratio = cell.value("D", "handshake_over_crypto_ratio")

@@ -17,7 +17,7 @@ from pqtunnel.endpoint.dialer import Dialer, DialResult, PeerUnreachableError
 from pqtunnel.endpoint.identity_files import DroneKeys
 from pqtunnel.endpoint.plane import Plane
 from pqtunnel.endpoint.work import CellWork
-from pqtunnel.errors import HandshakeError
+from pqtunnel.errors import CellEnded, HandshakeError
 from pqtunnel.handshake.established import Established
 from pqtunnel.primitives import Primitives
 from pqtunnel.session import new_index
@@ -40,6 +40,11 @@ def free_index(dataplane: Plane) -> int:
     return picked[0]
 
 
+def _refuse_ended(work: CellWork) -> None:
+    if work.stopped.is_set():
+        raise CellEnded(f"cell {work.plan.cell_id} was stopped")
+
+
 class Dialling:
     """Everything of a drone that dials. `install` is the endpoint's."""
 
@@ -56,8 +61,10 @@ class Dialling:
     def dial(
         self, work: CellWork, suite_id: str, *, rekey: bool, pooled: bool = False
     ) -> DialResult:
-        """One handshake, its epoch installed and a keepalive sent on it. Raises HandshakeError."""
+        """One handshake, its epoch installed and a keepalive sent on it. Raises HandshakeError, and CellEnded
+        rather than dial for a cell that was stopped: the next one would inherit the session."""
         with work.handshake_lock:  # one handshake in flight
+            _refuse_ended(work)
             counted: dict[str, int] = {}
             dialer = Dialer(
                 (self._config.peer, self._config.handshake_port), self._config.bind, suites.get(suite_id),
@@ -71,6 +78,7 @@ class Dialling:
                 )  # fmt: skip
             finally:
                 work.counters.add_handshake(counted)
+            _refuse_ended(work)
             work.dialled += 1
             work.handshakes += 1
             self._dataplane.confirmed.clear()
@@ -88,7 +96,7 @@ class Dialling:
         ids: list[str] = []
         failures: list[dict[str, str]] = []
         in_a_row = 0
-        while len(ids) < count and in_a_row < GIVE_UP_AFTER_FAILURES:
+        while len(ids) < count and in_a_row < GIVE_UP_AFTER_FAILURES and not work.stopped.is_set():
             spent_s = time.monotonic() - begin_s
             if (spent_s >= max_s and len(ids) >= min_count) or spent_s >= 2 * max_s:
                 break
