@@ -72,7 +72,7 @@ def test_a_block_whose_controller_died_does_not_dial_into_the_next_cell(lab_pair
 
     def abandoned() -> None:
         with lab_pair.drone.client() as rpc:
-            block = {"cell_id": "cell-1", "kind": "handshake_block", "count": 5_000, "min_count": 0, "max_s": 30}
+            block = {"cell_id": "cell-1", "kind": "handshake_block", "count": 5_000, "max_s": 30}
             left.append(rpc.call("event", block, timeout_s=60))
 
     thread = threading.Thread(target=abandoned)
