@@ -11,6 +11,7 @@ from bundle_kit import make_sealed
 from fixture_handshake import EXTRA_SUITES
 
 from pqlab.analysis.load import algorithm_order, suite_facts
+from pqlab.analysis.table import read_rows
 from pqlab.record.context import primitive_sizes, suite_of
 from pqlab.report import render
 from pqlab.verify import verify_bundle
@@ -38,6 +39,9 @@ def test_facts_and_order_know_extras_and_plain() -> None:
     plain = suite_facts("plain")
     assert plain is not None
     assert (plain.kem, plain.sig, plain.aead, plain.level) == ("none", "none", "none", 0)
+    classical = suite_facts("xs-x25519-aesgcm-ed25519")
+    assert classical is not None
+    assert [f.has_level for f in (facts, classical, plain)] == [True, False, False]
     assert primitive_sizes(suite_of("plain")) == {
         "kem_public_key": 0, "kem_ciphertext": 0, "sig": 0, "shared_secret": 0,
     }  # fmt: skip
@@ -64,6 +68,11 @@ def test_a_primitive_this_host_lacks_matters_only_where_it_is_used(sealed: Path,
 
     assert _with_selftest_item(sealed, tmp_path / "unused", unused)["selftest"] == "ok"
     assert _with_selftest_item(sealed, tmp_path / "used", used)["selftest"] == "fail"
+
+
+def test_the_classical_baseline_is_in_no_statistics_of_a_nist_level(sealed: Path) -> None:
+    rows = read_rows(sealed / "data" / "analysis" / "by_level.csv")
+    assert [(row["level"], row["n_cells"]) for row in rows] == [("3", "2")]
 
 
 def test_the_report_names_them(sealed: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 
+from pqlab.analysis.load import suite_facts
 from pqlab.analysis.stats import (
     INSUFFICIENT,
     MIN_RUNS_COUNT,
@@ -88,10 +89,15 @@ def by_suite_table(handshakes: Table, seed: int) -> Table:
     return table
 
 
+def _has_level(row: Row) -> bool:
+    facts = suite_facts(str(row["suite_id"]))
+    return facts is not None and facts.has_level
+
+
 def by_level_table(handshakes: Table, seed: int) -> Table:
     """One row a NIST level and condition."""
     table = Table("by_level", ("level", "condition", *STAT_COLUMNS))
-    rows = [row for row in handshakes.rows if row["level"] is not None]
+    rows = [row for row in handshakes.rows if _has_level(row)]
     groups = _grouped(rows, lambda r: (r["level"], str(r["condition"])))
     for key in sorted(groups, key=str):
         table.add(level=int(str(key[0])), condition=str(key[1]), **_group_statistics(groups[key], seed))

@@ -26,7 +26,11 @@ ROLES = ("drone", "gcs")
 
 @dataclass(frozen=True)
 class SuiteFacts:
-    """What a suite id stands for; ``level`` is the NIST level, names are those of the registry."""
+    """What a suite id stands for; names are those of the registry.
+
+    ``level`` is the NIST level that it is paired by; ``level_name`` what a reader is told: the classical
+    baseline and `plain` have no NIST level, and enter no statistics of one.
+    """
 
     kem: str
     sig: str
@@ -34,6 +38,12 @@ class SuiteFacts:
     level: int
     kem_family: str
     sig_family: str
+    level_name: str
+
+    @property
+    def has_level(self) -> bool:
+        """Is the level a NIST one?"""
+        return self.level_name.isdigit()
 
 
 def suite_facts(suite_id: str) -> SuiteFacts | None:
@@ -49,6 +59,7 @@ def suite_facts(suite_id: str) -> SuiteFacts | None:
         level=suite.kem.level,
         kem_family=registry.KEM_FAMILIES[suite.kem.family],
         sig_family=registry.SIG_FAMILIES[suite.sig.family],
+        level_name=suite.level_label,
     )
 
 

@@ -37,6 +37,19 @@ def all_suites(source: Source) -> Section:
     )
 
 
+def _level(suite_id: str) -> str:
+    """NIST level, or the word that stands in its place."""
+    facts = suite_facts(suite_id)
+    return facts.level_name if facts else "unknown"
+
+
+def _group(suite_id: str) -> str:
+    facts = suite_facts(suite_id)
+    if facts is None:
+        return "outside the registry"
+    return f"NIST level {facts.level}" if facts.has_level else "no NIST level"
+
+
 def _medians(rows: list[RawRow], column: str) -> dict[str, float]:
     values: dict[str, list[float]] = {}
     for row in rows:
@@ -56,7 +69,7 @@ def _bars(source: Source, rows: list[RawRow]) -> Figure:
             value=walls.get(suite),
             marker=sums.get(suite),
             href=anchor(row["cell_id"]),
-            group=f"NIST level {row['level']}" if row["level"] else "outside the registry",
+            group=_group(suite),
             missing=f"not measured: {row['verdict']}",
         )
         for suite, row in first.items()
@@ -152,7 +165,7 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
         why = why_missing(row)
         line: list[Cell] = [
             label(row["suite_id"], href=anchor(row["cell_id"])),
-            blocks.count(row["level"] or None),
+            label(_level(row["suite_id"])),
         ]
         if source.many_conditions:
             line.append(label(row["condition"]))

@@ -200,7 +200,10 @@ def matrix(source: Source) -> Section:
         aead = facts.aead if facts else "other"
         if aead not in aeads:
             aeads.append(aead)
-        name = f"L{facts.level} {facts.kem} + {facts.sig}" if facts else cell.suite_id
+        name = cell.suite_id
+        if facts is not None and facts.kem != "none":
+            level = f"L{facts.level}" if facts.has_level else facts.level_name
+            name = f"{level} {facts.kem} + {facts.sig}"
         rows.setdefault(name, {})[aead, cell.condition, cell.repetition] = blocks.Cell(
             LETTERS[cell.verdict],
             href=anchor(cell.cell_id),

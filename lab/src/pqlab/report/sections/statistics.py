@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pqlab.analysis.load import suite_facts
 from pqlab.analysis.stats import median
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, number
@@ -95,7 +96,13 @@ def _level_strips(source: Source) -> Figure:
     for kind, column in (("L", "level"), ("", "kem_family"), ("", "sig_family")):
         names = list(dict.fromkeys(r[column] for r in rows if r[column]))  # the registry's order
         for name in names:
-            values = tuple(float(r["drone_wall_median_ms"]) for r in rows if r[column] == name)
+            values = tuple(
+                float(r["drone_wall_median_ms"])
+                for r in rows
+                if r[column] == name and (not kind or _has_level(r["suite_id"]))
+            )
+            if not values:
+                continue
             strips.append(
                 figures.Strip(
                     f"NIST level {name}" if kind else name, None if kind else name, values, median(values)
@@ -110,6 +117,11 @@ def _level_strips(source: Source) -> Figure:
         source.ring,
         "analysis/handshakes.csv",
     )
+
+
+def _has_level(suite_id: str) -> bool:
+    facts = suite_facts(suite_id)
+    return facts is not None and facts.has_level
 
 
 def _effects(source: Source) -> Table | None:
