@@ -8,7 +8,7 @@ SHELL := /bin/sh
 export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
 
 .DEFAULT_GOAL := help
-.PHONY: help engine venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast lint bench bench-doc artifacts-windows locks clean model
+.PHONY: help engine venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast lint bench bench-doc pi-emulated artifacts-windows locks clean model
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench-doc: ## write the newest bench run's figures into docs/PERFORMANCE.md
 
 model: images ## search the protocol's symbolic models for attacks (some minutes)
 	@./tunnel/model/check.sh
+
+pi-emulated: engine ## the power sampler on a real I²C bus in an emulated machine (≤ 10 minutes, cold)
+	@./emulated-pi/run
 
 artifacts-windows: engine ## cross-build and check liboqs.dll and the wheels for Windows, into artifacts/windows-amd64
 	@./images/build.sh base windows

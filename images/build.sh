@@ -14,7 +14,7 @@ cd "$ROOT"
 
 ORDER="base liboqs ascon influxdb telegraf sitl link tunnel test"
 # Built only when named: what the lab itself does not need.
-ON_REQUEST="bench windows"
+ON_REQUEST="bench windows pi"
 
 # What each image is made from, beside its own folder: files of the tree.
 inputs() {
@@ -25,6 +25,7 @@ inputs() {
         link) echo link/src ;;
         tunnel) echo requirements/tunnel.txt tunnel/src telemetry/src ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt ;;
+        pi) echo requirements/tunnel.txt ;;
         bench) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
         windows) echo images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt tunnel/src/pqtunnel/vectors ;;
     esac
