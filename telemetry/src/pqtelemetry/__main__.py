@@ -2,6 +2,7 @@
 
 import sys
 
+import pqtelemetry.parent  # noqa: F401 - first: see there
 from pqtelemetry.cli import main
 
 sys.exit(main())

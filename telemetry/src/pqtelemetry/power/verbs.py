@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from pqtelemetry.clock import SystemClock
 from pqtelemetry.errors import UsageError
-from pqtelemetry.power import calibrate, command, cost, cut
+from pqtelemetry.parent import PARENT
+from pqtelemetry.power import command
 from pqtelemetry.power.rawfile import DEFAULT_MAX_BYTES
 from pqtelemetry.power.settings import SENSORS, PowerSettings
 
@@ -52,7 +53,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def bounded_clock(duration_s: float | None, *, with_parent: bool, rate_hz: float) -> SystemClock:
     """A clock that stops at a signal, after a time, or with the parent: seen ten times a second."""
-    parent = os.getppid()
+    parent = PARENT
     end_ns = None if duration_s is None else time.monotonic_ns() + int(duration_s * 1e9)
 
     def still_wanted() -> bool:
@@ -96,6 +97,8 @@ def _power(args: argparse.Namespace) -> int:
 
 
 def _slice(args: argparse.Namespace) -> int:
+    from pqtelemetry.power import cut
+
     if args.to_ns < args.from_ns:
         raise UsageError("--to-ns lies before --from-ns")
     sys.stdout.write("".join(f"{line}\n" for line in cut.slice_lines(args.raw, args.from_ns, args.to_ns)))
@@ -103,12 +106,16 @@ def _slice(args: argparse.Namespace) -> int:
 
 
 def _cost(args: argparse.Namespace) -> int:
+    from pqtelemetry.power import cost
+
     result = cost.measure(args.settings, args.rounds, args.round_s)
     print(json.dumps(result, indent=2))
     return 0
 
 
 def _calibrate(args: argparse.Namespace) -> int:
+    from pqtelemetry.power import calibrate
+
     settings = PowerSettings.load(args.settings)
     if args.given is not None:
         loads = calibrate.given(args.given)
