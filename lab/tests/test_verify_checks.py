@@ -179,6 +179,23 @@ def test_checklist_of_an_unsealed_run_and_of_a_broken_one(tmp_path: Path) -> Non
     assert rows["GCS repository synced"].status == rows["Drone repository synced"].status == "fail"
 
 
+def test_a_bundle_of_an_earlier_version_may_lack_later_fields(sealed: Path, tmp_path: Path) -> None:
+    """And the same record of this version may not."""
+    root = tmp_path / sealed.name
+    shutil.copytree(sealed, root)
+    for file in (root / "data" / "cells").glob("*/record.json"):
+        edit(file, lambda record: record["categories"]["D"].pop("pooled_handshake_duration_ms"))
+    finish(root)
+    failed = {r.name for r in verify_bundle(root) if r.status == "fail"}
+    assert {"record_schema", "record_medians"} <= failed
+    edit(root / "data" / "run.json", lambda run: run.update(pqlab_version="0.1.0"))
+    finish(root)
+    results = {r.name: r for r in verify_bundle(root)}
+    assert not [name for name, r in results.items() if r.status == "fail"]
+    assert "lack D.pooled_handshake_duration_ms" in results["record_schema"].observed
+    assert exit_code(list(results.values())) == EXIT_WARNING
+
+
 FIELD = {"value": 1.5, "unit": "ms", "source": "spans.ndjson", "validity": "ok", "reason": None, "n": 30}
 ODD = st.sampled_from([None, "", "x", 0, 1, -1, 2.0, 2.5, True, [], {}, "ok", "null", "invalid", "model"])
 
