@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -203,7 +204,8 @@ def test_killed_without_a_word_and_started_again_it_does_only_what_is_missing(tm
         "--count", "300",
     ]  # fmt: skip
     begun = 0
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as first:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as first:
         assert first.stderr is not None
         for line in first.stderr:
             if "provider_missing" in line:
@@ -214,7 +216,9 @@ def test_killed_without_a_word_and_started_again_it_does_only_what_is_missing(tm
         first.kill()
     before = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
     assert 5 <= len(before) < 23
-    again = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    again = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
     assert again.returncode == 0, again.stderr
     after = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
     assert len(after) == 23 and all(after[path] == data for path, data in before.items())

@@ -66,8 +66,9 @@ def energy_section(run: Run, table: Values) -> Section:
 _METHOD = (
     "Blocks of at least one second, N and 2 N operations each, in random order between idle spans; power is "
     "integrated over the exact span, idle power of both neighbours is taken off.",
-    "U is expanded, k = 2: calibration, quantisation, alignment, idle and the spread between blocks.",
-    "Not resolvable: the net energy lies inside its own U. Additive: twice the operations took twice the "
+    "U is expanded, k = 2: calibration, quantisation, alignment, idle, and the spread between blocks with "
+    "Student's factor.",
+    "Not resolvable: the net energy does not exceed its own U. Additive: twice the operations took twice the "
     "energy within U.",
     "The published energy is mean board power times time with idle included: larger by construction.",
 )
