@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pqlab.analysis.energy import NoEnergyError, Span, Trace
 from pqtelemetry.ina219.calibration import Calibration, Line
 from pqtelemetry.power.rawfile import GAP, PowerSample, read_raw
-
-# The lab's own energy module without its package, which wants YAML and more than the guest has.
-sys.path.append("/tmp/analysis")
-from energy import NoEnergyError, Span, Trace
 
 COVERAGE = 2.0
 MARGIN_NS = 500_000_000
