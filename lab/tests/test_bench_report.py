@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bench_kit import performance_tree, powered_bundle
+from benched_kit import performance_tree, powered_bundle
 from report_page import Page
 
 from pqlab.bench import bundle

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import bench_kit
+import benched_kit
 import fixture_handshake
 import pytest
 import rekey_bundle
@@ -355,8 +355,8 @@ def test_covered_published_items_exist_and_are_not_empty(
 ) -> None:
     filled: dict[str, str] = {}
     swept = Page(render(rekey_bundle.make(tmp_path / "run"))[0].read_text(encoding="utf-8"))
-    bench_kit.performance_tree(tmp_path / "bench")
-    powered = bench_kit.powered_bundle(tmp_path / "bench", tmp_path / "powered")
+    benched_kit.performance_tree(tmp_path / "bench")
+    powered = benched_kit.powered_bundle(tmp_path / "bench", tmp_path / "powered")
     bench = Page((powered / "data" / "report.html").read_text(encoding="utf-8"))
     for tree in (parsed, all_parsed, swept, bench):
         filled.update({name: body for name, body in tree.text_of.items() if body.strip()})
