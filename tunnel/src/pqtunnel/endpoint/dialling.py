@@ -78,6 +78,8 @@ class Dialling:
                 )  # fmt: skip
             finally:
                 work.counters.add_handshake(counted)
+            # Traced even when the cell ended meanwhile: it was counted, and the controller has yet to fetch.
+            work.journal.add_spans(result.spans)
             _refuse_ended(work)
             work.dialled += 1
             work.handshakes += 1
@@ -85,7 +87,6 @@ class Dialling:
             self._install(result.established, result.rtt_ns)
             work.suite_id = suite_id
         self._dataplane.send_keepalive()
-        work.journal.add_spans(result.spans)
         return result
 
     def block(
