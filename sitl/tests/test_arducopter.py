@@ -25,7 +25,7 @@ SETTLE_S = 60.0 / SPEEDUP
 STANDIN = Path(__file__).with_name("standin_arducopter.py")
 
 
-def wait_for(condition: Callable[[], bool], limit_s: float = 15.0) -> None:
+def wait_for(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
     end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end, "waited in vain"

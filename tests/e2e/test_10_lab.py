@@ -74,7 +74,9 @@ def test_every_primitive_answers_as_known() -> None:
     done = run("./pqtunnel", "selftest", "--json", timeout_s=120)
     assert done.code == 0, done.text[-2000:]
     items = done.json()["items"]
-    assert all(item["ok"] for item in items), [i for i in items if not i["ok"]]
+    assert [i for i in items if i["ok"] is False] == []
+    # liboqs 0.13 has no SLH-DSA: beyond the 72, and unsupported with a reason is not failed
+    assert {i["name"] for i in items if i["ok"] is None} <= {f"sig/slhdsa{n}s" for n in (128, 192, 256)}
     names = {item["name"] for item in items}
     kems = {f"kem/mlkem{n}" for n in (512, 768, 1024)} | {f"kem/hqc{n}" for n in (128, 192, 256)}
     kems |= {f"kem/classicmceliece{n}" for n in (348864, 460896, 8192128)}
