@@ -1,0 +1,7 @@
+"""`python -m pqdetect`."""
+
+import sys
+
+from pqdetect.cli import main
+
+sys.exit(main())

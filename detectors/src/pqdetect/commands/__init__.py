@@ -1,0 +1,1 @@
+"""One module a verb; found by listing this folder (see `pqdetect.cli`)."""
