@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 import pytest
+
 from pqdetect import cli
 from pqdetect.errors import FeedError, UsageError
 

@@ -1,7 +1,7 @@
 """Command line: every module of `pqdetect.commands` is a verb; this file knows none of them.
 
-A verb's module has `HELP` (one line), `add(parser)` and `run(args) -> exit code`. Only the verb that is asked for
-is imported, so that a service does not pay for what training needs.
+A verb's module has `HELP` (one line), `add(parser)` and `run(args) -> exit code`. Only the verb that is asked
+for is imported, so that a service does not pay for what training needs.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ def verbs() -> dict[str, str]:
 
 
 def _overview() -> str:
-    lines = [
-        f"  {verb:14} {importlib.import_module(module).HELP}" for verb, module in verbs().items()
-    ]
+    lines = [f"  {verb:14} {importlib.import_module(module).HELP}" for verb, module in verbs().items()]
     return "verbs:\n" + "\n".join(lines)
 
 

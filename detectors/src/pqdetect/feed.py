@@ -46,7 +46,8 @@ DELTAS: Final = (
     "if_rx_packets", "if_rx_bytes", "if_rx_dropped", "if_tx_packets", "if_tx_bytes",
     "udp_in_errors", "udp_no_ports", "udp_rcvbuf_errors",
 )  # fmt: skip
-"""What the host's own counters moved by during one window: the sealed side's interface, and UDP of the host."""
+"""What the host's own counters moved by during one window: the sealed side's interface, and UDP of the
+host."""
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -165,9 +165,7 @@ def labels(recording: Recording) -> Labels:
         first = max(0, one.t_on_ns // WINDOW_NS - recording.first_k)
         last = min(count - 1, one.t_off_ns // WINDOW_NS - recording.first_k)
         span = slice(first, last + 1)
-        found.append(
-            EpisodeLabel(first, last, one.kind, one.rate_pps, one.visible, _pooled(loss, span))
-        )
+        found.append(EpisodeLabel(first, last, one.kind, one.rate_pps, one.visible, _pooled(loss, span)))
         episode[span] = place
         if one.visible:
             attack[span] = True
@@ -228,8 +226,7 @@ def write(recording: Recording, folder: Path) -> None:
 
 def _window_line(k: int, deltas: Floats) -> dict[str, Any]:
     named = {
-        name: None if np.isnan(value) else int(value)
-        for name, value in zip(DELTAS, deltas, strict=True)
+        name: None if np.isnan(value) else int(value) for name, value in zip(DELTAS, deltas, strict=True)
     }
     interface = {name[3:]: value for name, value in named.items() if name.startswith("if_")}
     udp = {name[4:]: value for name, value in named.items() if name.startswith("udp_")}
@@ -242,7 +239,10 @@ def _truth_object(truth: Truth) -> dict[str, Any]:
     columns = (
         None
         if loss is None
-        else {name: _nullable(getattr(loss, name)) for name in ("sent_in", "received_in", "sent_out", "received_out")}
+        else {
+            name: _nullable(getattr(loss, name))
+            for name in ("sent_in", "received_in", "sent_out", "received_out")
+        }
     )
     return {
         "schema": TRUTH_SCHEMA, "scenario_id": truth.scenario_id, "kind": truth.kind,
@@ -326,9 +326,7 @@ def read_bins(path: Path) -> tuple[int, NDArray[np.int64], Floats, Flags]:
     return first_k, counts, deltas, came
 
 
-def _take_line(
-    line: Any, order: list[int], bins: dict[int, list[int]], windows: dict[int, Floats]
-) -> None:
+def _take_line(line: Any, order: list[int], bins: dict[int, list[int]], windows: dict[int, Floats]) -> None:
     if isinstance(line, list):
         bins[int(line[0])] = [int(line[1][place]) for place in order]
         return
@@ -338,7 +336,5 @@ def _take_line(
 def deltas_of(line: dict[str, Any]) -> Floats:
     """(8,) from a window's line `{"k", "interface", "udp"}`; a missing part or value is NaN."""
     interface, udp = line.get("interface") or {}, line.get("udp") or {}
-    values = [
-        interface.get(name[3:]) if name.startswith("if_") else udp.get(name[4:]) for name in DELTAS
-    ]
+    values = [interface.get(name[3:]) if name.startswith("if_") else udp.get(name[4:]) for name in DELTAS]
     return _column(values)

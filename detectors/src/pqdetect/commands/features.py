@@ -13,7 +13,9 @@ _SETS = {"window": FEATURE_NAMES, "five-window": FIVE_WINDOW_NAMES, "multi-scale
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--set", choices=sorted(_SETS), default="window", help="which vector (default window)")
+    parser.add_argument(
+        "--set", choices=sorted(_SETS), default="window", help="which vector (default window)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,9 +1,9 @@
 """Features of a window and of its history; schema `pqdetect/features/v1`.
 
-`window` makes one row from one window, `scales` looks back over rows, `stream` does both as windows come. All of
-it is causal, and the batch forms give what the stream gives (tests hold them against each other). Values are in
-plain units, unscaled; what is unknown is NaN: the interface's counters where they were not read, sizes of no
-datagrams. Scaling belongs to a model's card.
+`window` makes one row from one window, `scales` looks back over rows, `stream` does both as windows come. All
+of it is causal, and the batch forms give what the stream gives (tests hold them against each other). Values
+are in plain units, unscaled; what is unknown is NaN: the interface's counters where they were not read, sizes
+of no datagrams. Scaling belongs to a model's card.
 """
 
 from pqdetect.features.scales import (

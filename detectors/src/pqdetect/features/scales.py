@@ -1,8 +1,8 @@
 """Looking back over rows: the last five windows, and means and peaks over 5, 20 and 100 windows.
 
 Row k uses rows ≤ k only. What lies before the first row, before a reset, or in a window that never came is
-unknown: it counts neither in a mean nor in a peak. The sums are taken in one fixed order, so that a stream and
-a batch agree to the last bit.
+unknown: it counts neither in a mean nor in a peak. The sums are taken in one fixed order, so that a stream
+and a batch agree to the last bit.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def multi_scale_many(rows: Row) -> Row:
     _check(rows)
     wide = rows.astype(np.float64)
     known = np.isfinite(wide)
-    came = known.any(axis=1)
+    came: NDArray[np.bool_] = np.any(known, axis=1, keepdims=True)
     sums = _over_scales(np.where(known, wide, 0.0), 0.0, np.add)
     counts = _over_scales(known.astype(np.float64), 0.0, np.add)
     peaks = _over_scales(np.where(known, wide, -np.inf)[:, _PEAK], -np.inf, np.maximum)
     runs = _over_scales((np.nan_to_num(wide[:, _RUN]) > 0).astype(np.float64), 0.0, np.add)
-    windows = _over_scales(came.astype(np.float64)[:, None], 0.0, np.add)
+    windows = _over_scales(came.astype(np.float64), 0.0, np.add)
     means = [
         np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
         for total, count in zip(sums, counts, strict=True)

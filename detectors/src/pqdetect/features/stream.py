@@ -82,7 +82,8 @@ class FeatureStream:
         """The newest row; raises FeatureError before the first window."""
         if self._last_k is None:
             raise FeatureError("no window has been pushed", hint="push a window first")
-        return self._rows[-1].copy()
+        row: Row = self._rows[-1].copy()
+        return row
 
     def multi_scale(self) -> Row:
         """(len(MULTI_SCALE_NAMES),) float32 of the newest window and its history."""

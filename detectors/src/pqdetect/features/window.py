@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pqdetect.errors import FeatureError
-from pqdetect.feed import DELTAS, FIELDS, WINDOW_BINS, Counts, Floats, WindowInput
+from pqdetect.feed import DELTAS, FIELDS, WINDOW_BINS, Floats, WindowInput
 
 SCHEMA: Final = "pqdetect/features/v1"
 Row = NDArray[np.float32]
@@ -52,7 +52,9 @@ FRAME_OVERHEAD_BYTES: Final = 42
 _AT: Final = {name: place for place, name in enumerate(FIELDS)}
 _DELTA: Final = {name: place for place, name in enumerate(DELTAS)}
 _SUM_COLUMNS: Final = [_AT[name] for name in SUMS]
-_REFUSED: Final = [_AT[name] for name in ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch")]
+_REFUSED: Final = [
+    _AT[name] for name in ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch")
+]
 _AUTHENTIC: Final = [_AT[name] for name in ("rx_data", "rx_keepalive", "rx_control")]
 
 
@@ -99,9 +101,7 @@ def features_many(counts: NDArray[np.integer], deltas: Floats | None) -> Row:
         (tx_bins > 0).sum(axis=1),
         tx_bins.max(axis=1),
         _excess(deltas[:, _DELTA["if_rx_packets"]], datagrams + by_name["queue_full"]),
-        _excess(
-            deltas[:, _DELTA["if_rx_bytes"]], by_name["rx_bytes"] + FRAME_OVERHEAD_BYTES * datagrams
-        ),
+        _excess(deltas[:, _DELTA["if_rx_bytes"]], by_name["rx_bytes"] + FRAME_OVERHEAD_BYTES * datagrams),
         deltas[:, _DELTA["if_rx_dropped"]],
         deltas[:, _DELTA["udp_no_ports"]],
         deltas[:, _DELTA["udp_in_errors"]],
