@@ -111,7 +111,8 @@ EOT
 cmd_profile() {
     case ${1:-} in
         link) services="link link-drone link-gcs" images="base link" ports=48090 ;;
-        *) fail 2 "there is no profile '${1:-}'" "profiles: link" "./compose/lab.sh profile link" ;;
+        attacker) services="attacker attacker-tap" images="base attacker" ports=48092 ;;
+        *) fail 2 "there is no profile '${1:-}'" "profiles: link, attacker" "./compose/lab.sh profile link" ;;
     esac
     engine_up && [ "$(running)" != 0 ] || fail 4 "the lab is down" "a profile adds to a running lab" "make lab-up"
     [ -n "$(docker ps -q --filter "$OURS" --filter "label=com.docker.compose.service=$1")" ] || check_ports "$ports"

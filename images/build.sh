@@ -12,7 +12,7 @@ PQLAB_SOURCED=1
 . "$PQLAB_SELF"
 cd "$ROOT"
 
-ORDER="base liboqs ascon influxdb telegraf sitl link tunnel test"
+ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel test"
 # Built only when named: what the lab itself does not need.
 ON_REQUEST="bench windows pi"
 
@@ -23,6 +23,7 @@ inputs() {
         ascon) echo tunnel/ascon-native tunnel/core requirements/build.txt ;;
         sitl) echo requirements/sitl.txt requirements/sitl-nodeps.txt sitl/src ;;
         link) echo link/src ;;
+        attacker) echo attacker/src ;;
         tunnel) echo requirements/tunnel.txt tunnel/src telemetry/src ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt ;;
         pi) echo requirements/tunnel.txt ;;

@@ -65,6 +65,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({**PLAIN, "completed": None, "failed": 1}, "fail", "handshake"),
     ({**PLAIN, "traced": 1}, "fail", "handshake"),
     ({"link": ("loss up: 9 % for 5 %",)}, "invalid", "link"),
+    ({"attack": ("episode 1: nothing was sent",)}, "invalid", "attack"),
 ]
 ALLOWED: list[dict[str, Any]] = [
     {"directions": (replace(LADDER, rx_count=900, ledger_rx=900, digest_rx="other"),)},

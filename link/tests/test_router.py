@@ -62,6 +62,34 @@ def test_strangers_are_dropped_and_counted(stranger: bytes) -> None:
     assert router.strangers == 1
 
 
+def test_a_guest_takes_the_queue_of_its_direction_and_is_counted_apart() -> None:
+    guest = "198.18.2.60"
+    router = Router(DRONE, GCS, guest=guest)
+    router.set(NOTHING, Side(rate_kbps=80, queue_ms=10))  # a packet of 100 bytes takes 10 ms
+    for _ in range(5):
+        router.offer(packet(guest, DRONE, bytes(80)), 0)
+    router.offer(packet(GCS, DRONE, bytes(80)), 0)
+    router.offer(packet(guest, GCS), 0)
+    counts = router.counts()
+    assert counts["down"].offered == 6
+    assert counts["down"].lost_queue > 0, "the guest's packets fill the queue that the peer's must wait in"
+    assert counts["up"].offered == 1
+    router.due(1 * S)
+    passed = 5 - counts["down"].lost_queue + 1  # the peer's own was the last to come, and is lost
+    assert router.guests == {
+        "up": {"offered": 1, "delivered": 1}, "down": {"offered": 5, "delivered": passed},
+    }  # fmt: skip
+    assert counts["down"].delivered == passed
+    router.restart(1)
+    assert router.guests["down"] == {"offered": 0, "delivered": 0}
+
+
+def test_without_a_guest_it_is_a_stranger() -> None:
+    router = Router(DRONE, GCS)
+    router.offer(packet("198.18.2.60", DRONE), 0)
+    assert router.strangers == 1
+
+
 def test_the_schedule_is_bounded() -> None:
     router = Router(DRONE, GCS)
     router.set(Side(delay_ms=1000), NOTHING)

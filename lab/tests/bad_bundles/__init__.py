@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-THEMES = ("fixity", "plans", "campaigns", "times", "data", "handshakes", "records", "hosts", "texts", "links")
+THEMES = (
+    "fixity", "plans", "campaigns", "times", "data", "handshakes", "records", "hosts", "texts", "links", "attacks",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -123,9 +123,9 @@ def primitive_without_known_answer(root: Path) -> None:
 
 
 def many_refused(root: Path) -> None:
-    """Not bad, but a warning: forged datagrams were refused on an unimpaired link."""
+    """Not bad, but a warning: datagrams came twice and were refused on an unimpaired link."""
     for cell in cells(root):
         for role, window, counters in counted(cell / "counters.json"):
             if role == "gcs" and window == "traffic":
-                counters["auth_failed"] += 7
+                counters["replay"] += 7
     finish(root)

@@ -35,6 +35,7 @@ def main(argv: list[str]) -> int:
                     gcs=_setting("PQLINK_GCS"),
                     control=_address("PQLINK_CONTROL"),
                     sides={"drone": _address("PQLINK_SIDE_DRONE"), "gcs": _address("PQLINK_SIDE_GCS")},
+                    guest=os.environ.get("PQLINK_GUEST") or None,
                 )
             ).run()
             return 0

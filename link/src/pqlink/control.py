@@ -91,6 +91,7 @@ class Control:
             "routes": self.routes,
             "settings": self._router.settings,
             "counts": {name: counts.as_dict() for name, counts in self._router.counts().items()},
+            "guests": self._router.guests,
             "strangers": self._router.strangers,
             "overflow": self._router.overflow,
         }

@@ -38,10 +38,11 @@ def interface_of(address: str) -> str:
     raise DeviceError(f"no interface holds {address}", code="no_address")
 
 
-def open_router(air: str, drone: str, gcs: str) -> int:
+def open_router(air: str, drone: str, gcs: str, guest: str | None = None) -> int:
     """A TUN device that gets every packet between the two ends that reaches `air`; its file descriptor.
 
-    Nothing else is forwarded: a packet that is not between the two ends falls into a black hole.
+    Nothing else is forwarded, but for what `guest` (the lab's own attacker) sends to either end: a packet that
+    is neither falls into a black hole.
     """
     try:
         tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
@@ -52,7 +53,10 @@ def open_router(air: str, drone: str, gcs: str) -> int:
     ip("link", "set", TUN, "up", "mtu", "1500", "txqueuelen", _QUEUE_PACKETS)
     ip("route", "replace", "default", "dev", TUN, "table", _TABLE)
     entrance = interface_of(air)
-    for here, there in ((drone, gcs), (gcs, drone)):
+    pairs = [(drone, gcs), (gcs, drone)]
+    if guest is not None:
+        pairs += [(guest, drone), (guest, gcs)]
+    for here, there in pairs:
         ip("rule", "add", "pref", "90", "iif", entrance, "from", here, "to", there, "lookup", _TABLE)
     for link in json.loads(ip("-j", "link", "show")):
         if link["ifname"] not in ("lo", TUN):

@@ -36,13 +36,15 @@ _MAX_CONNECTIONS: Final = 8
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where everything is: our address on the air network, both ends, our control, the sides' control."""
+    """Where everything is: our address on the air network, both ends, our control, the sides' control; and the
+    lab's own attacker, where there is one, whose packets take the same queues."""
 
     air: str
     drone: str
     gcs: str
     control: tuple[str, int]
     sides: dict[str, tuple[str, int]]
+    guest: str | None = None
 
 
 @dataclass
@@ -57,9 +59,9 @@ class Server:
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
-        self._router = Router(addresses.drone, addresses.gcs)
+        self._router = Router(addresses.drone, addresses.gcs, guest=addresses.guest)
         self._lease = Lease()
-        self._tun = open_router(addresses.air, addresses.drone, addresses.gcs)
+        self._tun = open_router(addresses.air, addresses.drone, addresses.gcs, addresses.guest)
         self._control = Control(self._router, self._lease, {"netem": has_netem(), "air": addresses.air})
         self._selector = selectors.SelectSelector()
         self._selector.register(self._tun, selectors.EVENT_READ, self._read_tun)

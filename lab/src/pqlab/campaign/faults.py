@@ -1,4 +1,4 @@
-"""Faults that act outside the agents: an endpoint's container killed and started, a small disk filled.
+"""Faults that act outside the agents: a container killed and started, or frozen; a small disk filled.
 
 Each is carried out by a process of its own session that also ends it: it heals when the controller dies.
 """
@@ -62,6 +62,35 @@ class Restart:
     def _error(self, why: str) -> LabError:
         name = self._container
         return LabError("peer-restart", f"{name} did not come back", why, f"docker start {name}")
+
+
+class Pause:
+    """A container frozen for `for_s` seconds, by a process that thaws it whoever lives until then."""
+
+    def __init__(self, container: str, for_s: float) -> None:
+        script = 'trap \'docker unpause "$1"\' EXIT; trap exit TERM; docker pause "$1"; sleep "$2" & wait $!'
+        self._process = subprocess.Popen(
+            ["sh", "-c", script, "sh", container, f"{for_s:g}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._container, self._for_s = container, for_s
+
+    def wait(self) -> None:
+        """Until the container runs on. Raises LabError when it was not paused, or does not go on."""
+        try:
+            _, complaint = self._process.communicate(timeout=self._for_s + _RESTART_LIMIT_S)
+        except subprocess.TimeoutExpired as error:
+            raise self._error(f"waited {self._for_s + _RESTART_LIMIT_S:g} s") from error
+        if complaint.strip():
+            raise self._error(complaint.strip())
+
+    def _error(self, why: str) -> LabError:
+        name = self._container
+        return LabError("pause", f"{name} was not paused, or does not go on", why, f"docker unpause {name}")
 
 
 def container_of(project: str, role: str) -> str:

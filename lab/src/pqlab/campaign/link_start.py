@@ -1,4 +1,4 @@
-"""The link's services on demand: started before the first cell that goes through them, left with the lab."""
+"""Services on demand (link, attacker): started before the first cell that needs them, left with the lab."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pqlab.campaign.agents import Pair
+from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.link import DEFAULT_ADDRESS, LinkControl, LinkFailure
 from pqlab.campaign.timeline import Journal, Json, Timeline
+from pqlab.errors import LabError
 from pqlab.paths import project_root
 from pqlab.plan import Cell
+from pqlab.scenario.attacks import attacked
 from pqlab.scenario.conditions import routed
 
 _START_LIMIT_S = 300.0
 
 
 class LabTimelines:
-    """Makes the timeline of each cell of a run in the container lab; one link control for all of them.
+    """Makes the timeline of each cell of a run in the container lab; one link control and one attacker's for
+    all of them.
 
     note: told once when services are started, which takes some seconds.
     """
@@ -32,48 +36,56 @@ class LabTimelines:
         self._project = project
         self._note = note
         self._link = LinkControl(address)
-        self._ready = False
+        self._attack = AttackControl()
+        self._ready: set[str] = set()
 
     def make(
         self, condition: Json, cell: Cell, pair: Pair, clock: Clock, journal: Journal, folder: Path
     ) -> Timeline:
-        """The timeline of one cell. Raises LinkFailure when the link's services do not start."""
-        link = None
-        if routed(condition) and self._project is not None:
-            self._ensure()
-            link = self._link
-        return Timeline(condition, cell, pair, clock, journal, link, folder=folder, project=self._project)
+        """The timeline of one cell. Raises LabError when the services it needs do not start."""
+        link = attack = None
+        if self._project is not None:
+            if routed(condition):
+                self._ensure("link", self._link.hello)
+                link = self._link
+            if attacked(condition):
+                self._ensure("attacker", self._attack.hello)
+                attack = self._attack
+        return Timeline(
+            condition, cell, pair, clock, journal, link, attack, folder=folder, project=self._project
+        )
 
     def close(self) -> None:
-        """Give the link up."""
-        self._link.close()
+        """Give link and attacker up."""
+        try:
+            self._attack.close()
+        finally:
+            self._link.close()
 
-    def _ensure(self) -> None:
-        if self._ready:
+    def _ensure(self, profile: str, hello: Callable[[], object]) -> None:
+        if profile in self._ready:
             return
         try:
-            self._link.hello()
-        except LinkFailure:
-            self._note("starting the link router and its helpers")
-            start_link()
-            self._link.hello()
-        self._ready = True
+            hello()
+        except (LinkFailure, AttackFailure):
+            self._note(f"starting the services of profile {profile}")
+            start_profile(profile)
+            hello()
+        self._ready.add(profile)
 
 
-def start_link() -> None:
-    """`compose/lab.sh profile link`. Raises LinkFailure with the end of what it said."""
+def start_profile(profile: str) -> None:
+    """`compose/lab.sh profile NAME`. Raises LabError with the end of what it said."""
     script = project_root() / "compose" / "lab.sh"
+    again = f"./compose/lab.sh profile {profile}"
+    what = f"the services of profile {profile} do not start"
     try:
         done = subprocess.run(
-            [str(script), "profile", "link"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [str(script), "profile", profile], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=_START_LIMIT_S, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise LinkFailure(
-            "link-start", "the link's services do not start", str(error), "make lab-status"
-        ) from error
+        raise LabError("profile-start", what, str(error), "make lab-status") from error
     if done.returncode:
         last = " ".join(done.stdout.strip().splitlines()[-3:])
-        raise LinkFailure(
-            "link-start", "the link's services do not start", last, "./compose/lab.sh profile link"
-        )
+        raise LabError("profile-start", what, last, again)

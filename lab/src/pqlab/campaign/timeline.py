@@ -1,7 +1,8 @@
 """One cell's timed part: the link it runs on, its rekey schedule, and events at set times of the session.
 
-Nothing here is needed for the healing: link settings lapse at the router, stalls and offsets end at the
-agent, restarts and full disks in a process of their own. `heal` makes it sooner and writes down what it did.
+Nothing here is needed for the healing: link settings lapse at the router, an attack ends at the attacker,
+stalls and offsets end at the agent, restarts, pauses and full disks in a process of their own. `heal` makes it
+sooner and writes down what it did.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from pqattack.errors import SettingsError
 from pqlab.campaign.agents import Agent, AgentFailure, Pair
+from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.clock import Clock
-from pqlab.campaign.faults import DiskFull, Restart, container_of
+from pqlab.campaign.faults import DiskFull, Pause, Restart, container_of
 from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.link_probe import ProbeSettings, probe_link
-from pqlab.campaign.store import write_json
+from pqlab.campaign.store import write_atomic, write_json
 from pqlab.errors import LabError
 from pqlab.plan import Cell
+from pqlab.record.attack import truth_lines
+from pqlab.scenario.attacks import attack_events, attacked, episode_of
 from pqlab.scenario.conditions import routed
 from pqlink.settings import BLOCKED, Side
 from pqtunnel.rpc import RpcError
@@ -55,6 +60,7 @@ class Timeline:
         clock: Clock,
         journal: Journal,
         link: LinkControl | None,
+        attack: AttackControl | None = None,
         *,
         folder: Path | None = None,
         project: str | None = None,
@@ -65,22 +71,31 @@ class Timeline:
         self._clock = clock
         self._journal = journal
         self._link = link
+        self._attack = attack
+        self._attacking = False
         self._folder = folder
         self._project = project
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._restarts: list[Restart] = []
+        self._restarts: list[Restart | Pause] = []
         self._document: Json | None = None
 
     # ------------------------------------------------------------------ before
 
     def before(self) -> None:
-        """Link in place, confirmed and probed; rekey schedule armed. Raises AgentFailure (role `link`)."""
+        """Link in place, confirmed and probed; the attacker listening; rekey schedule armed. Raises AgentFailure
+        (role `link` or `attacker`)."""
         if routed(self._condition):
             try:
                 self._take_link()
             except LinkFailure as error:
-                raise _as_agent_failure(error) from error
+                raise _as_agent_failure("link", error) from error
+        if attacked(self._condition):
+            try:
+                self._need_attacker().take(str(self._cell.cell_id))
+            except AttackFailure as error:
+                raise _as_agent_failure("attacker", error) from error
+            self._attacking = True
         rekey = self._condition.get("rekey")
         if isinstance(rekey, dict):
             schedule = {key: value for key, value in rekey.items() if value is not None}
@@ -117,7 +132,9 @@ class Timeline:
     @contextmanager
     def during(self) -> Iterator[None]:
         """The session: events at their times, in a thread and on connections of their own."""
-        events = sorted(self._condition.get("events") or [], key=lambda event: float(event["at_s"]))
+        others = [event for event in self._condition.get("events") or [] if event["kind"] != "attack"]
+        events = [*others, *attack_events(self._condition)]
+        events.sort(key=lambda event: float(event["at_s"]))
         if events:
             begin_s = self._clock.monotonic_s()
             self._thread = threading.Thread(
@@ -163,7 +180,7 @@ class Timeline:
             return self._at_agent
         return {
             "link": self._change_link, "partition": self._change_link, "peer_kill": self._peer_kill,
-            "disk_full": self._disk_full,
+            "disk_full": self._disk_full, "attack": self._begin_attack, "ground_pause": self._ground_pause,
         }[kind]  # fmt: skip
 
     def _change_link(self, event: Json, agents: dict[str, Agent]) -> Json:
@@ -191,6 +208,23 @@ class Timeline:
         self._restarts.append(Restart(container_of(self._project, str(event.get("role") or "drone"))))
         return {}
 
+    def _begin_attack(self, event: Json, agents: dict[str, Agent]) -> Json:
+        try:
+            episode = episode_of(event, self._cell.seed)
+        except SettingsError as error:
+            raise AttackFailure("attack-settings", str(error), "the scenario says so", error.hint) from error
+        return {"episode": self._need_attacker().start(episode)["episode"]}
+
+    def _ground_pause(self, event: Json, agents: dict[str, Agent]) -> Json:
+        """The ground's own MAVLink program stands still; the tunnel does not."""
+        if self._project is None:
+            raise LabError(
+                "no-containers", "ground_pause has nothing to pause", "this lab's hosts are no containers",
+                "run it in the container lab",
+            )  # fmt: skip
+        self._restarts.append(Pause(container_of(self._project, "mavproxy-gcs"), float(event["for_s"])))
+        return {}
+
     def _disk_full(self, event: Json, agents: dict[str, Agent]) -> Json:
         if self._folder is None:
             raise LabError("no-folder", "disk_full has no folder to fill", "the cell writes none", "")
@@ -203,7 +237,7 @@ class Timeline:
         """Undo what still stands; returns what that was. A step that fails is written down."""
         self._end_thread()
         undone: list[Json] = []
-        for step in (self._heal_link, self._heal_restarts):
+        for step in (self._heal_attack, self._heal_link, self._heal_restarts):
             try:
                 undone += step()
             except LabError as error:
@@ -211,6 +245,27 @@ class Timeline:
         for row in undone:
             self._journal.event("healed", **row)
         return undone
+
+    def _heal_attack(self) -> list[Json]:
+        """Whatever is still sent is stopped; what was sent is written down before the attacker forgets it."""
+        attack = self._attack
+        if attack is None or not self._attacking:
+            return []
+        self._attacking = False
+        lapsed = attack.lapsed
+        try:
+            attack.stop()
+            truths = [attack.truth(number) for number in range(1, len(attack.hello()["episodes"]) + 1)]
+        finally:
+            attack.release()
+        if self._folder is not None:
+            lines = truth_lines(str(self._cell.cell_id), truths)
+            write_atomic(self._folder / "attack.ndjson", "".join(f"{line}\n" for line in lines))
+        if lapsed is not None:
+            self._journal.event(
+                "error", reason=f"the attacker was lost within the cell: {lapsed}", code="attack-lapsed"
+            )
+        return [{"what": "attack", "episodes": len(truths)}]
 
     def _heal_link(self) -> list[Json]:
         link, document = self._link, self._document
@@ -225,6 +280,7 @@ class Timeline:
         document["lapsed"] = lapsed
         document["router"] = {
             **state["counts"],
+            "guests": state["guests"],
             "strangers": state["strangers"],
             "overflow": state["overflow"],
         }
@@ -264,11 +320,19 @@ class Timeline:
             )  # fmt: skip
         return self._link
 
+    def _need_attacker(self) -> AttackControl:
+        if self._attack is None:
+            raise AttackFailure(
+                "no-attacker", f"condition `{self._condition['name']}` needs the attacker",
+                "there is none here: it runs in the container lab alone", "./compose/lab.sh profile attacker",
+            )  # fmt: skip
+        return self._attack
+
     def _write(self) -> None:
         if self._folder is not None and self._document is not None:
             write_json(self._folder / "link.json", self._document)
 
 
-def _as_agent_failure(error: LabError) -> AgentFailure:
-    """The engine treats the router as it treats an agent: this cell fails, the next is tried."""
-    return AgentFailure("link", RpcError(f"{error.what}: {error.why}", code=error.code, hint=error.hint))
+def _as_agent_failure(role: str, error: LabError) -> AgentFailure:
+    """The engine treats router and attacker as it treats an agent: this cell fails, the next is tried."""
+    return AgentFailure(role, RpcError(f"{error.what}: {error.why}", code=error.code, hint=error.hint))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pqlab.record.attack import attack_problems
 from pqlab.record.context import (
     fill_control,
     fill_detector,
@@ -117,6 +118,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         impaired=impairs(condition),
         rekeys=_rekeys(cell, condition),
         link=tuple(link_problems(cell, condition)),
+        attack=tuple(attack_problems(cell, condition, int(plan["seed"]))),
     )
     verdict = decide(evidence)
 

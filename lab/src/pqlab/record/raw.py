@@ -93,6 +93,7 @@ class RawCell:
     traffic: dict[str, Json] | None = None
     telemetry: dict[str, list[str]] = field(default_factory=dict)
     link: Json | None = None
+    attack: list[Json] | None = None
     attempts: int = 1
     missing: list[str] = field(default_factory=list)
 
@@ -213,6 +214,8 @@ def load_cell(cell_dir: Path) -> RawCell:
     traffic = take("traffic.json", read_object)
     # only cells that go through the link router have it
     cell.link = read_object(cell_dir / "link.json") if (cell_dir / "link.json").is_file() else None
+    # only cells with foreign traffic have it
+    cell.attack = read_ndjson(cell_dir / "attack.ndjson") if (cell_dir / "attack.ndjson").is_file() else None
     cell.traffic = None if traffic is None else dict(traffic.get("windows", {}))
     cell.attempts = 1 + sum(1 for path in cell_dir.glob("attempt-*") if path.is_dir())
     return cell

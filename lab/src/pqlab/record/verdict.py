@@ -61,6 +61,7 @@ class Evidence:
     samples: dict[str, tuple[int, int]] = field(default_factory=dict)
     impaired: bool = False
     link: tuple[str, ...] = ()
+    attack: tuple[str, ...] = ()
     #: completed in the cell; None where the condition asks for none
     rekeys: int | None = None
     #: handshakes that used a pooled key, and how many must have; None where the scenario asks for none
@@ -169,6 +170,7 @@ def _transport(evidence: Evidence) -> list[Finding]:
 def _measurement(evidence: Evidence) -> list[Finding]:
     found = [Finding("invalid", "traffic_contract", text) for text in evidence.contract]
     found += [Finding("invalid", "link", text) for text in evidence.link]
+    found += [Finding("invalid", "attack", text) for text in evidence.attack]
     if evidence.rekeys == 0:
         found.append(Finding("invalid", "rekey", "none completed, the condition asks for them"))
     for name, (nominal_s, measured_s) in evidence.sessions_s.items():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pqlab.scenario.attacks import attacks_over_link
+
 #: keys of a condition that say where it applies, not what happens in its cells: no part of a cell's identity
 SCOPE_KEYS = ("suites", "repetitions")
 #: keys of a direction that set nothing by themselves
@@ -41,7 +43,12 @@ def is_control(condition: Mapping[str, Any]) -> bool:
 
 
 def impairs(condition: Mapping[str, Any]) -> bool:
-    """May datagrams be lost, late, doubled or out of order here by the scenario's own will?"""
-    return sets_something(condition.get("link")) or any(
-        event.get("kind") in ("link", "partition") for event in condition.get("events") or []
+    """May datagrams be lost, late, doubled or out of order here by the scenario's own will?
+
+    An attack on the direct path is no such reason: there the session must lose nothing.
+    """
+    return (
+        sets_something(condition.get("link"))
+        or any(event.get("kind") in ("link", "partition") for event in condition.get("events") or [])
+        or attacks_over_link(condition)
     )

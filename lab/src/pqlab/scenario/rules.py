@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pqattack.errors import SettingsError
+from pqlab.scenario.attacks import MAX_CELL_S, attack_events, episode_of
 from pqlab.scenario.check import Problem, nearest
-from pqlab.scenario.conditions import settings_of
+from pqlab.scenario.conditions import routed, settings_of
 from pqlab.scenario.marks import KeyPath, MarkedYaml
 from pqtunnel.errors import TunnelError
 from pqtunnel.inflight import Policy
@@ -23,8 +25,10 @@ _EVENT_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "rekey": ((), ("suite_id",)),
     "request_rekey": ((), ("suite_id",)),
     "policy_input": (("values",), ()),
+    "attack": (("for_s", "attack"), ()),
+    "ground_pause": (("for_s",), ()),
 }
-_EVENT_OPTIONS = ("for_s", "role", "offset_ms", "link", "suite_id", "values")
+_EVENT_OPTIONS = ("for_s", "role", "offset_ms", "link", "attack", "suite_id", "values")
 
 
 def cross_check(data: Json, marked: MarkedYaml) -> list[Problem]:
@@ -35,6 +39,7 @@ def cross_check(data: Json, marked: MarkedYaml) -> list[Problem]:
         *_names(data, marked),
         *_twins(data, marked),
         *_timed(data, marked),
+        *_attacks(data, marked),
         *_policies(data, marked),
     ]
 
@@ -164,6 +169,64 @@ def _timed(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
             yield from _in_session(
                 here, f"event `{event['kind']}`", event["at_s"], event["for_s"] or 0.0, session_s, marked
             )
+
+
+def _attacks(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
+    """What the attacker would refuse, or could not carry out, is said before anything runs."""
+    session_s = data["traffic"]["session_s"] if data["traffic"] else None
+    for index, condition in enumerate(data["conditions"]):
+        at: KeyPath = ("conditions", index)
+        own = condition["attack"]
+        if own != "none":
+            if own["for_s"] is None:
+                yield Problem(
+                    marked.place((*at, "attack")), "`attack` lacks `for_s`", "nothing is sent without an end",
+                    "add `for_s:`",
+                )  # fmt: skip
+                continue
+            begin_s = own["start_s"] or 0.0
+            yield from _in_session((*at, "attack"), "the attack", begin_s, own["for_s"], session_s, marked)
+        for number, event in enumerate(condition["events"]):
+            for key in ("start_s", "for_s") if event["kind"] == "attack" and event["attack"] else ():
+                if event["attack"][key] is not None:
+                    yield Problem(
+                        marked.place((*at, "events", number, "attack", key)),
+                        f"the `attack` of an event takes no `{key}`",
+                        "the event's own at_s and for_s say when",
+                        f"remove `{key}`.",
+                    )
+        yield from _episodes(condition, at, marked)
+
+
+def _episodes(condition: Json, at: KeyPath, marked: MarkedYaml) -> Iterator[Problem]:
+    place, name, busy_until_s, total_s = marked.place((*at, "attack")), condition["name"], 0.0, 0.0
+    for event in attack_events(condition):
+        if event["for_s"] is None or not event["attack"]:
+            continue  # said elsewhere, with its line
+        try:
+            episode = episode_of(event, 0)
+        except SettingsError as error:
+            yield Problem(
+                place, f"attack of condition `{name}`: {error}", "the attacker would refuse it", error.hint
+            )
+            continue
+        if episode.path == "link" and not routed(condition):
+            yield Problem(
+                place, f"condition `{name}` attacks over the link and has none",
+                "there is no router whose queues it could share", "add `link: {}`, or `path: direct`.",
+            )  # fmt: skip
+        if event["at_s"] < busy_until_s:
+            yield Problem(
+                place, f"two attacks of condition `{name}` overlap at {event['at_s']:g} s",
+                "there is one attacker", "let one begin after the other has ended.",
+            )  # fmt: skip
+        busy_until_s = event["at_s"] + episode.for_s
+        total_s += episode.for_s
+    if total_s > MAX_CELL_S:
+        yield Problem(
+            place, f"condition `{name}` attacks for {total_s:g} s in all",
+            f"a cell holds at most {MAX_CELL_S:g} s of it", "shorten the episodes.",
+        )  # fmt: skip
 
 
 def _in_session(

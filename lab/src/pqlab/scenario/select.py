@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pqlab.errors import ScenarioError, UsageError
+from pqlab.scenario.attacks import attacked
 from pqlab.scenario.check import nearest
 from pqlab.scenario.marks import KeyPath, MarkedYaml
 from pqlab.scenario.model import Overrides
@@ -91,13 +92,15 @@ def _needs_handshakes(condition: Json, index: int, data: Json, marked: MarkedYam
         return
     asks = [key for key in ("rekey", "policy") if condition[key] != "none"]
     asks += ["drone_auth"] if condition["drone_auth"] != "psk" else []
+    # what is forged there cannot be told from what is not
+    asks += ["attack"] if attacked(condition) else []
     asks += ["events"] if any(e["kind"] in ("rekey", "request_rekey") for e in condition["events"]) else []
     if asks:
         place = marked.place(("conditions", index, asks[0]))
         raise ScenarioError(
             "plain-without-handshake",
             f"{place.file}:{place.line}: condition `{condition['name']}` sets `{asks[0]}` for suite plain",
-            "plain makes no handshake, so nothing of the kind can happen in its cells",
+            "plain makes no handshake and proves nothing, so nothing of the kind has a meaning in its cells",
             "name the condition's own `suites:` without plain",
         )
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 from pqlab.record.dataplane import seal_overhead_bytes
 from pqlab.record.ledger import Column
+from pqlab.scenario.attacks import attacked
 from pqlab.verify.result import Tally
 from pqlab.verify.run_shape import rates_due
 from pqlab.verify.view import CellView
@@ -169,8 +170,8 @@ def refused(cell: CellView, tally: Tally) -> None:
     """Datagrams refused or left behind on an unimpaired link: a warning, with their reasons. In a ladder's
     window a full queue is what the ladder looks for."""
     tally.see()
-    if cell.impaired:
-        return
+    if cell.impaired or attacked(cell.run.condition(str(cell.plan["condition"]))):
+        return  # `attack_counted` asks where each refused datagram came from
     found: Counter[str] = Counter()
     for role in ("drone", "gcs"):
         for window, counted in cell.windows(role).items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pqlab.verify import (
+    checks_attack,
     checks_bag,
     checks_data,
     checks_handshake,
@@ -160,6 +161,9 @@ CHECKS: tuple[Check, ...] = (
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
     _each("link_achieved", checks_link.achieved, "pass", "a link that did what the condition says"),
+    _each("attack_bounded", checks_attack.bounded, "pass", "attacks as the condition says, within their caps"),
+    _each("attack_counted", checks_attack.counted, "pass", "what was sent, refused at the ends"),
+    _each("nothing_foreign", checks_attack.nothing_foreign, "pass", "no foreign datagram where none is sent"),
     _each("refused_datagrams", checks_data.refused, "pass", "nothing refused on an unimpaired link"),
     _whole("no_secrets", checks_text.no_secrets, "no key, token, private address or machine path", "files"),
     _whole(
