@@ -28,6 +28,7 @@ TABLES = {
     "condition": ("conditions", "items"),
     "link": ("$defs", "link"),
     "link direction": ("$defs", "direction"),
+    "attack": ("$defs", "attack"),
     "rekey": ("$defs", "rekey"),
     "policy": ("$defs", "policy"),
     "event": ("$defs", "event"),

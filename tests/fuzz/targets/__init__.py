@@ -18,6 +18,7 @@ for _part in (
     "telemetry/src",
     "sitl/src",
     "link/src",
+    "attacker/src",
     "lab/src",
     "tunnel/tests/core",
     "lab/tests",

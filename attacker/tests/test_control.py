@@ -1,0 +1,284 @@
+"""The hold: one at a time, on one connection; ends with it, in silence, and at its own deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pqattack import serve
+from pqattack.bins import SentBins
+from pqattack.bounds import Addresses
+from pqattack.desk import Desk
+from pqattack.errors import RequestError
+from pqattack.lines import ask, encode, parse_request
+from pqattack.serve import Attacker, Server
+from pqattack.settings import Episode
+
+Json = dict[str, Any]
+S = 1_000_000_000
+FLOOD = Episode("flood", 60.0, rate_pps=200)
+
+
+class StubRunner:
+    """Counts nothing, ends when told."""
+
+    def __init__(self) -> None:
+        self.bins, self.failed = SentBins(), 0
+        self.why: str | None = None
+
+    def start(self) -> None:
+        return
+
+    def stop(self, why: str) -> None:
+        self.why = self.why or why
+
+    @property
+    def ended(self) -> str | None:
+        return self.why
+
+
+def test_one_holder_and_one_episode_at_a_time() -> None:
+    desk, here = Desk(), object()
+    desk.take("a", here, 1.0, 0)
+    with pytest.raises(RequestError, match="held by 'a'"):
+        desk.take("b", object(), 1.0, 0)
+    with pytest.raises(RequestError, match="does not hold"):
+        desk.admit("b", FLOOD)
+    runner = StubRunner()
+    desk.admit("a", FLOOD)
+    desk.begin(FLOOD, runner)
+    with pytest.raises(RequestError, match="still on"):
+        desk.admit("a", FLOOD)
+    assert desk.running is not None and desk.running.number == 1
+    desk.stop("stopped")
+    assert desk.running is None and desk.account(1).summary()["ended"] == "stopped"
+    assert desk.release("a") and not desk.release("a")
+    with pytest.raises(RequestError):
+        desk.account(2)
+
+
+def test_a_hold_has_two_minutes_of_sending_and_no_more() -> None:
+    desk = Desk()
+    desk.take("a", object(), 1.0, 0)
+    for _ in range(2):
+        desk.admit("a", FLOOD)
+        runner = StubRunner()
+        desk.begin(FLOOD, runner)
+        runner.stop("deadline")
+    with pytest.raises(RequestError) as caught:
+        desk.admit("a", Episode("flood", 0.1))
+    assert caught.value.code == "out_of_bounds"
+
+
+def test_silence_and_a_lost_connection_end_it() -> None:
+    desk, here = Desk(), object()
+    for why, end in (
+        ("the controller fell silent", lambda: desk.tick(3 * S)),
+        ("the controller's connection ended", lambda: desk.gone(here)),
+    ):
+        desk.take("a", here, 1.0, 0)
+        runner = StubRunner()
+        desk.begin(FLOOD, runner)
+        desk.renew("a", S)
+        assert not desk.tick(2 * S - 1) and not desk.gone(object())
+        assert end() and runner.why == why and desk.owner is None
+
+
+@pytest.mark.parametrize("hold_s", [0, 0.05, 3.1, 60])
+def test_nobody_holds_it_for_long(hold_s: float) -> None:
+    with pytest.raises(RequestError, match="hold_s"):
+        Desk().take("a", object(), hold_s, 0)
+
+
+# ---------------------------------------------------------------------- over a real connection
+
+
+class StubTap:
+    """Answers every question; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address: tuple[str, int] = self._server.getsockname()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            with connection:
+                request = parse_request(connection.makefile("rb").readline())
+                self.asked.append(str(request["op"]))
+                connection.sendall(encode({"ok": True, "heard": []}))
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+
+class Client:
+    """One control connection."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, timeout=5)
+        self._lines = self.socket.makefile("rb")
+
+    def call(self, op: str, **details: Any) -> Json:
+        self.socket.sendall(encode({"op": op, **details}))
+        return json.loads(self._lines.readline())  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self._lines.close()
+        self.socket.close()
+
+
+class Wire:
+    """In place of the raw socket: when each frame went."""
+
+    def __init__(self) -> None:
+        self.times_s: list[float] = []
+        self.frames: list[bytes] = []
+
+    def send(self, frame: bytes) -> None:
+        self.times_s.append(time.monotonic())
+        self.frames.append(frame)
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    wire = Wire()
+    monkeypatch.setattr(serve, "interface_of", lambda address: "air0")
+    monkeypatch.setattr(serve, "open_sender", lambda interface: wire)
+    monkeypatch.setattr(serve, "mac_of", lambda interface: b"\x02" * 6)
+    monkeypatch.setattr(serve, "neighbour", lambda interface, own, wanted: socket.inet_aton(wanted) + b"\0\0")
+    return wire
+
+
+@pytest.fixture
+def tap() -> Iterator[StubTap]:
+    tap = StubTap()
+    yield tap
+    tap.close()
+
+
+@pytest.fixture
+def control(wire: Wire, tap: StubTap) -> tuple[str, int]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address: tuple[str, int] = free.getsockname()
+    addresses = Addresses("198.18.2.60", "198.18.2.20", "198.18.2.30", "198.18.2.50")
+    server = Server(Attacker(addresses, tap.address), address)
+    threading.Thread(target=server.run, daemon=True).start()
+    return address
+
+
+def begin(client: Client, **attack: Any) -> Json:
+    assert client.call("take", owner="cell", hold_s=1.0)["ok"]
+    return client.call("start", owner="cell", attack={**FLOOD.as_dict(), **attack})
+
+
+def quiet_after_s(wire: Wire, since_s: float) -> float:
+    """How long after `since_s` the last frame went; waits until none has gone for a while."""
+    deadline_s = time.monotonic() + 4
+    while time.monotonic() < deadline_s:
+        if wire.times_s and time.monotonic() - wire.times_s[-1] > 0.5:
+            break
+        time.sleep(0.05)
+    return wire.times_s[-1] - since_s
+
+
+def test_it_ends_within_a_second_of_its_controllers_connection(control: tuple[str, int], wire: Wire) -> None:
+    client = Client(control)
+    assert begin(client)["ok"]
+    time.sleep(0.3)
+    client.close()
+    closed_s = time.monotonic()
+    assert len(wire.frames) > 20
+    assert quiet_after_s(wire, closed_s) < 1.0
+    other = Client(control)
+    state = other.call("state")
+    assert state["owner"] is None and state["running"] is None
+    assert state["episodes"][0]["ended"] == "the controller's connection ended"
+    other.close()
+
+
+def test_it_ends_when_its_controller_is_silent(control: tuple[str, int], wire: Wire) -> None:
+    client = Client(control)
+    assert begin(client)["ok"]
+    last_s = time.monotonic()
+    assert quiet_after_s(wire, last_s) < 1.3
+    assert client.call("renew", owner="cell")["code"] == "not_held"
+    client.close()
+
+
+def test_it_ends_at_its_deadline_and_tells_what_it_sent(control: tuple[str, int], wire: Wire, tap: StubTap) -> None:
+    client = Client(control)
+    assert begin(client, for_s=0.4)["episode"] == 1
+    until_s = time.monotonic() + 3
+    while (truth := client.call("truth", owner="cell", episode=1))["ended"] is None:
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+    assert truth["ended"] == "deadline"
+    assert truth["sent_count"] == sum(count for _, count in truth["bins"]) == len(wire.frames)
+    assert truth["sent_count"] == pytest.approx(80, abs=3)
+    assert tap.asked[:2] == ["listen", "rest"], "it listens until it sends"
+    assert client.call("release", owner="cell")["released"] is True
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("attack", "mac", "source", "port"),
+    [
+        ({}, "198.18.2.20", "198.18.2.60", 46012),
+        ({"target": "gcs"}, "198.18.2.30", "198.18.2.60", 46011),
+        ({"path": "link"}, "198.18.2.50", "198.18.2.60", 46012),
+    ],
+)
+def test_a_path_is_a_hardware_address(
+    control: tuple[str, int], wire: Wire, attack: Json, mac: str, source: str, port: int
+) -> None:
+    client = Client(control)
+    assert begin(client, for_s=0.1, **attack)["ok"]
+    time.sleep(0.3)
+    client.close()
+    frame = wire.frames[0]
+    assert frame[:4] == socket.inet_aton(mac)
+    assert socket.inet_ntoa(frame[26:30]) == source
+    assert int.from_bytes(frame[36:38], "big") == port
+    assert socket.inet_ntoa(frame[30:34]) in ("198.18.2.20", "198.18.2.30")
+
+
+def test_what_is_asked_wrongly_is_refused_and_changes_nothing(control: tuple[str, int], wire: Wire) -> None:
+    client = Client(control)
+    for request in (
+        {"op": "start", "owner": "cell", "attack": FLOOD.as_dict()}, {"op": "take"}, {"op": "take", "owner": ""},
+        {"op": "take", "owner": "x", "hold_s": "1"}, {"op": "shell"}, {"op": ["take"]}, {},
+    ):  # fmt: skip
+        assert client.call(str(request.pop("op", "")), **request)["ok"] is False
+    assert client.call("take", owner="cell", hold_s=1.0)["ok"]
+    for attack in ({**FLOOD.as_dict(), "target": "192.0.2.1"}, {**FLOOD.as_dict(), "address": "192.0.2.1"}, None):
+        refused = client.call("start", owner="cell", attack=attack)
+        assert refused["ok"] is False and refused["code"] == "bad_settings"
+    client.close()
+    assert wire.frames == []
+
+
+def test_a_tap_that_is_not_there_is_named(wire: Wire) -> None:
+    addresses = Addresses("198.18.2.60", "198.18.2.20", "198.18.2.30", "198.18.2.50")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nobody: tuple[str, int] = free.getsockname()
+    attacker = Attacker(addresses, nobody)
+    answer = attacker.answer({"op": "take", "owner": "cell", "hold_s": 1}, object(), 0)
+    assert answer["code"] == "no_answer" and "profile attacker" in answer["hint"]
+    assert attacker.desk.owner is None
+    with pytest.raises(RequestError):
+        ask(nobody, {"op": "state"}, 0.2)
