@@ -27,7 +27,7 @@ for _part in (
     if str(ROOT / _part) not in sys.path:
         sys.path.insert(0, str(ROOT / _part))
 
-MODULES = ("handshake", "wire", "packets", "control", "files", "bundles", "link", "roaming")
+MODULES = ("handshake", "wire", "packets", "control", "files", "bundles", "link", "attacker", "roaming")
 
 
 def _nothing_missing() -> str:

@@ -38,6 +38,8 @@ finally:
 class Restart:
     """A container killed (SIGKILL) and started again."""
 
+    what = "peer_kill"
+
     def __init__(self, container: str) -> None:
         script = 'docker kill "$1"; docker start "$1"'
         self._process = subprocess.Popen(
@@ -66,6 +68,8 @@ class Restart:
 
 class Pause:
     """A container frozen for `for_s` seconds, by a process that thaws it whoever lives until then."""
+
+    what = "ground_pause"
 
     def __init__(self, container: str, for_s: float) -> None:
         script = 'trap \'docker unpause "$1"\' EXIT; trap exit TERM; docker pause "$1"; sleep "$2" & wait $!'

@@ -295,8 +295,9 @@ class Timeline:
     def _heal_restarts(self) -> list[Json]:
         done: list[Json] = []
         while self._restarts:
-            self._restarts.pop().wait()
-            done.append({"what": "peer_kill"})
+            fault = self._restarts.pop()
+            fault.wait()
+            done.append({"what": fault.what})
         return done
 
     # ------------------------------------------------------------------ parts
