@@ -27,8 +27,10 @@ def test_the_labs_own_addresses_are_taken() -> None:
 @pytest.mark.parametrize("name", LAB)
 @pytest.mark.parametrize(
     "address",
-    ["192.0.2.1", "198.18.1.20", "198.18.3.30", "198.18.4.20", "198.19.2.20", "127.0.0.1", "0.0.0.0", "255.255.255.255",
-     "198.18.2.0", "198.18.2.255", "198.18.2.20/24", "example.invalid", "::1", "", " 198.18.2.20", "3323068948"],
+    ["192.0.2.1",
+     "198.18.1.20", "198.18.3.30", "198.18.4.20", "198.19.2.20", "127.0.0.1", "0.0.0.0", "255.255.255.255",
+     "198.18.2.0", "198.18.2.255", "198.18.2.20/24", "example.invalid", "::1", "", " 198.18.2.20",
+     "3323068948"],
 )  # fmt: skip
 def test_no_other_address_is(name: str, address: str) -> None:
     with pytest.raises(BoundsError) as caught:

@@ -220,7 +220,9 @@ def test_it_ends_when_its_controller_is_silent(control: tuple[str, int], wire: W
     client.close()
 
 
-def test_it_ends_at_its_deadline_and_tells_what_it_sent(control: tuple[str, int], wire: Wire, tap: StubTap) -> None:
+def test_it_ends_at_its_deadline_and_tells_what_it_sent(
+    control: tuple[str, int], wire: Wire, tap: StubTap
+) -> None:
     client = Client(control)
     assert begin(client, for_s=0.4)["episode"] == 1
     until_s = time.monotonic() + 3
@@ -260,12 +262,17 @@ def test_a_path_is_a_hardware_address(
 def test_what_is_asked_wrongly_is_refused_and_changes_nothing(control: tuple[str, int], wire: Wire) -> None:
     client = Client(control)
     for request in (
-        {"op": "start", "owner": "cell", "attack": FLOOD.as_dict()}, {"op": "take"}, {"op": "take", "owner": ""},
+        {"op": "start", "owner": "cell", "attack": FLOOD.as_dict()}, {"op": "take"},
+        {"op": "take", "owner": ""},
         {"op": "take", "owner": "x", "hold_s": "1"}, {"op": "shell"}, {"op": ["take"]}, {},
     ):  # fmt: skip
         assert client.call(str(request.pop("op", "")), **request)["ok"] is False
     assert client.call("take", owner="cell", hold_s=1.0)["ok"]
-    for attack in ({**FLOOD.as_dict(), "target": "192.0.2.1"}, {**FLOOD.as_dict(), "address": "192.0.2.1"}, None):
+    for attack in (
+        {**FLOOD.as_dict(), "target": "192.0.2.1"},
+        {**FLOOD.as_dict(), "address": "192.0.2.1"},
+        None,
+    ):
         refused = client.call("start", owner="cell", attack=attack)
         assert refused["ok"] is False and refused["code"] == "bad_settings"
     client.close()

@@ -16,7 +16,9 @@ from pqattack.settings import Episode
 DRONE, GCS = "198.18.2.20", "198.18.2.30"
 
 
-def sealed(sequence: int, kind: int = 1, epoch: int = 0, index: int = 0xABCDEF, body: bytes = bytes(40)) -> bytes:
+def sealed(
+    sequence: int, kind: int = 1, epoch: int = 0, index: int = 0xABCDEF, body: bytes = bytes(40)
+) -> bytes:
     return struct.pack(">II", kind << 28 | epoch << 24 | index, sequence) + body
 
 
@@ -42,7 +44,8 @@ def test_only_sealed_datagrams_between_the_ends_are_kept() -> None:
     ear = Ear(DRONE, GCS)
     good = sealed(1)
     for other in (
-        packet("198.18.2.60", DRONE, 46012, good), packet(GCS, DRONE, 46011, good), packet(DRONE, GCS, 46012, good),
+        packet("198.18.2.60", DRONE, 46012, good), packet(GCS, DRONE, 46011, good),
+        packet(DRONE, GCS, 46012, good),
         packet(GCS, DRONE, 46012, good, protocol=6), packet(GCS, DRONE, 46012, b"short"), b"", b"\x60" * 80,
     ):  # fmt: skip
         ear.take(other)

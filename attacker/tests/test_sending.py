@@ -1,4 +1,4 @@
-"""Rates as asked for on a clock of our own, frames as the standards have them, and handshakes that nobody made."""
+"""Rates as asked for on a clock of our own, frames as the standards have them, handshakes nobody made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pqattack.bounds import MAX_BIN_COUNT
+from pqattack.bounds import BIN_NS, MAX_BIN_COUNT
 from pqattack.frames import Flow, arp_answer, arp_request, checksum, udp_frame
 from pqattack.handshakes import CHALLENGE_BYTES, HELLO_BODY_BYTES, HandshakeFlood, hello
 from pqattack.profile import due_of
@@ -63,8 +63,8 @@ def test_a_steady_rate_is_held(rate_pps: int) -> None:
 def test_a_ramp_rises_and_pulses_pause() -> None:
     ramp, _ = carry_out(Episode("ramp", 4.0, rate_pps=1000))
     assert ramp.bins.sent == pytest.approx(2000, rel=0.01)
-    first = min(ramp.bins.counts)
-    halves = [sum(c for b, c in ramp.bins.counts.items() if (b - first >= 100) == late) for late in (False, True)]
+    middle = (5 * S + 2 * S) // BIN_NS
+    halves = [sum(c for b, c in ramp.bins.counts.items() if (b >= middle) == late) for late in (False, True)]
     assert halves[1] == pytest.approx(3 * halves[0], rel=0.05)
     episode = Episode("pulsing", 3.0, rate_pps=1000, pulse_on_ms=200, pulse_off_ms=800)
     pulsing, _ = carry_out(episode)
@@ -132,7 +132,10 @@ def test_a_frame_is_what_it_says() -> None:
     header = frame[14:34]
     assert checksum(header) == 0, "a header that holds its own checksum sums up to nothing"
     assert struct.unpack_from("!H", header, 2)[0] == len(frame) - 14
-    assert (socket.inet_ntoa(header[12:16]), socket.inet_ntoa(header[16:20])) == ("198.18.2.30", "198.18.2.20")
+    assert (socket.inet_ntoa(header[12:16]), socket.inet_ntoa(header[16:20])) == (
+        "198.18.2.30",
+        "198.18.2.20",
+    )
     assert struct.unpack_from("!HHHH", frame, 34) == (46011, 46012, 15, 0)
     assert frame[42:] == b"payload"
 

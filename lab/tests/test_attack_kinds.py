@@ -1,4 +1,4 @@
-"""What the attacker makes, put before the tunnel itself: each kind raises the counter that its table names."""
+"""What the attacker makes, put before the tunnel itself: each kind raises the counter its table names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bundle's cells as recordings: what the drone saw copied, what really happened from attacker and ledgers."""
+"""A bundle's cells as recordings: what the drone saw, and the truth from attacker and ledgers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,11 @@ def test_truth_is_the_attackers_and_the_ledgers(attacked: Path, tmp_path: Path) 
     truth = json.loads((written[0] / "truth.json").read_text())
     assert (truth["schema"], truth["source"], truth["kind"]) == ("pqdetect/truth/v1", "lab", "forged")
     episode = truth["episodes"][0]
-    assert (episode["visible"], episode["sent_count"], episode["rate_pps"]) == (True, SENT, ATTACK["rate_pps"])
+    assert (episode["visible"], episode["sent_count"], episode["rate_pps"]) == (
+        True,
+        SENT,
+        ATTACK["rate_pps"],
+    )
     loss = truth["loss"]
     windows = (truth["t1_ns"] - truth["t0_ns"]) // WINDOW_NS
     assert {len(column) for column in loss.values()} == {windows}
@@ -74,7 +78,9 @@ def test_what_did_not_arrive_is_a_loss_of_its_window(attacked: Path, tmp_path: P
     received = [line for line in lines if line.startswith("rx,")]
     path.write_text("".join(line for line in lines if line != received[0]))
     written, _ = write_recordings(root, tmp_path / "out")
-    truth = json.loads(next(w for w in written if w.name.endswith(cell.name)).joinpath("truth.json").read_text())
+    truth = json.loads(
+        next(w for w in written if w.name.endswith(cell.name)).joinpath("truth.json").read_text()
+    )
     lost = [s - r for s, r in zip(truth["loss"]["sent_in"], truth["loss"]["received_in"], strict=True)]
     assert sum(lost) == 1 and sum(truth["loss"]["received_out"]) == sum(truth["loss"]["sent_out"])
 
@@ -84,7 +90,11 @@ def test_what_is_benign_is_no_episode(attacked: Path, tmp_path: Path) -> None:
     shutil.copytree(attacked, root)
     for cell in (root / "data" / "cells").iterdir():
         file = cell / "attack.ndjson"
-        text = file.read_text().replace('"kind":"forged"', '"kind":"stray"').replace('"rate_pps":1000', '"rate_pps":20')
+        text = (
+            file.read_text()
+            .replace('"kind":"forged"', '"kind":"stray"')
+            .replace('"rate_pps":1000', '"rate_pps":20')
+        )
         file.write_text(text)
     written, _ = write_recordings(root, tmp_path / "out")
     truth = json.loads((written[0] / "truth.json").read_text())
@@ -115,9 +125,7 @@ def test_cells_without_bins_are_left_out_with_their_reason(attacked: Path, tmp_p
         write_recordings(root, tmp_path / "none")
 
 
-def test_the_command_writes_them(
-    attacked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_them(attacked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recording", str(attacked), "--out", str(tmp_path / "out"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert len(told["recordings"]) == len(list((tmp_path / "out").iterdir()))

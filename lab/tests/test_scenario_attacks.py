@@ -37,11 +37,15 @@ def test_the_schema_knows_the_attackers_kinds() -> None:
 def test_one_attack_and_several_are_the_same_list(tmp_path: Path) -> None:
     text = HEAD + (
         "    attack: {kind: forged, start_s: 5, for_s: 2}\n"
-        "    events:\n      - {at_s: 1, kind: attack, for_s: 3, attack: {kind: flood, rate_pps: 20000, seed: 8}}\n"
+        "    events:\n"
+        "      - {at_s: 1, kind: attack, for_s: 3, attack: {kind: flood, rate_pps: 20000, seed: 8}}\n"
     )
     condition = load_scenario(write(tmp_path, text)).conditions[0]
     events = attack_events(condition)
-    assert [(e["at_s"], e["for_s"], e["attack"]["kind"]) for e in events] == [(1, 3, "flood"), (5, 2, "forged")]
+    assert [(e["at_s"], e["for_s"], e["attack"]["kind"]) for e in events] == [
+        (1, 3, "flood"),
+        (5, 2, "forged"),
+    ]
     episodes = [episode_of(event, 77) for event in events]
     assert [(e.seed, e.rate_pps, e.target, e.path) for e in episodes] == [
         (8, 20000, "drone", "direct"), (77, 1000, "drone", "direct"),

@@ -203,7 +203,10 @@ def _child(stub: StubLink, folder: Path) -> subprocess.Popen[str]:
     here = Path(__file__).parent
     sources = [
         str(here),
-        *(str(here.parents[1] / p / "src") for p in ("lab", "link", "attacker", "tunnel", "sitl", "telemetry")),
+        *(
+            str(here.parents[1] / p / "src")
+            for p in ("lab", "link", "attacker", "tunnel", "sitl", "telemetry")
+        ),
     ]
     child = subprocess.Popen(
         [sys.executable, "-c", _CONTROLLER, str(stub.address[1]), str(folder)],

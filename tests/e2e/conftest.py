@@ -93,7 +93,17 @@ def residue() -> dict[str, list[str]]:
         done = run(*argv)
         return sorted(done.out.splitlines()) if done.code == 0 else []
 
-    ours = ("pqtunnel", "pqlink", "pqattack", "pqsitl", "pqtelemetry", "mavproxy", "telegraf", "influxd", "arducopter")
+    ours = (
+        "pqtunnel",
+        "pqlink",
+        "pqattack",
+        "pqsitl",
+        "pqtelemetry",
+        "mavproxy",
+        "telegraf",
+        "influxd",
+        "arducopter",
+    )
     processes = [
         line
         for line in lines("ps", "-eo", "args")

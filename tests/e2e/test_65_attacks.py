@@ -1,4 +1,4 @@
-"""The attacker on the real air: 20,000 a second cost the session nothing, and nothing outlives the controller."""
+"""The attacker on the real air: 20,000 a second cost the session nothing; nothing outlives its controller."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ def test_nothing_legitimate_is_lost_and_each_kind_is_known_for_what_it_is(attack
     record = load_records(attacked)[0]
     cell = attacked / "data" / "cells" / record["cell_id"]
     window = {
-        role: json.loads((cell / "counters.json").read_text())[role]["windows"]["traffic"] for role in ("drone", "gcs")
+        role: json.loads((cell / "counters.json").read_text())[role]["windows"]["traffic"]
+        for role in ("drone", "gcs")
     }
     assert window["drone"]["tx_data"] == window["gcs"]["rx_ok"] > 3000
     assert window["gcs"]["tx_data"] == window["drone"]["rx_ok"] > 0
@@ -154,6 +155,9 @@ def test_the_air_is_quiet_within_a_second_of_killing_the_controller() -> None:
 
 
 def test_the_tap_sends_nothing_and_is_deaf_when_nobody_asks() -> None:
-    code = "import json,socket;s=socket.create_connection(('198.18.4.20',48093),2);s.sendall(b'{\"op\":\"state\"}\\n');print(s.makefile().readline())"
+    code = (
+        "import socket;s=socket.create_connection(('198.18.4.20',48093),2);"
+        's.sendall(b\'{"op":"state"}\\n\');print(s.makefile().readline())'
+    )
     state = json.loads(docker("exec", container("attacker"), "python3", "-c", code))
     assert state["listening"] is False

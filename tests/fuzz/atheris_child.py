@@ -20,7 +20,9 @@ MEMORY_MB = 3072
 
 def main() -> None:
     name, out, folder, seconds, seed, limit = sys.argv[1:7]
-    with atheris.instrument_imports(include=["pqtunnel", "pqlab", "pqsitl", "pqtelemetry", "pqlink", "pqattack"]):
+    with atheris.instrument_imports(
+        include=["pqtunnel", "pqlab", "pqsitl", "pqtelemetry", "pqlink", "pqattack"]
+    ):
         import targets
 
         target = targets.find(name)

@@ -131,7 +131,9 @@ class Desk:
         """Raises RequestError unless `owner` holds the attacker."""
         if self.owner is None or self.owner != owner:
             raise RequestError(
-                f"{owner!r} does not hold the attacker", code="not_held", hint="`take` it; it lapses in silence"
+                f"{owner!r} does not hold the attacker",
+                code="not_held",
+                hint="`take` it; it lapses in silence",
             )
 
     def account(self, number: Any) -> Done:

@@ -108,7 +108,7 @@ class HandshakeFlood:
         self._selector.register(sock, selectors.EVENT_READ)
 
     def _hear(self, sock: socket.socket) -> None:
-        """Bytes of the Challenge; once it is whole, the Hello; whatever comes after it ends the connection."""
+        """Bytes of the Challenge; once it is whole, the Hello; what comes after it ends the connection."""
         heard = self._open[sock]
         try:
             chunk = sock.recv(4096)

@@ -1,7 +1,7 @@
 """What was heard on air, by direction and by the first word of the sealed header. Sans-IO.
 
-The first word holds type, epoch and receiver index (docs/PROTOCOL.md): whoever listens knows it, and it is all
-that a forger needs. Copies of whole datagrams are what a replay needs.
+The first word holds type, epoch and receiver index (docs/PROTOCOL.md): whoever listens knows it, and it is
+all that a forger needs. Copies of whole datagrams are what a replay needs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class Ear:
         here, there = (ipaddress.IPv4Address(a).packed for a in (drone, gcs))
         #: source and destination address → (whom it goes to, the port it must go to)
         self._to = {there + here: ("drone", DRONE_PORT), here + there: ("gcs", GCS_PORT)}
-        self._words: dict[str, OrderedDict[int, deque[bytes]]] = {"drone": OrderedDict(), "gcs": OrderedDict()}
+        self._words: dict[str, OrderedDict[int, deque[bytes]]] = {
+            "drone": OrderedDict(),
+            "gcs": OrderedDict(),
+        }
         self.count = {"drone": 0, "gcs": 0}
 
     def forget(self) -> None:

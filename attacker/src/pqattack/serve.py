@@ -58,7 +58,9 @@ class Attacker:
         try:
             handler = self._handlers.get(str(request.get("op")))
             if handler is None:
-                raise RequestError(f"no op {request.get('op')!r:.20}", hint=f"ops: {', '.join(self._handlers)}")
+                raise RequestError(
+                    f"no op {request.get('op')!r:.20}", hint=f"ops: {', '.join(self._handlers)}"
+                )
             answer = {"ok": True, **handler(request, connection, now_ns)}
         except AttackError as error:
             answer = failure(error)
@@ -108,7 +110,12 @@ class Attacker:
 
     def _hello(self, request: Json, connection: object, now_ns: int) -> Json:
         bounds = {"max_rate_pps": MAX_RATE_PPS, "max_for_s": MAX_FOR_S}
-        return {"version": __version__, "kinds": list(KINDS), **bounds, **self._state(request, connection, now_ns)}
+        return {
+            "version": __version__,
+            "kinds": list(KINDS),
+            **bounds,
+            **self._state(request, connection, now_ns),
+        }
 
     def _take(self, request: Json, connection: object, now_ns: int) -> Json:
         self.desk.take(_owner(request), connection, _hold_s(request), now_ns)
@@ -121,7 +128,7 @@ class Attacker:
         return self._state(request, connection, now_ns)
 
     def _open(self) -> None:
-        """The raw socket and the neighbours' hardware addresses, once; they live as long as the lab's networks."""
+        """The raw socket, and both ends' hardware addresses."""
         interface = interface_of(self._addresses.here)
         if self._socket is None or interface != self._interface:
             self._socket, self._interface = open_sender(interface), interface
@@ -140,7 +147,9 @@ class Attacker:
         self.desk.admit(owner, episode)
         runner = self._runner(episode, len(self.desk.episodes) + 1)
         done = self.desk.begin(episode, runner)
-        note(f"{owner}: {episode.kind} at the {episode.target}, {episode.rate_pps:g}/s for {episode.for_s:g} s")
+        note(
+            f"{owner}: {episode.kind} at the {episode.target}, {episode.rate_pps:g}/s for {episode.for_s:g} s"
+        )
         return done.summary()
 
     def _runner(self, episode: Episode, number: int) -> Runner:

@@ -33,7 +33,7 @@ _MAX_CONNECTIONS: Final = 4
 
 @dataclass(frozen=True)
 class TapConfig:
-    """Both ends' addresses on air (the first is that of the namespace we share), and where requests come in."""
+    """Both ends' addresses on air (the first is the namespace's that we share), and where requests come in."""
 
     drone: str
     gcs: str
@@ -56,7 +56,9 @@ class Tap:
 
     def run(self) -> int:
         """Until the namespace is gone (exit code 70, so that we are started anew)."""
-        print(f"tap: beside {self._config.drone}, asked on {self._config.control}", file=sys.stderr, flush=True)
+        print(
+            f"tap: beside {self._config.drone}, asked on {self._config.control}", file=sys.stderr, flush=True
+        )
         looked_s = time.monotonic()
         while True:
             for key, _ in self._selector.select(self._patience_s()):
@@ -80,7 +82,9 @@ class Tap:
 
     def _listen(self, for_s: Any) -> None:
         if isinstance(for_s, bool) or not isinstance(for_s, int | float) or not 0 < for_s <= LISTEN_MAX_S:
-            raise RequestError(f"listen: for_s must be above 0 and at most {LISTEN_MAX_S:g}, not {for_s!r:.20}")
+            raise RequestError(
+                f"listen: for_s must be above 0 and at most {LISTEN_MAX_S:g}, not {for_s!r:.20}"
+            )
         if self._socket is None:
             self._socket = open_listener(interface_of(self._config.drone))
             self._selector.register(self._socket, selectors.EVENT_READ, self._hear)

@@ -1,8 +1,8 @@
 """A cell of a bundle as a detector's recording: what the drone saw, and what really happened.
 
-A folder with `bins.ndjson` (the drone's own export, copied) and `truth.json` (pqdetect/truth/v1): episodes from
-the attacker's account, loss from the join of both ends' ledgers. Detectors are evaluated on these without
-anything else of the lab. Not in scope: labels, which follow from truth (pqdetect.recording).
+A folder with `bins.ndjson` (the drone's own export, copied) and `truth.json` (pqdetect/truth/v1): episodes
+from the attacker's account, loss from the join of both ends' ledgers. Detectors are evaluated on these
+without anything else of the lab. Not in scope: labels, which follow from truth (pqdetect.recording).
 """
 
 from __future__ import annotations

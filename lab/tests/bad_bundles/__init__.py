@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 THEMES = (
-    "fixity", "plans", "campaigns", "times", "data", "handshakes", "records", "hosts", "texts", "links", "attacks",
+    "fixity", "plans", "campaigns", "times", "data", "handshakes", "records", "hosts", "texts", "links",
+    "attacks",
 )  # fmt: skip
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from bad_bundles.forge import Json, Registry, cells, counted, edit, finish, load, registering, rename_cells, save_lines
+from bad_bundles.forge import (
+    Json,
+    Registry,
+    cells,
+    counted,
+    edit,
+    finish,
+    load,
+    registering,
+    rename_cells,
+    save_lines,
+)
 
 BAD: Registry = {}
 BIN_NS = 20_000_000
@@ -36,7 +47,10 @@ def truth(cell: Path) -> list[Json]:
 
 def attack_all(root: Path, spoil: Callable[[list[Json]], None], refused: int = SENT) -> None:
     """Every cell of the bundle claims the attack; its drone refused `refused` datagrams in the session."""
-    edit(root / "data" / "scenario.effective.yml", lambda scenario: scenario["conditions"][0].update(attack=ATTACK))
+    edit(
+        root / "data" / "scenario.effective.yml",
+        lambda scenario: scenario["conditions"][0].update(attack=ATTACK),
+    )
     rename_cells(root)
     for cell in cells(root):
         rows = truth(cell)

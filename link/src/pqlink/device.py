@@ -41,8 +41,8 @@ def interface_of(address: str) -> str:
 def open_router(air: str, drone: str, gcs: str, guest: str | None = None) -> int:
     """A TUN device that gets every packet between the two ends that reaches `air`; its file descriptor.
 
-    Nothing else is forwarded, but for what `guest` (the lab's own attacker) sends to either end: a packet that
-    is neither falls into a black hole.
+    Nothing else is forwarded, but for what `guest` (the lab's own attacker) sends to either end: a packet
+    that is neither falls into a black hole.
     """
     try:
         tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)

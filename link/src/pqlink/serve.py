@@ -36,8 +36,8 @@ _MAX_CONNECTIONS: Final = 8
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where everything is: our address on the air network, both ends, our control, the sides' control; and the
-    lab's own attacker, where there is one, whose packets take the same queues."""
+    """Where everything is: our address on the air network, both ends, our control, the sides' control; and
+    the lab's own attacker, where there is one, whose packets take the same queues."""
 
     air: str
     drone: str

@@ -95,10 +95,11 @@ def _control_seeds() -> dict[str, bytes]:
             {"op": "release", "owner": "c"},
         ),
         "seed-long": lines(
-            {"op": "take", "owner": "c"}, *[{"op": "start", "owner": "c", "attack": {**flood, "for_s": 90}}] * 3
+            {"op": "take", "owner": "c"},
+            *[{"op": "start", "owner": "c", "attack": {**flood, "for_s": 90}}] * 3,
         ),
-        "seed-odd": b'[]\n{"op":7}\n{"op":"start","attack":{"kind":"flood","for_s":1e999}}\n{"op":"take","hold_s":1'
-        + b"0" * 400 + b"}\n",
+        "seed-odd": b'[]\n{"op":7}\n{"op":"start","attack":{"kind":"flood","for_s":1e999}}\n'
+        b'{"op":"take","hold_s":1' + b"0" * 400 + b"}\n",
     }  # fmt: skip
 
 
@@ -112,7 +113,15 @@ TARGETS = {
         "requests to the attacker",
         control,
         _control_seeds,
-        words=[b'"attack":{', b'"kind":"', b"handshake-flood", b'"rate_pps":', b'"for_s":', b"1e308", b"null"],
+        words=[
+            b'"attack":{',
+            b'"kind":"',
+            b"handshake-flood",
+            b'"rate_pps":',
+            b'"for_s":',
+            b"1e308",
+            b"null",
+        ],
     ),
     "attack-hearing": Target("packets before the attacker's ear", hearing, _hearing_seeds, limit=2048),
 }

@@ -1,8 +1,8 @@
 """One cell's timed part: the link it runs on, its rekey schedule, and events at set times of the session.
 
 Nothing here is needed for the healing: link settings lapse at the router, an attack ends at the attacker,
-stalls and offsets end at the agent, restarts, pauses and full disks in a process of their own. `heal` makes it
-sooner and writes down what it did.
+stalls and offsets end at the agent, restarts, pauses and full disks in a process of their own. `heal` makes
+it sooner and writes down what it did.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Timeline:
     # ------------------------------------------------------------------ before
 
     def before(self) -> None:
-        """Link in place, confirmed and probed; the attacker listening; rekey schedule armed. Raises AgentFailure
-        (role `link` or `attacker`)."""
+        """Link in place, confirmed and probed; the attacker listening; rekey schedule armed. Raises
+        AgentFailure (role `link` or `attacker`)."""
         if routed(self._condition):
             try:
                 self._take_link()

@@ -17,7 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "bundle", nargs="?", metavar="BUNDLE", help="path or run id (default: results/latest)"
     )
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder to write one recording a cell into")
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", help="folder to write one recording a cell into"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -91,7 +91,9 @@ def _episode(row: Json) -> SentEpisode:
 # ---------------------------------------------------------------------- as the condition says
 
 
-def bounds_problems(episodes: list[SentEpisode], condition: Json, seed: int, gate: tuple[int, int]) -> list[str]:
+def bounds_problems(
+    episodes: list[SentEpisode], condition: Json, seed: int, gate: tuple[int, int]
+) -> list[str]:
     """Where the account is not what the condition asked for, or not within what is ever allowed.
 
     gate: (open, close) of the traffic window at the drone, realtime ns; seed: the cell's.
@@ -176,9 +178,7 @@ def account_problems(cell: RawCell, episodes: list[SentEpisode]) -> list[str]:
             most += delivered - sent
         slack = max(STRAY_COUNT, STRAY_SHARE * most)
         if not least - slack <= refused + dropped or refused > most + slack:
-            found.append(
-                f"{role}: {refused} refused and {dropped} dropped, {least} to {most} had reached it"
-            )
+            found.append(f"{role}: {refused} refused and {dropped} dropped, {least} to {most} had reached it")
     return found
 
 
@@ -195,7 +195,7 @@ def _guests(cell: RawCell, role: str) -> tuple[int, int] | None:
 
 
 def foreign(cell: RawCell) -> dict[str, int]:
-    """Datagrams that no peer can have sent, by end and reason: what a cell without an attack must not have."""
+    """Datagrams that no peer can have sent, by end and reason: what no cell without attack may have."""
     found = {}
     for role, counters in (cell.counters or {}).items():
         for name in ("bad_header", "auth_failed"):
@@ -210,7 +210,7 @@ def traffic_gate(cell: RawCell) -> tuple[int, int] | None:
 
 
 def attack_problems(cell: RawCell, condition: Json, seed: int) -> list[str]:
-    """Why the cell cannot speak for the foreign traffic that its condition names; [] when it can, or has none."""
+    """Why the cell cannot speak for the foreign traffic of its condition; [] when it can, or has none."""
     if not attack_events(condition):
         return []
     gate = traffic_gate(cell)

@@ -1,4 +1,4 @@
-"""Foreign traffic: where the condition says so, as it says so, counted at both ends of its way; nowhere else."""
+"""Foreign traffic: where the condition says so, as it says so, counted at the ends; nowhere else."""
 
 from __future__ import annotations
 

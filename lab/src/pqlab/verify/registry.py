@@ -161,7 +161,9 @@ CHECKS: tuple[Check, ...] = (
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
     _each("link_achieved", checks_link.achieved, "pass", "a link that did what the condition says"),
-    _each("attack_bounded", checks_attack.bounded, "pass", "attacks as the condition says, within their caps"),
+    _each(
+        "attack_bounded", checks_attack.bounded, "pass", "attacks as the condition says, within their caps"
+    ),
     _each("attack_counted", checks_attack.counted, "pass", "what was sent, refused at the ends"),
     _each("nothing_foreign", checks_attack.nothing_foreign, "pass", "no foreign datagram where none is sent"),
     _each("refused_datagrams", checks_data.refused, "pass", "nothing refused on an unimpaired link"),
