@@ -33,7 +33,7 @@ _MAX_CONNECTIONS: Final = 4
 
 @dataclass(frozen=True)
 class TapConfig:
-    """Both ends' addresses on air (the first is the namespace's that we share), and where requests come in."""
+    """Both ends' addresses on air (the first: of the namespace we share), and where requests come in."""
 
     drone: str
     gcs: str
