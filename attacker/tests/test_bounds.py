@@ -122,18 +122,16 @@ def test_no_mapping_is_no_attack(given: Any) -> None:
 def test_a_bin_never_holds_more_than_the_greatest_rate_gives() -> None:
     bins = SentBins()
     at_ns = 77 * BIN_NS + 5
-    assert bins.allow(400, at_ns) == 400
-    assert bins.allow(400, at_ns) == MAX_BIN_COUNT - 400
-    assert bins.allow(1, at_ns + BIN_NS - 6) == 0
-    assert bins.allow(1, at_ns + BIN_NS) == 1
-    assert bins.allow(-3, at_ns + BIN_NS) == 0
+    assert [bins.admit(at_ns) for _ in range(MAX_BIN_COUNT + 3)] == [True] * MAX_BIN_COUNT + [False] * 3
+    assert not bins.admit(at_ns + BIN_NS - 6)
+    assert bins.admit(at_ns + BIN_NS)
+    assert bins.sent == 0, "admitted is not sent"
 
 
 def test_bins_count_by_real_time() -> None:
     bins = SentBins()
-    bins.add(0, 5)
     assert (bins.first_ns, bins.sent) == (None, 0)
-    for at_ns, count in ((3 * BIN_NS, 2), (4 * BIN_NS - 1, 1), (9 * BIN_NS, 4)):
-        bins.add(count, at_ns)
-    assert bins.counts == {3: 3, 9: 4}
-    assert (bins.first_ns, bins.last_ns, bins.sent) == (3 * BIN_NS, 9 * BIN_NS, 7)
+    for at_ns in (3 * BIN_NS, 3 * BIN_NS + 7, 4 * BIN_NS - 1, 9 * BIN_NS):
+        bins.add(at_ns)
+    assert bins.counts == {3: 3, 9: 1}
+    assert (bins.first_ns, bins.last_ns, bins.sent) == (3 * BIN_NS, 9 * BIN_NS, 4)

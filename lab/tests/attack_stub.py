@@ -30,7 +30,8 @@ class PretendedEpisode:
         self._until_s = time.monotonic() + self._episode.for_s
         now_ns = time.time_ns()
         for tick in range(round(self._episode.for_s * 50)):
-            self.bins.add(max(1, round(self._episode.rate_pps / 50)), now_ns + tick * 20_000_000)
+            for _ in range(max(1, round(self._episode.rate_pps / 50))):
+                self.bins.add(now_ns + tick * 20_000_000)
 
     def stop(self, why: str) -> None:
         if self.ended is None:

@@ -6,7 +6,7 @@ from pqattack.bounds import BIN_NS, MAX_BIN_COUNT
 
 
 class SentBins:
-    """Counts by bin number (realtime ns // 20 ms). `allow` bounds each bin before it is sent."""
+    """Counts by bin number (realtime ns // 20 ms). `admit` bounds each bin before anything is sent."""
 
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
@@ -22,20 +22,19 @@ class SentBins:
         """All of them."""
         return sum(self.counts.values())
 
-    def allow(self, wanted: int, now_ns: int) -> int:
-        """How many of `wanted` may go now."""
+    def admit(self, now_ns: int) -> bool:
+        """May one more go now?"""
         number = now_ns // BIN_NS
         if number != self._bin:
             self._bin, self._tried = number, 0
-        granted = max(0, min(wanted, MAX_BIN_COUNT - self._tried))
-        self._tried += granted
-        return granted
+        if self._tried >= MAX_BIN_COUNT:
+            return False
+        self._tried += 1
+        return True
 
-    def add(self, count: int, now_ns: int) -> None:
-        """`count` datagrams have gone by `now_ns`."""
-        if count <= 0:
-            return
+    def add(self, now_ns: int) -> None:
+        """One that was admitted at `now_ns` has gone."""
         number = now_ns // BIN_NS
-        self.counts[number] = self.counts.get(number, 0) + count
+        self.counts[number] = self.counts.get(number, 0) + 1
         self.first_ns = now_ns if self.first_ns is None else self.first_ns
         self.last_ns = now_ns

@@ -87,7 +87,9 @@ class HandshakeFlood:
             if behind > _OPEN:
                 self.bins.skipped += behind - _OPEN
                 opened += behind - _OPEN
-            for _ in range(self.bins.allow(min(behind, _AT_ONCE), time.time_ns())):
+            for _ in range(min(behind, _AT_ONCE)):
+                if not self.bins.admit(time.time_ns()):
+                    break
                 self._dial()
                 opened += 1
             for key, _ in self._selector.select(_NAP_S):
@@ -116,7 +118,7 @@ class HandshakeFlood:
                 self._open[sock] = heard + len(chunk)
                 if heard + len(chunk) >= CHALLENGE_BYTES:
                     sock.send(hello(self._rng))
-                    self.bins.add(1, time.time_ns())
+                    self.bins.add(time.time_ns())
                     self._open[sock] = None
                 return
         except OSError:  # refused or reset: where no Hello was sent, it is counted as one that failed

@@ -103,7 +103,7 @@ class Sender:
     def run(self) -> None:
         """The loop; returns when the episode is over."""
         episode, bins, send, shared = self._episode, self.bins, self._send, self._shared
-        due_by, frames = due_of(episode), itertools.cycle(self._frames)
+        due_by, frames, real_ns = due_of(episode), itertools.cycle(self._frames), self._real_ns
         begin_ns, behind = self._clock_ns(), max(_BATCH, round(episode.rate_pps * _BEHIND_S))
         offered = 0
         while not shared.stop.is_set():
@@ -118,16 +118,15 @@ class Sender:
                 bins.skipped += waiting - behind
                 offered += waiting - behind
                 waiting = behind
-            granted = bins.allow(min(waiting, _BATCH), self._real_ns())
-            if granted == 0:
-                self._sleep(_NAP_S)
-                continue
-            sent = 0
-            for frame in itertools.islice(frames, granted):
+            for frame in itertools.islice(frames, min(waiting, _BATCH)):
+                now_ns = real_ns()
+                if not bins.admit(now_ns):
+                    self._sleep(_NAP_S)
+                    break
+                offered += 1
                 try:
                     send(frame)
-                    sent += 1
                 except BlockingIOError:
                     self.failed += 1
-            offered += granted
-            bins.add(sent, self._real_ns())
+                else:
+                    bins.add(now_ns)
