@@ -1,7 +1,7 @@
 #!/bin/sh
-# The lab's life: ./compose/lab.sh up|profile NAME|status|is-up|down
+# The lab's life: ./compose/lab.sh up|profile NAME|image NAME|status|is-up|down
 #
-# `profile link` adds the services of that profile to a running lab; a run that needs them does it by itself.
+# `profile NAME` adds the services of that profile to a running lab; a run that needs them does it by itself.
 # `up` is repeatable (a running lab stays as it is) and ends with a status table. `down` leaves no
 # container, network or volume of the lab, and checks that; engine and images stay.
 set -eu
@@ -107,15 +107,30 @@ next: make run SCENARIO=smoke            stop: make lab-down
 EOT
 }
 
+# image NAME: what a profile of one service runs in, built where it is not there or has changed.
+cmd_image() {
+    case ${1:-} in
+        detector-xgboost) ./images/build.sh base detector-xgboost ;;
+        detector-tst | detector-cascade) ./images/build.sh base detector-tst ;;
+        *) fail 2 "there is no service '${1:-}' with an image of its own" "services: detector-xgboost detector-tst detector-cascade" \
+            "./compose/lab.sh image detector-xgboost" ;;
+    esac
+}
+
 # profile NAME: the services of one profile beside a running lab. Starting one that runs changes nothing.
 cmd_profile() {
     case ${1:-} in
         link) services="link link-drone link-gcs" images="base link" ports=48090 ;;
         attacker) services="attacker attacker-tap" images="base attacker" ports=48092 ;;
-        *) fail 2 "there is no profile '${1:-}'" "profiles: link, attacker" "./compose/lab.sh profile link" ;;
+        detector-xgboost) services=$1 images="base detector-xgboost" ports= ;;
+        detector-tst | detector-cascade) services=$1 images="base detector-tst" ports= ;;
+        *) fail 2 "there is no profile '${1:-}'" \
+            "profiles: link attacker detector-xgboost detector-tst detector-cascade" "./compose/lab.sh profile link" ;;
     esac
     engine_up && [ "$(running)" != 0 ] || fail 4 "the lab is down" "a profile adds to a running lab" "make lab-up"
-    [ -n "$(docker ps -q --filter "$OURS" --filter "label=com.docker.compose.service=$1")" ] || check_ports "$ports"
+    [ -z "$ports" ] || [ -n "$(docker ps -q --filter "$OURS" --filter "label=com.docker.compose.service=$1")" ] ||
+        check_ports "$ports"
+    thaw "label=com.docker.compose.service=$1"
     # shellcheck disable=SC2086  # lists of names without blanks
     ./images/build.sh $images
     STEPS=1
@@ -123,7 +138,11 @@ cmd_profile() {
     step "start $services" compose --profile "$1" up -d --wait --wait-timeout 60 --no-deps $services
 }
 
+# thaw [FILTER]: a detector that a campaign froze and did not live to stop cannot be started again as it is.
+thaw() { docker ps -q --filter "$OURS" --filter status=paused --filter "${1:-$OURS}" | xargs -r docker unpause >/dev/null; }
+
 stop() {
+    thaw
     compose --profile '*' down --volumes --remove-orphans --timeout 4
     # One-off containers of the tools (./pqtunnel) carry their own label.
     docker ps -aq --filter label=pqlab.tool | xargs -r docker rm -f
@@ -145,12 +164,13 @@ cmd_down() {
 
 case ${1:-} in
     up) cmd_up ;;
+    image) cmd_image "${2:-}" ;;
     profile) cmd_profile "${2:-}" ;;
     status) cmd_status ;;
     is-up) is_up ;;
     down) cmd_down ;;
     *)
-        echo "usage: ./compose/lab.sh up|profile NAME|status|is-up|down" >&2
+        echo "usage: ./compose/lab.sh up|profile NAME|image NAME|status|is-up|down" >&2
         exit 2
         ;;
 esac

@@ -214,36 +214,6 @@ def test_the_gate_says_why_it_is_open(lab: FakeLab, degrees: list[float | None],
 # ---------------------------------------------------------------------- residents, estimate
 
 
-class FakeDetector:
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def start(self) -> None:
-        self.calls.append("start")
-
-    def freeze(self) -> None:
-        self.calls.append("freeze")
-
-    def thaw(self) -> None:
-        self.calls.append("thaw")
-
-    def stop(self) -> None:
-        self.calls.append("stop")
-
-
-def test_detectors_sleep_outside_their_cells() -> None:
-    xgboost, tst, idle = FakeDetector(), FakeDetector(), FakeDetector()
-    conditions = [{"detector": "none"}, {"detector": "xgboost"}, {"detector": "tst"}]
-    residents = Residents(conditions, {"xgboost": xgboost, "tst": tst, "other": idle})
-    residents.start()
-    for name in ("none", "xgboost", "xgboost", "tst", "none"):
-        residents.enter({"detector": name})
-    residents.stop()
-    assert xgboost.calls == ["start", "freeze", "thaw", "freeze", "stop"]
-    assert tst.calls == ["start", "freeze", "thaw", "freeze", "stop"]
-    assert idle.calls == []
-
-
 def test_a_detector_without_a_driver_is_refused() -> None:
     with pytest.raises(LabError) as caught:
         Residents([{"detector": "tst"}], {})

@@ -16,7 +16,7 @@ from pathlib import Path
 
 THEMES = (
     "fixity", "plans", "campaigns", "times", "data", "handshakes", "records", "hosts", "texts", "links",
-    "attacks",
+    "attacks", "detectors",
 )  # fmt: skip
 
 

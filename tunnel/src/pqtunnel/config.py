@@ -48,6 +48,7 @@ VARIABLES: Final[tuple[tuple[str, str, str], ...]] = (
     ("PQ_STATE", "/run/pqtunnel", "folder for counters.json and telemetry"),
     ("PQ_TELEMETRY_RATE_HZ", "10", "samples a second of the telemetry child; 0: no telemetry"),
     ("PQ_POWER", "none", "power sensor asked for by name: " + " | ".join(POWER_SENSORS)),
+    ("PQ_VERDICTS", "", "folder in which detectors on this host write, one folder each; empty: none"),
     ("PQ_POWER_SETTINGS", "", "settings file of a fast power sensor (docs/TELEMETRY.md); empty: defaults"),
 )
 
@@ -97,6 +98,8 @@ class EndpointConfig:
     dataplane: str = "auto"
     """native | python | auto: native where its wheel is installed."""
     power_settings: Path | None = None
+    verdicts: Path | None = None
+    """Where detectors on this host write their verdicts; only read here."""
 
     @classmethod
     def from_environment(cls, role: Role, environment: Mapping[str, str] | None = None) -> EndpointConfig:
@@ -142,6 +145,7 @@ class EndpointConfig:
             telemetry_rate_hz=_number(env, "PQ_TELEMETRY_RATE_HZ", 10, 0, 1000),
             power=power,
             power_settings=Path(settings) if settings else None,
+            verdicts=Path(env["PQ_VERDICTS"]) if env.get("PQ_VERDICTS") else None,
             dataplane=dataplane,
         )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pqlab.analysis.claims import condition_effects_table
 from pqlab.analysis.comparison import comparison_table, reference_dir
+from pqlab.analysis.detectors import detector_tables
 from pqlab.analysis.effects import effects_table
 from pqlab.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
 from pqlab.analysis.growth import growth_table
@@ -53,6 +54,7 @@ def tables_of(bundle: BundleData, published: Path | None = None) -> list[Table]:
         cpu,
         phi_table(by_suite),
         *(table for table in special if table is not None),
+        *detector_tables(bundle, handshakes, cpu),
         comparison_table(handshakes, primitives, by_level, by_family, published),
     ]
 

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from pqlab.errors import EXIT_CHECK, LabError
+from pqlab.record.raw import CANARY
 from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
@@ -155,9 +156,9 @@ class Cell:
 
     @cached_property
     def traffic_windows(self) -> dict[str, Json]:
-        """Window name → what both ends report about it."""
+        """Window name → what both ends report about it; the canary's is in no table."""
         windows: dict[str, Json] = read_optional_json(self.directory / "traffic.json").get("windows", {})
-        return windows
+        return {name: window for name, window in windows.items() if name != CANARY}
 
     def telemetry_lines(self, role: str) -> list[str]:
         """Line protocol of one end; empty when there is none."""

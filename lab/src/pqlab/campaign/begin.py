@@ -23,9 +23,12 @@ Json = dict[str, Any]
 _DISK_RESERVE_BYTES = 8 << 20
 
 
-def new_run(around: Surroundings, scenario: Scenario, hello: dict[str, Json]) -> tuple[Store, list[Cell]]:
+def new_run(
+    around: Surroundings, scenario: Scenario, hello: dict[str, Json], detectors: dict[str, Json]
+) -> tuple[Store, list[Cell]]:
     """The work folder with everything but cells. On LabError nothing there can be resumed."""
-    providers = hosts.providers_document(hello, hosts.image_digests(around.inventory.compose_project))
+    images = hosts.image_digests(around.inventory.compose_project)
+    providers = hosts.providers_document(hello, images, detectors)
     cells = planned_cells(scenario, providers)
     extension = Extension.of(around.into, scenario, providers) if around.into is not None else None
     if extension is not None:

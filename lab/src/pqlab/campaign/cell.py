@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from pqlab.campaign.agents import Agent, AgentFailure, Pair, wait_all
+from pqlab.campaign.canary import CANARY_S, CANARY_WINDOW, canary_condition, fed_roles
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.journal import Journal
+from pqlab.campaign.residents import NO_RESIDENTS, Residents
 from pqlab.campaign.store import write_atomic, write_json
 from pqlab.campaign.thermal import ThermalGate
 from pqlab.campaign.timed import CellTimeline, MakeTimeline
@@ -44,6 +46,8 @@ class RawCell:
     counters: dict[str, Json] = field(default_factory=dict)
     windows: dict[str, Json] = field(default_factory=dict)
     streams: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    #: what every detector of the campaign had used when the measured window began, and when it ended
+    usage: dict[str, dict[str, Json]] = field(default_factory=dict)
 
 
 class CellRunner:
@@ -57,6 +61,7 @@ class CellRunner:
         timeline: MakeTimeline,
         gate: ThermalGate,
         fast_power: frozenset[str] = frozenset(),
+        residents: Residents = NO_RESIDENTS,
     ) -> None:
         self._pair = pair
         self._scenario = scenario
@@ -64,6 +69,7 @@ class CellRunner:
         self._make_timeline = timeline
         self._gate = gate
         self._fast_power = fast_power
+        self._residents = residents
 
     def run(self, cell: Cell, folder: Path) -> AgentFailure | None:
         """Carry out `cell` and write its raw files into `folder`. Raises LabError when the disk is full."""
@@ -71,18 +77,24 @@ class CellRunner:
         failure: AgentFailure | None = None
         condition = self._scenario.condition(cell.condition)
         timeline = self._make_timeline(condition, cell, self._pair, self._clock, journal, folder)
+        # made here, because what it needs may have to be started first
+        canary = self._canary_timeline(condition, cell, journal, folder)
         try:
             self._gate.wait(journal)
             journal.event("prepare", cell_id=cell.cell_id, suite_id=cell.suite_id, position=cell.position)
             self._measure(cell, condition, timeline, journal, raw)
+            if canary is not None and TRAFFIC_WINDOW in raw.windows:
+                self._canary(cell, canary, journal, raw)
         except AgentFailure as error:
             failure = error
             journal.event("error", reason=str(error), code=error.code, role=error.role, hint=error.hint)
         finally:
+            if canary is not None:
+                canary.heal()
             timeline.heal()
         gone = failure.role if failure is not None and failure.lost else None
         left = {role: agent for role, agent in self._pair.agents.items() if role != gone}
-        late = self._collect(cell, left, journal, raw)
+        late = self._collect(cell, condition, left, journal, raw)
         if failure is None and late is not None:
             failure = late
             journal.event("error", reason=str(late), code=late.code, role=late.role, hint=late.hint)
@@ -96,35 +108,33 @@ class CellRunner:
         self, cell: Cell, condition: Json, timeline: CellTimeline, journal: Journal, raw: RawCell
     ) -> None:
         suites = accepted_suites(cell, condition)
-        self._pair.both(
-            "prepare",
+        orders = {
+            "cell_id": cell.cell_id,
+            "suite_id": cell.suite_id,
+            "min_level": floor_level(suites, condition),
+            "allow_plain": registry.get(cell.suite_id).is_plain,
+            **drone_auth(cell, condition),
+            "ledger": self._scenario.ledger,
+            "seed": cell.seed,
+            # an agent that never changes suites need not know that it could
+            **({"accepted_suites": suites} if len(suites) > 1 else {}),
+        }
+        fed = fed_roles(condition)
+        _, refused = wait_all(
             {
-                "cell_id": cell.cell_id,
-                "suite_id": cell.suite_id,
-                "min_level": floor_level(suites, condition),
-                "allow_plain": registry.get(cell.suite_id).is_plain,
-                **drone_auth(cell, condition),
-                "ledger": self._scenario.ledger,
-                "seed": cell.seed,
-                # an agent that never changes suites need not know that it could
-                **({"accepted_suites": suites} if len(suites) > 1 else {}),
-            },
+                role: agent.start("prepare", {**orders, **({"feed": True} if role in fed else {})})
+                for role, agent in self._pair.agents.items()
+            }
         )
+        if refused is not None:
+            raise refused
         self._pair.both("start", {"cell_id": cell.cell_id})
         journal.event("start")
         timeline.before()
         if not registry.get(cell.suite_id).is_plain and self._handshakes(cell, journal) == 0:
             return  # without a session there is nothing to carry; the record says why
         if (traffic := self._scenario.traffic) is not None:
-            spec = {
-                "source": traffic["source"],
-                "profile": traffic["profile"],
-                "rate_hz": traffic["rate_hz"],
-                "seed": cell.seed,
-                "duration_s": None,
-                "path": traffic["path"],
-            }
-            uplink = {"source": "uplink", "seed": cell.seed, "duration_s": None}
+            spec, uplink = self._session(cell)
             self._window(
                 cell,
                 TRAFFIC_WINDOW,
@@ -147,6 +157,37 @@ class CellRunner:
                 }
                 # the ground's sink always listens and is reset after every window: it needs no source
                 self._window(cell, f"bulk-{rate_pps}", "direct", spec, None, bulk["step_s"], journal, raw)
+
+    def _session(self, cell: Cell) -> tuple[Json, Json]:
+        """Specs of the vehicle's source and of the ground's answers to it. KeyError without traffic."""
+        traffic = self._scenario.data["traffic"]
+        spec = {
+            "source": traffic["source"],
+            "profile": traffic["profile"],
+            "rate_hz": traffic["rate_hz"],
+            "seed": cell.seed,
+            "duration_s": None,
+            "path": traffic["path"],
+        }
+        return spec, {"source": "uplink", "seed": cell.seed, "duration_s": None}
+
+    def _canary_timeline(
+        self, condition: Json, cell: Cell, journal: Journal, folder: Path
+    ) -> CellTimeline | None:
+        """Of the canary window, in a folder of its own; None where no detector watches."""
+        if condition.get("detector", "none") == "none":
+            return None
+        (folder / CANARY_WINDOW).mkdir(exist_ok=True)
+        return self._make_timeline(
+            canary_condition(condition), cell, self._pair, self._clock, journal, folder / CANARY_WINDOW
+        )
+
+    def _canary(self, cell: Cell, canary: CellTimeline, journal: Journal, raw: RawCell) -> None:
+        """A known attack after the measured part: labelled, in no statistic, proof that the detector sees."""
+        canary.before()
+        spec, uplink = self._session(cell)
+        route = self._scenario.data["traffic"]["route"]
+        self._window(cell, CANARY_WINDOW, route, spec, uplink, CANARY_S, journal, raw, canary)
 
     def _handshakes(self, cell: Cell, journal: Journal) -> int:
         """The block of cold handshakes, then that of pooled ones where they are asked for; returns how many
@@ -215,6 +256,8 @@ class CellRunner:
         sides["gcs"].update(self._pair.gcs.call("event", {**opening, "spec": gcs_spec}))
         sides["drone"].update(self._pair.drone.call("event", {**opening, "spec": drone_spec}))
         journal.event("window_start", window=window)
+        watched = window == TRAFFIC_WINDOW
+        before = self._residents.usage() if watched else {}
         with nullcontext() if timeline is None else timeline.during():
             running = self._pair.drone.start(
                 "event",
@@ -222,6 +265,8 @@ class CellRunner:
                 timeout_s=duration_s + _SLACK_S,
             )
             sides["drone"].update(self._wait(running, self._pair.gcs))
+        if before:
+            raw.usage = {"before": before, "after": self._residents.usage()}
         journal.event("window_end", window=window)
         sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
 
@@ -236,7 +281,7 @@ class CellRunner:
     # ------------------------------------------------------------------ gathering
 
     def _collect(
-        self, cell: Cell, agents: dict[str, Agent], journal: Journal, raw: RawCell
+        self, cell: Cell, condition: Json, agents: dict[str, Agent], journal: Journal, raw: RawCell
     ) -> AgentFailure | None:
         """Stop both ends and fetch all their streams, both at once. Returns what prevented it, or None."""
         names = ["spans", "events", "telemetry", "log"] + (["ledger"] if self._scenario.ledger else [])
@@ -247,7 +292,7 @@ class CellRunner:
             def job() -> None:
                 answer = agent.call_here("stop", {"cell_id": cell.cell_id})
                 raw.counters[agent.role] = answer["counters"]
-                for name in [*names, "power"] if agent.role in self._fast_power else names:
+                for name in [*names, *self._streams_of(agent.role, condition)]:
                     lines[name] = _fetch_stream(agent, str(cell.cell_id), name)
 
             return agent.submit(job)
@@ -255,6 +300,13 @@ class CellRunner:
         _, failure = wait_all({role: gather(agent) for role, agent in agents.items()})
         journal.event("stop")
         return failure
+
+
+    def _streams_of(self, role: str, condition: Json) -> list[str]:
+        """What this end has beyond what every end has."""
+        extra = ["power"] if role in self._fast_power else []
+        extra += ["bins"] if role in fed_roles(condition) else []
+        return extra + (["detector"] if role == "drone" and condition.get("detector", "none") != "none" else [])
 
 
 def _fetch_stream(agent: Agent, cell_id: str, stream: str) -> list[str]:
@@ -305,6 +357,9 @@ def write_raw(folder: Path, raw: RawCell, journal: Journal) -> None:
         _write_lines(folder / f"ledger.{role}.csv", streams.get("ledger"))
         _write_lines(folder / f"telemetry.{role}.lp", streams.get("telemetry"))
         _write_lines(folder / f"power.{role}.csv", streams.get("power") or None)
+        bins = "bins.ndjson" if role == "drone" else f"bins.{role}.ndjson"
+        _write_lines(folder / bins, streams.get("bins"))
+        _write_lines(folder / "detector.ndjson", streams.get("detector"))
         _write_lines(folder / "logs" / f"{role}.log", streams.get("log"))
     spans = [line for role in raw.streams for line in raw.streams[role].get("spans", [])]
     if any("spans" in streams for streams in raw.streams.values()):
@@ -313,6 +368,8 @@ def write_raw(folder: Path, raw: RawCell, journal: Journal) -> None:
         write_json(folder / "counters.json", dict(sorted(raw.counters.items())))
     if raw.windows:
         write_json(folder / "traffic.json", {"windows": raw.windows})
+    if raw.usage:
+        write_json(folder / "detectors.json", {"schema_version": "pqlab/detectors/v1", **raw.usage})
     events.sort(key=lambda row: int(row["t_ns"]))
     _write_lines(folder / "events.ndjson", [json.dumps(row, separators=(",", ":")) for row in events])
     _write_lines(folder / "logs" / "controller.log", journal.lines)

@@ -18,7 +18,7 @@ from pqlab.campaign.clock import utc_text
 from pqlab.campaign.eta import Eta
 from pqlab.campaign.finish import exit_code, reconcile_run, secret_files, verdict_counts
 from pqlab.campaign.residents import Residents
-from pqlab.campaign.settle import Settler, greet, same_builds
+from pqlab.campaign.settle import Settler, greet, same_builds, same_detectors
 from pqlab.campaign.store import Store, disk_errors, write_json
 from pqlab.campaign.surroundings import RECOVERY_S, Result, Surroundings
 from pqlab.campaign.thermal import ThermalGate
@@ -47,6 +47,7 @@ class Campaign:
         cells: list[Cell],
         pair: Pair,
         hello: dict[str, Json],
+        residents: Residents,
     ) -> None:
         self._around = around
         self._scenario = scenario
@@ -56,8 +57,8 @@ class Campaign:
         self._hello = hello
         gate = ThermalGate(scenario.data["thermal_gate"], pair, around.clock, around.reporter.note)
         fast = hosts.fast_power(hello)
-        self._runner = CellRunner(pair, scenario, around.clock, around.timeline, gate, fast)
-        self._residents = Residents(scenario.conditions, around.residents)
+        self._runner = CellRunner(pair, scenario, around.clock, around.timeline, gate, fast, residents)
+        self._residents = residents
         self._settler = Settler(around, pair, store, scenario.ring)
         self._eta = Eta([], {})
         # a simulation's clock is its model's: it says nothing of when this process will be done
@@ -74,9 +75,9 @@ class Campaign:
         pair = Pair(around.inventory, around.connect)
         hello = greet(pair)
         hosts.check_pair(hello, scenario)
-        Residents(scenario.conditions, around.residents)
-        store, cells = new_run(around, scenario, hello)
-        return cls(around, scenario, store, cells, pair, hello)
+        residents = Residents(scenario.conditions, around.residents)
+        store, cells = new_run(around, scenario, hello, residents.facts())
+        return cls(around, scenario, store, cells, pair, hello, residents)
 
     @classmethod
     def resume(cls, around: Surroundings, store: Store, scenario: Scenario) -> Campaign:
@@ -87,9 +88,11 @@ class Campaign:
         hosts.check_pair(hello, scenario)
         before = store.read("providers.json")
         same_builds(before, hello, store.run_id)
+        residents = Residents(scenario.conditions, around.residents)
+        same_detectors(before, residents.facts(), store.run_id)
         cells = cells_of(store.read("plan.json"))
         check_disk(around.results, 0)
-        return cls(around, scenario, store, cells, pair, hello)
+        return cls(around, scenario, store, cells, pair, hello, residents)
 
     # ------------------------------------------------------------------ carrying out
 
@@ -177,7 +180,6 @@ class Campaign:
         # what a dead controller tried counts; who asks for failed cells again asks for as many more
         most = made + MAX_ATTEMPTS if cell_id in self._verdicts else MAX_ATTEMPTS
         reason = hosts.unsupported_reason(self._hello, cell.suite_id)
-        self._residents.enter(self._scenario.condition(cell.condition))
         for attempt in range(made + 1, most + 1):
             around.reporter.cell_begins(cell, attempt)
             self._write_status("running")
@@ -186,6 +188,7 @@ class Campaign:
             if reason is not None:
                 write_unrun(folder, cell, "unsupported", reason, around.clock)
             else:
+                self._residents.enter(self._scenario.condition(cell.condition))
                 failure = self._runner.run(cell, folder)
             record = around.outputs.build_record(folder, plan_row(cell), context)
             write_json(folder / "record.json", record)

@@ -109,12 +109,14 @@ def host_document(facts: Json) -> Json:
     return {key: value for key, value in facts.items() if key not in ("providers", "temperature_c")}
 
 
-def providers_document(hello: dict[str, Json], images: Json) -> Json:
-    """providers.json: the builds at both ends, the images they run from, the traffic services' facts."""
+def providers_document(hello: dict[str, Json], images: Json, detectors: dict[str, Json]) -> Json:
+    """providers.json: the builds at both ends, the images they run from, the traffic services' facts, and
+    image and model of every detector of the campaign."""
     return {
         **{role: facts["providers"] for role, facts in hello.items()},
         "images": images,
         "traffic": {role: facts.get("traffic") for role, facts in hello.items()},
+        **({"detectors": detectors} if detectors else {}),
     }
 
 

@@ -22,7 +22,19 @@ class ResidentDriver(Protocol):
 
     def thaw(self) -> None: ...
 
+    def forget(self) -> None:
+        """Begin with an empty history; only while it is awake."""
+        ...
+
     def stop(self) -> None: ...
+
+    def facts(self) -> Json:
+        """What it is: image, model, card. Before it is started, too."""
+        ...
+
+    def usage(self) -> Json:
+        """What it has used so far: cpu_ns, rss_bytes, frozen; null with a reason where unknown."""
+        ...
 
 
 class Residents:
@@ -39,16 +51,24 @@ class Residents:
                 "choose conditions with `detector: none`",
             )
         self._drivers = {name: drivers[name] for name in sorted(wanted)}
+        self._others = [drivers[name] for name in sorted(set(drivers) - wanted)]
         self._awake: str | None = None
 
+    def facts(self) -> dict[str, Json]:
+        """By name, for providers.json; {} without detectors."""
+        return {name: driver.facts() for name, driver in self._drivers.items()}
+
     def start(self) -> None:
-        """All of them up and frozen."""
+        """All of them up and frozen, and whatever an earlier campaign left of others down."""
+        for driver in self._others:
+            driver.stop()
         for driver in self._drivers.values():
             driver.start()
             driver.freeze()
 
     def enter(self, condition: Json) -> None:
-        """Wake the one that this cell's condition names, freeze the one that ran before it."""
+        """Wake the one that this cell's condition names, freeze the one that ran before it; without history
+        where the condition says so."""
         wanted = str(condition.get("detector", "none"))
         if self._awake is not None and self._awake != wanted:
             self._drivers[self._awake].freeze()
@@ -56,9 +76,18 @@ class Residents:
         if wanted != "none" and self._awake is None:
             self._drivers[wanted].thaw()
             self._awake = wanted
+        if wanted != "none" and condition.get("detector_history") != "warm":
+            self._drivers[wanted].forget()
+
+    def usage(self) -> dict[str, Json]:
+        """Of every detector of the campaign, frozen ones too."""
+        return {name: driver.usage() for name, driver in self._drivers.items()}
 
     def stop(self) -> None:
         """All of them down; called however the campaign ended."""
         self._awake = None
         for driver in self._drivers.values():
             driver.stop()
+
+
+NO_RESIDENTS = Residents((), {})

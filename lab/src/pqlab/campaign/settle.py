@@ -37,6 +37,23 @@ def same_builds(before: Json, hello: dict[str, Json], run_id: str) -> None:
             )
 
 
+def same_detectors(before: Json, now: dict[str, Json], run_id: str) -> None:
+    """Raises LabError when a detector is another image or model than when the run began."""
+    then = before.get("detectors") or {}
+    changed = [
+        name
+        for name, facts in now.items()
+        if any(then.get(name, {}).get(key) != facts[key] for key in ("image_id", "sha256"))
+    ]
+    if changed:
+        raise LabError(
+            "builds-changed",
+            f"another build than when run {run_id} began: detector {', '.join(changed)}",
+            "cells of different detectors do not belong in one run",
+            "bring the former images back, or begin anew: ./pqlab run",
+        )
+
+
 class Settler:
     """Brings both agents back to idle before a cell, and after one that lost them."""
 

@@ -17,6 +17,7 @@ from typing import NoReturn
 from pqlab.bundle import locate
 from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
+from pqlab.campaign.detectors import compose_detectors
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.finish import exit_code
 from pqlab.campaign.link_start import LabTimelines
@@ -125,6 +126,7 @@ def surroundings(
         only=only,
         rerun_failed=rerun_failed,
         timeline=timelines.make,
+        residents=compose_detectors(inventory.compose_project, told.note),
     )
     try:
         yield around

@@ -9,7 +9,6 @@ from typing import Any
 from pqlab.record.attack import attack_problems
 from pqlab.record.context import (
     fill_control,
-    fill_detector,
     fill_identity,
     fill_lifecycle,
     fill_mavlink,
@@ -25,6 +24,7 @@ from pqlab.record.dataplane import (
     fill_latency,
     window_counter,
 )
+from pqlab.record.detector import detector_failures, detector_problems, fill_detector
 from pqlab.record.handshake import (
     POOLED,
     HandshakeTrace,
@@ -36,7 +36,7 @@ from pqlab.record.handshake import (
     worst_coverage_pct,
 )
 from pqlab.record.link import fill_link, link_problems
-from pqlab.record.raw import ROLES, Json, RawCell, RawDataError, RawRun, load_cell, load_run
+from pqlab.record.raw import CANARY, ROLES, Json, RawCell, RawDataError, RawRun, load_cell, load_run
 from pqlab.record.rekey import fill_rekey
 from pqlab.record.sheet import Sheet
 from pqlab.record.system import (
@@ -119,6 +119,8 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         rekeys=_rekeys(cell, condition),
         link=tuple(link_problems(cell, condition)),
         attack=tuple(attack_problems(cell, condition, int(plan["seed"]))),
+        blind=tuple(detector_failures(cell, condition, plane)),
+        detector=tuple(detector_problems(cell, condition, plane)),
     )
     verdict = decide(evidence)
 
@@ -144,8 +146,10 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_power(sheet, telemetry.get("drone"), span, context)
     fill_observability(sheet, telemetry, accounts)
     _fill_validation(sheet, verdict, completed, failed)
-    fill_detector(sheet, condition)
-    fill_kernel(sheet, telemetry, cell.counters)
+    fill_detector(sheet, cell, condition, plane)
+    canary_ns = min((int(w["start_ns"]) for w in windows if w["name"] == CANARY), default=None)
+    before = telemetry if canary_ns is None else {role: t.until(canary_ns) for role, t in telemetry.items()}
+    fill_kernel(sheet, before, cell.counters)
     fill_link(sheet, cell, condition)
 
     active_ns = sum(int(w["end_ns"]) - int(w["start_ns"]) for w in windows)

@@ -1,4 +1,4 @@
-"""Categories A, B, C, I–M and S: the run, the suite, the clock, and what the traffic sources said."""
+"""Categories A, B, C and I–M: the run, the suite, the clock, and what the traffic sources said."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
 #: labelled, so that the time is accounted for, but nothing is measured in them
-EXEMPT_WINDOWS = ("thermal_gate", "link_setup", "link_probe", "key_pool", "heal")
+EXEMPT_WINDOWS = ("thermal_gate", "link_setup", "link_probe", "key_pool", "canary", "heal")
 NOT_COUNTED = "the traffic source of this version does not report it"
 
 
@@ -207,9 +207,3 @@ def fill_control(sheet: Sheet, plan_cell: Json, raw: RawRun) -> None:
     sheet.put("M", "policy_state", str(plan_cell["condition"]))
     sheet.put("M", "policy_position_count", int(plan_cell["position"]))
     sheet.put("M", "policy_total_cells_count", len(raw.plan.get("cells") or []))
-
-
-def fill_detector(sheet: Sheet, condition: Json) -> None:
-    """Category S: no detector runs in this version; the cell says which one it was to be."""
-    sheet.put("S", "detector_name", str(condition.get("detector", "none")))
-    sheet.null_rest("S", "no detector in this condition")

@@ -113,6 +113,20 @@ def read_ledger(path: Path) -> Ledger:
     return ledger
 
 
+def without_window(column: Column, window: str) -> Column:
+    """The rows of every other window; the column itself where it has none of that one."""
+    if window not in column.window:
+        return column
+    kept = [index for index, name in enumerate(column.window) if name != window]
+    return Column(
+        key=[column.key[i] for i in kept],
+        size_bytes=array("q", (column.size_bytes[i] for i in kept)),
+        t_in_ns=array("q", (column.t_in_ns[i] for i in kept)),
+        t_out_ns=array("q", (column.t_out_ns[i] for i in kept)),
+        window=[column.window[i] for i in kept],
+    )
+
+
 def join(sender: Column, receiver: Column) -> Join:
     """Match one direction. A window is the sender's: the receiver's gate may close a little later.
 

@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 import yaml
 
 from pqlab.errors import EXIT_CHECK, LabError
-from pqlab.record.ledger import Ledger, LedgerError, read_ledger
+from pqlab.record.ledger import Ledger, LedgerError, read_ledger, without_window
 
 ROLES = ("drone", "gcs")
+#: the window that no statistic sees
+CANARY = "canary"
 PRIMITIVES = ("keygen", "sign", "verify", "encaps", "decaps")
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -82,6 +84,16 @@ class RawRun:
 
 
 @dataclass
+class Canary:
+    """What the canary window left, taken out of everything else: counters of each end, traffic report, and the
+    ground truth of its attack. None where that file or window is not there."""
+
+    counters: dict[str, Json] = field(default_factory=dict)
+    traffic: Json | None = None
+    truth: list[Json] | None = None
+
+
+@dataclass
 class RawCell:
     """The raw files of one cell; None where a file is absent."""
 
@@ -94,6 +106,10 @@ class RawCell:
     telemetry: dict[str, list[str]] = field(default_factory=dict)
     link: Json | None = None
     attack: list[Json] | None = None
+    detector: list[Json] | None = None
+    truth: list[Json] | None = None
+    usage: Json | None = None
+    canary: Canary | None = None
     attempts: int = 1
     missing: list[str] = field(default_factory=list)
 
@@ -217,8 +233,48 @@ def load_cell(cell_dir: Path) -> RawCell:
     # only cells with foreign traffic have it
     cell.attack = read_ndjson(cell_dir / "attack.ndjson") if (cell_dir / "attack.ndjson").is_file() else None
     cell.traffic = None if traffic is None else dict(traffic.get("windows", {}))
+    # only cells with a detector, and campaigns with one, have these
+    cell.detector = _optional(cell_dir / "detector.ndjson", read_ndjson)
+    cell.truth = _optional(cell_dir / "attack.ndjson", read_ndjson)
+    cell.usage = _optional(cell_dir / "detectors.json", read_object)
+    take_canary(cell)
     cell.attempts = 1 + sum(1 for path in cell_dir.glob("attempt-*") if path.is_dir())
     return cell
+
+
+def _optional(path: Path, reader: Callable[[Path], T]) -> T | None:
+    return reader(path) if path.is_file() else None
+
+
+def take_canary(cell: RawCell) -> None:
+    """Move what belongs to the canary window out of counters, ledgers and traffic: nothing that is computed
+    of the cell may contain it. Totals lose its share."""
+    truth = _optional(cell.folder / CANARY / "attack.ndjson", read_ndjson)
+    counted_apart = any(CANARY in c.get("windows", {}) for c in (cell.counters or {}).values())
+    if truth is None and not counted_apart:
+        return
+    canary = cell.canary = Canary(truth=truth)
+    if cell.traffic is not None:
+        canary.traffic = cell.traffic.pop(CANARY, None)
+    for ledger in cell.ledgers.values():
+        ledger.tx, ledger.rx = without_window(ledger.tx, CANARY), without_window(ledger.rx, CANARY)
+    if cell.counters is None:
+        return
+    counters = {}
+    for role, counted in cell.counters.items():
+        windows = dict(counted.get("windows", {}))
+        mine = canary.counters[role] = windows.pop(CANARY, {})
+        counters[role] = {**{k: _less(v, mine.get(k)) for k, v in counted.items()}, "windows": windows}
+    cell.counters = counters
+
+
+def _less(total: Any, part: Any) -> Any:
+    """A total without a window's share; digests are sums modulo 2^64 in hex. Others stay as they are."""
+    if isinstance(total, int) and isinstance(part, int) and not isinstance(total, bool):
+        return total - part
+    if isinstance(total, str) and isinstance(part, str) and len(total) == len(part) == 16:
+        return f"{(int(total, 16) - int(part, 16)) % (1 << 64):016x}"
+    return total
 
 
 def _lines(path: Path) -> list[str]:

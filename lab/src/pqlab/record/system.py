@@ -62,6 +62,13 @@ class Telemetry:
         found = [f[name] for _, f in self.series.get(measurement, []) if isinstance(f.get(name), int | float)]
         return float(found[-1]) if found else None
 
+    def until(self, end_ns: int) -> Telemetry:
+        """The points before `end_ns`."""
+        kept: Series = defaultdict(list)
+        for name, points in self.series.items():
+            kept[name] = [point for point in points if point[0] < end_ns]
+        return Telemetry(kept, self.tags)
+
     @property
     def ticks_ns(self) -> list[int]:
         """Times of the sampler's own series: one a tick that was stored."""

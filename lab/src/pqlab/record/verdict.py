@@ -62,6 +62,9 @@ class Evidence:
     impaired: bool = False
     link: tuple[str, ...] = ()
     attack: tuple[str, ...] = ()
+    #: why the detector of this cell saw or said nothing; why what it said does not count
+    blind: tuple[str, ...] = ()
+    detector: tuple[str, ...] = ()
     #: completed in the cell; None where the condition asks for none
     rekeys: int | None = None
     #: handshakes that used a pooled key, and how many must have; None where the scenario asks for none
@@ -106,6 +109,7 @@ def decide(evidence: Evidence) -> Verdict:
 
 def _broken(evidence: Evidence) -> list[Finding]:
     found = [Finding("fail", "error", text) for text in evidence.errors]
+    found += [Finding("fail", "detector", text) for text in evidence.blind]
     if evidence.missing:
         found.append(Finding("invalid", "raw_files", f"missing {', '.join(evidence.missing)}"))
     absent = [name for name in evidence.windows_due if name not in evidence.windows_seen]
@@ -171,6 +175,7 @@ def _measurement(evidence: Evidence) -> list[Finding]:
     found = [Finding("invalid", "traffic_contract", text) for text in evidence.contract]
     found += [Finding("invalid", "link", text) for text in evidence.link]
     found += [Finding("invalid", "attack", text) for text in evidence.attack]
+    found += [Finding("invalid", "detector", text) for text in evidence.detector]
     if evidence.rekeys == 0:
         found.append(Finding("invalid", "rekey", "none completed, the condition asks for them"))
     for name, (nominal_s, measured_s) in evidence.sessions_s.items():

@@ -295,8 +295,12 @@ def heat_map(
     columns: Sequence[str],
     values: dict[tuple[str, str], float],
     unit: str,
+    *,
+    empty: str = "levels differ",
+    darker: str = "slower",
 ) -> str:
-    """A grid of values with the number printed in each field; shade follows the logarithm."""
+    """A grid of values with the number printed in each field; shade follows the logarithm. empty: why a field
+    may have no number; darker: what a darker one is."""
     left, top, width, height = 204.0, 60.0, (WIDTH - 204.0) / max(len(columns), 1), 34.0
     axis = LogAxis.over(list(values.values()), 0.0, 1.0)
     items = []
@@ -337,7 +341,7 @@ def heat_map(
             )
     bottom = top + height * len(rows)
     items.append(
-        svg.text(WIDTH, bottom + 20, f"{unit}; empty: levels differ", class_="axis", text_anchor="end")
+        svg.text(WIDTH, bottom + 20, f"{unit}; empty: {empty}", class_="axis", text_anchor="end")
     )
-    description = f"Values for {len(rows)} by {len(columns)} combinations; darker is slower, logarithmically."
+    description = f"Values for {len(rows)} by {len(columns)} combinations; darker is {darker}, logarithmically."
     return svg.document(figure_id, WIDTH, bottom + 30, title, description, items)

@@ -41,6 +41,7 @@ def cross_check(data: Json, marked: MarkedYaml) -> list[Problem]:
         *_timed(data, marked),
         *_attacks(data, marked),
         *_policies(data, marked),
+        *_detectors(data, marked),
     ]
 
 
@@ -112,6 +113,17 @@ def _twins(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
                 "a twin measures noise, so nothing but its name may differ",
                 f"write `{differs[0]}` as in `{wanted}`, or remove `aa_of`.",
             )
+
+
+def _detectors(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
+    """A detector needs a session to watch."""
+    for index, condition in enumerate(data["conditions"]):
+        if condition["detector"] != "none" and data["traffic"] is None:
+            place = marked.place(("conditions", index, "detector"))
+            yield Problem(
+                place, f"condition `{condition['name']}` has a detector and the scenario no `traffic`",
+                "there would be nothing to watch", "add `traffic:`, or `detector: none`.",
+            )  # fmt: skip
 
 
 def _policies(data: Json, marked: MarkedYaml) -> Iterator[Problem]:

@@ -91,6 +91,7 @@ def _needs_handshakes(condition: Json, index: int, data: Json, marked: MarkedYam
     if registry.PLAIN.id not in (condition["suites"] if condition["suites"] is not None else data["suites"]):
         return
     asks = [key for key in ("rekey", "policy") if condition[key] != "none"]
+    asks += ["detector"] if condition["detector"] != "none" else []
     asks += ["drone_auth"] if condition["drone_auth"] != "psk" else []
     # what is forged there cannot be told from what is not
     asks += ["attack"] if attacked(condition) else []

@@ -10,6 +10,7 @@ from pqlab.verify import (
     checks_attack,
     checks_bag,
     checks_data,
+    checks_detector,
     checks_handshake,
     checks_host,
     checks_lineage,
@@ -166,6 +167,15 @@ CHECKS: tuple[Check, ...] = (
     ),
     _each("attack_counted", checks_attack.counted, "pass", "what was sent, refused at the ends"),
     _each("nothing_foreign", checks_attack.nothing_foreign, "pass", "no foreign datagram where none is sent"),
+    _each(
+        "detector_verdicts",
+        checks_detector.verdicts,
+        "pass",
+        "one verdict a window, its arithmetic and counts right",
+    ),
+    _each("detector_ready", checks_detector.ready, "pass", "a detector that raised its canary"),
+    _each("detector_frozen", checks_detector.frozen, "pass", "no CPU for detectors of other cells"),
+    _each("detector_model", checks_detector.model, "pass", "verdicts of the model and image that are named"),
     _each("refused_datagrams", checks_data.refused, "pass", "nothing refused on an unimpaired link"),
     _whole("no_secrets", checks_text.no_secrets, "no key, token, private address or machine path", "files"),
     _whole(

@@ -18,6 +18,7 @@ from pqtunnel.agent.state import CellState
 from pqtunnel.agent.streams import Streams
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.agent.upkeep import CountersFile, Upkeep
+from pqtunnel.agent.verdicts import Verdicts
 from pqtunnel.config import ConfigError, EndpointConfig
 from pqtunnel.endpoint.endpoint import Endpoint
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
@@ -53,7 +54,7 @@ class Agent:
             ComposeTraffic(config.traffic_control) if config.traffic_control is not None else NoTraffic()
         )
         faults = Faults(self.endpoint, self.telemetry)
-        streams = Streams(self.telemetry, faults)
+        streams = Streams(self.telemetry, faults, Verdicts(config.verdicts))
         self.methods = Methods(config, self.endpoint, traffic, self.facts, streams, self.state, faults)
         try:
             self.server = RpcServer(

@@ -1,4 +1,4 @@
-"""`fetch`: pages of a cell's spans, ledger, events, telemetry, power and log, bounded in lines and bytes."""
+"""`fetch`: pages of a cell's spans, ledger, events, telemetry, power, log and verdicts, bounded in lines and bytes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from pqtunnel.agent.faults import Faults
 from pqtunnel.agent.telemetry import Telemetry, TelemetryError
+from pqtunnel.agent.verdicts import Verdicts
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import TunnelError
 
-STREAMS: Final = ("spans", "ledger", "events", "telemetry", "power", "log")
+STREAMS: Final = ("spans", "ledger", "events", "telemetry", "power", "log", "detector")
 MAX_LINES: Final = 50_000
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 
@@ -36,9 +37,10 @@ class StreamError(TunnelError):
 class Streams:
     """Serves pages; keeps the telemetry lines of a stopped cell so that paging reads the file once."""
 
-    def __init__(self, telemetry: Telemetry, faults: Faults) -> None:
+    def __init__(self, telemetry: Telemetry, faults: Faults, verdicts: Verdicts | None = None) -> None:
         self._telemetry = telemetry
         self._faults = faults
+        self._verdicts = verdicts if verdicts is not None else Verdicts(None)
         self._cached_for: CellWork | None = None
         self._cached: list[str] = []
         self._power_for: CellWork | None = None
@@ -68,6 +70,8 @@ class Streams:
             page["reason"] = self._telemetry.reason or "no sample fell into the cell"
         if stream == "power" and total == 0:
             page["reason"] = self._no_power
+        if stream == "detector" and total == 0:
+            page["reason"] = self._verdicts.reason
         if stream == "ledger" and work.ledger is None:
             page["reason"] = "the cell was prepared without a ledger"
         return page
@@ -85,6 +89,9 @@ class Streams:
             return lines[since : since + limit], len(lines)
         if stream == "power":
             lines = self._power_lines(work)
+            return lines[since : since + limit], len(lines)
+        if stream == "detector":
+            lines = self._verdicts.lines(work.start_ns, work.end_ns or time.time_ns())
             return lines[since : since + limit], len(lines)
         buffer = journal.events if stream == "events" else journal.log
         return buffer.lines(since, limit), len(buffer)

@@ -1,0 +1,112 @@
+"""What an endpoint exports of its sealed side (schema pqtunnel/feed/v1), read and checked.
+
+A file that is absent, half a document or of another schema is an error with its reason; the service turns it
+into a state, never into silence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pqdetect.errors import FeedError
+from pqdetect.service.verdict import BIN_NS
+
+SCHEMA: Final = "pqtunnel/feed/v1"
+#: bins that a document holds at least, counted back from the newest complete one
+KEPT_BINS: Final = 90
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One document.
+
+    bins: number → counts in the order of `fields`, absent where nothing happened; None where this data plane
+    makes none (`reason`). Bins from `first_bin` on are told, those below `complete_before` will not change.
+    kernel: cumulative counters, `if_…` of the sealed side's interface and `udp_…` of the host.
+    """
+
+    cell_id: str | None
+    boot: str
+    t_ns: int
+    mono_ns: int
+    fields: tuple[str, ...]
+    bins: Mapping[int, tuple[int, ...]] | None
+    complete_before: int
+    first_bin: int
+    kernel: Mapping[str, int] = field(default_factory=dict)
+    reason: str | None = None
+
+    @property
+    def offset_ns(self) -> int:
+        """Realtime minus monotonic of the endpoint's clocks."""
+        return self.t_ns - self.mono_ns
+
+
+def parse(text: str) -> Feed:
+    """A document. Raises FeedError."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise FeedError(f"not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        told = document.get("schema") if isinstance(document, dict) else type(document).__name__
+        raise FeedError(f"schema {told!r}, {SCHEMA} is due")
+    try:
+        return _feed(document)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FeedError(f"a field is missing or of another type: {error!r}") from error
+
+
+def _feed(document: dict[str, Any]) -> Feed:
+    if int(document["bin_ns"]) != BIN_NS:
+        raise ValueError(f"bin_ns {document['bin_ns']}, {BIN_NS} is due")
+    fields = tuple(str(name) for name in document["fields"] or ())
+    told = document["bins"]
+    bins = None if told is None else {int(number): tuple(map(int, counts)) for number, counts in told}
+    if bins is not None and any(len(counts) != len(fields) for counts in bins.values()):
+        raise ValueError("a bin has not as many counts as there are fields")
+    complete = 0 if bins is None else int(document["complete_before"])
+    return Feed(
+        cell_id=None if document["cell_id"] is None else str(document["cell_id"]),
+        boot=str(document["boot"]),
+        t_ns=int(document["t_ns"]),
+        mono_ns=int(document["mono_ns"]),
+        fields=fields,
+        bins=bins,
+        complete_before=complete,
+        first_bin=int(document.get("first_bin", complete - KEPT_BINS)),
+        kernel={
+            f"{prefix}_{name}": int(value)
+            for block, prefix in (("interface", "if"), ("udp", "udp"))
+            for name, value in (document.get(block) or {}).items()
+        },
+        reason=None if document.get("reason") is None else str(document["reason"]),
+    )
+
+
+class FeedFile:
+    """Reads the file when it has changed, else gives what it gave before."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+        self._last: Feed | None = None
+
+    def read(self) -> Feed:
+        """The newest document. Raises FeedError."""
+        try:
+            status = os.stat(self._path)  # noqa: PTH116 (called many times a second)
+            changed = (status.st_mtime_ns, status.st_ino)
+            if changed == self._seen and self._last is not None:
+                return self._last
+            self._last = None
+            self._last = parse(self._path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise FeedError(f"{self._path.name}: {error}") from error
+        self._seen = changed
+        return self._last

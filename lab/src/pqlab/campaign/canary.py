@@ -1,0 +1,35 @@
+"""The canary: a known attack after a cell's measured part, and which ends export what a detector sees."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+Json = dict[str, Any]
+#: a known attack after the measured part; nothing in it is measured but whether the detector says so
+CANARY_WINDOW: Final = "canary"
+CANARY_S: Final = 4.0
+CANARY_AT_S: Final = 0.5
+CANARY_FOR_S: Final = 3.0
+CANARY_PPS: Final = 1000
+
+
+def fed_roles(condition: Json) -> frozenset[str]:
+    """The ends that export what crosses their sealed side: the drone where a detector watches or something
+    attacks, and the end that is attacked."""
+    attack = condition.get("attack", "none")
+    targets = {str(attack.get("target", "drone"))} if isinstance(attack, dict) else set()
+    for event in condition.get("events") or []:
+        if event.get("kind") == "attack":
+            targets.add(str((event.get("attack") or {}).get("target", "drone")))
+    watched = condition.get("detector", "none") != "none"
+    return frozenset({"drone", *targets} if watched or targets else ())
+
+
+def canary_condition(condition: Json) -> Json:
+    """What happens in the canary window: packets with forged headers at the drone, and nothing else."""
+    event = {
+        "at_s": CANARY_AT_S, "kind": "attack", "for_s": CANARY_FOR_S,
+        "attack": {"kind": "forged", "rate_pps": CANARY_PPS, "target": "drone", "path": "direct"},
+    }  # fmt: skip
+    quiet = {"link": "none", "attack": "none", "policy": "none", "rekey": "none"}
+    return {**condition, **quiet, "events": [event]}

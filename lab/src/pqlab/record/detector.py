@@ -1,0 +1,260 @@
+"""Category S: what a detector said of the traffic window, when, at what cost, and whether it could see at all.
+
+A window of 0.6 s counts when it lies wholly inside the traffic window. The canary window is proof of sight and
+enters nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from pqdetect.service.verdict import WINDOW_NS, window_end_ns
+from pqlab.record.dataplane import TRAFFIC, DataPlane
+from pqlab.record.raw import CANARY, Json, RawCell
+from pqlab.record.sheet import Sheet
+from pqlab.record.stats import median, percentile
+
+NONE = "none"
+NO_DETECTOR = "no detector in this condition"
+#: an alarm may go on, or come, this long after its cause ended
+AFTERMATH_NS = 5 * WINDOW_NS
+#: share of the due windows that may be without a verdict
+MISSING_SHARE = 0.1
+#: an attack that a detector at this end can see
+_VICTIM = "drone"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A detector's lines of the traffic window. due: window numbers; verdicts: ready lines of those, by k."""
+
+    due: range
+    verdicts: dict[int, Json]
+    lines: list[Json]
+    open_ns: int
+
+    @property
+    def ordered(self) -> list[Json]:
+        """The verdicts by window."""
+        return [self.verdicts[k] for k in sorted(self.verdicts)]
+
+
+@dataclass
+class Alarms:
+    """Against ground truth: alarms that began without a cause, and attacks that were told with their delay."""
+
+    false: int = 0
+    episodes: int = 0
+    delays_s: list[float] = field(default_factory=list)
+
+
+def detector_of(condition: Json) -> str:
+    """The detector that a condition names, or `none`."""
+    return str(condition.get("detector", NONE))
+
+
+def due_windows(gate_ns: tuple[int, int]) -> range:
+    """Numbers of the windows that lie wholly within [open, close]."""
+    first = -(-gate_ns[0] // WINDOW_NS)
+    return range(first, max(first, gate_ns[1] // WINDOW_NS))
+
+
+def told_of(cell: RawCell, plane: DataPlane) -> Told | None:
+    """The lines about the traffic window; None without that window or without lines."""
+    gate = plane.gate_ns.get(TRAFFIC)
+    if gate is None or cell.detector is None:
+        return None
+    due = due_windows(gate)
+    ready = {int(line["k"]): line for line in cell.detector if line["state"] == "ready"}
+    return Told(due, {k: line for k, line in ready.items() if k in due}, cell.detector, gate[0])
+
+
+def episodes_of(truth: Iterable[Json] | None) -> list[tuple[int, int]]:
+    """(begin, end) in realtime ns of each visible attack: at least one datagram of it was sent to this end."""
+    return [
+        (int(row["t_on_ns"]), int(row["t_off_ns"]))
+        for row in truth or []
+        if "t_on_ns" in row
+        and not row.get("benign")
+        and row.get("target", _VICTIM) == _VICTIM
+        and int(row.get("sent_count") or 0) > 0
+    ]
+
+
+def first_alarm(verdicts: Iterable[Json], begin_ns: int, end_ns: int) -> Json | None:
+    """The first ATTACK of a window that touches [begin, end + one window]."""
+    for line in verdicts:
+        k = int(line["k"])
+        touches = window_end_ns(k) > begin_ns and k * WINDOW_NS < end_ns + WINDOW_NS
+        if line["attack"] and touches:
+            return line
+    return None
+
+
+def alarms_of(told: Told, episodes: list[tuple[int, int]]) -> Alarms:
+    """The verdicts of the traffic window against the attacks in it."""
+    found = Alarms()
+    verdicts = told.ordered
+    for before, line in pairwise([None, *verdicts]):
+        if line is None or not line["attack"] or (before is not None and before["attack"]):
+            continue
+        begins_ns, ends_ns = int(line["k"]) * WINDOW_NS, window_end_ns(int(line["k"]))
+        found.false += not any(on < ends_ns and begins_ns < off + AFTERMATH_NS for on, off in episodes)
+    last_ns = window_end_ns(told.due[-1]) if told.due else told.open_ns
+    for on, off in episodes:
+        if on >= last_ns or off <= told.open_ns:
+            continue
+        found.episodes += 1
+        alarm = first_alarm(verdicts, on, off)
+        if alarm is not None:
+            found.delays_s.append((int(alarm["t_ns"]) - on) / 1e9)
+    return found
+
+
+def canary_alarm(cell: RawCell) -> tuple[Json, float] | None:
+    """(line, seconds from the canary's begin to it); None where it was not raised or there was none."""
+    episodes = episodes_of(cell.canary.truth if cell.canary else None)
+    lines = [line for line in cell.detector or [] if line["state"] == "ready"]
+    for on, off in episodes:
+        alarm = first_alarm(lines, on, off)
+        if alarm is not None:
+            return alarm, (int(alarm["t_ns"]) - on) / 1e9
+    return None
+
+
+def detector_failures(cell: RawCell, condition: Json, plane: DataPlane) -> list[str]:
+    """Why a cell with a detector is no result at all: a detector that said nothing, or cannot see."""
+    if detector_of(condition) == NONE:
+        return []
+    told = told_of(cell, plane)
+    if told is None or not told.verdicts:
+        states = sorted({str(line["state"]) for line in cell.detector or []})
+        return [f"no verdict on the traffic window (states told: {', '.join(states) or 'none'})"]
+    found = []
+    if not sum(int(line["packets_seen"]) for line in told.ordered):
+        found.append("it judged windows in which it saw no packet")
+    if canary_alarm(cell) is None:
+        truth = episodes_of(cell.canary.truth if cell.canary else None)
+        found.append("the canary was not raised" if truth else "no canary attack took place")
+    return found
+
+
+def detector_problems(cell: RawCell, condition: Json, plane: DataPlane) -> list[str]:
+    """Why the measurement does not count: windows without a verdict, another history than the condition says,
+    or a detector at work that should have been frozen."""
+    found = []
+    wanted = detector_of(condition)
+    others = _cpu_ns(cell.usage, skip=wanted)
+    found += [f"detector {name} used {ns / 1e6:.3f} ms of CPU while frozen" for name, ns in others.items() if ns]
+    told = None if wanted == NONE else told_of(cell, plane)
+    if told is not None and told.verdicts:
+        missing = len(told.due) - len(told.verdicts)
+        if missing > max(1, MISSING_SHARE * len(told.due)):
+            found.append(f"{missing} of {len(told.due)} windows without a verdict")
+        signed = {str(line["detector"]) for line in told.verdicts.values()}
+        if signed != {wanted}:
+            found.append(f"verdicts are signed {', '.join(sorted(signed))}, the condition names {wanted}")
+        if condition.get("detector_history") != "warm" and not _began_cold(told):
+            found.append("its history reaches back before the cell, the condition says cold")
+    return found
+
+
+def _began_cold(told: Told) -> bool:
+    """No verdict rests on more windows than there are lines of this cell up to it."""
+    first = told.ordered[0]
+    seen = sum(1 for line in told.lines if int(line["k"]) <= int(first["k"]))
+    return int(first["history_windows"]) <= seen
+
+
+def _cpu_ns(usage: Json | None, *, skip: str = "") -> dict[str, int]:
+    """CPU time between the two readings, of every detector but `skip` that was read twice."""
+    if usage is None:
+        return {}
+    found = {}
+    for name, after in usage["after"].items():
+        before = usage["before"].get(name) or {}
+        if name != skip and after.get("cpu_ns") is not None and before.get("cpu_ns") is not None:
+            found[name] = int(after["cpu_ns"]) - int(before["cpu_ns"])
+    return found
+
+
+def fill_detector(sheet: Sheet, cell: RawCell, condition: Json, plane: DataPlane) -> None:
+    """Category S."""
+    wanted = detector_of(condition)
+    sheet.put("S", "detector_name", wanted)
+    _fill_cost(sheet, cell, wanted)
+    if wanted == NONE:
+        sheet.null_rest("S", NO_DETECTOR)
+        return
+    sheet.put("S", "detector_history", str(condition.get("detector_history", "cold")))
+    sheet.put("S", "detector_ready", not detector_failures(cell, condition, plane))
+    raised = canary_alarm(cell)
+    sheet.put("S", "detector_canary_raised", raised is not None)
+    sheet.put("S", "detector_canary_delay_s", raised[1] if raised else None, absent="the canary was not raised")
+    told = told_of(cell, plane)
+    if told is None:
+        sheet.null_rest("S", "no verdict line of this cell, or no traffic window")
+        return
+    verdicts = told.ordered
+    none = "no verdict on the traffic window"
+    first: Any = verdicts[0] if verdicts else {}
+    sheet.put("S", "detector_model", first.get("model"), absent=none)
+    sheet.put("S", "detector_model_sha256", first.get("sha256"), absent=none)
+    sheet.put("S", "detector_history_windows_count", first.get("history_windows"), absent=none)
+    sheet.put("S", "detector_packets_seen_count", sum(int(line["packets_seen"]) for line in verdicts))
+    sheet.put("S", "detector_windows_due_count", len(told.due))
+    sheet.put("S", "detector_verdict_count", len(verdicts))
+    sheet.put("S", "detector_missing_count", len(told.due) - len(verdicts))
+    sheet.put("S", "detector_deadline_missed_count", sum(1 for line in verdicts if not line["deadline_met"]))
+    late = [float(line["latency_ms"]) for line in verdicts]
+    for name, value in (
+        ("p50", median(late)), ("p95", percentile(late, 95)), ("max", max(late, default=None)),
+    ):  # fmt: skip
+        sheet.put("S", f"detector_latency_{name}_ms", value, n=len(late), absent=none)
+    waited_s = (int(first["t_ns"]) - told.open_ns) / 1e9 if verdicts else None
+    sheet.put("S", "detector_first_verdict_s", waited_s, absent=none)
+    sheet.put("S", "detector_alarm_count", sum(1 for line in verdicts if line["attack"]))
+    sheet.put("S", "detector_degraded_count", sum(1 for line in verdicts if line["degraded"]))
+    alarms = alarms_of(told, episodes_of(cell.truth))
+    sheet.put("S", "detector_false_alarm_count", alarms.false, n=len(verdicts))
+    sheet.put("S", "detector_episode_count", alarms.episodes)
+    detected = len(alarms.delays_s)
+    sheet.put("S", "detector_detected_count", detected, n=alarms.episodes)
+    why = "none was detected" if alarms.episodes else "no visible attack in the traffic window"
+    sheet.put("S", "detector_delay_s", median(alarms.delays_s), n=detected, absent=why)
+
+
+def _fill_cost(sheet: Sheet, cell: RawCell, wanted: str) -> None:
+    """From the control groups; in a cell without a detector what all of them used, which must be nothing."""
+    no_group = "no control group of a detector was read in this cell"
+    used = _cpu_ns(cell.usage)
+    others = {name: ns for name, ns in used.items() if name != wanted}
+    usage: Json = cell.usage or {"before": {}, "after": {}}
+    percent = None
+    if wanted == NONE and used:
+        percent = sum(
+            100 * ns / (int(usage["after"][name]["t_ns"]) - int(usage["before"][name]["t_ns"]))
+            for name, ns in used.items()
+        )
+    elif wanted in used:
+        took_ns = int(usage["after"][wanted]["t_ns"]) - int(usage["before"][wanted]["t_ns"])
+        percent = 100 * used[wanted] / took_ns
+    sheet.put("S", "detector_cpu_mean_pct", percent, absent=no_group)
+    sizes = [
+        int(side[wanted]["rss_bytes"])
+        for side in (usage["before"], usage["after"])
+        if wanted in side and side[wanted].get("rss_bytes") is not None
+    ]
+    absent = NO_DETECTOR if wanted == NONE else no_group
+    sheet.put("S", "detector_rss_mb", max(sizes) / 1e6 if sizes else None, absent=absent)
+    whole = None if not used else sum(others.values()) / 1e6
+    sheet.put("S", "detector_others_cpu_ms", whole, n=len(others) or None, absent=no_group)
+
+
+__all__ = [
+    "CANARY", "Alarms", "Told", "alarms_of", "canary_alarm", "detector_failures", "detector_of",
+    "detector_problems", "due_windows", "episodes_of", "fill_detector", "first_alarm", "told_of",
+]  # fmt: skip
