@@ -148,7 +148,8 @@ def test_a_watched_cell_is_fed_read_and_proved(tmp_path: Path) -> None:
     assert marks == ["handshake_cold", "traffic", "canary"]
     assert log == [
         "cell: before", "cell: during", "cell: heal",
-        "cell: before", "cell: during", "canary: before", "canary: during", "canary: heal", "cell: heal",
+        "cell: before", "cell: during", "cell: heal", "canary: before", "canary: during", "canary: heal",
+        "cell: heal",
     ]  # fmt: skip
     (event,) = made[-1].events
     assert (event["kind"], event["attack"]["kind"], event["attack"]["target"]) == ("attack", "forged", "drone")
@@ -158,8 +159,8 @@ def test_only_ends_that_something_looks_at_are_fed() -> None:
     quiet = {"detector": "none", "attack": "none", "events": []}
     assert fed_roles(quiet) == frozenset()
     assert fed_roles({**quiet, "detector": "tst"}) == {"drone"}
-    assert fed_roles({**quiet, "attack": {"kind": "flood", "target": "gcs"}}) == {"drone", "gcs"}
-    assert fed_roles({**quiet, "events": [{"kind": "attack", "attack": {"target": "drone"}}]}) == {"drone"}
+    assert fed_roles({**quiet, "attack": {"kind": "flood", "for_s": 1, "target": "gcs"}}) == {"drone", "gcs"}
+    assert fed_roles({**quiet, "events": [{"kind": "attack", "at_s": 0, "attack": {"target": "drone"}}]}) == {"drone"}
 
 
 def test_the_canary_leaves_link_keys_and_policy_alone() -> None:

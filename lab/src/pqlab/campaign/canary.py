@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pqlab.scenario.attacks import attack_events
+
 Json = dict[str, Any]
 #: a known attack after the measured part; nothing in it is measured but whether the detector says so
 CANARY_WINDOW: Final = "canary"
@@ -16,11 +18,7 @@ CANARY_PPS: Final = 1000
 def fed_roles(condition: Json) -> frozenset[str]:
     """The ends that export what crosses their sealed side: the drone where a detector watches or something
     attacks, and the end that is attacked."""
-    attack = condition.get("attack", "none")
-    targets = {str(attack.get("target", "drone"))} if isinstance(attack, dict) else set()
-    for event in condition.get("events") or []:
-        if event.get("kind") == "attack":
-            targets.add(str((event.get("attack") or {}).get("target", "drone")))
+    targets = {str(event["attack"].get("target", "drone")) for event in attack_events(condition)}
     watched = condition.get("detector", "none") != "none"
     return frozenset({"drone", *targets} if watched or targets else ())
 

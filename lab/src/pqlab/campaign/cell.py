@@ -84,6 +84,7 @@ class CellRunner:
             journal.event("prepare", cell_id=cell.cell_id, suite_id=cell.suite_id, position=cell.position)
             self._measure(cell, condition, timeline, journal, raw)
             if canary is not None and TRAFFIC_WINDOW in raw.windows:
+                timeline.heal()  # what was done to the measured part is no part of the canary, nor counts it
                 self._canary(cell, canary, journal, raw)
         except AgentFailure as error:
             failure = error

@@ -218,7 +218,7 @@ def fill_detector(sheet: Sheet, cell: RawCell, condition: Json, plane: DataPlane
     sheet.put("S", "detector_first_verdict_s", waited_s, absent=none)
     sheet.put("S", "detector_alarm_count", sum(1 for line in verdicts if line["attack"]))
     sheet.put("S", "detector_degraded_count", sum(1 for line in verdicts if line["degraded"]))
-    alarms = alarms_of(told, episodes_of(cell.truth))
+    alarms = alarms_of(told, episodes_of(cell.attack))
     sheet.put("S", "detector_false_alarm_count", alarms.false, n=len(verdicts))
     sheet.put("S", "detector_episode_count", alarms.episodes)
     detected = len(alarms.delays_s)

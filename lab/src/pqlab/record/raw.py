@@ -107,7 +107,6 @@ class RawCell:
     link: Json | None = None
     attack: list[Json] | None = None
     detector: list[Json] | None = None
-    truth: list[Json] | None = None
     usage: Json | None = None
     canary: Canary | None = None
     attempts: int = 1
@@ -235,7 +234,6 @@ def load_cell(cell_dir: Path) -> RawCell:
     cell.traffic = None if traffic is None else dict(traffic.get("windows", {}))
     # only cells with a detector, and campaigns with one, have these
     cell.detector = _optional(cell_dir / "detector.ndjson", read_ndjson)
-    cell.truth = _optional(cell_dir / "attack.ndjson", read_ndjson)
     cell.usage = _optional(cell_dir / "detectors.json", read_object)
     take_canary(cell)
     cell.attempts = 1 + sum(1 for path in cell_dir.glob("attempt-*") if path.is_dir())
