@@ -58,13 +58,16 @@ class Host:
     def real(self) -> int:
         return self.epoch + self.mono
 
-    def feed(self, *, age_ms: int = 0, counts: tuple[int, ...] = (2, 7, 0), kernel: int | None = None) -> Feed:
+    def feed(
+        self, *, age_ms: int = 0, counts: tuple[int, ...] = (2, 7, 0), kernel: int | None = None
+    ) -> Feed:
         """What an endpoint would have written `age_ms` ago, busy in every bin."""
         then = self.real - age_ms * 1_000_000
         complete = then // BIN_NS
         return Feed(
-            cell_id="cell-1", boot=self.boot, t_ns=then, mono_ns=self.mono - age_ms * 1_000_000, fields=FIELDS,
-            bins={n: counts for n in range(complete - 90, complete)} if any(counts) else {},
+            cell_id="cell-1", boot=self.boot, t_ns=then, fields=FIELDS,
+            mono_ns=self.mono - age_ms * 1_000_000,
+            bins=dict.fromkeys(range(complete - 90, complete), counts) if any(counts) else {},
             complete_before=complete, first_bin=complete - 90,
             kernel={} if kernel is None else {"if_rx_packets": kernel},
         )  # fmt: skip

@@ -93,7 +93,9 @@ def test_telegraf_away_costs_nothing_but_the_view() -> None:
             got = peer.recv(65536).decode()
     sink.close()
     assert got.count("\n") == 2
-    assert got.startswith("pq_detector,detector=test,host=drone,model=recorder,ring=lab state=\"ready\",ready=1i,")
+    assert got.startswith(
+        'pq_detector,detector=test,host=drone,model=recorder,ring=lab state="ready",ready=1i,'
+    )
     assert ",attack=0i," in got
 
 

@@ -23,7 +23,8 @@ def facts(name: str) -> Json:
     """What providers.json says of a detector."""
     card = {
         "schema": "pqdetect/card/v1", "name": name, "kind": "trees" if name == "xgboost" else "transformer",
-        "sha256": SHA[name], "parameters_count": 12_345, "size_bytes": 98_304 if name == "xgboost" else 2_000_000,
+        "sha256": SHA[name], "parameters_count": 12_345,
+        "size_bytes": 98_304 if name == "xgboost" else 2_000_000,
         "window_s": 0.6, "input": {"rows": 5 if name == "xgboost" else 400}, "time_to_first_verdict_s": 0.6,
         "inference_us": {"p50": 8.0 if name == "xgboost" else 6700.0},
     }  # fmt: skip
@@ -41,20 +42,9 @@ def end_of(cell: Path) -> int:
     return max(int(row["t_ns"]) for row in rows if row["host"] == "controller")
 
 
-def stretch(cell: Path, by_ns: int) -> None:
-    """Let the cell end later, as one with a canary window does; the window is labelled."""
-    path = cell / "events.ndjson"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    last = max(int(row["t_ns"]) for row in rows)
-    end = next(row for row in rows if row["event"] == "cell_end")
-    begin = {**end, "event": "window_start", "window": "canary", "t_ns": last + 5 * MS}
-    close = {**end, "event": "window_end", "window": "canary", "t_ns": last + by_ns - 5 * MS}
-    end["t_ns"] = last + by_ns
-    rows = sorted([*rows, begin, close], key=lambda row: int(row["t_ns"]))
-    path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
-
-
-def verdict(name: str, k: int, history: int, *, attack: bool = False, late_ms: int = 120, cell: str = "c") -> Json:
+def verdict(
+    name: str, k: int, history: int, *, attack: bool = False, late_ms: int = 120, cell: str = "c"
+) -> Json:
     t_ns = (k + 1) * WINDOW_NS + late_ms * MS
     return {
         "k": k, "t_ns": t_ns, "latency_ms": float(late_ms), "deadline_met": late_ms <= 600, "state": "ready",
@@ -73,7 +63,9 @@ def write_bins(cell: Path, first: int, last: int) -> None:
     (cell / "bins.ndjson").write_text("".join(f"{line}\n" for line in lines))
 
 
-def write_usage(cell: Path, names: tuple[str, ...], awake: str, *, share: float = 0.012, asleep_ns: int = 0) -> None:
+def write_usage(
+    cell: Path, names: tuple[str, ...], awake: str, *, share: float = 0.012, asleep_ns: int = 0
+) -> None:
     """Both readings of every detector's control group: `share` of a core for the one that is awake."""
     open_ns, close_ns = gate_of(cell)
     before_ns, after_ns = open_ns - MS, close_ns + MS
@@ -88,13 +80,11 @@ def write_usage(cell: Path, names: tuple[str, ...], awake: str, *, share: float 
 
 
 def write_watched(cell: Path, name: str, *, raised: bool = True, warm: bool = False) -> None:
-    """A cell that a detector watched, with a canary of 3 s after its last window. The cell ends later for it."""
-    stretch(cell, 4_000 * MS)
-    open_ns, _ = gate_of(cell)
+    """What a detector that watched the cell left; its canary lies between traffic window and end."""
+    open_ns, close_ns = gate_of(cell)
     end_ns = end_of(cell)
-    first = -(-open_ns // WINDOW_NS)
-    last = (end_ns - 200 * MS) // WINDOW_NS - 1
-    on_ns = end_ns - 3_400 * MS
+    first, last = -(-open_ns // WINDOW_NS), (end_ns - 120 * MS) // WINDOW_NS - 1
+    on_ns, off_ns = close_ns + 100 * MS, end_ns - 200 * MS
     rows = []
     for k in range(first, last + 1):
         told = raised and (k + 1) * WINDOW_NS > on_ns
@@ -105,14 +95,14 @@ def write_watched(cell: Path, name: str, *, raised: bool = True, warm: bool = Fa
     (cell / "canary").mkdir()
     truth = [
         {"schema": "pqattack/truth/v1", "cell_id": cell.name, "bin_ns": BIN_NS},
-        {"episode": 0, "kind": "forged", "benign": False, "target": "drone", "path": "direct",
-         "rate_pps": 1000, "t_on_ns": on_ns, "t_off_ns": on_ns + 3_000 * MS, "sent_count": 3000,
-         "failed_count": 0, "ended": "done"},
+        {"episode": 1, "kind": "forged", "benign": False, "target": "drone", "path": "direct",
+         "rate_pps": 1000, "t_on_ns": on_ns, "t_off_ns": off_ns, "sent_count": 900,
+         "failed_count": 0, "ended": "deadline"},
     ]  # fmt: skip
     (cell / "canary" / "attack.ndjson").write_text("".join(json.dumps(row) + "\n" for row in truth))
 
 
 __all__ = [
-    "BIN_NS", "FIELDS", "MS", "SEEN", "SHA", "WINDOW_NS", "end_of", "facts", "gate_of", "stretch", "verdict",
+    "BIN_NS", "FIELDS", "MS", "SEEN", "SHA", "WINDOW_NS", "end_of", "facts", "gate_of", "verdict",
     "write_bins", "write_usage", "write_watched",
 ]  # fmt: skip

@@ -62,6 +62,11 @@ def write_cell(
     if scenario["bulk"]:
         clock.now_ns += 10 * MS
         _bulk_window(clock, scenario, rows, counters, traffic, sequence, rng)
+    if condition_of(scenario, cell).get("detector", "none") != "none":
+        clock.now_ns += 10 * MS
+        clock.event("controller", "window_start", window="canary")
+        clock.now_ns += 4_000 * MS
+        clock.event("controller", "window_end", window="canary")
     clock.now_ns += 30 * MS
     for role in ("drone", "gcs"):
         clock.event(role, "stop")

@@ -1,4 +1,4 @@
-"""Detectors in a campaign: awake in their own cells alone, fed, read, proved by a canary; their containers."""
+"""Detectors in a campaign: awake in their own cells alone, fed, read, proved by a canary; containers."""
 
 from __future__ import annotations
 
@@ -152,7 +152,11 @@ def test_a_watched_cell_is_fed_read_and_proved(tmp_path: Path) -> None:
         "cell: heal",
     ]  # fmt: skip
     (event,) = made[-1].events
-    assert (event["kind"], event["attack"]["kind"], event["attack"]["target"]) == ("attack", "forged", "drone")
+    assert (event["kind"], event["attack"]["kind"], event["attack"]["target"]) == (
+        "attack",
+        "forged",
+        "drone",
+    )
 
 
 def test_only_ends_that_something_looks_at_are_fed() -> None:
@@ -160,11 +164,14 @@ def test_only_ends_that_something_looks_at_are_fed() -> None:
     assert fed_roles(quiet) == frozenset()
     assert fed_roles({**quiet, "detector": "tst"}) == {"drone"}
     assert fed_roles({**quiet, "attack": {"kind": "flood", "for_s": 1, "target": "gcs"}}) == {"drone", "gcs"}
-    assert fed_roles({**quiet, "events": [{"kind": "attack", "at_s": 0, "attack": {"target": "drone"}}]}) == {"drone"}
+    assert fed_roles({**quiet, "events": [{"kind": "attack", "at_s": 0, "attack": {"target": "drone"}}]}) == {
+        "drone"
+    }
 
 
 def test_the_canary_leaves_link_keys_and_policy_alone() -> None:
-    busy = {"name": "c", "detector": "xgboost", "link": {"up": {}}, "rekey": {"every_s": 1}, "policy": {"x": 1},
+    busy = {"name": "c", "detector": "xgboost", "link": {"up": {}}, "rekey": {"every_s": 1},
+            "policy": {"x": 1},
             "attack": {"kind": "flood"}, "events": [{"kind": "partition"}]}  # fmt: skip
     canary = canary_condition(busy)
     assert {canary[key] for key in ("link", "rekey", "policy", "attack")} == {"none"}

@@ -18,6 +18,8 @@ from pqlab.record.raw import load_cell
 
 Json = dict[str, Any]
 SUITE = detector_bundle.SUITES[0]
+STALE = {"state": "stale", "attack": None, "degraded": None}
+COUNTS = ("alarm_count", "false_alarm_count", "episode_count", "detected_count")
 
 
 @pytest.fixture
@@ -86,9 +88,10 @@ def test_warm_history_is_marked(work: Path) -> None:
     ("spoil", "reason"),
     [
         (lambda cell: (cell / "detector.ndjson").write_text(""), "no verdict on the traffic window"),
-        (lambda cell: change(cell, lambda rows: [r.update(state="stale", attack=None, degraded=None) for r in rows]),
+        (lambda cell: change(cell, lambda rows: [r.update(STALE) for r in rows]),
          "no verdict on the traffic window (states told: stale)"),
-        (lambda cell: change(cell, lambda rows: [r.update(attack=False) for r in rows]), "canary was not raised"),
+        (lambda cell: change(cell, lambda rows: [r.update(attack=False) for r in rows]),
+         "canary was not raised"),
         (lambda cell: (cell / "canary" / "attack.ndjson").unlink(), "no canary attack took place"),
         (lambda cell: change(cell, lambda rows: [r.update(packets_seen=0) for r in rows]), "saw no packet"),
     ],
@@ -112,7 +115,10 @@ def test_a_detector_awake_in_the_baseline_is_invalid(work: Path) -> None:
 
 
 def test_a_cold_cell_that_knows_the_past_is_invalid(work: Path) -> None:
-    change(folder_of(work, "xgboost"), lambda rows: [r.update(history_windows=50 + i) for i, r in enumerate(rows)])
+    change(
+        folder_of(work, "xgboost"),
+        lambda rows: [r.update(history_windows=50 + i) for i, r in enumerate(rows)],
+    )
     record = record_of(work, "xgboost")
     assert record["verdict"] == "invalid"
     assert "reaches back before the cell" in record["reason"]
@@ -139,9 +145,7 @@ def test_alarms_against_ground_truth(work: Path) -> None:
     attack(folder, (first + 1) * WINDOW_NS + 100 * MS, (first + 2) * WINDOW_NS)
     change(folder, lambda rows: rows[1].update(attack=True))
     record = record_of(work, "xgboost")
-    assert [s_of(record, n) for n in ("alarm_count", "false_alarm_count", "episode_count", "detected_count")] == [
-        1, 0, 1, 1,
-    ]  # fmt: skip
+    assert [s_of(record, name) for name in COUNTS] == [1, 0, 1, 1]
     assert s_of(record, "delay_s") == pytest.approx(0.6 - 0.1 + 0.12)
 
 
@@ -157,7 +161,13 @@ def test_an_alarm_before_its_cause_is_false_and_the_attack_is_missed(work: Path)
 
 def test_benign_and_distant_episodes_are_no_attacks() -> None:
     row = {"t_on_ns": 1, "t_off_ns": 2, "sent_count": 5, "benign": False, "target": "drone"}
-    truth = [{"schema": "x"}, row, {**row, "benign": True}, {**row, "target": "gcs"}, {**row, "sent_count": 0}]
+    truth = [
+        {"schema": "x"},
+        row,
+        {**row, "benign": True},
+        {**row, "target": "gcs"},
+        {**row, "sent_count": 0},
+    ]
     assert episodes_of(truth) == [(1, 2)]
 
 

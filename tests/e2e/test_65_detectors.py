@@ -68,7 +68,9 @@ def test_no_detector_is_left_running(bundle: Path) -> None:
 def test_its_service_is_hardened_and_cheap() -> None:
     started = run("./compose/lab.sh", "profile", "detector-xgboost", timeout_s=300)
     assert started.code == 0, started.text[-2000:]
-    (box,) = docker("ps", "-q", "--filter", OURS, "--filter", "label=com.docker.compose.service=detector-xgboost").split()
+    (box,) = docker(
+        "ps", "-q", "--filter", OURS, "--filter", "label=com.docker.compose.service=detector-xgboost"
+    ).split()
     facts = json.loads(docker("inspect", box))[0]
     assert facts["HostConfig"]["CapDrop"] == ["ALL"] and not facts["HostConfig"]["CapAdd"]
     assert facts["HostConfig"]["ReadonlyRootfs"] is True

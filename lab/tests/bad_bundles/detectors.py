@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from detector_files import WINDOW_NS, facts, gate_of, write_usage, write_watched
+
 from bad_bundles.forge import (
     Json,
     Registry,
@@ -17,12 +19,13 @@ from bad_bundles.forge import (
     rename_cells,
     save_lines,
 )
-from detector_files import WINDOW_NS, facts, gate_of, write_usage, write_watched
 
 BAD: Registry = {}
 
 
-def _watched(root: Path, spoil: Callable[[Path], None] | None, *, model: Callable[[Json], None] | None = None) -> None:
+def _watched(
+    root: Path, spoil: Callable[[Path], None] | None, *, model: Callable[[Json], None] | None = None
+) -> None:
     """Every cell of the bundle was watched by xgboost, all well but what `spoil` does to each cell."""
     data = root / "data"
     edit(data / "scenario.effective.yml", lambda s: s["conditions"][0].update(detector="xgboost"))
@@ -74,7 +77,7 @@ def late_and_called_in_time(root: Path) -> None:
 @registering(BAD, "detector_verdicts")
 def normal_while_blind(root: Path) -> None:
     """The counters stood still, the state says so, and the verdict is `no attack` all the same."""
-    _watched(root, lambda cell: _lines(cell, lambda rows: rows[2].update(state="stale", deadline_met=False)))
+    _watched(root, lambda cell: _lines(cell, lambda rows: rows[1].update(state="stale", deadline_met=False)))
 
 
 @registering(BAD, "detector_verdicts")
@@ -82,7 +85,7 @@ def window_left_out(root: Path) -> None:
     """One window is missing from the lines, and no gap is told."""
 
     def drop(cell: Path) -> None:
-        _lines(cell, lambda rows: rows.pop(3))
+        _lines(cell, lambda rows: rows.pop(1))
 
     _watched(root, drop)
 
@@ -90,7 +93,10 @@ def window_left_out(root: Path) -> None:
 @registering(BAD, "detector_verdicts")
 def packets_it_never_saw(root: Path) -> None:
     """It claims more packets than the endpoint's bins hold."""
-    _watched(root, lambda cell: _lines(cell, lambda rows: rows[0].update(packets_seen=rows[0]["packets_seen"] + 50)))
+    _watched(
+        root,
+        lambda cell: _lines(cell, lambda rows: rows[0].update(packets_seen=rows[0]["packets_seen"] + 50)),
+    )
 
 
 @registering(BAD, "detector_verdicts")

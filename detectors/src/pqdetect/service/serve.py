@@ -83,7 +83,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when told to end. Raises DetectError: arguments, model, or a verdict folder that cannot be written."""
+    """0 when told to end. Raises DetectError: arguments, model, or a verdict folder that is read-only."""
     # the model's libraries only where a model is used
     from pqdetect.service.watcher import ModelWatcher
 

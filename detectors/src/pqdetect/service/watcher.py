@@ -17,7 +17,7 @@ _INTERRUPTED: Final = 5
 
 
 class ModelWatcher:
-    """A model by name, with its history and its two decisions. Raises DetectError when it cannot be loaded."""
+    """A model by name, with its history and two decisions. Raises DetectError when it cannot be loaded."""
 
     def __init__(self, name: str) -> None:
         self._loaded = models.load(name)

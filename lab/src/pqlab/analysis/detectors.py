@@ -119,7 +119,7 @@ def detector_contrasts(conditions: list[Json]) -> list[Contrast]:
 
 
 def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
-    """detector_overhead.csv: a row a contrast, metric and scope (all suites; for handshakes each KEM family)."""
+    """detector_overhead.csv: a row a contrast, metric, scope (all suites; for handshakes each KEM family)."""
     table = Table(
         "detector_overhead",
         ("condition", "reference", "detector", "metric", "label", "unit", "scale", "scope", "ring", "n_pairs",
@@ -208,7 +208,9 @@ def quality_table(bundle: BundleData) -> Table:
     for detector, cells in watched.items():
         told = {column: [_whole(cell, name) for cell in cells] for name, column in FIELDS.items()}
         judged = sum(told["verdict_count"])
-        delays = [f["value"] for c in cells if (f := c.value("S", "detector_delay_s")) and f["value"] is not None]
+        delays = [
+            f["value"] for c in cells if (f := c.value("S", "detector_delay_s")) and f["value"] is not None
+        ]
         table.add(
             watcher=detector, kind="detector", detector=detector, n_cells=len(cells), judged_count=judged,
             **_alarm_rate(sum(told["false_alarm_count"]), sum(map(_quiet_h, cells))),
@@ -262,7 +264,9 @@ def _rule(cell: Cell, counters: tuple[str, ...]) -> _RuleResult:
         caused = any(on < ends and begins < off + AFTERMATH_NS for on, off in episodes)
         result.false += not caused and k - 1 not in alarms
     for on, off in episodes:
-        first = next((k for k in alarms if (k + 1) * WINDOW_NS > on and k * WINDOW_NS < off + WINDOW_NS), None)
+        first = next(
+            (k for k in alarms if (k + 1) * WINDOW_NS > on and k * WINDOW_NS < off + WINDOW_NS), None
+        )
         if first is not None:
             result.delays_s.append(((first + 1) * WINDOW_NS - on) / 1e9)
     return result
@@ -328,4 +332,3 @@ def _solve(rising: Callable[[float], float], wanted: float, count: int) -> float
         middle = (low + high) / 2.0
         low, high = (middle, high) if rising(middle) < wanted else (low, middle)
     return high
-

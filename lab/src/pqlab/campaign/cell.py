@@ -307,7 +307,8 @@ class CellRunner:
         """What this end has beyond what every end has."""
         extra = ["power"] if role in self._fast_power else []
         extra += ["bins"] if role in fed_roles(condition) else []
-        return extra + (["detector"] if role == "drone" and condition.get("detector", "none") != "none" else [])
+        watched = role == "drone" and condition.get("detector", "none") != "none"
+        return extra + (["detector"] if watched else [])
 
 
 def _fetch_stream(agent: Agent, cell_id: str, stream: str) -> list[str]:

@@ -125,13 +125,20 @@ class ComposeDetector:
     def _docker(self, *arguments: str) -> list[str]:
         done = self._run(["docker", *arguments], _ENGINE_LIMIT_S)
         if done.returncode:
-            raise self._error(f"docker {arguments[0]} failed", done.stderr.strip() or f"code {done.returncode}")
+            raise self._error(
+                f"docker {arguments[0]} failed", done.stderr.strip() or f"code {done.returncode}"
+            )
         return done.stdout.splitlines()
 
     def _run(self, command: list[str], limit_s: float) -> subprocess.CompletedProcess[str]:
         try:
             return subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s, check=False
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=limit_s,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise self._error("the container engine does not answer", str(error)) from error

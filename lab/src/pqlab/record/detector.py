@@ -1,7 +1,7 @@
-"""Category S: what a detector said of the traffic window, when, at what cost, and whether it could see at all.
+"""Category S: what a detector said of the traffic window, when, at what cost, and whether it could see.
 
-A window of 0.6 s counts when it lies wholly inside the traffic window. The canary window is proof of sight and
-enters nothing else.
+A window of 0.6 s counts when it lies wholly inside the traffic window. The canary window is proof of sight
+and enters nothing else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Told:
 
 @dataclass
 class Alarms:
-    """Against ground truth: alarms that began without a cause, and attacks that were told with their delay."""
+    """Against ground truth: alarms that began without a cause, and attacks told with their delay."""
 
     false: int = 0
     episodes: int = 0
@@ -73,7 +73,7 @@ def told_of(cell: RawCell, plane: DataPlane) -> Told | None:
 
 
 def episodes_of(truth: Iterable[Json] | None) -> list[tuple[int, int]]:
-    """(begin, end) in realtime ns of each visible attack: at least one datagram of it was sent to this end."""
+    """(begin, end) in realtime ns of each visible attack: at least one datagram of it came to this end."""
     return [
         (int(row["t_on_ns"]), int(row["t_off_ns"]))
         for row in truth or []
@@ -148,7 +148,9 @@ def detector_problems(cell: RawCell, condition: Json, plane: DataPlane) -> list[
     found = []
     wanted = detector_of(condition)
     others = _cpu_ns(cell.usage, skip=wanted)
-    found += [f"detector {name} used {ns / 1e6:.3f} ms of CPU while frozen" for name, ns in others.items() if ns]
+    found += [
+        f"detector {name} used {ns / 1e6:.3f} ms of CPU while frozen" for name, ns in others.items() if ns
+    ]
     told = None if wanted == NONE else told_of(cell, plane)
     if told is not None and told.verdicts:
         missing = len(told.due) - len(told.verdicts)
@@ -193,7 +195,9 @@ def fill_detector(sheet: Sheet, cell: RawCell, condition: Json, plane: DataPlane
     sheet.put("S", "detector_ready", not detector_failures(cell, condition, plane))
     raised = canary_alarm(cell)
     sheet.put("S", "detector_canary_raised", raised is not None)
-    sheet.put("S", "detector_canary_delay_s", raised[1] if raised else None, absent="the canary was not raised")
+    sheet.put(
+        "S", "detector_canary_delay_s", raised[1] if raised else None, absent="the canary was not raised"
+    )
     told = told_of(cell, plane)
     if told is None:
         sheet.null_rest("S", "no verdict line of this cell, or no traffic window")

@@ -85,8 +85,8 @@ class RawRun:
 
 @dataclass
 class Canary:
-    """What the canary window left, taken out of everything else: counters of each end, traffic report, and the
-    ground truth of its attack. None where that file or window is not there."""
+    """What the canary window left, taken out of everything else: counters of each end, traffic report,
+    and the ground truth of its attack. None where that file or window is not there."""
 
     counters: dict[str, Json] = field(default_factory=dict)
     traffic: Json | None = None

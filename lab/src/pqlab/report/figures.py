@@ -343,5 +343,6 @@ def heat_map(
     items.append(
         svg.text(WIDTH, bottom + 20, f"{unit}; empty: {empty}", class_="axis", text_anchor="end")
     )
-    description = f"Values for {len(rows)} by {len(columns)} combinations; darker is {darker}, logarithmically."
+    size = f"{len(rows)} by {len(columns)}"
+    description = f"Values for {size} combinations; darker is {darker}, logarithmically."
     return svg.document(figure_id, WIDTH, bottom + 30, title, description, items)

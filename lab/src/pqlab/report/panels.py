@@ -1,4 +1,4 @@
-"""Panels of horizontal bars, each on an axis of its own from zero: one quantity a panel, one condition a bar."""
+"""Panels of horizontal bars, each on an axis of its own from zero: a quantity a panel, a condition a bar."""
 
 from __future__ import annotations
 

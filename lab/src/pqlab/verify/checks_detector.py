@@ -1,4 +1,4 @@
-"""Detectors: verdicts that add up, a detector that could see, others that slept, and the model that is named."""
+"""Detectors: verdicts that add up, a detector that could see, others that slept, the model that is named."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def verdicts(cell: CellView, tally: Tally) -> None:
             continue  # numbering may begin anew where history does
         tally.require(
             skipped == int(after["gap_windows"]) >= 0,
-            f"{cell.label}: window {after['k']} follows {before['k']} and tells a gap of {after['gap_windows']}",
+            f"{cell.label}: window {after['k']} follows {before['k']}, its gap is {after['gap_windows']}",
         )
     _recount(cell, tally)
     _seen(cell, judged, tally)
@@ -102,7 +102,7 @@ def _seen(cell: CellView, judged: list[Json], tally: Tally) -> None:
 
 
 def _bins(path: Path) -> tuple[list[int], dict[int, int]]:
-    """Places of the fields that count as seen ([] where the header lacks one), and their sum by bin number."""
+    """Places of the fields that count as seen ([] where the header lacks one), their sum by bin number."""
     places: list[int] = []
     counts: dict[int, int] = {}
     with path.open(encoding="utf-8") as file:
@@ -124,11 +124,15 @@ def frozen(cell: CellView, tally: Tally) -> None:
     usage = cell.raw.usage
     if usage is None:
         listed = cell.run.providers.get("detectors")
-        tally.require(not listed, f"{cell.label}: the campaign has detectors, no reading of their CPU is here")
+        tally.require(
+            not listed, f"{cell.label}: the campaign has detectors, no reading of their CPU is here"
+        )
         return
     tally.see()
     named, due = _named(cell), set(cell.run.providers.get("detectors") or {})
-    tally.require(set(usage["after"]) == due, f"{cell.label}: read {sorted(usage['after'])}, due {sorted(due)}")
+    tally.require(
+        set(usage["after"]) == due, f"{cell.label}: read {sorted(usage['after'])}, due {sorted(due)}"
+    )
     for name, after in sorted(usage["after"].items()):
         before = usage["before"].get(name) or {}
         if after.get("cpu_ns") is None or before.get("cpu_ns") is None:
@@ -161,7 +165,7 @@ def ready(cell: CellView, tally: Tally) -> None:
 
 
 def model(cell: CellView, tally: Tally) -> None:
-    """Every verdict carries the hash of the model that providers.json names for this detector, and its card's;
+    """Every verdict carries the hash of the model that providers.json names for it, and its card's;
     the image it ran in has a digest."""
     named = _named(cell)
     if named == NONE:
@@ -180,4 +184,3 @@ def model(cell: CellView, tally: Tally) -> None:
     tally.require(signed <= {named}, f"{cell.label}: verdicts signed {sorted(signed - {named})}")
     digest = str(facts.get("image_id") or "")
     tally.require(digest.startswith("sha256:"), f"{cell.label}: no digest of the image of {named}")
-

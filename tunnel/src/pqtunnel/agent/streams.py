@@ -1,4 +1,4 @@
-"""`fetch`: pages of a cell's spans, ledger, events, telemetry, power, log and verdicts, bounded in lines and bytes."""
+"""`fetch`: pages of a cell's spans, ledger, events, telemetry, power, log, verdicts; bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a detector on this host said within a cell: read from the folder where it writes, never written here."""
+"""What a detector on this host said within a cell: read where it writes, never written here."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def models(source: Source) -> Table:
         blocks.rows_of(rows),
         source.ring,
         "providers.json",
-        "Input: tunnel counters in bins of 20 ms, 30 of them a window of 0.6 s, never the payload. Time to the "
-        "first verdict is from an empty history; longer input only adds to it.",
+        "Input: tunnel counters in bins of 20 ms, 30 of them a window of 0.6 s, never the payload. Time to "
+        "the first verdict is from an empty history; longer input only adds to it.",
         sortable=False,
     )
 
@@ -137,8 +137,8 @@ def quality(source: Source) -> Table:
         blocks.rows_of([_quality_row(row) for row in rows]),
         source.ring,
         "analysis/detector_quality.csv",
-        "False alarms: alarms that began while no visible attack lasted nor had ended within 3 s; exact Poisson "
-        "interval. These hours are few: what a rate of 0.5 an hour means takes the evaluation of "
+        "False alarms: alarms that began while no visible attack lasted nor had ended within 3 s; exact "
+        "Poisson interval. These hours are few: what a rate of 0.5 an hour means takes the evaluation of "
         "docs/DETECTORS.md. Without: windows that no verdict was made on.",
     )  # fmt: skip
 
@@ -146,7 +146,9 @@ def quality(source: Source) -> Table:
 def _quality_row(row: RawRow) -> list[Cell]:
     none = "no visible attack in these cells"
     low, high = row["false_alarms_low_per_h"], row["false_alarms_high_per_h"]
-    between = label(f"{significant(float(low))} to {significant(float(high))}") if low and high else missing("")
+    between = (
+        label(f"{significant(float(low))} to {significant(float(high))}") if low and high else missing("")
+    )
     raised = f"{row['canary_raised_count']} of {row['canary_count']}" if row["canary_count"] else None
     return [
         label(row["watcher"]), label(row["detector"]), blocks.count(row["n_cells"]),
@@ -180,15 +182,16 @@ def overhead(source: Source) -> Table:
         (
             Column("condition"), Column("against"), Column("metric"), Column("scope"),
             Column("pairs", "n", True), Column("without", "", True), Column("with", "", True),
-            Column("Δ", "", True), Column("unit"), Column("Δ", "%", True), Column("95 % interval of the effect"),
+            Column("Δ", "", True), Column("unit"), Column("Δ", "%", True),
+            Column("95 % interval of the effect"),
             Column("noise floor", "", True), Column("floor from"), Column("verdict"), Column("ring"),
         ),
         blocks.rows_of(lines),
         source.ring,
         "analysis/detector_overhead.csv",
-        "A pair is two cells of one suite and block. Without, with: medians over the pairs. Interval: ratio of "
-        "geometric means, or mean difference. A verdict other than `not distinguishable` needs Holm's p ≤ 0.05 "
-        "over all rows of its metric and an effect beyond the noise floor.",
+        "A pair is two cells of one suite and block. Without, with: medians over the pairs. Interval: ratio "
+        "of geometric means, or mean difference. A verdict other than `not distinguishable` needs Holm's "
+        "p ≤ 0.05 over all rows of its metric and an effect beyond the noise floor.",
         collapsed=len(lines) > 60,
     )  # fmt: skip
 
@@ -210,10 +213,13 @@ def recommendations(source: Source) -> Paragraphs:
         if word is not None:
             sentences.append(
                 f"{row['condition']} against {row['reference']}: {word} {row['label']} "
-                f"({significant(float(row['reference_median']))} → {significant(float(row['condition_median']))} "
+                f"({significant(float(row['reference_median']))} → "
+                f"{significant(float(row['condition_median']))} "
                 f"{row['unit']}, {row['n_pairs']} pairs, ring {row['ring']})."
             )
-    own = [row for row in source.rows("detectors") if row["detector"] not in ("", "none") and row["cpu_mean_pct"]]
+    own = [
+        row for row in source.rows("detectors") if row["detector"] not in ("", "none") and row["cpu_mean_pct"]
+    ]
     by_name: dict[str, list[float]] = {}
     for row in own:
         by_name.setdefault(row["detector"], []).append(float(row["cpu_mean_pct"]))

@@ -1,10 +1,11 @@
-"""The detector part of a report: what the published detector sections show, from this bundle; silent without."""
+"""The detector part of a report: what the published detector sections show; silent without one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from pqlab.analysis.detectors import ALL, HANDSHAKE
+from pqlab.analysis.detectors import ALL
+from pqlab.analysis.metrics import HANDSHAKE
 from pqlab.analysis.stats import mean, median, quantile
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, number
@@ -29,9 +30,9 @@ def detectors(source: Source) -> Section | None:
         "detectors",
         "Detectors",
         tuple(parts),
-        "A detector reads the counters of the drone's sealed side, one window of 0.6 s at a time, and runs in a "
-        "container of its own, which is frozen in every cell that is not its own. After each of its cells a "
-        "known attack, the canary, must be raised; nothing of that window enters a figure.",
+        "A detector reads the counters of the drone's sealed side, one window of 0.6 s at a time, in a "
+        "container of its own, which is frozen in every cell but its own. After each of its cells a known "
+        "attack, the canary, must be raised; nothing of that window enters a figure.",
     )
 
 
@@ -44,7 +45,9 @@ def _conditions(source: Source) -> list[str]:
     return [str(c["name"]) for c in listed if not c.get("aa_of")]
 
 
-def _column(source: Source, table: str, column: str, keep: Callable[[RawRow], bool] = lambda row: True) -> Values:
+def _column(
+    source: Source, table: str, column: str, keep: Callable[[RawRow], bool] = lambda row: True
+) -> Values:
     """Condition → values of cells that passed."""
     found: Values = {name: [] for name in _conditions(source)}
     for row in source.rows(table):
@@ -69,7 +72,9 @@ def _scenarios(source: Source) -> Table:
     heat = _column(source, "cpu", "temperature_mean_c", _drone)
     sent, loss = (_column(source, "traffic", name, _down) for name in ("sent_count", "loss_pct"))
     own, rss = (_column(source, "detectors", name) for name in ("cpu_mean_pct", "rss_mb"))
-    no_zone = next((row["temperature_reason"] for row in source.rows("cpu") if row["temperature_reason"]), None)
+    no_zone = next(
+        (row["temperature_reason"] for row in source.rows("cpu") if row["temperature_reason"]), None
+    )
     counted = {name: [c for c in source.bundle.cells if c.condition == name] for name in names}
 
     def of(values: Values, function: Callable[[list[float]], float | None], why: str) -> list[Cell]:
@@ -113,7 +118,9 @@ def _scenarios(source: Source) -> Table:
 # ---------------------------------------------------------------------- figures
 
 
-def _bars(values: Values, function: Callable[[list[float]], float | None], missing: str) -> tuple[PanelBar, ...]:
+def _bars(
+    values: Values, function: Callable[[list[float]], float | None], missing: str
+) -> tuple[PanelBar, ...]:
     return tuple(PanelBar(name, function(found), missing) for name, found in values.items())
 
 
@@ -129,7 +136,7 @@ def _system(source: Source) -> Figure:
         Panel("CPU of the detector, mean", "% of a core",
               _bars(_column(source, "detectors", "cpu_mean_pct"), mean, "not measured")),
         Panel("temperature, mean", "°C",
-              _bars(_column(source, "cpu", "temperature_mean_c", _drone), mean, "no thermal zone on this host")),
+              _bars(_column(source, "cpu", "temperature_mean_c", _drone), mean, "no thermal zone here")),
         Panel("datagrams sent, median", "datagrams",
               _bars(_column(source, "traffic", "sent_count", _down), median, "not measured")),
     ]  # fmt: skip
@@ -169,7 +176,9 @@ def _keygen(source: Source) -> Figure:
         for family, values in found.items()
         if any(values.values())
     ]
-    return _figure(source, "det-fig-keygen", "KEM key generation by family under each condition", parts, "primitives")
+    return _figure(
+        source, "det-fig-keygen", "KEM key generation by family under each condition", parts, "primitives"
+    )
 
 
 def _overhead_figure(source: Source) -> Figure:
@@ -195,13 +204,21 @@ def _overhead_figure(source: Source) -> Figure:
 def _heat(source: Source) -> list[Figure]:
     found = []
     for figure_id, column, caption, unit in (
-        ("det-fig-heat", "system_mean_pct", "CPU of the machine by KEM family and condition", "% of all cores"),
+        (
+            "det-fig-heat",
+            "system_mean_pct",
+            "CPU of the machine by KEM family and condition",
+            "% of all cores",
+        ),
         ("det-fig-heat-temperature", "temperature_mean_c", "Temperature by KEM family and condition", "°C"),
     ):
         values: dict[tuple[str, str], float] = {}
         for family in FAMILIES:
             by_condition = _column(
-                source, "cpu", column, lambda row, family=family: _drone(row) and row["kem_family"] == family  # type: ignore[misc]
+                source,
+                "cpu",
+                column,
+                lambda row, family=family: _drone(row) and row["kem_family"] == family,  # type: ignore[misc]
             )
             for name, members in by_condition.items():
                 if (value := mean(members)) is not None:
