@@ -69,7 +69,7 @@ class Host:
             mono_ns=self.mono - age_ms * 1_000_000,
             bins=dict.fromkeys(range(complete - 90, complete), counts) if any(counts) else {},
             complete_before=complete, first_bin=complete - 90,
-            kernel={} if kernel is None else {"if_rx_packets": kernel},
+            moved={complete // BINS - 1: {"if_rx_packets": 60}},
         )  # fmt: skip
 
     def run(self, seconds: float, **options: int) -> list[Verdict]:

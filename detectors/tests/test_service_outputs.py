@@ -21,14 +21,16 @@ DOCUMENT = {
     "schema": "pqtunnel/feed/v1", "role": "drone", "cell_id": "c1", "state": "running", "t_ns": 10**18,
     "mono_ns": 5 * 10**9, "boot": "b", "bin_ns": 20_000_000, "fields": list(FIELDS),
     "bins": [[50_000_000_000 - 1, [1, 2, 0]]], "complete_before": 50_000_000_000,
-    "totals": {"rx_ok": 3}, "interface": {"rx_packets": 9}, "udp": {"in_errors": 1},
+    "totals": {"rx_ok": 3}, "interface": {"rx_packets": 9}, "udp": {"in_errors": 1}, "first_bin": 7,
+    "windows": [{"k": 5, "interface": {"rx_packets": 4}, "udp": None, "late_ns": 9}],
 }  # fmt: skip
 
 
 def test_a_document_is_read() -> None:
     feed = parse(json.dumps(DOCUMENT))
     assert feed.bins == {50_000_000_000 - 1: (1, 2, 0)}
-    assert feed.kernel == {"if_rx_packets": 9, "udp_in_errors": 1}
+    assert feed.moved == {5: {"if_rx_packets": 4}}
+    assert feed.first_bin == 50_000_000_000 - 100
     assert feed.offset_ns == 10**18 - 5 * 10**9
 
 

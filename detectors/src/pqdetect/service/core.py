@@ -24,8 +24,8 @@ PAUSED_NS: Final = 1_500_000_000
 SILENT_WINDOWS: Final = 3
 _IDLE_WAIT_NS: Final = 200_000_000
 _POLL_NS: Final = 40_000_000
-#: the feed tells a window complete about this long after its end
-_LAG_NS: Final = 60_000_000
+#: the feed tells a window complete with its first document of this long after its end
+_LAG_NS: Final = 105_000_000
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Watcher(Protocol):
     def judge(
         self, k: int, fields: tuple[str, ...], counts: Counts, kernel: dict[str, int] | None, gap: int
     ) -> Judgement:
-        """Take in window `k` (30 rows of counts; increases of the kernel's counters in it, None where they
-        are unknown; `gap` windows between it and the one judged before were not) and judge it."""
+        """Take in window `k` (30 rows of counts; what the kernel's counters moved by in it, None where
+        that is unknown; `gap` windows between it and the one judged before were not) and judge it."""
         ...
 
     def forget(self) -> None:
@@ -78,11 +78,9 @@ class Core:
         self._real_ns = real_ns
         self._cost = cost
         self._boot: str | None = None
-        self._cell: str | None = None
         self._next: int | None = None
         self._judged: int | None = None
         self._offset_ns = 0
-        self._kernel: dict[str, int] | None = None
         self._stepped_ns: int | None = None
         self._told_ns: int | None = None
         self._silent = 0
@@ -122,7 +120,7 @@ class Core:
             self._next = k + 1
             if k * BINS < feed.first_bin:
                 continue
-            lines.append(self._window(feed, k, last=k + 1 == newest))
+            lines.append(self._window(feed, k))
         overdue_ns = now_ns + feed.offset_ns - window_end_ns(newest)
         if not lines and overdue_ns > STALE_NS:
             # the document is fresh, but its bins are not
@@ -147,18 +145,16 @@ class Core:
         elif self._next is not None and self._next * BINS < feed.first_bin:
             why = "clock set forward, or windows missed"
         if self._next is None or why is not None:
-            self._next, self._kernel = begun, None
+            self._next = begun
             if why == "clock set back":
                 self._judged = None
             self._silent = 0
             self._reset = ", ".join(text for text in (self._reset, why) if text) or None
-        if feed.cell_id != self._cell:
-            self._kernel = None
-        self._boot, self._cell, self._offset_ns = feed.boot, feed.cell_id, feed.offset_ns
+        self._boot, self._offset_ns = feed.boot, feed.offset_ns
 
     # ------------------------------------------------------------------ lines
 
-    def _window(self, feed: Feed, k: int, *, last: bool) -> Verdict:
+    def _window(self, feed: Feed, k: int) -> Verdict:
         empty = (0,) * len(feed.fields)
         bins = feed.bins or {}
         counts = [bins.get(number, empty) for number in range(k * BINS, (k + 1) * BINS)]
@@ -167,18 +163,10 @@ class Core:
         if self._silent >= SILENT_WINDOWS:
             # nothing moves, not even a keepalive: there is nothing to judge
             return self._line("stale", k, feed, packets, None)
-        # the kernel's counters are known now, not at each window's end: only the newest window may have them
-        kernel = dict(feed.kernel) if last else None
-        grown = None
-        if kernel is not None and self._kernel is not None and self._kernel.keys() == kernel.keys():
-            grown = {name: kernel[name] - self._kernel[name] for name in kernel}
-            if min(grown.values(), default=0) < 0:
-                grown = None
-        self._kernel = kernel
         gap = 0 if self._judged is None else max(0, k - self._judged - 1)
         self._judged = k
         try:
-            judged = self._watcher.judge(k, feed.fields, counts, grown, gap)
+            judged = self._watcher.judge(k, feed.fields, counts, feed.moved.get(k), gap)
         except DetectError as error:
             # a feed of another version: it says so, once a window, and judges nothing
             self.complaint = str(error)
@@ -189,7 +177,7 @@ class Core:
     def _unjudged(self, state: str, feed: Feed | None) -> list[Verdict]:
         """One line a window of this host's own clock, while the feed gives none."""
         now_ns = self._mono_ns()
-        self._next, self._kernel = None, None
+        self._next = None
         if self._told_ns is not None and now_ns - self._told_ns < WINDOW_NS:
             return []
         self._offset_ns = self._real_ns() - now_ns

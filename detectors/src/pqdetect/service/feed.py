@@ -17,8 +17,8 @@ from pqdetect.errors import FeedError
 from pqdetect.service.verdict import BIN_NS
 
 SCHEMA: Final = "pqtunnel/feed/v1"
-#: bins that a document holds at least, counted back from the newest complete one
-KEPT_BINS: Final = 90
+#: bins that a document holds, counted back from the newest complete one
+SHOWN_BINS: Final = 100
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,9 @@ class Feed:
     """One document.
 
     bins: number → counts in the order of `fields`, absent where nothing happened; None where this data plane
-    makes none (`reason`). Bins from `first_bin` on are told, those below `complete_before` will not change.
-    kernel: cumulative counters, `if_…` of the sealed side's interface and `udp_…` of the host.
+    makes none (`reason`). Bins from `first_bin` on are told here, those below `complete_before` stay as they
+    are. moved: by window number, what counters of the kernel moved by in it: `if_…` of the sealed side's
+    interface, `udp_…` of the host; absent where they were not read.
     """
 
     cell_id: str | None
@@ -38,7 +39,7 @@ class Feed:
     bins: Mapping[int, tuple[int, ...]] | None
     complete_before: int
     first_bin: int
-    kernel: Mapping[str, int] = field(default_factory=dict)
+    moved: Mapping[int, dict[str, int]] = field(default_factory=dict)
     reason: str | None = None
 
     @property
@@ -65,8 +66,8 @@ def parse(text: str) -> Feed:
 def _feed(document: dict[str, Any]) -> Feed:
     if int(document["bin_ns"]) != BIN_NS:
         raise ValueError(f"bin_ns {document['bin_ns']}, {BIN_NS} is due")
-    fields = tuple(str(name) for name in document["fields"] or ())
     told = document["bins"]
+    fields = tuple(str(name) for name in (document["fields"] if told is not None else ()))
     bins = None if told is None else {int(number): tuple(map(int, counts)) for number, counts in told}
     if bins is not None and any(len(counts) != len(fields) for counts in bins.values()):
         raise ValueError("a bin has not as many counts as there are fields")
@@ -79,14 +80,18 @@ def _feed(document: dict[str, Any]) -> Feed:
         fields=fields,
         bins=bins,
         complete_before=complete,
-        first_bin=int(document.get("first_bin", complete - KEPT_BINS)),
-        kernel={
-            f"{prefix}_{name}": int(value)
-            for block, prefix in (("interface", "if"), ("udp", "udp"))
-            for name, value in (document.get(block) or {}).items()
-        },
+        first_bin=max(int(document.get("first_bin", 0)), complete - SHOWN_BINS),
+        moved={int(row["k"]): _moved(row) for row in document.get("windows") or ()},
         reason=None if document.get("reason") is None else str(document["reason"]),
     )
+
+
+def _moved(row: dict[str, Any]) -> dict[str, int]:
+    return {
+        f"{prefix}_{name}": int(value)
+        for block, prefix in (("interface", "if"), ("udp", "udp"))
+        for name, value in (row.get(block) or {}).items()
+    }
 
 
 class FeedFile:
