@@ -25,7 +25,7 @@ from pqlab.report import render
 
 BASE = {"name": "baseline", "detector": "none", "link": "none"}
 TWIN = {**BASE, "name": "twin", "aa_of": "baseline"}
-SLOW = {**BASE, "name": "slow", "detector": "tst"}
+SLOW = {**BASE, "name": "slow", "detector_history": "warm"}
 
 
 def stretch(factor: float) -> report_bundle.Edit:
