@@ -25,8 +25,8 @@ def facts(name: str) -> Json:
         "schema": "pqdetect/card/v1", "name": name, "kind": "trees" if name == "xgboost" else "transformer",
         "sha256": SHA[name], "parameters_count": 12_345,
         "size_bytes": 98_304 if name == "xgboost" else 2_000_000,
-        "window_s": 0.6, "input": {"rows": 5 if name == "xgboost" else 400}, "time_to_first_verdict_s": 0.6,
-        "inference_us": {"p50": 8.0 if name == "xgboost" else 6700.0},
+        "window_s": 0.6, "history_windows": 5 if name == "xgboost" else 400, "first_verdict_windows": 1,
+        "time_to_first_verdict_s": 0.6, "inference": {"median_us": 8.0 if name == "xgboost" else 6700.0},
     }  # fmt: skip
     return {"image": f"pqlab/detector-{name}:dev", "image_id": "sha256:" + "12" * 32, "model": name,
             "sha256": SHA[name], "card": card}  # fmt: skip

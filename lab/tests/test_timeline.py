@@ -205,7 +205,7 @@ def _child(stub: StubLink, folder: Path) -> subprocess.Popen[str]:
         str(here),
         *(
             str(here.parents[1] / p / "src")
-            for p in ("lab", "link", "attacker", "tunnel", "sitl", "telemetry")
+            for p in ("lab", "link", "attacker", "detectors", "tunnel", "sitl", "telemetry")
         ),
     ]
     child = subprocess.Popen(

@@ -126,7 +126,8 @@ def test_the_bundle_is_whole(attacked: Path) -> None:
 
 def test_the_air_is_quiet_within_a_second_of_killing_the_controller() -> None:
     sources = os.pathsep.join(
-        str(ROOT / name / "src") for name in ("lab", "link", "attacker", "tunnel", "telemetry", "sitl")
+        str(ROOT / name / "src")
+        for name in ("lab", "link", "attacker", "detectors", "tunnel", "telemetry", "sitl")
     )
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER], cwd=ROOT, env={**os.environ, "PYTHONPATH": sources},

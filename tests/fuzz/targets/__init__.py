@@ -19,6 +19,7 @@ for _part in (
     "sitl/src",
     "link/src",
     "attacker/src",
+    "detectors/src",
     "lab/src",
     "tunnel/tests/core",
     "lab/tests",

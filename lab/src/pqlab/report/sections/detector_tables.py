@@ -43,22 +43,16 @@ def models(source: Source) -> Table:
     )
 
 
-def _shape(card: Json) -> object:
-    given = card.get("input") or card.get("input_shape")
-    if isinstance(given, dict):
-        return ", ".join(f"{key} {value}" for key, value in given.items())
-    return given
-
-
 def _inference(card: Json) -> object:
-    told = card.get("inference_us", card.get("inference_ms"))
-    return told.get("p50", told.get("median")) if isinstance(told, dict) else told
+    """Median time of a whole step, µs."""
+    told = card.get("inference")
+    return told.get("median_us") if isinstance(told, dict) else None
 
 
 _PROPERTIES: tuple[tuple[str, str, Any], ...] = (
     ("architecture", "", lambda c, f: ARCHITECTURE.get(str(c.get("kind")), c.get("kind"))),
     ("model", "", lambda c, f: f.get("model")),
-    ("input", "", lambda c, f: _shape(c)),
+    ("history it uses", "windows", lambda c, f: c.get("history_windows")),
     ("window", "s", lambda c, f: c.get("window_s")),
     ("parameters", "count", lambda c, f: c.get("parameters_count")),
     ("size", "B", lambda c, f: c.get("size_bytes")),
