@@ -20,6 +20,7 @@ from pqlab.doctor.system import CommandResult, System, run_command
 STAT = (
     "cpu  100 0 50 {idle} 20 0 5 {steal} 0 0\ncpu0 50 0 25 400 10 0 3 7 0 0\ncpu1 50 0 25 400 10 0 2 8 0 0\n"
 )
+THROTTLED = "sys/devices/platform/soc/soc:firmware/get_throttled"
 TCP_HEADER = (
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 )
@@ -60,6 +61,9 @@ class Machine:
         self.write("proc/sys/kernel/osrelease", "6.1.0-test\n")
         self.write("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n")
         self.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n")
+        self.write("proc/sys/net/core/rmem_max", "4194304\n")
+        self.write("proc/sys/net/core/wmem_max", "16777216\n")
+        self.answers["chronyc -c"] = CommandResult(0, "C0000201,192.0.2.1,2,1764,-0.000210,0.0,0.0,1,0,0,0,0,0,Normal", "")
         self.write("sys/module/wireguard/version", "1\n")
         self.write("lib/modules/6.1.0-test/modules.dep", "kernel/net/sched/sch_netem.ko.xz:\n")
         self.write("dev/net/tun", "")
@@ -189,6 +193,12 @@ def no_signing_keys(machine: Machine) -> None:
         (no_signing_keys, "drone signs", "warn", "drone_auth"),
         (open_key, "key modes", "fail", "keys/drone/psk.secret"),
         (file("lib/modules/6.1.0-test/modules.dep", ""), "netem", "note", "not in kernel 6.1.0-test"),
+        (file("proc/sys/net/core/rmem_max", "212992\n"), "socket buffers", "note", "receive 0.2 MiB"),
+        (file("sys/devices/system/cpu/cpufreq/boost", "1\n"), "turbo", "note", "turbo is on"),
+        (file(THROTTLED, "50005\n"), "throttling", "warn", "now: under-voltage, throttled"),
+        (file(THROTTLED, "20000\n"), "throttling", "warn", "since boot: frequency capped"),
+        (answer("chronyc -c", "00000000,,0,0,0.0,0.0,0.0,0,0,0,0,0,0,Not synchronised"), "clock sync", "note", "no source yet"),
+        (answer("chronyc -c", "C0000201,192.0.2.1,2,1764,0.0123,0.0,0.0,1,0,0,0,0,0,Normal"), "clock sync", "note", "+12.300 ms"),
     ],
 )  # fmt: skip
 def test_each_thing_amiss_is_found_by_name(
@@ -266,3 +276,24 @@ def test_this_machine_can_be_examined(tmp_path: Path) -> None:
     findings = run_checks(tmp_path)
     assert [finding.name for finding in findings] == [requirement.name for requirement in REQUIREMENTS]
     assert next(finding for finding in findings if finding.name == "keys").status == "warn"
+
+
+def test_a_board_says_who_it_is_and_that_it_was_never_throttled(machine: Machine) -> None:
+    machine.write("proc/device-tree/model", "Raspberry Pi 4 Model B Rev 1.5\0")
+    path = machine.root / "proc/device-tree/system/linux,revision"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(bytes.fromhex("00c03115"))
+    machine.write(THROTTLED, "0\n")
+    machine.write("dev/i2c-1", "")
+    findings = machine.examine()
+    assert findings["board"].observed == "Raspberry Pi 4 Model B Rev 1.5, revision 00c03115"
+    assert (findings["throttling"].status, findings["throttling"].observed) == ("ok", "never since boot")
+    assert findings["i2c"].observed == "/dev/i2c-1"
+
+
+def test_without_chrony_the_service_manager_is_asked(machine: Machine) -> None:
+    machine.answers["chronyc -c"] = CommandResult(None, "", "no command chronyc")
+    machine.answers["timedatectl show"] = CommandResult(0, "yes", "")
+    assert machine.examine()["clock sync"].status == "ok"
+    machine.answers["timedatectl show"] = CommandResult(1, "", "no bus")
+    assert machine.examine()["clock sync"].observed == "nothing here tells whether the clock is set"

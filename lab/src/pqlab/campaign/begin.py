@@ -8,7 +8,7 @@ from typing import Any
 
 from pqlab import __version__
 from pqlab.budget import estimate, load_costs
-from pqlab.campaign import hosts
+from pqlab.campaign import hosts, steady
 from pqlab.campaign.clock import utc_basic, utc_text
 from pqlab.campaign.extension import Extension
 from pqlab.campaign.store import Store, write_atomic
@@ -44,7 +44,7 @@ def new_run(
     store.write("providers.json", providers)
     for role, facts in hello.items():
         store.write(f"hosts/{role}.json", hosts.host_document(facts))
-    controller = around.controller()
+    controller = steady.began(around.controller(), around.steadiness())
     store.write("hosts/controller.json", controller)
     if extension is not None:
         around.reporter.note(f"taking over {len(extension.cell_ids)} cells of {extension.root.name}")

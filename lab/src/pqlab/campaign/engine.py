@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from pqlab.budget import cell_seconds, load_costs
-from pqlab.campaign import hosts
+from pqlab.campaign import hosts, steady
 from pqlab.campaign.agents import AgentFailure, Pair
 from pqlab.campaign.begin import check_disk, latest_bundle, new_run
 from pqlab.campaign.cell import CellRunner, plan_row, write_unrun
@@ -248,6 +248,7 @@ class Campaign:
         mine = {cell_id for entry in run.get("lineage") or [] for cell_id in entry["cells"]}
         fresh = [cell for cell in self._cells if cell.cell_id not in mine]
         influx, warnings = reconcile_run(store, fresh, around.outputs, around.reporter)
+        warnings += steady.ended(store, around.steadiness())
         code = exit_code(counts, warnings, strict=around.strict)
         ended_ns = around.clock.realtime_ns()
         session["ended_ns"] = ended_ns

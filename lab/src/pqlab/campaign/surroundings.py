@@ -43,6 +43,7 @@ class Surroundings:
     strict: warnings end with 1; rerun_failed: failed and invalid cells are tried again; max_fail: stop after
     so many of them; only: beginnings of the cell ids to carry out now; into: sealed bundle to add to.
     load, controller: this machine's load average and facts; earlier: its newest bundle gives expected times.
+    steadiness: governor, clocks and the like of this machine, asked before the first cell and after the last.
     """
 
     inventory: Inventory
@@ -64,3 +65,4 @@ class Surroundings:
     load: Callable[[], list[float] | None] = load_average
     controller: Callable[[], dict[str, Any]] = controller_document
     earlier: bool = True
+    steadiness: Callable[[], dict[str, Any] | None] = lambda: None

@@ -1,23 +1,33 @@
-"""`pqlab doctor`: what this machine has for the lab. Only looks."""
+"""`pqlab doctor`: what this machine has for the lab; with `--inventory` both ends of a lab as well. Only
+looks."""
 
 from __future__ import annotations
 
 import argparse
 
-from pqlab.cli.common import print_json
-from pqlab.doctor import exit_code, render_table, run_checks, to_json
+from pqlab.campaign.agents import tls_connector
+from pqlab.cli.common import add_inventory, print_json
+from pqlab.doctor import exit_code, pair, render_table, run_checks, to_json
+from pqlab.doctor.model import examine
+from pqlab.doctor.system import System
+from pqlab.inventory import load_inventory
 from pqlab.paths import project_root
 
 HELP = "look at this machine: what the lab needs, what is missing, the next command"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options of its own."""
+    """Which ends to ask; none without `--inventory`."""
+    add_inventory(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit 0 when all is there, 3 when something wanted is missing, 4 when something needed is."""
     findings = run_checks(project_root())
+    if args.inventory is not None:
+        inventory = load_inventory(args.inventory, args.keys)
+        both = pair.ask(inventory, tls_connector(inventory))
+        findings += examine(pair.requirements(both), System(project_root()))
     if args.json:
         print_json(to_json(findings))
     else:

@@ -22,6 +22,7 @@ from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.finish import exit_code
 from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.outputs import production
+from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
 from pqlab.cli.plan import add_plan_options, show_plan
@@ -127,6 +128,7 @@ def surroundings(
         rerun_failed=rerun_failed,
         timeline=timelines.make,
         residents=compose_detectors(inventory.compose_project, told.note),
+        steadiness=look,
     )
     try:
         yield around

@@ -1,13 +1,14 @@
 """`pqlab doctor`: what this machine has for the lab, and the next command for what it has not.
 
-Only looks: nothing is started, loaded, installed or changed.
+Only looks: nothing is started, loaded, installed or changed. What can be set by a file of the kernel is
+`pqlab tune`'s business (`tuning`), and both ends of an inventory together are `pair`'s.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pqlab.doctor import engine, kernel, keys, machine
+from pqlab.doctor import board, engine, kernel, keys, machine
 from pqlab.doctor.model import Finding, Requirement, examine, exit_code, render_table, to_json
 from pqlab.doctor.system import System
 
@@ -15,21 +16,43 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     *engine.REQUIREMENTS,
     *machine.REQUIREMENTS,
     *keys.REQUIREMENTS,
+    *board.REQUIREMENTS,
     *kernel.REQUIREMENTS,
 )
 
 __all__ = [
     "REQUIREMENTS",
+    "STEADINESS",
     "Finding",
     "Requirement",
     "System",
     "exit_code",
     "render_table",
     "run_checks",
+    "steadiness",
     "to_json",
 ]
+
+
+#: what a run may change or find changed at its end; cheap enough to be read on both sides of it
+STEADINESS = (
+    "load",
+    "clock source",
+    "clock sync",
+    "governor",
+    "turbo",
+    "throttling",
+    "board",
+    "socket buffers",
+)
 
 
 def run_checks(project: Path) -> list[Finding]:
     """Examine this machine for the checkout at `project`; takes about two seconds."""
     return examine(REQUIREMENTS, System(project))
+
+
+def steadiness(system: System) -> list[dict[str, str | None]]:
+    """The findings that a bundle keeps of its controller's machine, before and after."""
+    chosen = [requirement for requirement in REQUIREMENTS if requirement.name in STEADINESS]
+    return [finding.as_dict() for finding in examine(chosen, system)]

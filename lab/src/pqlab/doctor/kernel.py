@@ -1,4 +1,5 @@
-"""Kernel features that comparisons and impaired links can use: netem, WireGuard, UDP offload, TUN.
+"""Kernel features that comparisons and impaired links can use (netem, WireGuard, UDP offload, TUN), socket
+buffers.
 
 The lab runs without all of them. Nothing is loaded or changed to find out.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import gzip
 import socket
 
-from pqlab.doctor.model import Reading, Requirement
+from pqlab.doctor.model import Reading, Requirement, Wish
 from pqlab.doctor.system import System
 
 NOTHING = "nothing to do: no scenario of this version needs it"
@@ -63,7 +64,33 @@ def read_tun(system: System) -> Reading:
     return Reading(there, "/dev/net/tun" if there else "no /dev/net/tun")
 
 
+#: what the tunnel asks for on each of its sockets (tunnel/core: SOCKET_BUFFER_BYTES)
+SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
+_BUFFERS = ("proc/sys/net/core/rmem_max", "proc/sys/net/core/wmem_max")
+
+
+def read_buffers(system: System) -> Reading:
+    """The greatest socket buffers a program may ask for."""
+    sizes = [int(system.text(path)) for path in _BUFFERS]
+    told = f"receive {sizes[0] / 2**20:.1f} MiB, send {sizes[1] / 2**20:.1f} MiB"
+    return Reading(min(sizes) >= SOCKET_BUFFER_BYTES, told)
+
+
+def write_buffers(system: System) -> list[Wish]:
+    """What the tunnel asks for; what is larger stays."""
+    small = [path for path in _BUFFERS if int(system.text(path)) < SOCKET_BUFFER_BYTES]
+    return [Wish(path, str(SOCKET_BUFFER_BYTES)) for path in small]
+
+
 REQUIREMENTS = (
+    Requirement(
+        "socket buffers",
+        "note",
+        f"{SOCKET_BUFFER_BYTES // 2**20} MiB each way, so that a burst waits instead of being dropped",
+        read_buffers,
+        "sudo ./pqlab tune",
+        write_buffers,
+    ),
     Requirement(
         "netem",
         "note",

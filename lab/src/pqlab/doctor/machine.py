@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pqlab.doctor.model import Reading, Requirement
+from pqlab.doctor.model import Reading, Requirement, Wish
 from pqlab.doctor.system import System
 
 GIB = 1024**3
@@ -16,6 +16,7 @@ LOAD_WANT_PER_CORE = 0.5
 STEP_WANT_MS = 5.0
 SAMPLE_S = 1.0
 # Reading these costs a trap or a slow bus access, far above what a span shall resolve.
+_GOVERNORS = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
 SLOW_CLOCKSOURCES = ("acpi_pm", "hpet", "jiffies", "pit", "refined-jiffies")
 
 
@@ -115,11 +116,42 @@ def read_clock_agreement(system: System) -> Reading:
 
 def read_governor(system: System) -> Reading:
     """Frequency governors of the cores."""
-    paths = sorted((system.root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    paths = system.files(_GOVERNORS)
     if not paths:
         return Reading(True, "no cpufreq here: the frequency is the hypervisor's or the firmware's business")
-    names = sorted({path.read_text(encoding="utf-8").strip() for path in paths})
+    names = sorted({system.text(path).strip() for path in paths})
     return Reading(names == ["performance"], ", ".join(names))
+
+
+def write_governor(system: System) -> list[Wish]:
+    """`performance` on each core whose driver offers it."""
+    wishes = []
+    for path in system.files(_GOVERNORS):
+        offered = path.replace("scaling_governor", "scaling_available_governors")
+        if not system.exists(offered) or "performance" in system.text(offered).split():
+            wishes.append(Wish(path, "performance"))
+    return wishes
+
+
+#: file, the value without turbo, the value with it
+_TURBO = (
+    ("sys/devices/system/cpu/intel_pstate/no_turbo", "1", "0"),
+    ("sys/devices/system/cpu/cpufreq/boost", "0", "1"),
+)
+
+
+def read_turbo(system: System) -> Reading:
+    """Whether the clock may rise above what it can hold."""
+    for path, steady, _ in _TURBO:
+        if system.exists(path):
+            found = system.text(path).strip()
+            return Reading(found == steady, f"turbo is {'off' if found == steady else 'on'}")
+    return Reading(True, "no turbo here")
+
+
+def write_turbo(system: System) -> list[Wish]:
+    """Turbo off, where there is a switch."""
+    return [Wish(path, steady) for path, steady, _ in _TURBO if system.exists(path)][:1]
 
 
 REQUIREMENTS = (
@@ -174,6 +206,15 @@ REQUIREMENTS = (
         "want",
         "performance, so that the frequency does not follow the load",
         read_governor,
-        "cpupower frequency-set -g performance",
+        "sudo ./pqlab tune (./pqlab untune gives it back)",
+        write_governor,
+    ),
+    Requirement(
+        "turbo",
+        "note",
+        "off: the first seconds of a load are not like the rest",
+        read_turbo,
+        "sudo ./pqlab tune",
+        write_turbo,
     ),
 )

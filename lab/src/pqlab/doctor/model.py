@@ -1,6 +1,7 @@
 """What a requirement is, what reading it gives, and what a list of findings means for the exit code.
 
-In scope: levels, verdicts, table and JSON. Not in scope: how anything is read (`system`) or what is asked.
+In scope: levels, verdicts, table and JSON. Not in scope: how anything is read (`system`), what is asked, and
+how a wish is carried out and taken back (`tuning`).
 """
 
 from __future__ import annotations
@@ -48,11 +49,21 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Wish:
+    """A file below the root (sysfs, sysctl) and the value that it should hold."""
+
+    path: str
+    value: str
+
+
+@dataclass(frozen=True)
 class Requirement:
     """One thing about this machine: how it is read and what to do about it.
 
     read: takes the machine, gives a Reading, raises OSError or ValueError where it cannot be read at all.
     advise: the next command for somebody whose reading is not ok.
+    write: what `pqlab tune` would set here, where the kernel lets a file be set; None where only people can
+    act.
     """
 
     name: str
@@ -60,6 +71,7 @@ class Requirement:
     expected: str
     read: Callable[[System], Reading]
     advise: str
+    write: Callable[[System], list[Wish]] | None = None
 
     def check(self, system: System) -> Finding:
         """Read and judge; what cannot be read is amiss, never taken for fine."""

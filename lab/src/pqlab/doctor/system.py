@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -53,3 +54,13 @@ class System:
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder below the root."""
         return (self.root / path).exists()
+
+    def files(self, pattern: str) -> list[str]:
+        """Paths below the root that match a glob, in order, as `text` takes them."""
+        return sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
+
+    def write(self, path: str, text: str) -> None:
+        """Set a file of sysfs or sysctl; raises OSError. Never makes one."""
+        descriptor = os.open(self.root / path, os.O_WRONLY | os.O_TRUNC)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)

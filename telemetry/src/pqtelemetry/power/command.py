@@ -127,7 +127,8 @@ def judged(settings: PowerSettings, calibration: Calibration) -> tuple[Sensor | 
         sensor = open_sensor(settings, calibration)
     except TelemetryError as error:
         return None, {**row, "available": False, "reason": str(error), "code": error.code, "hint": error.hint}
-    return sensor, {**row, "sensor_class": sensor.sensor_class, "available": True, "reason": None}
+    told = {"rate_hz": settings.rate_hz, "adc": sensor.chip.mode.adc}
+    return sensor, {**row, **told, "sensor_class": sensor.sensor_class, "available": True, "reason": None}
 
 
 def run(

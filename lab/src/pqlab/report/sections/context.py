@@ -56,8 +56,8 @@ def published(source: Source) -> Section | None:
 
 
 def environment(source: Source) -> Section:
-    """Hosts, providers, images, self-test."""
-    parts: list[blocks.Block] = [_hosts(source)]
+    """Hosts, what kept the controller steady, providers, images, self-test."""
+    parts: list[blocks.Block] = [_hosts(source), *_steadiness(source)]
     providers = source.bundle.providers
     ends = [_flatten(providers.get(role) or {}) for role in ("drone", "gcs")]
     names = sorted({key for end in ends for key in end})
@@ -127,6 +127,32 @@ def _hosts(source: Source) -> Table:
         (Column("fact"), Column("drone"), Column("GCS"), Column("controller")),
         blocks.rows_of(lines), source.ring, "hosts/drone.json", sortable=False,
     )  # fmt: skip
+
+
+def _steadiness(source: Source) -> list[Table]:
+    """The controller's machine before and after; nothing where the run did not look (older, simulated)."""
+    found = source.bundle.hosts["controller"].get("steadiness")
+    if not isinstance(found, dict) or not isinstance(found.get("after"), dict):
+        return []
+    after = {row["name"]: row["observed"] for row in found["after"]["findings"]}
+    lines = []
+    for row in found["before"]["findings"]:
+        later = after.get(row["name"])
+        lines.append(
+            [
+                label(row["name"]),
+                label(row["observed"]),
+                label(later) if later else missing("not looked at"),
+                label(row["expected"]),
+            ]
+        )
+    return [
+        Table(
+            "steadiness", "The controller's machine before the first cell and after the last",
+            (Column("what"), Column("before"), Column("after"), Column("wanted")),
+            blocks.rows_of(lines), source.ring, "hosts/controller.json", sortable=False,
+        )
+    ]  # fmt: skip
 
 
 def _flatten(value: Json, prefix: str = "") -> dict[str, str]:
