@@ -26,6 +26,11 @@ LATE_END_S: Final = 0.25
 #: an attacker that sent less than this share of what was asked for did not attack as the condition says
 LEAST_SHARE: Final = 0.90
 REFUSED: Final = ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch")
+#: how the ground refuses a Hello that no drone made; an honest handshake over a lossy link may be among them
+REFUSED_HELLOS: Final = (
+    "hs_bad_mac", "hs_rate_limited", "hs_half_open_limit", "hs_evicted", "hs_timeout", "hs_policy",
+    "hs_unknown_suite",
+)  # fmt: skip
 #: what an end refused beyond what was sent: late or doubled datagrams of its peer's
 STRAY_SHARE: Final = 0.002
 STRAY_COUNT: Final = 20
@@ -151,10 +156,10 @@ def account_problems(cell: RawCell, episodes: list[SentEpisode]) -> list[str]:
     """Where what an end refused is not what was sent to it, within the loss of the path.
 
     Direct: what was sent arrived, or was dropped by the end's full socket. Over the link: what the router
-    delivered did. A handshake-flood leaves no datagram. Spoofed ones are counted by the router as the peer's,
+    delivered did. Hellos were refused at the ground, for whatever reason it counts. Spoofed ones are counted by the router as the peer's,
     so that of them only an upper bound is known there.
     """
-    found = []
+    found = _hellos(cell, sum(e.sent for e in episodes if e.asked.kind == "handshake-flood"))
     for role in ("drone", "gcs"):
         mine = [e for e in episodes if e.asked.target == role and e.asked.kind != "handshake-flood"]
         refused = sum(_counted(cell, role, name) for name in REFUSED)
@@ -180,6 +185,15 @@ def account_problems(cell: RawCell, episodes: list[SentEpisode]) -> list[str]:
         if not least - slack <= refused + dropped or refused > most + slack:
             found.append(f"{role}: {refused} refused and {dropped} dropped, {least} to {most} had reached it")
     return found
+
+
+def _hellos(cell: RawCell, sent: int) -> list[str]:
+    ground = (cell.counters or {}).get("gcs") or {}
+    refused = sum(int(ground.get(name, 0)) for name in REFUSED_HELLOS)
+    slack = max(STRAY_COUNT, STRAY_SHARE * sent)
+    if not sent or sent - slack <= refused:
+        return []
+    return [f"gcs: {refused} handshakes refused, {sent} Hellos had been sent"]
 
 
 def _counted(cell: RawCell, role: str, name: str) -> int:

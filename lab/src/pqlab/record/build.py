@@ -36,7 +36,17 @@ from pqlab.record.handshake import (
     worst_coverage_pct,
 )
 from pqlab.record.link import fill_link, link_problems
-from pqlab.record.raw import CANARY, ROLES, Json, RawCell, RawDataError, RawRun, load_cell, load_run
+from pqlab.record.raw import (
+    CANARY,
+    REDIAL,
+    ROLES,
+    Json,
+    RawCell,
+    RawDataError,
+    RawRun,
+    load_cell,
+    load_run,
+)
 from pqlab.record.rekey import fill_rekey
 from pqlab.record.sheet import Sheet
 from pqlab.record.system import (
@@ -90,7 +100,8 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     telemetry = _telemetry(cell, wall)
     rate_hz = float((context.scenario.get("telemetry") or {}).get("rate_hz", 10))
     accounts = {role: sample_account(telemetry[role], *wall, rate_hz) for role in telemetry} if wall else {}
-    completed, failed = _handshake_counts(cell, len(pooled))
+    redialled = traces(cell.spans or [], REDIAL)
+    completed, failed = _handshake_counts(cell, len(pooled) + len(redialled))
 
     evidence = Evidence(
         stopped=_stopped(cell),
@@ -250,15 +261,15 @@ def _windows_due(context: RawRun, shakes: bool, pooled: bool) -> list[str]:
     return due
 
 
-def _handshake_counts(cell: RawCell, pooled: int) -> tuple[int | None, int | None]:
-    """(completed cold ones, failed ones of any kind); pooled: those of the pooled window that completed."""
+def _handshake_counts(cell: RawCell, others: int) -> tuple[int | None, int | None]:
+    """(completed cold ones, failed ones of any kind); others: completed ones of the pooled window, redials."""
     drone = (cell.counters or {}).get("drone")
     if drone is None:
         return None, None
     # Rekeys are handshakes too and stand in category F.
     started = int(drone["hs_started"]) - int(drone.get("rekey_started", 0))
     completed = int(drone["hs_completed"]) - int(drone.get("rekey_completed", 0))
-    return completed - pooled, max(0, started - completed)
+    return completed - others, max(0, started - completed)
 
 
 def _rekeys(cell: RawCell, condition: Json) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,8 @@ from pqlab.record.ledger import Ledger, LedgerError, read_ledger, without_window
 ROLES = ("drone", "gcs")
 #: the window that no statistic sees
 CANARY = "canary"
+#: mode of a handshake that is no part of any block
+REDIAL = "redial"
 PRIMITIVES = ("keygen", "sign", "verify", "encaps", "decaps")
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -187,7 +189,14 @@ def read_spans(path: Path) -> list[Span]:
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RawDataError(path, f"line {number}: {error!r}") from error
-    return spans
+    return _redials_at_both_ends(spans)
+
+
+def _redials_at_both_ends(spans: list[Span]) -> list[Span]:
+    """A redial (the drone dials after silence, within the session) is a new session like any other to the
+    ground: the drone's word labels the spans of both."""
+    ids = {span.handshake_id for span in spans if span.mode == REDIAL}
+    return [replace(s, mode=REDIAL) if s.handshake_id in ids else s for s in spans] if ids else spans
 
 
 def load_run(data_dir: Path) -> RawRun:

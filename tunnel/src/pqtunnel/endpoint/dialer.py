@@ -64,16 +64,17 @@ class Dialer:
 
     def dial(
         self, index: int, epoch: int, rx_index: int, counters: dict[str, int],
-        rekey: RekeyFrom | None = None, *, pooled: bool = False,
+        rekey: RekeyFrom | None = None, *, label: str = "cold",
     ) -> DialResult:  # fmt: skip
         """One handshake, from connect to the verified FinishedGcs; `rekey` names the session it
-        replaces; `pooled` labels the spans of a handshake for which the gcs holds keys ready.
+        replaces; `label` is the mode of any other one's spans: cold, pooled (the gcs holds keys
+        ready) or redial (after silence, in the middle of a session).
 
         `counters` receives what this handshake counted, failed or not. Raises HandshakeError of every kind.
         """
         tracer = Tracer(
             clock=time.perf_counter_ns, host="drone", index=index,
-            mode="rekey" if rekey is not None else "pooled" if pooled else "cold", suite_id=self.suite.id,
+            mode="rekey" if rekey is not None else label, suite_id=self.suite.id,
         )  # fmt: skip
         tracer.mark("connect", "io")
         started_ns = time.monotonic_ns()

@@ -59,7 +59,7 @@ class Dialling:
         self._install = install
 
     def dial(
-        self, work: CellWork, suite_id: str, *, rekey: bool, pooled: bool = False
+        self, work: CellWork, suite_id: str, *, rekey: bool, label: str = "cold"
     ) -> DialResult:
         """One handshake, its epoch installed and a keepalive sent on it. Raises HandshakeError, and CellEnded
         rather than dial for a cell that was stopped: the next one would inherit the session."""
@@ -74,7 +74,7 @@ class Dialling:
             try:
                 result = dialer.dial(
                     work.handshakes, work.dialled, free_index(self._dataplane), counted,
-                    work.book.rekey_from() if rekey else None, pooled=pooled,
+                    work.book.rekey_from() if rekey else None, label=label,
                 )  # fmt: skip
             finally:
                 work.counters.add_handshake(counted)
@@ -102,7 +102,8 @@ class Dialling:
             if (spent_s >= max_s and len(ids) >= min_count) or spent_s >= 2 * max_s:
                 break
             try:
-                ids.append(self.dial(work, work.plan.suite_id, rekey=False, pooled=pooled).handshake_id)
+                label = "pooled" if pooled else "cold"
+                ids.append(self.dial(work, work.plan.suite_id, rekey=False, label=label).handshake_id)
                 in_a_row = 0
             except HandshakeError as error:
                 in_a_row += 1
@@ -135,7 +136,7 @@ class Dialling:
 
     def _redial_once(self, work: CellWork) -> None:
         try:
-            self.dial(work, work.suite_id, rekey=False)
+            self.dial(work, work.suite_id, rekey=False, label="redial")
         except HandshakeError as error:
             work.journal.event("handshake_failed", reason=str(error), code=error.code, hint=error.hint)
             return
