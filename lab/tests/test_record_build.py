@@ -232,3 +232,24 @@ def test_a_counter_that_one_end_lacks_is_null_and_not_zero(work: Path, context: 
     path.write_text(json.dumps(counters))
     field = build_record(folder, row, context)["categories"]["T"][f"{name}_count"]
     assert (field["value"], field["validity"]) == (None, "null") and name in field["reason"]
+
+
+def test_a_redial_within_the_session_is_no_cold_handshake(work: Path, context: RawRun) -> None:
+    """The drone says that it dialled after silence; the ground cannot know, and its spans follow."""
+    folder, row = first(work, context)
+    before = build_record(folder, row, context)
+    made = spans(folder)
+    last = [span for span in made if span["handshake_id"] == made[-1]["handshake_id"]]
+    for span in last:
+        again = {**span, "handshake_id": "feedfeedfeedfeed", "end_ns": span["end_ns"] + 5_000_000_000}
+        made.append({**again, "mode": "redial" if span["host"] == "drone" else "cold"})
+    (folder / "spans.ndjson").write_text("".join(json.dumps(span) + "\n" for span in made))
+    counters = json.loads((folder / "counters.json").read_text())
+    for role in ("drone", "gcs"):
+        counters[role]["hs_started"] += 1
+        counters[role]["hs_completed"] += 1
+    (folder / "counters.json").write_text(json.dumps(counters))
+    after = build_record(folder, row, context)
+    assert (after["verdict"], after["reason"]) == ("pass", None)
+    assert after["categories"]["D"] == before["categories"]["D"]
+    assert after["categories"]["E"] == before["categories"]["E"]

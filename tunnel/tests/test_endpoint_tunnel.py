@@ -185,6 +185,8 @@ def test_drone_dials_again_after_silence(lab_pair: Lab) -> None:
     assert lab_pair.gcs.plain.receive() == b"again"
     events = fetch_all(lab_pair.drone.rpc, "cell-1", "events")
     assert any('"event":"redial"' in line for line in events)
+    spans = [json.loads(line) for line in fetch_all(lab_pair.drone.rpc, "cell-1", "spans")]
+    assert [s["mode"] for s in spans if s["step"] == "handshake"] == ["cold", "redial"]
 
 
 def test_killed_peer_is_a_clear_failure(lab_pair: Lab) -> None:

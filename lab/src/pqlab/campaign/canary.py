@@ -16,10 +16,10 @@ CANARY_PPS: Final = 1000
 
 
 def fed_roles(condition: Json) -> frozenset[str]:
-    """The ends that export what crosses their sealed side: the drone where a detector watches or something
-    attacks, and the end that is attacked."""
+    """The ends that export what crosses their sealed side: the drone where a detector watches, something
+    attacks or the condition says so, and the end that is attacked."""
     targets = {str(event["attack"].get("target", "drone")) for event in attack_events(condition)}
-    watched = condition.get("detector", "none") != "none"
+    watched = condition.get("detector", "none") != "none" or bool(condition.get("feed"))
     return frozenset({"drone", *targets} if watched or targets else ())
 
 

@@ -156,8 +156,8 @@ def account_problems(cell: RawCell, episodes: list[SentEpisode]) -> list[str]:
     """Where what an end refused is not what was sent to it, within the loss of the path.
 
     Direct: what was sent arrived, or was dropped by the end's full socket. Over the link: what the router
-    delivered did. Hellos were refused at the ground, for whatever reason it counts. Spoofed ones are counted by the router as the peer's,
-    so that of them only an upper bound is known there.
+    delivered did. Hellos were refused at the ground, for whatever reason it counts. Spoofed datagrams are
+    counted by the router as the peer's, so that of them only an upper bound is known there.
     """
     found = _hellos(cell, sum(e.sent for e in episodes if e.asked.kind == "handshake-flood"))
     for role in ("drone", "gcs"):

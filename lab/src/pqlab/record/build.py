@@ -262,7 +262,7 @@ def _windows_due(context: RawRun, shakes: bool, pooled: bool) -> list[str]:
 
 
 def _handshake_counts(cell: RawCell, others: int) -> tuple[int | None, int | None]:
-    """(completed cold ones, failed ones of any kind); others: completed ones of the pooled window, redials."""
+    """(completed cold ones, failed ones of any kind); others: completed pooled ones and redials."""
     drone = (cell.counters or {}).get("drone")
     if drone is None:
         return None, None

@@ -28,7 +28,7 @@ from pqtunnel.suites import SUITES
 Json = dict[str, Any]
 RING = "sim"
 #: condition keys that need something the simulation does not have
-NOT_SIMULATED = ("detector", "link", "attack", "policy", "events")
+NOT_SIMULATED = ("detector", "feed", "link", "attack", "policy", "events")
 
 
 def carry_out(
@@ -96,7 +96,7 @@ def _check(scenario: Scenario) -> None:
             "write `pooled: null` under `handshake`, or run it on the lab",
         )
     for condition in scenario.conditions:
-        asked = [key for key in NOT_SIMULATED if condition.get(key) not in (None, "none", [])]
+        asked = [key for key in NOT_SIMULATED if condition.get(key) not in (None, "none", [], False)]
         asked += ["drone_auth"] if condition["drone_auth"] != "psk" else []
         if asked:
             raise UsageError(
