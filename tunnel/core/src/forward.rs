@@ -151,10 +151,11 @@ impl Worker<'_> {
             return;
         };
         let arena = std::mem::take(&mut self.arena);
-        self.send_all(&self.shared.sealed, peer, &arena, &shared_cell);
-        self.arena = arena;
+        // Before they leave: who waits for the link to fall silent must not look between sending and noting it.
         let now_ns = self.shared.monotonic_ns();
         self.shared.last_data_ns.store(now_ns, Ordering::Relaxed);
+        self.send_all(&self.shared.sealed, peer, &arena, &shared_cell);
+        self.arena = arena;
         let mut sum = 0_u64;
         for sent in self.outgoing.iter().filter(|one| one.sent) {
             sum = sum.wrapping_add(digest(sent, buffer));
