@@ -1,7 +1,7 @@
 """Power of a cell: what a sensor said, how its ring marks it, and that files and database agree.
 
-No container has a real sensor; the INA219 in software goes the whole way of one, at 1 kHz, and every figure that
-it touches is marked. A drone without a sensor claims nothing (test_20_smoke.py).
+No container has a real sensor; the INA219 in software goes the whole way of one, at 1 kHz, and every figure
+that it touches is marked. A drone without a sensor claims nothing (test_20_smoke.py).
 """
 
 from __future__ import annotations

@@ -54,6 +54,16 @@ def watts_of_a_container(root: Path) -> None:
     finish(root)
 
 
+@registering(BAD, "power_claims")
+def watts_nobody_asked_for(root: Path) -> None:
+    """Samples of a sensor that the drone was never told to read, marked synthetic all the same."""
+    lines = cell_of(root, SUITE) / "telemetry.drone.lp"
+    stamp = lines.read_text(encoding="utf-8").splitlines()[-1].rsplit(" ", 1)[1]
+    with lines.open("a", encoding="utf-8") as file:
+        file.write(f"pq_power,host=drone,ring=lab,sensor_class=model,synthetic=true power_w=4.0 {stamp}\n")
+    finish(root)
+
+
 @registering(BAD, "attempts_kept")
 def attempt_not_kept(root: Path) -> None:
     """Two attempts are claimed, the first is not there."""

@@ -37,6 +37,13 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
                 "a number's ring is that of its weakest host",
                 f"set `ring: {facts['ring']}` in the scenario, or use the inventory of ring {scenario.ring}",
             )
+        if (scenario.data.get("telemetry") or {}).get("power") == "none" and (sensor := _power_sensor(facts)):
+            raise LabError(
+                "power-not-wanted",
+                f"the {role} samples power ({sensor}), the scenario wants no sample",
+                "`telemetry.power: none` promises a run without watts",
+                "start that end with PQ_POWER=none, or set `telemetry.power: host` in the scenario",
+            )
         if not facts["selftest"]["ok"]:
             bad = ", ".join(item["name"] for item in facts["selftest"]["items"] if not item["ok"])
             raise LabError(
@@ -81,6 +88,14 @@ def _short(provider: Any) -> str:
         return str(provider)
     digest = str(provider.get("sha256") or provider.get("tree_sha256") or "")[:12]
     return " ".join(part for part in (str(provider.get("version", "")), digest) if part)
+
+
+def _power_sensor(facts: Json) -> str | None:
+    """The power sensor that this host was told to sample, by name."""
+    for row in facts.get("sensors") or []:
+        if str(row.get("name")).split(":")[0] == "power" and (row.get("sensor") or row.get("available")):
+            return str(row.get("sensor") or row["name"])
+    return None
 
 
 def fast_power(hello: dict[str, Json]) -> frozenset[str]:

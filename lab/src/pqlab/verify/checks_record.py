@@ -279,11 +279,22 @@ def power_claims(cell: CellView, tally: Tally) -> None:
         for line in lines:
             if not line.startswith("pq_power"):
                 continue
-            tally.require(asked != "none", f"{cell.label} {role}: power samples nobody asked for")
+            wanted = asked == "host" and _told_to_sample(cell.run.hosts.get(role) or {}, line)
+            tally.require(wanted, f"{cell.label} {role}: power samples nobody asked for")
             if cell.record["ring"] != "hardware":
                 tagged = "synthetic=true" in line.split(" ")[0]
                 tally.require(tagged, f"{cell.label} {role}: watts in ring {cell.record['ring']}")
             break
+
+
+def _told_to_sample(host: Json, line: str) -> bool:
+    """Was this host told, by name, to sample the kind of power sensor that gave this line?"""
+    for sensor in host.get("sensors") or []:
+        power = str(sensor.get("name")).split(":")[0] == "power"
+        if power and (sensor.get("sensor") or sensor.get("available")):
+            kind = sensor.get("sensor_class")
+            return kind is None or f",sensor_class={kind}," in f"{line.split(' ')[0]},"
+    return False
 
 
 def _fields(record: Json) -> list[tuple[str, str, Json]]:
