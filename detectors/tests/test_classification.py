@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 pytest.importorskip("pqtunnel", reason="the tunnel is not installed here")
 from session_kit import GCS_INDEX, Drone, index_of, seal
 
+from pqdetect.feed import FIELDS
 from pqdetect.simulate import AttackSpec, GroundSpec, LinkSpec, channel, endpoint, engine, ground
 from pqdetect.simulate.attacks import REFUSALS, offer
 from pqdetect.simulate.channel import Squeeze
@@ -199,3 +200,8 @@ def test_replayed_epochs_end_as_the_real_sessions_do(plane: str) -> None:
             drone.install(installed, float(keys.begin_s[installed]))
         assert drone.receive(captured[installed % 20], moment) == name, moment
     assert set(names) == {"replay", "old_epoch", "unknown_index"}
+
+
+def test_the_cores_bins_have_every_field() -> None:
+    core = pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
+    assert set(FIELDS) <= set(core.BIN_FIELDS)

@@ -125,7 +125,7 @@ class Side:
 class Lab:
     """A gcs and a drone that know each other; `handshake_port` and `sealed_port` put something in between:
     they are given the gcs's port and return the one the drone uses. Behind `sealed_port` the gcs does not
-    know where sealed packets will come from."""
+    know where sealed packets will come from. `drone`: further settings of the drone."""
 
     def __init__(
         self,
@@ -135,6 +135,7 @@ class Lab:
         handshake_port: Callable[[int], int] = lambda port: port,
         sealed_port: Callable[[int], int] | None = None,
         plane: str = "",
+        drone: dict[str, str] | None = None,
     ) -> None:
         # The gcs expects the drone's sealed packets from the address it dialled from and a configured port.
         sealed = str(free_port("127.0.0.2"))
@@ -154,6 +155,7 @@ class Lab:
                 PQ_PEER_SEALED_PORT=str(
                     (sealed_port or int)(self.gcs.agent.endpoint.dataplane.sealed_address[1])
                 ),
+                **(drone or {}),
             )
         except BaseException:
             self.gcs.close()

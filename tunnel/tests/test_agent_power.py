@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from pqtunnel.agent.faults import Faults
+from pqtunnel.agent.feed import Feed
 from pqtunnel.agent.streams import Streams
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.config import FAST_POWER, POWER_SENSORS, ConfigError, EndpointConfig
@@ -28,7 +29,7 @@ def made(folder: Path, **environment: str) -> Telemetry:
 def page(telemetry: Telemetry, start_ns: int, end_ns: int) -> dict[str, Any]:
     faults = cast(Faults, SimpleNamespace(shifted=lambda stream, lines: lines))
     work = cast(CellWork, SimpleNamespace(start_ns=start_ns, end_ns=end_ns, journal=None, ledger=None))
-    return Streams(telemetry, faults).page(work, "power", 0, 50_000)
+    return Streams(telemetry, faults, Feed(telemetry._config, print)).page(work, "power", 0, 50_000)
 
 
 def test_the_samples_come_out_of_the_cells_span(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,12 @@ pub const BIN_NS: u64 = 20_000_000;
 /// Bins kept: the last minute in which something happened throughout.
 pub const KEPT_BINS: usize = 3_000;
 
-/// Fields of a bin after its number.
+/// Fields of a bin after its number. New ones go to the end: readers of old recordings know places.
+///
+/// `rx_filled`: authentic packets below the highest sequence, which an earlier `sequence_gap` had counted;
+/// `new_source`: authentic data from another address than the peer's; `queue_full`: what the sealed socket's kernel
+/// queue dropped; `rx_bytes_sq`: sum of squared datagram sizes; `rx_control`: authentic control packets but
+/// keepalives.
 pub const FIELDS: &[&str] = &[
     "rx_datagrams",
     "rx_bytes",
@@ -22,6 +27,11 @@ pub const FIELDS: &[&str] = &[
     "sequence_gap",
     "tx_data",
     "tx_bytes",
+    "rx_filled",
+    "new_source",
+    "queue_full",
+    "rx_bytes_sq",
+    "rx_control",
 ];
 
 /// Places in [`FIELDS`].
@@ -40,6 +50,11 @@ pub enum Field {
     SequenceGap,
     TxData,
     TxBytes,
+    RxFilled,
+    NewSource,
+    QueueFull,
+    RxBytesSq,
+    RxControl,
 }
 
 impl Field {

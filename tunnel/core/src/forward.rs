@@ -88,16 +88,17 @@ impl Worker<'_> {
         (state.cell.clone(), state.gate)
     }
 
-    /// Add what the kernel's queue dropped since the last batch.
-    fn count_drops(&mut self, arrivals: &[Arrival], cell: Option<&mut Cell>) {
+    /// Add what the kernel's queue dropped since the last batch; returns how many.
+    fn count_drops(&mut self, arrivals: &[Arrival], cell: Option<&mut Cell>) -> u64 {
         let Some(total) = arrivals.iter().rev().find_map(|arrival| arrival.dropped) else {
-            return;
+            return 0;
         };
-        let fresh = total.wrapping_sub(self.dropped_before);
+        let fresh = u64::from(total.wrapping_sub(self.dropped_before));
         self.dropped_before = total;
         if let (Some(cell), true) = (cell, fresh > 0) {
-            cell.counters.add(Counter::QueueFull, fresh.into());
+            cell.counters.add(Counter::QueueFull, fresh);
         }
+        fresh
     }
 
     /// Is this sender the gate's route? If so, note it for whoever waits for the first datagram.
@@ -239,10 +240,13 @@ impl Worker<'_> {
         let now_ns = self.shared.monotonic_ns();
         {
             let cell = &mut *locked(&shared_cell);
-            self.count_drops(arrivals, Some(cell));
+            let dropped = self.count_drops(arrivals, Some(cell));
             let start = Instant::now();
             for arrival in arrivals {
                 self.open_arrival(cell, arrival, buffer, now_ns);
+            }
+            if let (Some(last), true) = (arrivals.last(), dropped > 0) {
+                cell.bins.add(last.time_ns(), Field::QueueFull, dropped);
             }
             if !self.outgoing.is_empty() {
                 let spent_ns = start.elapsed().as_nanos() as u64;
@@ -285,6 +289,8 @@ impl Worker<'_> {
             let outcome = cell.session.receive(datagram, now_ns, &mut cell.counters);
             cell.bins.add(t_in_ns, Field::RxDatagrams, 1);
             cell.bins.add(t_in_ns, Field::RxBytes, length as u64);
+            let square = (length * length) as u64;
+            cell.bins.add(t_in_ns, Field::RxBytesSq, square);
             let opened = match outcome {
                 Ok(opened) => opened,
                 Err(reason) => {
@@ -296,6 +302,9 @@ impl Worker<'_> {
             if opened.skipped > 0 {
                 cell.bins.add(t_in_ns, Field::SequenceGap, opened.skipped);
             }
+            if opened.filled {
+                cell.bins.add(t_in_ns, Field::RxFilled, 1);
+            }
             let start = offset + packet::HEADER_BYTES;
             if opened.first {
                 self.confirm(cell);
@@ -303,12 +312,18 @@ impl Worker<'_> {
             if !cell.session.is_plain() {
                 // Plain packets prove nothing: they neither move the peer nor ask for anything.
                 let payload = &buffer[start..start + opened.length];
+                if opened.kind == packet::DATA && cell.path.peer() != Some(arrival.source) {
+                    cell.counters.add(Counter::PathNewSource, 1);
+                    cell.bins.add(t_in_ns, Field::NewSource, 1);
+                }
                 self.heed(cell, opened, payload, arrival.source, now_ns);
             }
             if opened.kind != packet::DATA {
-                if opened.kind == packet::KEEPALIVE {
-                    cell.bins.add(t_in_ns, Field::RxKeepalive, 1);
-                }
+                let field = match opened.kind {
+                    packet::KEEPALIVE => Field::RxKeepalive,
+                    _ => Field::RxControl,
+                };
+                cell.bins.add(t_in_ns, field, 1);
                 continue;
             }
             cell.bins.add(t_in_ns, Field::RxData, 1);
@@ -357,9 +372,6 @@ impl Worker<'_> {
         now_ns: i64,
     ) {
         let kind = opened.kind;
-        if kind == packet::DATA && cell.path.peer() != Some(source) {
-            cell.counters.add(Counter::PathNewSource, 1);
-        }
         if packet::is_well_formed(kind, payload) {
             if kind == packet::PATH_CHALLENGE {
                 self.reply(cell, packet::PATH_RESPONSE, payload, source);

@@ -122,6 +122,8 @@ pub struct Opened {
     pub sequence: u64,
     /// Sequences between the highest before it and it: not seen so far, late or lost.
     pub skipped: u64,
+    /// Below the highest sequence of its epoch: it fills what was counted as skipped.
+    pub filled: bool,
     /// A new highest sequence of the epoch that is sent on: the newest word of the peer.
     pub newest: bool,
     /// And the first authenticated packet of that epoch.

@@ -337,6 +337,7 @@ impl Session {
             epoch: number,
             sequence,
             skipped,
+            filled: sequence < expected,
             newest,
             first,
             late,

@@ -46,6 +46,7 @@ VARIABLES: Final[tuple[tuple[str, str, str], ...]] = (
     ("PQ_RING", "lab", "sim | lab | hardware, written beside every number"),
     ("PQ_KEYS", "/keys", "folder with this role's keys"),
     ("PQ_STATE", "/run/pqtunnel", "folder for counters.json and telemetry"),
+    ("PQ_FEED", "", "folder for feed.json, read by a detector on this host; empty: none"),
     ("PQ_TELEMETRY_RATE_HZ", "10", "samples a second of the telemetry child; 0: no telemetry"),
     ("PQ_POWER", "none", "power sensor asked for by name: " + " | ".join(POWER_SENSORS)),
     ("PQ_VERDICTS", "", "folder in which detectors on this host write, one folder each; empty: none"),
@@ -100,6 +101,8 @@ class EndpointConfig:
     power_settings: Path | None = None
     verdicts: Path | None = None
     """Where detectors on this host write their verdicts; only read here."""
+    feed_dir: Path | None = None
+    """Where feed.json goes while a cell with a feed is held; None: nowhere."""
 
     @classmethod
     def from_environment(cls, role: Role, environment: Mapping[str, str] | None = None) -> EndpointConfig:
@@ -147,6 +150,7 @@ class EndpointConfig:
             power_settings=Path(settings) if settings else None,
             verdicts=Path(env["PQ_VERDICTS"]) if env.get("PQ_VERDICTS") else None,
             dataplane=dataplane,
+            feed_dir=Path(env["PQ_FEED"]) if env.get("PQ_FEED") else None,
         )
 
 

@@ -96,11 +96,13 @@ def test_bins_are_read_while_traffic_runs_and_add_up(pair: Lab) -> None:
     total = dict(zip(pq_core.BIN_FIELDS, map(sum, zip(*(row for _, row in bins), strict=True)), strict=True))
     assert total["tx_data"] == total["rx_data"] == 60
     assert total["tx_bytes"] == 60 * 64
+    assert total["rx_bytes_sq"] == 60 * 74**2 + 30**2 + 24**2 * (total["rx_keepalive"] + total["rx_control"])
+    assert total["rx_filled"] == total["new_source"] == total["queue_full"] == 0
     assert total["bad_header"] == 1 and total["sequence_gap"] == total["replay"] == 0
     counted = pair.drone.counters()
     names = [name.replace("-", "_") for name in packet.TYPE_NAMES.values()]
     control = sum(counted[f"rx_{name}"] for name in names if name != "data")
-    assert 61 + total["rx_keepalive"] <= total["rx_datagrams"] <= 61 + control
+    assert 61 + total["rx_keepalive"] + total["rx_control"] == total["rx_datagrams"] <= 61 + control
     assert cell.session.bins(numbers[-1] + 1_000_000) == []
 
 

@@ -12,6 +12,7 @@ from pqtunnel.agent.drivers.base import NoTraffic, TrafficDriver
 from pqtunnel.agent.drivers.compose import ComposeTraffic
 from pqtunnel.agent.facts import HostFacts
 from pqtunnel.agent.faults import Faults
+from pqtunnel.agent.feed import Feed
 from pqtunnel.agent.methods import Methods
 from pqtunnel.agent.server import RpcServer
 from pqtunnel.agent.state import CellState
@@ -54,8 +55,9 @@ class Agent:
             ComposeTraffic(config.traffic_control) if config.traffic_control is not None else NoTraffic()
         )
         faults = Faults(self.endpoint, self.telemetry)
-        streams = Streams(self.telemetry, faults, Verdicts(config.verdicts))
-        self.methods = Methods(config, self.endpoint, traffic, self.facts, streams, self.state, faults)
+        feed = Feed(config, note)
+        streams = Streams(self.telemetry, faults, feed, Verdicts(config.verdicts))
+        self.methods = Methods(config, self.endpoint, traffic, self.facts, streams, self.state, faults, feed)
         try:
             self.server = RpcServer(
                 (config.control_bind, config.control_port), context, self.methods.table(), note

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pqtunnel.agent.drivers.base import TrafficDriver
 from pqtunnel.agent.facts import HostFacts
 from pqtunnel.agent.faults import Faults
+from pqtunnel.agent.feed import Feed
 from pqtunnel.agent.params import Params, ParamsError
 from pqtunnel.agent.rekeys import RekeyEvents
 from pqtunnel.agent.server import Handler
@@ -30,7 +31,7 @@ class Methods:
 
     def __init__(
         self, config: EndpointConfig, endpoint: Endpoint, traffic: TrafficDriver, facts: HostFacts,
-        streams: Streams, state: CellState, faults: Faults,
+        streams: Streams, state: CellState, faults: Faults, feed: Feed,
     ) -> None:  # fmt: skip
         self._config = config
         self._endpoint = endpoint
@@ -39,6 +40,7 @@ class Methods:
         self._streams = streams
         self._state = state
         self._faults = faults
+        self._feed = feed
         self._rekeys = RekeyEvents(endpoint, streams.temperature_c)
         self._order = threading.Lock()
         self._stopped = threading.Event()
@@ -115,7 +117,7 @@ class Methods:
             min_level=given.whole("min_level", 1, least=1, most=5), ledger=given.flag("ledger", True),
             seed=given.whole("seed", 0, least=0, most=(1 << 64) - 1),
             accepted_suites=given.texts("accepted_suites"), allow_plain=given.flag("allow_plain", False),
-            drone_auth=given.text("drone_auth", "psk"),
+            drone_auth=given.text("drone_auth", "psk"), feed=given.flag("feed", False),
         )  # fmt: skip
         given.done()
         if plan.min_level not in LEVELS:
@@ -130,6 +132,7 @@ class Methods:
                 self._state.enter("idle", since=("prepared",))
                 raise
             self._faults.forget()
+            self._feed.begin(self._endpoint.work, lambda: self._state.state)
             self._stopped.clear()
             self._source_running = False
         return {"state": "prepared"}
@@ -181,6 +184,7 @@ class Methods:
                 self._stop_source_quietly()
             self._endpoint.stop()
         finally:
+            self._feed.end()
             self._state.enter("idle", since=("draining",))
 
     def _stop_source_quietly(self) -> None:

@@ -1,4 +1,4 @@
-"""`fetch`: pages of a cell's spans, ledger, events, telemetry, power, log, verdicts; bounded."""
+"""`fetch`: pages of a cell's spans, ledger, events, telemetry, power, bins, log, verdicts; bounded."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import time
 from typing import Any, Final
 
 from pqtunnel.agent.faults import Faults
+from pqtunnel.agent.feed import Feed
 from pqtunnel.agent.telemetry import Telemetry, TelemetryError
 from pqtunnel.agent.verdicts import Verdicts
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import TunnelError
 
-STREAMS: Final = ("spans", "ledger", "events", "telemetry", "power", "log", "detector")
+STREAMS: Final = ("spans", "ledger", "events", "telemetry", "power", "bins", "log", "detector")
 MAX_LINES: Final = 50_000
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 
@@ -37,9 +38,12 @@ class StreamError(TunnelError):
 class Streams:
     """Serves pages; keeps the telemetry lines of a stopped cell so that paging reads the file once."""
 
-    def __init__(self, telemetry: Telemetry, faults: Faults, verdicts: Verdicts | None = None) -> None:
+    def __init__(
+        self, telemetry: Telemetry, faults: Faults, feed: Feed, verdicts: Verdicts | None = None
+    ) -> None:
         self._telemetry = telemetry
         self._faults = faults
+        self._feed = feed
         self._verdicts = verdicts if verdicts is not None else Verdicts(None)
         self._cached_for: CellWork | None = None
         self._cached: list[str] = []
@@ -72,6 +76,8 @@ class Streams:
             page["reason"] = self._no_power
         if stream == "detector" and total == 0:
             page["reason"] = self._verdicts.reason
+        if stream == "bins" and total == 0:
+            page["reason"] = self._feed.no_bins(work)
         if stream == "ledger" and work.ledger is None:
             page["reason"] = "the cell was prepared without a ledger"
         return page
@@ -87,6 +93,8 @@ class Streams:
         if stream == "telemetry":
             lines = self._telemetry_lines(work)
             return lines[since : since + limit], len(lines)
+        if stream == "bins":
+            return self._feed.page(work, since, limit)
         if stream == "power":
             lines = self._power_lines(work)
             return lines[since : since + limit], len(lines)

@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from pqtunnel.config import Address, EndpointConfig, Route
 from pqtunnel.endpoint import timestamps
 from pqtunnel.endpoint.counters import CellCounters
 from pqtunnel.endpoint.ledger import Ledger
-from pqtunnel.endpoint.plane import ControlFrame, SessionHandle
+from pqtunnel.endpoint.plane import Bins, ControlFrame, SessionHandle
 from pqtunnel.endpoint.roaming import Roaming
 from pqtunnel.endpoint.sockets import bound, failed_send
 from pqtunnel.errors import SessionError, TunnelError
@@ -49,6 +49,11 @@ class Cell:
     session: Session
     counters: CellCounters
     ledger: Ledger | None
+    bin_fields: tuple[str, ...] = ()
+
+    def bins(self, since: int) -> Bins | None:
+        """None: this plane is the specification of packets and keeps no bins."""
+        return None
 
 
 class DataPlane:
@@ -173,7 +178,7 @@ class DataPlane:
             if self._cell is not None:
                 action(self._cell.session)
 
-    def bins(self, since: int) -> Sequence[tuple[int, Sequence[int]]] | None:
+    def bins(self, since: int) -> Bins | None:
         """None: this plane is the specification of packets and keeps no bins."""
         return None
 

@@ -115,7 +115,10 @@ class Endpoint:
             self._load(plan)
         cell = self.dataplane.new_cell(self._primitives, ledger=plan.ledger)
         journal = Journal(self.config.role)
-        work = CellWork(plan, cell.counters, journal, cell.ledger, time.time_ns(), plan.suite_id)
+        work = CellWork(
+            plan, cell.counters, journal, cell.ledger, time.time_ns(), cell.bins, cell.bin_fields,
+            plan.suite_id
+        )  # fmt: skip
         self.dataplane.attach(cell)
         if self._acceptor is not None:
             self._acceptor.reset_index()

@@ -14,7 +14,7 @@ from pqtunnel import packet
 from pqtunnel.config import Address, EndpointConfig, Route
 from pqtunnel.endpoint import timestamps
 from pqtunnel.endpoint.counters import CellCounters
-from pqtunnel.endpoint.plane import ControlFrame, SessionHandle
+from pqtunnel.endpoint.plane import Bins, ControlFrame, SessionHandle
 from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.primitives import Primitives
 
@@ -58,6 +58,15 @@ class NativeCell:
     session: pq_core.Session
     counters: NativeCounters
     ledger: NativeLedger | None
+
+    @property
+    def bin_fields(self) -> tuple[str, ...]:
+        """Names of a bin's counts."""
+        return tuple(pq_core.BIN_FIELDS)
+
+    def bins(self, since: int) -> Bins:
+        """Bins from number `since` on, also after the plane has let go of the cell."""
+        return self.session.bins(since)
 
 
 class NativeDataPlane:
@@ -174,10 +183,10 @@ class NativeDataPlane:
         if cell is not None:
             action(cell.session)
 
-    def bins(self, since: int) -> Sequence[tuple[int, Sequence[int]]] | None:
+    def bins(self, since: int) -> Bins | None:
         """Counts of each 20 ms from bin `since` on; None between two cells."""
         cell = self._cell
-        return None if cell is None else cell.session.bins(since)
+        return None if cell is None else cell.bins(since)
 
     def send_keepalive(self) -> bool:
         """Send one sealed keepalive; False when there is no key to send on yet."""

@@ -72,6 +72,10 @@ class Waitable(Protocol):
     def clear(self) -> None: ...
 
 
+Bins = Sequence[tuple[int, Sequence[int]]]
+"""(number, counts) of bins in which something happened, ascending; a number is realtime ns // 20 ms."""
+
+
 class CellParts(Protocol):
     """What one cell's data plane works on. A cell may be attached only to the plane that made it."""
 
@@ -83,6 +87,12 @@ class CellParts(Protocol):
 
     @property
     def ledger(self) -> LedgerPages | None: ...
+
+    @property
+    def bin_fields(self) -> tuple[str, ...]: ...
+
+    def bins(self, since: int) -> Bins | None:
+        """Bins from number `since` on, also after the plane has let go of the cell; None where not kept."""
 
 
 class Plane(Protocol):
@@ -137,7 +147,7 @@ class Plane(Protocol):
 
     def send_keepalive(self) -> bool: ...
 
-    def bins(self, since: int) -> Sequence[tuple[int, Sequence[int]]] | None:
+    def bins(self, since: int) -> Bins | None:
         """Counts of each 20 ms from bin number `since` (realtime ns // 20 ms) on; None where not kept."""
 
     def send_control(self, kind: int, payload: bytes = b"") -> bool: ...

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from pqtunnel.endpoint.counters import CellCounters
 from pqtunnel.endpoint.journal import Journal
 from pqtunnel.endpoint.pilot import ControlInputs
-from pqtunnel.endpoint.plane import LedgerPages
+from pqtunnel.endpoint.plane import Bins, LedgerPages
 from pqtunnel.endpoint.schedule import Armed
 from pqtunnel.epochs import EpochBook
 from pqtunnel.errors import TunnelError
@@ -44,6 +45,8 @@ class CellPlan:
     accepted_suites: tuple[str, ...] = ()
     """What may be spoken during the cell, `suite_id` among them: a rekey may switch between these."""
     allow_plain: bool = False
+    feed: bool = False
+    """Keep and export 20 ms bins for a detector."""
     drone_auth: str = "psk"
     """"psk", or "signature": the drone signs too. Both ends must be told the same."""
 
@@ -61,6 +64,10 @@ class CellWork:
     journal: Journal
     ledger: LedgerPages | None
     start_ns: int
+    bins: Callable[[int], Bins | None]
+    """Counts of each 20 ms from a bin number on; None where the data plane keeps none."""
+    bin_fields: tuple[str, ...]
+    """Names of a bin's counts; none where the data plane keeps no bins."""
     suite_id: str
     """The suite in use: the plan's until a rekey switches."""
     end_ns: int | None = None
