@@ -144,8 +144,9 @@ thaw() { docker ps -q --filter "$OURS" --filter status=paused --filter "${1:-$OU
 stop() {
     thaw
     compose --profile '*' down --volumes --remove-orphans --timeout 4
-    # One-off containers of the tools (./pqtunnel) carry their own label.
-    docker ps -aq --filter label=pqlab.tool | xargs -r docker rm -f
+    # One-off containers of ./pqtunnel carry a label. Tests, benches and training in another terminal carry theirs,
+    # have no part in the lab and end by themselves.
+    docker ps -aq --filter label=pqlab.tool=pqtunnel | xargs -r docker rm -f
 }
 
 cmd_down() {
