@@ -21,4 +21,4 @@ lock host 3.11
 lock e2e 3.11
 lock fuzz 3.12
 for name in tunnel sitl build test; do lock "$name" 3.13; done
-lock sitl-nodeps 3.13 --no-deps
+for name in sitl-nodeps detector detector-train; do lock "$name" 3.13 --no-deps; done

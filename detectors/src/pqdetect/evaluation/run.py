@@ -1,0 +1,203 @@
+"""`pqdetect evaluate`: the models on the test split, every seed that is at hand, and live recordings."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pqdetect.decide import Rule
+from pqdetect.errors import DetectError
+from pqdetect.evaluation import baselines, compare, figures, tables
+from pqdetect.evaluation.metrics import Outcome
+from pqdetect.evaluation.report import (
+    EQUAL_FALSE_ALARMS_PER_H,
+    HeldOut,
+    at_equal_alarms,
+    method_report,
+    sweep,
+)
+from pqdetect.evaluation.scoring import score_all
+from pqdetect.evaluation.truth import GRACE_WINDOWS, WINDOW_S
+from pqdetect.model import Model, load
+from pqdetect.models import card as cards
+from pqdetect.recording import BINS_FILE, TRUTH_FILE, read
+from pqdetect.simulate import table, table_sha256
+from pqdetect.training.data import Dataset, collect, prefix
+from pqdetect.training.run import libraries
+from pqdetect.training.store import dataset
+
+SCHEMA: Final = "pqdetect/evaluation/v1"
+LEARNED: Final = ("xgboost-5w", "xgboost", "tst-p8", "tst", "cascade")
+RESULTS: Final = "results.json"
+# Seeds are compared on this share of the test recordings: the same ones for all.
+SEED_SHARE: Final = 0.3
+
+Json = dict[str, Any]
+
+
+class Evaluation:
+    """One run over ``models``; results go to ``out``, ``work`` holds the seeds of a training run."""
+
+    def __init__(self, models: Path, work: Path, out: Path, scale: float) -> None:
+        self.models_folder, self.work, self.out, self.scale = models, work, out, scale
+        self.began = time.monotonic()
+        self.models: dict[str, Model] = {
+            name: load(models / name)
+            for name in (*baselines.NAMES, *LEARNED)
+            if (models / name / cards.CARD).is_file()
+        }
+        if not self.models:
+            raise DetectError(f"no model in {models}", code="model", hint="./pqdetect train")
+        given = table()["held_out"]
+        self.held_out = HeldOut(
+            frozenset(given["kinds"]),
+            frozenset(given["profiles"]),
+            frozenset(float(r) for r in given["rates"]),
+        )
+
+    def say(self, text: str) -> None:
+        """A line with the time since the start."""
+        print(f"[{time.monotonic() - self.began:6.0f} s] {text}", file=sys.stderr, flush=True)
+
+    def run(self, live: Sequence[Path]) -> Json:
+        """Everything; the JSON, CSV and SVG files are written to ``out``."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.out.mkdir(parents=True, exist_ok=True)
+        test = dataset("test", self.scale, self.work)
+        report, equal = self._set(test, "test")
+        results: Json = {
+            "schema": SCHEMA,
+            "provenance": {
+                "splits_sha256": table_sha256(),
+                "scale": self.scale,
+                "data_sha256": test.digest,
+                "models": {name: model.sha256 for name, model in self.models.items()},
+                "libraries": libraries(),
+            },
+            "definitions": {
+                "window_s": WINDOW_S,
+                "grace_s": GRACE_WINDOWS * WINDOW_S,
+                "equal_false_alarms_per_h": EQUAL_FALSE_ALARMS_PER_H,
+                "held_out": {key: sorted(value) for key, value in vars(self.held_out).items()},
+            },
+            "sets": {"test": report},
+            "winner": compare.winner(equal, test.truth),
+            "seeds": self._seeds(test),
+            "cards": {name: _facts(model) for name, model in self.models.items()},
+            "shuffled_labels": self._shuffled(),
+        }
+        if live:
+            recordings = [read(folder) for folder in find_recordings(live)]
+            results["sets"]["live"], _ = self._set(collect(recordings), "live")
+            results["sets"]["live"]["recordings"] = [
+                {"scenario_id": r.truth.scenario_id, "kind": r.truth.kind, "profile": r.truth.profile}
+                for r in recordings
+            ]
+        results["targets"] = tables.targets(results)
+        text = json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False)
+        (self.out / RESULTS).write_text(text + "\n")
+        tables.write_csv(results, self.out)
+        figures.write_all(results, self.out)
+        self.say(f"wrote {self.out}")
+        return results
+
+    def _set(self, data: Dataset, name: str) -> tuple[Json, dict[str, Outcome]]:
+        truth = data.truth
+        self.say(
+            f"{name}: {len(truth.scenario_ids)} recordings, {truth.hours:.1f} h, "
+            f"{len(truth.episodes)} episodes"
+        )
+        scores = score_all({key: model.scorer for key, model in self.models.items()}, data, name)
+        rules = {key: model.rules for key, model in self.models.items()}
+        scores["random"] = baselines.random_scores(len(data.rows))
+        # Chance at the level that would give it the allowed false alarms: it has no validation to learn from.
+        level = 1 - EQUAL_FALSE_ALARMS_PER_H * WINDOW_S / 3600
+        rules["random"] = {output: Rule(level, level) for output in ("attack", "degraded")}
+        methods: Json = {}
+        equal: dict[str, Outcome] = {}
+        for key, values in scores.items():
+            points = sweep(values[:, 0].astype(np.float64), truth, rules[key]["attack"])
+            equal[key] = at_equal_alarms(points)
+            methods[key] = method_report(values, truth, rules[key], self.held_out, points)
+            found = methods[key]["recall_loss_30pct"]["value"]
+            self.say(
+                f"{name}: {key}: {found} found, {methods[key]['false_alarms_per_h']['value']} false an hour"
+            )
+        loss = [episode.loss is not None and episode.loss >= 0.3 for episode in truth.episodes]
+        return {
+            "recordings_count": len(truth.scenario_ids),
+            "hours": round(truth.hours, 2),
+            "attack_free_hours": round(truth.attack_free_hours, 2),
+            "episodes_visible": len(truth.episodes),
+            "episodes_loss_30pct": sum(loss),
+            "methods": methods,
+        }, equal
+
+    def _seeds(self, test: Dataset) -> Json:
+        """Recall at equal false alarms of every seed of a training run; null without its folder."""
+        folders = sorted((self.work / "seeds").glob(f"*/{cards.CARD}"))
+        if not folders:
+            return {"value": None, "reason": "no seeds in the work folder: run ./pqdetect train first"}
+        part = prefix(test, SEED_SHARE)
+        models = {path.parent.name: load(path.parent) for path in folders}
+        scores = score_all({key: model.scorer for key, model in models.items()}, part, "seeds")
+        by_name: dict[str, list[float]] = {}
+        for key, model in models.items():
+            points = sweep(scores[key][:, 0].astype(np.float64), part.truth, model.rules["attack"])
+            result = at_equal_alarms(points)
+            found = float(np.isfinite(result.delays_s).mean()) if len(result.delays_s) else 0.0
+            by_name.setdefault(model.name, []).append(found)
+        means = {name: compare.over_seeds(values) for name, values in by_name.items()}
+        best = max(means, key=lambda name: means[name]["mean"])
+        return {
+            "what": "recall of visible episodes at equal false alarms, one value a seed",
+            "hours": round(part.truth.hours, 1),
+            "models": means,
+            "best": best,
+            "best_ahead_in_se": {
+                name: compare.seeds_apart(means[best], means[name]) for name in means if name != best
+            },
+        }
+
+    def _shuffled(self) -> Json:
+        path = self.out / "training.json"
+        try:
+            found: Json = json.loads(path.read_text())["models"]["shuffled labels"]
+        except (OSError, ValueError, KeyError) as error:
+            return {"auroc": None, "reason": f"{path.name}: {error}"}
+        return found
+
+
+def find_recordings(folders: Sequence[Path]) -> list[Path]:
+    """Folders with bins and truth, at or below those named; raises DetectError where there is none."""
+    found = []
+    for folder in folders:
+        here = sorted(path.parent for path in folder.rglob(TRUTH_FILE) if (path.parent / BINS_FILE).is_file())
+        if not here:
+            raise DetectError(
+                f"{folder} holds no recording ({BINS_FILE} with {TRUTH_FILE})", code="recording"
+            )
+        found += here
+    return found
+
+
+def write_default(results: Json, models: Path) -> None:
+    """The winner of the test recordings, as data."""
+    chosen = results["winner"]
+    told = {"default": chosen["default"], "rule": chosen["rule"], "best": chosen["best"]}
+    (models / cards.DEFAULT).write_text(json.dumps(told, indent=1) + "\n")
+
+
+def _facts(model: Model) -> Json:
+    """What the property table shows of a card."""
+    keys = (
+        "kind", "parameters_count", "size_bytes", "history_windows", "window_s", "time_to_first_verdict_s",
+        "inference", "seed", "stages", "signals", "rules",
+    )  # fmt: skip
+    return {key: model.card.get(key) for key in keys}

@@ -1,0 +1,342 @@
+"""Tables of an evaluation: CSV files beside the JSON, and the Markdown blocks of docs/DETECTORS.md."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+Json = dict[str, Any]
+Row = list[str]
+BEGIN, END = "<!-- begin table: {} -->", "<!-- end table: {} -->"
+SHOWN: Final = (
+    "threshold", "ewma", "cusum", "any-auth-fail", "random",
+    "xgboost-5w", "xgboost", "tst-p8", "tst", "cascade",
+)  # fmt: skip
+
+
+def order(methods: Json) -> list[str]:
+    """Methods as tables list them."""
+    return [name for name in SHOWN if name in methods]
+
+
+# ---------------------------------------------------------------------- targets
+
+
+def targets(results: Json) -> list[Json]:
+    """The detector row of the project's targets, for the default detector on held-out test recordings."""
+    name = results["winner"]["default"]
+    one = results["sets"]["test"]["methods"][name]
+    found, false = one["recall_loss_30pct"], one["false_alarms_per_h"]
+    delay, degraded = one["delay_loss_30pct_s"]["p50"], one["degraded"]
+    rows: list[tuple[str, str, Any, bool | None]] = [
+        (
+            "ATTACK: visible episodes with ≥ 30 % loss found",
+            "≥ 0.95",
+            found["value"],
+            _holds(found["value"], 0.95),
+        ),
+        ("false alarms an attack-free hour", "≤ 0.5", false["value"], _below(false["value"], 0.5)),
+        ("their upper Poisson bound (95 %)", "≤ 0.6", false.get("high"), _below(false.get("high"), 0.6)),
+        ("attack-free hours", "≥ 200", false["hours"], _holds(false["hours"], 200.0)),
+        ("median delay, episodes with ≥ 30 % loss, s", "≤ 2", delay, delay is not None and delay <= 2.0),
+        ("DEGRADED recall", "≥ 0.99", degraded["recall"]["value"], _holds(degraded["recall"]["value"], 0.99)),
+        (
+            "DEGRADED precision",
+            "≥ 0.95",
+            degraded["precision"]["value"],
+            _holds(degraded["precision"]["value"], 0.95),
+        ),
+    ]
+    return [{"what": w, "target": t, "value": v, "met": m, "model": name} for w, t, v, m in rows]
+
+
+def _holds(value: float | None, floor: float) -> bool | None:
+    return None if value is None else value >= floor
+
+
+def _below(value: float | None, ceiling: float) -> bool | None:
+    return None if value is None else value <= ceiling
+
+
+# ---------------------------------------------------------------------- text of single figures
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A figure, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def percent(share: Json, bounds: bool = True) -> str:
+    """A proportion in percent with its interval."""
+    if share["value"] is None:
+        return "–"
+    text = f"{share['value'] * 100:.1f} %"
+    return f"{text} ({share['low'] * 100:.1f}–{share['high'] * 100:.1f})" if bounds else text
+
+
+def hourly(rate: Json) -> str:
+    """A rate with its bounds."""
+    return "–" if rate["value"] is None else f"{rate['value']:.2f} ({rate['low']:.2f}–{rate['high']:.2f})"
+
+
+def seconds(value: float | None) -> str:
+    """A delay; a quantile among the missed ones is infinite."""
+    return "∞" if value is None else f"{value:.1f}"
+
+
+# ---------------------------------------------------------------------- Markdown
+
+
+def blocks(results: Json) -> dict[str, str]:
+    """Markdown by block name."""
+    made: dict[str, Callable[[Json], str]] = {
+        "targets": _targets,
+        "models": _models,
+        "attack": lambda r: _attack(r["sets"]["test"]),
+        "equal": _equal,
+        "kinds": lambda r: _groups(r["sets"]["test"], "by_kind", "kind"),
+        "profiles": lambda r: _groups(r["sets"]["test"], "by_profile", "link profile"),
+        "degraded": lambda r: _degraded(r["sets"]["test"]),
+        "seeds": _seeds,
+        "live": _live,
+    }
+    return {name: make(results) for name, make in made.items()}
+
+
+def insert(document: str, made: dict[str, str]) -> str:
+    """The document with its marked blocks replaced; raises ValueError for a block it has no marks for."""
+    for name, text in made.items():
+        begin, end = BEGIN.format(name), END.format(name)
+        if begin not in document or end not in document:
+            raise ValueError(f"the document has no place for table {name!r}: put {begin} and {end} into it")
+        head, rest = document.split(begin, 1)
+        document = f"{head}{begin}\n{text.rstrip()}\n{end}{rest.split(end, 1)[1]}"
+    return document
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def _targets(results: Json) -> str:
+    marks = {True: "met", False: "**missed**", None: "not measured"}
+    rows = [
+        [one["what"], one["target"], "–" if one["value"] is None else f"{one['value']:g}", marks[one["met"]]]
+        for one in results["targets"]
+    ]
+    return f"Detector `{results['winner']['default']}`, test recordings (simulator):\n\n" + markdown(
+        ["what", "target", "measured", ""], rows
+    )
+
+
+def _models(results: Json) -> str:
+    rows = []
+    for name in order(results["cards"]):
+        card = results["cards"][name]
+        timing = card["inference"]
+        rows.append(
+            [
+                f"`{name}`",
+                card["kind"],
+                "–" if card["parameters_count"] is None else f"{card['parameters_count']:,}",
+                f"{(card['size_bytes'] or 0) / 1000:,.0f}",
+                f"{card['history_windows']} ({card['history_windows'] * card['window_s']:.1f} s)",
+                f"{card['time_to_first_verdict_s']:.1f}",
+                "–" if timing is None else f"{timing['median_us']:,.0f}",
+                "–" if timing is None else f"{timing['median_us'] / (card['window_s'] * 1e6) * 100:.3f} %",
+            ]
+        )
+    head = [
+        "model",
+        "kind",
+        "parameters",
+        "size, kB",
+        "window",
+        "first verdict, s",
+        "step, median µs",
+        "of one core",
+    ]
+    return markdown(head, rows)
+
+
+def _attack(part: Json) -> str:
+    rows = []
+    for name in order(part["methods"]):
+        one = part["methods"][name]
+        rows.append(
+            [
+                f"`{name}`",
+                number(one["window_auroc"], 3),
+                percent(one["recall_visible"]),
+                percent(one["recall_loss_30pct"]),
+                percent(one["recall_held_out"]),
+                hourly(one["false_alarms_per_h"]),
+                " / ".join(seconds(one["delay_loss_30pct_s"][q]) for q in ("p50", "p90")),
+                f"{one['alarm_time_share'] * 100:.2f} %",
+            ]
+        )
+    head = [
+        "detector", "window AUROC", "visible episodes found", "… with ≥ 30 % loss", "… held out",
+        "false alarms/h", "delay ≥ 30 % loss, p50 / p90 s", "free time in alarm",
+    ]  # fmt: skip
+    note = (
+        f"{part['recordings_count']} recordings, {part['attack_free_hours']:.0f} attack-free hours, "
+        f"{part['episodes_visible']} visible episodes, {part['episodes_loss_30pct']} of them with "
+        "≥ 30 % loss.\n\n"
+    )
+    return note + markdown(head, rows)
+
+
+def _equal(results: Json) -> str:
+    part, won = results["sets"]["test"], results["winner"]
+    rows = []
+    for name in order(part["methods"]):
+        one = part["methods"][name]["equal_alarms"]
+        against = won["against"].get(name)
+        gap = "best" if name == won["best"] else "–"
+        if against is not None and against["difference"] is not None:
+            gap = f"{against['difference'] * 100:+.1f} points, {number(against['in_se'], 1)} SE"
+        rows.append(
+            [
+                f"`{name}`",
+                percent(one["recall_visible"]),
+                percent(one["recall_loss_30pct"]),
+                number(one["false_alarms_per_h"]["value"]),
+                seconds(one["delay_s"]["p50"]),
+                gap,
+            ]
+        )
+    head = [
+        "detector",
+        "visible found",
+        "… ≥ 30 % loss",
+        "false alarms/h",
+        "median delay, s",
+        "best minus this",
+    ]
+    return markdown(head, rows)
+
+
+def _groups(part: Json, key: str, title: str) -> str:
+    names = order(part["methods"])
+    shown = [name for name in names if name not in ("random", "any-auth-fail")]
+    groups = part["methods"][names[0]][key]
+    rows = []
+    for group, first in groups.items():
+        cells = [percent(part["methods"][name][key][group]["recall"], bounds=False) for name in shown]
+        rows.append(
+            [f"{group}{' (held out)' if first['held_out'] else ''}", str(first["recall"]["n"]), *cells]
+        )
+    return markdown([title, "episodes", *(f"`{name}`" for name in shown)], rows)
+
+
+def _degraded(part: Json) -> str:
+    rows = []
+    for name in order(part["methods"]):
+        one = part["methods"][name]
+        report = one["degraded"]
+        rows.append(
+            [
+                f"`{name}`",
+                number(one["window_auroc_degraded"], 3),
+                percent(report["recall"]),
+                percent(report["precision"]),
+                percent(report["window_recall"], bounds=False),
+                percent(report["window_precision"], bounds=False),
+            ]
+        )
+    head = ["detector", "window AUROC", "stretches found", "alarms right", "windows found", "windows right"]
+    return markdown(head, rows)
+
+
+def _seeds(results: Json) -> str:
+    seeds = results["seeds"]
+    if "models" not in seeds:
+        return f"Not measured: {seeds['reason']}."
+    rows = []
+    for name in order(seeds["models"]):
+        one = seeds["models"][name]
+        ahead = seeds["best_ahead_in_se"].get(name)
+        spread = "–" if one["se"] is None else f"{one['se'] * 100:.2f}"
+        gap = "best" if name == seeds["best"] else ("–" if ahead is None else f"{ahead:.1f} SE")
+        rows.append([f"`{name}`", str(one["n"]), f"{one['mean'] * 100:.1f} %", spread, gap])
+    return markdown(
+        ["model", "seeds", "visible found at equal false alarms", "SE, points", "best ahead by"], rows
+    )
+
+
+def _live(results: Json) -> str:
+    part = results["sets"].get("live")
+    if part is None:
+        return "No recordings of the running lab were given to this evaluation."
+    return _attack(part) + "\n\n" + _groups(part, "by_kind", "kind")
+
+
+# ---------------------------------------------------------------------- CSV
+
+
+def write_csv(results: Json, folder: Path) -> None:
+    """methods.csv, groups.csv, curve.csv, delay.csv."""
+    methods: list[Row] = []
+    groups: list[Row] = []
+    curves: list[Row] = []
+    delays: list[Row] = []
+    for set_name, part in results["sets"].items():
+        for name in order(part["methods"]):
+            one = part["methods"][name]
+            equal, false, degraded = one["equal_alarms"], one["false_alarms_per_h"], one["degraded"]
+            values = [
+                one["window_auroc"], one["window_auroc_degraded"],
+                *(one[key][bound] if one[key]["value"] is not None else None
+                  for key in ("recall_visible", "recall_loss_30pct", "recall_held_out")
+                  for bound in ("value", "low", "high")),
+                *(false.get(bound) for bound in ("value", "low", "high")), one["alarm_time_share"],
+                *(one["delay_loss_30pct_s"][q] for q in ("p50", "p90", "p95")),
+                equal["recall_visible"]["value"], equal["recall_loss_30pct"]["value"],
+                degraded["recall"]["value"], degraded["precision"]["value"],
+            ]  # fmt: skip
+            methods.append([set_name, name, *map(_cell, values)])
+            for key in ("by_kind", "by_rate_pps", "by_profile"):
+                for group, figures in one[key].items():
+                    share = figures["recall"]
+                    row = [figures["held_out"], share["n"], share["value"], figures["median_delay_s"]]
+                    groups.append([set_name, name, key, group, *map(_cell, row)])
+            for point in one["curve"]:
+                curves.append([set_name, name, *map(_cell, point.values())])
+            delays += [[set_name, name, _cell(s), _cell(share)] for s, share in one["delay_cdf"]]
+    bounds = [f"{key}{end}" for key in ("recall_visible", "recall_loss_30pct", "recall_held_out")
+              for end in ("", "_low", "_high")]  # fmt: skip
+    _write(folder / "methods.csv", [
+        "set", "detector", "window_auroc", "window_auroc_degraded", *bounds,
+        "false_alarms_per_h", "false_alarms_per_h_low", "false_alarms_per_h_high", "alarm_time_share",
+        "delay_loss_30pct_p50_s", "delay_loss_30pct_p90_s", "delay_loss_30pct_p95_s",
+        "equal_recall_visible", "equal_recall_loss_30pct", "degraded_recall", "degraded_precision",
+    ], methods)  # fmt: skip
+    head = ["set", "detector", "by", "group", "held_out", "episodes_count", "recall", "median_delay_s"]
+    _write(folder / "groups.csv", head, groups)
+    head = [
+        "set",
+        "detector",
+        "level",
+        "false_alarms_per_h",
+        "recall_visible",
+        "recall_loss_30pct",
+        "median_delay_s",
+    ]
+    _write(folder / "curve.csv", head, curves)
+    _write(folder / "delay.csv", ["set", "detector", "delay_s", "share_found"], delays)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _write(path: Path, head: Row, rows: list[Row]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(head)
+        writer.writerows(rows)
