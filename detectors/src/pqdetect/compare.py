@@ -23,6 +23,10 @@ from pqdetect.simulate import AttackSpec, GroundSpec, LinkSpec, Spec, simulate, 
 
 TWINS: Final = 5
 QUIET, ATTACK = "no attack", "attack"
+LAB_LINKS: Final = {
+    "narrow": LinkSpec(delay_ms=0.4, rate_kbps=64, queue_ms=200, router_pps=40_000, fifo=True, shared=True)
+}
+"""Ways of the lab that are no profile of the simulator (scenarios/overlays/narrow-64k.yml), by first word."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +66,7 @@ def ks_distance(one: NDArray[np.floating], other: NDArray[np.floating]) -> float
 def twin(recording: Recording, number: int) -> Spec:
     """A simulated flight of the same length, vehicle rate, link and attack."""
     truth = recording.truth
-    profiles = table()["profiles"]
-    given = profiles.get(truth.profile, profiles["direct"])
-
-    def middle(name: str) -> float:
-        return float(np.mean(given.get(name, (0.0, 0.0))))
-
-    link = LinkSpec(
-        delay_ms=middle("delay_ms"), jitter_ms=middle("jitter_ms"), loss_pct=middle("loss_pct"),
-        rate_kbps=middle("rate_kbps"), queue_ms=middle("queue_ms") or 1000.0,
-        router_pps=middle("router_pps"), shared=bool(given.get("shared")), fifo=bool(given.get("fifo")),
-    )  # fmt: skip
+    link = _link(truth.profile)
     tx = recording.counts[:, :, column("tx_data")].sum(axis=1)
     flows = np.flatnonzero(tx > 0)
     begin_s = float(flows[0]) * WINDOW_S if len(flows) else 0.0
@@ -82,6 +76,24 @@ def twin(recording: Recording, number: int) -> Spec:
     return Spec(
         f"twin-{truth.scenario_id}-{number}", (truth.seed * 31 + number) % (1 << 31), truth.kind, "twin",
         truth.profile, len(recording) * WINDOW_S, link, ground, attacks=_attacks(recording, link.shared),
+    )  # fmt: skip
+
+
+def _link(profile: str) -> LinkSpec:
+    """The middle of the simulator's profile of that name, without its events; a way of the lab by its
+    rate."""
+    for name, known in LAB_LINKS.items():
+        if profile.startswith(name):
+            return known
+    given = table()["profiles"].get(profile, table()["profiles"]["direct"])
+
+    def middle(name: str) -> float:
+        return float(np.mean(given.get(name, (0.0, 0.0))))
+
+    return LinkSpec(
+        delay_ms=middle("delay_ms"), jitter_ms=middle("jitter_ms"), loss_pct=middle("loss_pct"),
+        rate_kbps=middle("rate_kbps"), queue_ms=middle("queue_ms") or 1000.0,
+        router_pps=middle("router_pps"), shared=bool(given.get("shared")), fifo=bool(given.get("fifo")),
     )  # fmt: skip
 
 
