@@ -20,5 +20,5 @@ lock() { # NAME PYTHON [OPTION...]
 lock host 3.11
 lock e2e 3.11
 lock fuzz 3.12
-for name in tunnel sitl build test; do lock "$name" 3.13; done
+for name in tunnel sitl build test crate; do lock "$name" 3.13; done
 for name in sitl-nodeps detector detector-train; do lock "$name" 3.13 --no-deps; done

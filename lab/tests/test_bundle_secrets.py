@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import random
 from pathlib import Path
 
@@ -31,6 +32,16 @@ ENCODINGS = {
     "base64 for addresses": lambda key: base64.urlsafe_b64encode(key),
     "base64 in lines": lambda key: wrapped(base64.b64encode(key), 64),
     "hex in lines": lambda key: wrapped(key.hex().encode(), 32),
+    "hex with colons": lambda key: key.hex(":").encode(),
+    "hex with colons in lines, as openssl writes it": lambda key: b"\n".join(
+        b"    " + key[i : i + 15].hex(":").encode() + b":" for i in range(0, len(key), 15)
+    ),
+    "hex with blanks": lambda key: key.hex(" ").upper().encode(),
+    "hex as in C": lambda key: ", ".join(f"0x{byte:02x}" for byte in key).encode(),
+    "numbers": lambda key: repr(list(key)).encode(),
+    "repr of Python": lambda key: repr(key).encode(),
+    "repr of Python inside JSON": lambda key: json.dumps({"key": repr(key)}).encode(),
+    "text of JSON": lambda key: json.dumps(key.decode("latin-1")).encode(),
 }
 
 
@@ -54,9 +65,18 @@ def test_whatever_surrounds_it(tmp_path: Path, before: bytes, after: bytes, how:
 
 
 @QUICK
-@given(st.integers(0, 4032 - 1200))
-def test_a_part_of_a_long_key_is_found(tmp_path: Path, start: int) -> None:
-    assert leak(tmp_path, LONG_KEY, LONG_KEY[start : start + 1200])
+@given(st.integers(0, 4032 - 48), st.sampled_from(sorted(ENCODINGS)))
+def test_any_24_bytes_of_a_long_key_are_found(tmp_path: Path, start: int, how: str) -> None:
+    """48 where bytes are escaped: a backslash among them is lost on the way back."""
+    part = LONG_KEY[start : start + (48 if "JSON" in how or "repr" in how else 24)]
+    assert leak(tmp_path, LONG_KEY, b"part: " + ENCODINGS[how](part) + b" end\n")
+
+
+def test_words_of_a_key_file_may_stand_anywhere(tmp_path: Path) -> None:
+    """A key file in text has names in it; only long pieces of it count."""
+    (tmp_path / "drone.secret").write_text('{"purpose": "pqtunnel-control-of-the-drone-agent"}')
+    (tmp_path / "a.log").write_text("the pqtunnel-control of the-drone-agent is up\n")
+    assert search(tmp_path, ["a.log"], [tmp_path / "drone.secret"]) == []
 
 
 @QUICK

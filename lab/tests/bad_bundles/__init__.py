@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 THEMES = (
-    "fixity", "plans", "campaigns", "times", "data", "handshakes", "records", "hosts", "texts", "links",
-    "attacks", "detectors",
+    "fixity", "plans", "campaigns", "corrections", "times", "data", "handshakes", "records", "hosts", "texts",
+    "links", "attacks", "detectors",
 )  # fmt: skip
 
 

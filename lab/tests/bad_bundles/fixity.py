@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from bad_bundles.forge import Registry, cells, edit, rebag, registering
@@ -28,6 +29,31 @@ def dropped_file(root: Path) -> None:
 def added_file(root: Path) -> None:
     """A file was put into the sealed payload."""
     (root / "data" / "better-numbers.csv").write_text("suite,ms\n", encoding="utf-8")
+
+
+@registering(BAD, "manifest_fixity")
+def edited_digest(root: Path) -> None:
+    """One digest of the manifest was edited, and the tag manifest made to fit."""
+    path = root / "manifest-sha512.txt"
+    text = path.read_text(encoding="utf-8")
+    at = text.index("  data/plan.json") - 1
+    path.write_text(text[:at] + ("0" if text[at] != "0" else "1") + text[at + 1 :], encoding="utf-8")
+    tags = [f"{hashlib.sha512((root / n).read_bytes()).hexdigest()}  {n}\n" for n in ("bagit.txt", path.name)]
+    (root / "tagmanifest-sha512.txt").write_text("".join(tags), encoding="utf-8")
+
+
+@registering(BAD, "tagmanifest_fixity")
+def flipped_byte_and_its_digest(root: Path) -> None:
+    """One bit of one log has changed, and its line in the manifest with it."""
+    path = cells(root)[0] / "logs" / "gcs.log"
+    before = hashlib.sha512(path.read_bytes()).hexdigest()
+    path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
+    manifest = root / "manifest-sha512.txt"
+    place = f"  {path.relative_to(root).as_posix()}\n"
+    text = manifest.read_text(encoding="utf-8")
+    after = hashlib.sha512(path.read_bytes()).hexdigest()
+    assert before + place in text
+    manifest.write_text(text.replace(before + place, after + place), encoding="utf-8")
 
 
 @registering(BAD, "tagmanifest_fixity")

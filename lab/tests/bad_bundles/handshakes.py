@@ -104,6 +104,30 @@ def key_of_another_algorithm(root: Path) -> None:
     close(root, path, rows)
 
 
+@registering(BAD, "cell_suite")
+def spans_of_another_suite(root: Path) -> None:
+    """A cell of one AEAD shows the handshakes of the same KEM and signature with another one."""
+    path, rows = spans(root)
+    for row in rows:
+        row["suite_id"] = row["suite_id"].replace("chacha20poly1305", "aesgcm")
+    close(root, path, rows)
+
+
+@registering(BAD, "cell_suite")
+def cells_swapped_between_suites(root: Path) -> None:
+    """Two suites have changed places: each record is of its suite, the raw files beneath are of the other."""
+    one, other = cell_of(root, "mlkem768"), cell_of(root, "classicmceliece348864")
+    aside = root / "aside"
+    records = {cell: (cell / "record.json").read_bytes() for cell in (one, other)}
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+    for cell, content in records.items():
+        (cell / "record.json").write_bytes(content)
+        refit(cell)
+    finish(root)
+
+
 @registering(BAD, "level_dependence")
 def same_at_every_level(root: Path) -> None:
     """Three suites of two levels take the same time: the times are those of one of them."""

@@ -26,6 +26,14 @@ def cooler_processor(root: Path) -> None:
     finish(root)
 
 
+@registering(BAD, "record_rebuild")
+def another_version_for_an_excuse(root: Path) -> None:
+    """A record's CPU share is not that of its telemetry, and the bundle says another version made it so."""
+    edit(root / "data" / "run.json", lambda run: run.update(pqlab_version="0.1.0"))
+    edit_field(cell_of(root, SUITE), "N", "cpu_usage_mean_pct", value=1.5)
+    finish(root)
+
+
 @registering(BAD, "record_schema")
 def seconds_for_milliseconds(root: Path) -> None:
     """A field in another unit than its catalogue's."""

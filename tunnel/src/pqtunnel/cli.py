@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from pqtunnel import __version__, suites
 from pqtunnel.config import VARIABLES, ConfigError, EndpointConfig, Role
@@ -26,8 +26,18 @@ EXIT_USAGE: Final = 2
 EXIT_ENVIRONMENT: Final = 4
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells a wrong command line as every other error: what, why, next; exit 2."""
+
+    def error(self, message: str) -> NoReturn:
+        usage = " ".join(self.format_usage().split())
+        text = f"pqtunnel: {message} [usage]\n  why:  {usage}\n  next: ./{self.prog} --help"
+        print(text, file=sys.stderr)
+        raise SystemExit(EXIT_USAGE)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="pqtunnel", description="Post-quantum MAVLink tunnel: endpoints, keys, suites.",
         epilog="Exit codes: 0 done, 2 usage or validation, 4 environment.",
     )  # fmt: skip

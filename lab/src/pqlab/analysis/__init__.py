@@ -8,6 +8,7 @@ when.
 
 from __future__ import annotations
 
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from pqlab.analysis.claims import condition_effects_table
@@ -28,7 +29,7 @@ from pqlab.verify import checklist
 __all__ = ["analyse", "tables_of"]
 
 
-def tables_of(bundle: BundleData, published: Path | None = None) -> list[Table]:
+def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[Table]:
     """Every analysis table of a bundle; ``published`` = folder with the published tables (None: none)."""
     handshakes = handshake_table(bundle)
     primitives = primitive_table(bundle)
@@ -59,7 +60,7 @@ def tables_of(bundle: BundleData, published: Path | None = None) -> list[Table]:
     ]
 
 
-def analyse(bundle_root: Path, published: Path | None = None) -> list[Path]:
+def analyse(bundle_root: Path, published: Traversable | None = None) -> list[Path]:
     """Write data/analysis/*.csv of a bundle (before sealing) and return the paths.
 
     ``published`` defaults to results/reference of the checkout. Raises LabError for an unreadable bundle.

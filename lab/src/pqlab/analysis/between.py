@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from importlib.resources.abc import Traversable
 from itertools import pairwise
-from pathlib import Path
 
 from pqlab.analysis.claims import (
     ALL_SUITES,
@@ -93,7 +93,7 @@ class _Side:
         return {(c.suite_id, c.condition, c.repetition): c for c in self.bundle.cells}
 
 
-def compare_bundles(a: BundleData, b: BundleData, published: Path | None = None) -> Between:
+def compare_bundles(a: BundleData, b: BundleData, published: Traversable | None = None) -> Between:
     """Every condition and metric that both bundles hold. ``published``: folder of the published tables."""
     sides = (_side(a), _side(b))
     pairs, shared, unpaired = _paired(sides[0].cells, sides[1].cells)
@@ -236,7 +236,7 @@ def _same_cells(row: Row) -> Row:
     return {**row, "verdict": NOT_DISTINGUISHABLE, "reason": SAME_CELLS}
 
 
-def _published(side: _Side, folder: Path | None) -> dict[tuple[str, str], Row]:
+def _published(side: _Side, folder: Traversable | None) -> dict[tuple[str, str], Row]:
     """(metric, suite) → the published value with its source and what is wrong with it."""
     bundle, handshakes = side.bundle, side.handshakes
     rows = comparison_table(

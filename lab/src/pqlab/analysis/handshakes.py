@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 from pqlab.analysis.load import BundleData, Cell, Span, algorithm_order
 from pqlab.analysis.stats import mean, median, quantile
@@ -136,15 +137,16 @@ def _coverage(rows: list[Handshake], role: str) -> float | None:
 
 
 def primitive_table(bundle: BundleData) -> Table:
-    """One row an algorithm, operation and host: median of cell medians, extremes over all handshakes."""
+    """One row an algorithm, operation, host and condition: median of cell medians, extremes over all
+    handshakes. Conditions stand in the scenario's order."""
     table = Table(
         "primitives",
         (
-            "algorithm", "kind", "level", "operation", "host", "ring", "n_cells", "n_handshakes",
+            "algorithm", "kind", "level", "operation", "host", "condition", "ring", "n_cells", "n_handshakes",
             "median_ms", "q1_ms", "q3_ms", "mean_ms", "min_ms", "max_ms",
         ),
     )  # fmt: skip
-    samples: dict[tuple[str, str, int, str, str, str], list[list[float]]] = defaultdict(list)
+    samples: dict[tuple[str, str, int, str, str, str, str], list[list[float]]] = defaultdict(list)
     for cell in bundle.cells:
         if cell.facts is None or cell.verdict != "pass":
             continue
@@ -156,15 +158,23 @@ def primitive_table(bundle: BundleData) -> Table:
             kind = PRIMITIVES.get(step)
             if kind is not None:
                 algorithm = cell.facts.kem if kind == "kem" else cell.facts.sig
-                samples[algorithm, kind, cell.facts.level, step, host, cell.ring].append(values)
+                key = (algorithm, kind, cell.facts.level, step, host, cell.condition, cell.ring)
+                samples[key].append(values)
     order = list(PRIMITIVES)
-    for key in sorted(samples, key=lambda k: (k[1], algorithm_order(k[0]), k[0], order.index(k[3]), k[4:])):
+    named = [str(condition.get("name")) for condition in bundle.scenario.get("conditions") or []]
+
+    def place(k: tuple[str, str, int, str, str, str, str]) -> tuple[Any, ...]:
+        at = named.index(k[5]) if k[5] in named else len(named)
+        return k[1], algorithm_order(k[0]), k[0], order.index(k[3]), k[4], at, k[5:]
+
+    for key in sorted(samples, key=place):
         cells = samples[key]
         medians = [m for m in (median(values) for values in cells) if m is not None]
         every = [v for values in cells for v in values]
-        algorithm, kind, level, operation, host, ring = key
+        algorithm, kind, level, operation, host, condition, ring = key
         table.add(
-            algorithm=algorithm, kind=kind, level=level, operation=operation, host=host, ring=ring,
+            algorithm=algorithm, kind=kind, level=level, operation=operation, host=host,
+            condition=condition, ring=ring,
             n_cells=len(cells), n_handshakes=len(every),
             median_ms=median(medians), q1_ms=quantile(medians, 0.25), q3_ms=quantile(medians, 0.75),
             mean_ms=mean(every), min_ms=min(every), max_ms=max(every),

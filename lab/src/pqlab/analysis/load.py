@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from pqlab.bundle.corrections import withdrawn
 from pqlab.errors import EXIT_CHECK, LabError
 from pqlab.record.raw import CANARY
 from pqtunnel import suites as registry
@@ -92,11 +93,14 @@ class Span:
 class Cell:
     """One planned cell and the raw files it left. Files are read when first asked for."""
 
-    def __init__(self, data_dir: Path, plan: Json) -> None:
+    def __init__(self, data_dir: Path, plan: Json, withdrawn: str | None = None) -> None:
+        """withdrawn: why the cell's result was taken back after sealing; it then counts as invalid."""
         self.plan = plan
         self.cell_id = str(plan["cell_id"])
         self.directory = data_dir / "cells" / self.cell_id
         self.record: Json = read_json(self.directory / "record.json")
+        if withdrawn is not None:
+            self.record = {**self.record, "verdict": "invalid", "reason": withdrawn}
 
     @property
     def suite_id(self) -> str:
@@ -202,7 +206,8 @@ class BundleData:
             role: read_optional_json(self.data / "hosts" / f"{role}.json") for role in (*ROLES, "controller")
         }
         self.scenario = _read_yaml(self.data / "scenario.effective.yml")
-        cells = [Cell(self.data, plan) for plan in self.plan["cells"]]
+        taken_back = withdrawn(self.data)
+        cells = [Cell(self.data, plan, taken_back.get(str(plan["cell_id"]))) for plan in self.plan["cells"]]
         order = {suite_id: index for index, suite_id in enumerate(registry.ALL)}
         self.cells = sorted(
             cells,

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from pqlab.errors import EXIT_CHECK, LabError
@@ -69,7 +70,7 @@ def _field(value: Value) -> str:
     return str(value)
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
+def read_rows(path: Path | Traversable) -> list[dict[str, str]]:
     """Rows of an analysis CSV as text; a missing file is an error with the command that makes it."""
     if not path.is_file():
         raise LabError(
@@ -79,8 +80,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
             "./pqlab resume finishes an interrupted run",
             EXIT_CHECK,
         )
-    with path.open(encoding="utf-8", newline="") as handle:
-        return list(csv.DictReader(handle))
+    return list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8"), newline="")))
 
 
 def to_float(value: str | None) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from importlib.resources.abc import Traversable
 
 from pqlab.analysis.stats import mean, median
 from pqlab.analysis.table import read_rows, to_float
@@ -38,7 +38,7 @@ class Judged:
 class Published:
     """The published tables that the claims speak of."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Traversable) -> None:
         self.folder = folder
 
     @cached_property
@@ -245,7 +245,7 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def judge(folder: Path) -> list[Judged]:
+def judge(folder: Traversable) -> list[Judged]:
     """Every claim of the file, in its order. Raises KeyError for a claim that nothing computes."""
     data = Published(folder)
     found = []

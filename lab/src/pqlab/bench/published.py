@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.resources.abc import Traversable
 
 from pqlab.analysis.comparison import reference_dir
 from pqlab.analysis.table import read_rows, to_float
@@ -52,7 +52,7 @@ def load() -> Published:
     return _load(folder)
 
 
-def _load(folder: Path) -> Published:
+def _load(folder: Traversable) -> Published:
     def rows(name: str) -> list[Row]:
         return read_rows(folder / name)
 

@@ -83,8 +83,11 @@ def read_manifest(path: Path) -> dict[str, str]:
         raise BagError(f"{path.name} is missing", "the folder is no sealed bundle") from error
     except UnicodeDecodeError as error:
         raise BagError(f"{path.name} is not UTF-8", f"byte {error.start}") from error
+    if not text.endswith("\n"):
+        raise BagError(f"{path.name} is damaged", "its last line is cut short")
     found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    # by line feeds alone: a byte that another reader takes for a line end is damage like any other
+    for number, line in enumerate(text[:-1].split("\n"), 1):
         digest, _, name = line.partition("  ")
         if len(digest) != 128 or not name:
             raise BagError(f"{path.name} is damaged", f"line {number} is not `digest  path`")

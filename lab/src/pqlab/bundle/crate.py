@@ -26,6 +26,8 @@ MEDIA_TYPES = {
     ".html": "text/html",
     ".md": "text/markdown",
 }
+#: what a run is made from, beside the layers of a correction
+_OBJECTS = ("plan.json", "scenario.effective.yml")
 Entity = dict[str, Any]
 
 
@@ -55,16 +57,16 @@ def crate_document(data_dir: Path) -> Entity:
         "license": {"@id": LICENSE_ID},
         "conformsTo": {"@id": PROFILE},
         "hasPart": [{"@id": part} for part in [*top, *folders]],
-        "mentions": {"@id": "#campaign"},
+        "mentions": [{"@id": "#campaign"}, *({"@id": _action_id(e)} for e in run.get("lineage") or [])],
     }
     if ended := _time(run.get("ended_ns")):
         root["datePublished"] = ended
     action: Entity = {
         "@id": "#campaign",
         "@type": "CreateAction",
-        "name": f"pqlab run {run_id}",
+        "name": f"pqlab {'correct' if run.get('corrects') else 'run'} {run_id}",
         "instrument": {"@id": "#pqlab"},
-        "object": [{"@id": name} for name in ("scenario.effective.yml", "plan.json") if name in files],
+        "object": [{"@id": name} for name in files if name in _OBJECTS or name.startswith("corrections/")],
         "result": [{"@id": name} for name in results],
         "actionStatus": {"@id": "http://schema.org/CompletedActionStatus"},
     }
@@ -89,7 +91,6 @@ def crate_document(data_dir: Path) -> Entity:
             "@id": "#pqlab",
             "@type": "SoftwareApplication",
             "name": "pqlab",
-            "version": str(run.get("pqlab_version", "unknown")),
             "softwareVersion": str(run.get("pqlab_version", "unknown")),
         },
         action,
@@ -110,6 +111,10 @@ def crate_document(data_dir: Path) -> Entity:
     return {"@context": CONTEXT, "@graph": graph}
 
 
+def _action_id(entry: Entity) -> str:
+    return f"#run-{entry['run_id']}"
+
+
 def _earlier_runs(data_dir: Path, run: Entity) -> list[Entity]:
     """One CreateAction for each run whose cells were taken over unchanged."""
     found: list[Entity] = []
@@ -117,12 +122,15 @@ def _earlier_runs(data_dir: Path, run: Entity) -> list[Entity]:
         run_id = str(entry["run_id"])
         before = _load(data_dir / "lineage" / run_id / "run.json")
         action: Entity = {
-            "@id": f"#run-{run_id}",
+            "@id": _action_id(entry),
             "@type": "CreateAction",
             "name": f"pqlab run {run_id}",
             "description": f"Cells taken over unchanged; {entry['reason']} by the run of this bundle.",
             "instrument": {"@id": "#pqlab"},
-            "result": [{"@id": f"cells/{cell_id}/"} for cell_id in entry["cells"]],
+            "object": [{"@id": f"lineage/{run_id}/{name}"} for name in _OBJECTS],
+            # one that only corrected measured nothing: what is left of it is its own account
+            "result": [{"@id": f"cells/{cell_id}/"} for cell_id in entry["cells"]]
+            or [{"@id": f"lineage/{run_id}/run.json"}],
             "actionStatus": {"@id": "http://schema.org/CompletedActionStatus"},
         }
         for key, value in (("startTime", before.get("started_ns")), ("endTime", before.get("ended_ns"))):

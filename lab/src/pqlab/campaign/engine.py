@@ -249,6 +249,7 @@ class Campaign:
         fresh = [cell for cell in self._cells if cell.cell_id not in mine]
         influx, warnings = reconcile_run(store, fresh, around.outputs, around.reporter)
         warnings += steady.ended(store, around.steadiness())
+        warnings += hosts.note_late_images(store, around.inventory.compose_project)
         code = exit_code(counts, warnings, strict=around.strict)
         ended_ns = around.clock.realtime_ns()
         session["ended_ns"] = ended_ns

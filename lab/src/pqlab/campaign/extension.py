@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pqlab.bundle import bag
+from pqlab.bundle.corrections import FOLDER as CORRECTIONS
 from pqlab.campaign.hosts import different_builds
 from pqlab.campaign.store import Store, disk_errors, read_json
 from pqlab.errors import EXIT_CHECK, LabError, UsageError
@@ -37,7 +38,7 @@ class Extension:
     def of(cls, root: Path, scenario: Scenario, providers: Json) -> Extension:
         """Raises LabError when the bundle is damaged, of other builds, or no part of this scenario."""
         data = root / "data"
-        _check_whole(root)
+        check_whole(root)
         before = read_json(data / "providers.json")
         for role in ("drone", "gcs"):
             changed = different_builds(
@@ -95,15 +96,15 @@ class Extension:
         new = [replace(cell, position=first_free + place) for place, cell in enumerate(fresh)]
         return sorted(self._cells.values(), key=lambda cell: cell.position) + new
 
-    def lineage(self) -> list[Json]:
-        """The `lineage` of run.json: which run each taken-over cell is of, oldest first."""
+    def lineage(self, reason: str = "cells added") -> list[Json]:
+        """The `lineage` of run.json: whose each taken-over cell is, oldest run first; why the newest is."""
         older = list(self._run.get("lineage") or [])
         theirs = {str(cell_id) for entry in older for cell_id in entry["cells"]}
         mine = sorted(set(self._cells) - theirs)
         entry = {
             "run_id": str(self._run["run_id"]),
             "manifest_sha512": bag.sha512_file(self.root / bag.MANIFEST),
-            "reason": "cells added",
+            "reason": reason,
             "cells": mine,
         }
         return [*older, entry]
@@ -119,11 +120,13 @@ class Extension:
             shutil.copyfile(self.root / bag.MANIFEST, home / bag.MANIFEST)
             if (data / LINEAGE).is_dir():
                 shutil.copytree(data / LINEAGE, store.data / LINEAGE, dirs_exist_ok=True)
+            if (data / CORRECTIONS).is_dir():
+                shutil.copytree(data / CORRECTIONS, store.data / CORRECTIONS)
             for cell_id in sorted(self._cells):
                 shutil.copytree(data / "cells" / cell_id, store.cell_dir(cell_id))
 
 
-def _check_whole(root: Path) -> None:
+def check_whole(root: Path) -> None:
     """Every file as sealed: what is taken over is vouched for again by the new bundle."""
     if not (root / "bagit.txt").is_file():
         raise LabError(

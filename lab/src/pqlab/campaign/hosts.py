@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from pqlab.campaign.store import Store
 from pqlab.errors import LabError
 from pqlab.scenario.model import Scenario
 
@@ -144,6 +145,18 @@ def image_digests(compose_project: str | None) -> Json:
         return {}
     told = _docker("inspect", "--format", "{{.Config.Image}} {{.Image}}", *listed)
     return dict(sorted(line.split(" ", 1) for line in told))
+
+
+def note_late_images(store: Store, compose_project: str | None) -> list[str]:
+    """Add the images of services that started after the first cell (link, detectors) to providers.json.
+    Returns a warning for each image that is not the one the run began with; the first digest stays."""
+    providers = store.read("providers.json")
+    begun: Json = providers["images"]
+    now = image_digests(compose_project)
+    changed = sorted(name for name in begun.keys() & now.keys() if begun[name] != now[name])
+    if now.keys() - begun.keys():
+        store.write("providers.json", {**providers, "images": dict(sorted({**now, **begun}.items()))})
+    return [f"image {name} was replaced while the run went on" for name in changed]
 
 
 def _docker(*argv: str) -> list[str]:

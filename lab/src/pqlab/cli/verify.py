@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from pathlib import Path
 
 from pqlab.bundle import locate
 from pqlab.cli.common import add_out, print_json
-from pqlab.errors import EXIT_CHECK, EXIT_WARNING
+from pqlab.errors import EXIT_CHECK, EXIT_OK, LabError
 from pqlab.paths import results_dir, shown
 
 HELP = "check a bundle: fixity, schema, counts, plausibility"
@@ -19,20 +19,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_out(parser)
     parser.add_argument("--strict", action="store_true", help="warnings count as failed checks")
+    parser.add_argument(
+        "--export", metavar="FILE", help="write these checks as one file that needs Python alone"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 all checks · 3 warnings · 5 any check failed or unreadable."""
-    from pqlab.verify import exit_code, format_lines, verify_bundle
+    """0 all checks · 3 warnings · 5 any check failed, or there is no bundle to be read."""
+    if args.export:
+        return _export(Path(args.export), as_json=args.json)
+    from pqlab.verify.command import carry_out
 
-    path = locate(args.bundle, results_dir(args.out))
-    results = verify_bundle(path)
-    code = exit_code(results)
-    if args.strict and code == EXIT_WARNING:
-        code = EXIT_CHECK
-    if args.json:
-        print_json({"bundle": shown(path), "exit_code": code, "checks": [asdict(r) for r in results]})
-        return code
-    for line in format_lines(results):
-        print(line)
-    return code
+    try:
+        path = locate(args.bundle, results_dir(args.out))
+    except LabError as error:
+        # to a script that asks whether a bundle is good, one that is not there is not good
+        error.exit_code = EXIT_CHECK
+        raise
+    return carry_out(path, shown(path), as_json=args.json, strict=args.strict)
+
+
+def _export(target: Path, *, as_json: bool) -> int:
+    from pqlab.verify.export import export
+
+    done = export(target)
+    if as_json:
+        print_json(
+            {"file": shown(done.file), "files_count": done.files_count, "size_bytes": done.size_bytes}
+        )
+        return EXIT_OK
+    print(f"{shown(done.file)}: {done.files_count} files, {done.size_bytes:,} bytes")
+    print(f"check a bundle with it anywhere: python3 {done.file.name} BUNDLE")
+    return EXIT_OK

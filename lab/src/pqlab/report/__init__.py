@@ -18,6 +18,7 @@ from pqlab.report.sections import (
     cells,
     conditions,
     context,
+    corrections,
     dataplane,
     detectors,
     handshakes,
@@ -35,6 +36,7 @@ __all__ = ["build", "render"]
 def build(source: Source) -> Report:
     """All sections of a bundle's report, as blocks."""
     candidates: list[Section | None] = [
+        corrections.corrections(source),
         overview.findings(source),
         overview.matrix(source),
         suites.suite_benchmark(source),

@@ -6,17 +6,19 @@ texts svg.py escapes.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 from markupsafe import Markup
 
 from pqlab.report import blocks
 from pqlab.report.blocks import Report
 
 
-def render_html(report: Report) -> str:
-    """The whole page; deterministic for equal reports."""
+@cache
+def _template() -> Template:
+    """Compiled once: it takes as long as filling it in."""
     environment = Environment(
         loader=PackageLoader("pqlab.report", "templates"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -33,8 +35,13 @@ def render_html(report: Report) -> str:
     environment.tests["matrix"] = lambda block: isinstance(block, blocks.Matrix)
     environment.tests["celldetails"] = lambda block: isinstance(block, blocks.CellDetails)
     environment.filters["drawing"] = lambda figure: Markup(figure.svg)
+    return environment.get_template("report.html.j2")
+
+
+def render_html(report: Report) -> str:
+    """The whole page; deterministic for equal reports."""
     folder = files("pqlab.report") / "templates"
-    return environment.get_template("report.html.j2").render(
+    return _template().render(
         report=report,
         style=Markup((folder / "report.css").read_text(encoding="utf-8")),
         script=Markup((folder / "report.js").read_text(encoding="utf-8")),

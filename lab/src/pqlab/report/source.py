@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from pqlab.analysis.load import BundleData, Cell
+from pqlab.analysis.load import BundleData, Cell, Json, read_json
 from pqlab.analysis.table import read_rows
 from pqlab.report import blocks
 
@@ -40,6 +40,16 @@ class Source:
     def has(self, name: str) -> bool:
         """Does the bundle hold data/analysis/<name>.csv? Some exist only where there is something to say."""
         return (self.bundle.data / "analysis" / f"{name}.csv").is_file()
+
+    @cached_property
+    def measured(self) -> Json:
+        """run.json of the run that measured: of a corrected bundle, the one that it corrects."""
+        run, home = self.bundle.run, self.bundle.data / "lineage"
+        earlier = {path.name for path in home.iterdir()} if home.is_dir() else set()
+        while (name := run.get("corrects")) in earlier:
+            earlier.discard(str(name))  # a lineage that names itself must end
+            run = read_json(home / str(name) / "run.json")
+        return run
 
     @cached_property
     def cells(self) -> dict[str, Cell]:

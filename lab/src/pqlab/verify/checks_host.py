@@ -92,7 +92,9 @@ def influx(bundle: BundleView, tally: Tally) -> None:
 
 
 def _reconciled(bundle: BundleView, raw: RawRun, tally: Tally) -> None:
-    """One run's comparison covers the cells that were measured in it."""
+    """One run's comparison covers the cells that were measured in it; one that measured none has none."""
+    if all(bundle.run_of(str(row["cell_id"])) is not raw for row in bundle.plan_cells):
+        return
     view = raw.run.get("influx")
     if not isinstance(view, dict) or not view.get("available"):
         reason = view.get("reason") if isinstance(view, dict) else None

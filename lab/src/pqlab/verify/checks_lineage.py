@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from pqlab.bundle import bag
+from pqlab.bundle.corrections import FOLDER as CORRECTIONS
 from pqlab.verify.result import Tally
 from pqlab.verify.view import LINEAGE, Ancestor, BundleView
 
@@ -67,7 +68,7 @@ def _unchanged(bundle: BundleView, ancestor: Ancestor, tally: Tally) -> None:
 def _place(name: str, run_id: str, kept: set[str]) -> str | None:
     """Where a file of the earlier bundle lies in this one; None for what was made again."""
     parts = name.split("/")
-    if "/".join(parts[:3]) in kept or parts[1] == LINEAGE:
+    if "/".join(parts[:3]) in kept or parts[1] in (LINEAGE, CORRECTIONS):
         return name
     if name.removeprefix("data/").startswith(_RUN_FILES):
         return f"data/{LINEAGE}/{run_id}/{name.removeprefix('data/')}"

@@ -6,12 +6,10 @@ import hashlib
 import json
 from collections import Counter
 from importlib import resources
-from typing import Any
-
-import jsonschema
 
 from pqlab.record.raw import Json, read_object
 from pqlab.verify.result import Tally
+from pqlab.verify.schema import schema_errors
 from pqlab.verify.view import BundleView
 
 VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
@@ -20,15 +18,6 @@ CELL_BLOCKS = ("handshake", "traffic", "bulk", "ledger", "telemetry")
 _READER_KEYS = ("overrides", "composed_of")
 #: of a condition: where it applies, which is no part of a cell's identity
 _SCOPE_KEYS = ("suites", "repetitions")
-
-
-def schema_errors(value: Any, schema: Json) -> list[str]:
-    """Every violation as `path: message`, in a stable order."""
-    validator = jsonschema.Draft202012Validator(schema)
-    found = sorted(
-        validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path]
-    )
-    return [f"{'/'.join(map(str, error.absolute_path)) or 'top'}: {error.message[:160]}" for error in found]
 
 
 def _schema(package: str, name: str) -> Json:

@@ -9,6 +9,7 @@ from typing import Literal
 from pqlab.verify import (
     checks_attack,
     checks_bag,
+    checks_corrections,
     checks_data,
     checks_detector,
     checks_handshake,
@@ -101,6 +102,12 @@ CHECKS: tuple[Check, ...] = (
     _whole("wall_clock", checks_time.run_wall, "Σ cells ≤ run, one after another", "cells"),
     _whole("order_kept", checks_time.order_kept, "cells in the order of the plan", "planned cells"),
     _whole("lineage", checks_lineage.lineage, "taken-over cells as their own run sealed them", "cells"),
+    _whole(
+        "corrections",
+        checks_corrections.corrections,
+        "layers with a reason, which take back and claim nothing",
+        "layers",
+    ),
     _whole("twins", checks_plan.twins, "A/A twins that differ in nothing but their name", "conditions"),
     _each(
         "window_sum", checks_time.window_sum, "run", "Σ windows ≤ cell wall, one after another", "s outside"
@@ -116,6 +123,7 @@ CHECKS: tuple[Check, ...] = (
     _each("counter_sums", checks_data.counter_sums, "pass", "totals = Σ windows"),
     _each("byte_identity", checks_data.byte_identity, "pass", "equal digests at both ends"),
     _each("seal_overhead", checks_data.seal_overhead, "pass", "plaintext + header and tag", "bytes"),
+    _each("cell_suite", checks_handshake.own_suite, "run", "raw files of the cell's own suite"),
     _each("span_coverage", checks_handshake.span_coverage, "pass", "Σ spans 95–101 % of each wall", "%"),
     _each("span_order", checks_handshake.span_order, "pass", "spans one after another inside their wall"),
     _each("span_window", checks_handshake.span_window, "pass", "handshakes inside their labelled window"),

@@ -256,7 +256,7 @@ def _methods(source: Source, scenario: Json) -> list[str]:
 def busy_machine(source: Source) -> str | None:
     """The sentence that a loaded machine needs, or None on one that was idle enough."""
     cores = (source.bundle.hosts["drone"].get("host") or {}).get("cpu_count")
-    loads = [source.bundle.run.get(name) for name in ("loadavg_start", "loadavg_end")]
+    loads = [source.measured.get(name) for name in ("loadavg_start", "loadavg_end")]
     known = [float(load[0]) for load in loads if isinstance(load, list) and load]
     if not cores or not known or max(known) <= float(cores):
         return None

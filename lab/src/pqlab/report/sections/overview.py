@@ -14,7 +14,7 @@ PART_WORDS = {"kem": "KEM", "sig": "signature", "aead": "AEAD"}
 
 def head(source: Source) -> tuple[tuple[str, Cell], ...]:
     """Label → value pairs of the header."""
-    run, plan, hosts = source.bundle.run, source.bundle.plan, source.bundle.hosts
+    run, plan, hosts = source.measured, source.bundle.plan, source.bundle.hosts
     drone = hosts["drone"].get("host") or {}
     providers = source.bundle.providers.get("drone") or {}
     started, ended = run.get("started_ns"), run.get("ended_ns")
@@ -38,6 +38,8 @@ def head(source: Source) -> tuple[tuple[str, Cell], ...]:
         ("liboqs", _optional(liboqs)),
         ("OpenSSL", _optional(providers.get("openssl"))),
     ]
+    if corrects := source.bundle.run.get("corrects"):
+        items.append(("corrects", label(f"run {corrects}", href="#corrections")))
     if (run.get("controller") or {}).get("controller_on_dut"):
         items.append(("controller", label("on the measured machine; its CPU is part of the system figures")))
     return tuple(items)

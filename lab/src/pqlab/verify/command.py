@@ -1,0 +1,30 @@
+"""What `pqlab verify` and the checker that stands alone have in common: run the checks, print, exit code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from pqlab.errors import EXIT_CHECK, EXIT_WARNING
+from pqlab.verify.result import exit_code, format_lines
+from pqlab.verify.run import verify_bundle
+
+
+def carry_out(path: Path, named: str, *, as_json: bool, strict: bool) -> int:
+    """Verify one folder and print the lines, or one JSON document.
+
+    named: the path as its user would type it. Returns 0 all checks · 3 warnings (5 when `strict`) · 5 any
+    check failed or nothing there to be read.
+    """
+    results = verify_bundle(path)
+    code = exit_code(results)
+    if strict and code == EXIT_WARNING:
+        code = EXIT_CHECK
+    if as_json:
+        document = {"bundle": named, "exit_code": code, "checks": [asdict(result) for result in results]}
+        print(json.dumps(document, separators=(",", ":")))
+        return code
+    for line in format_lines(results):
+        print(line)
+    return code
