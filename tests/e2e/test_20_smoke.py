@@ -31,6 +31,37 @@ def test_bundle_verifies(bundle: Path) -> None:
     assert "[ ]" not in done.out
 
 
+def test_both_public_validators_accept_it(bundle: Path) -> None:
+    """bagit-python and roc-validator, in the test image; no network."""
+    inside = f"/src/{bundle.relative_to(ROOT)}"
+    done = run(".ci/in-image", "bagit.py", "--validate", inside, timeout_s=120)
+    assert done.code == 0 and "is valid" in done.text, done.text[-2000:]
+    validator = ("/opt/crate/bin/python", "lab/tests/crate_validator.py", f"{inside}/data")
+    done = run(".ci/in-image", *validator, timeout_s=600)
+    assert done.code == 0, done.text[-4000:]
+    assert "profiles: process-run-crate-0.5, ro-crate-1.1;" in done.err
+
+
+def test_the_standalone_checker_says_the_same_in_a_bare_container(bundle: Path, tmp_path: Path) -> None:
+    """Python and Debian, nothing of this project, no network: the same lines and exit codes."""
+    checker = tmp_path / "verify.pyz"
+    assert pqlab("verify", "--export", str(checker)).code == 0
+    tampered = tmp_path / "tampered"
+    shutil.copytree(bundle, tampered)
+    (tampered / "data" / "report.md").write_text("better words")
+    for root in (bundle, tampered, tmp_path / "gone"):
+        mounts = ["-v", f"{checker}:/verify.pyz:ro"]
+        mounts += ["-v", f"{root}:/{root.name}:ro"] if root.is_dir() else []
+        told = run(
+            "docker", "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", *mounts,
+            "pqlab/base:dev", "python3", "-I", "-S", "/verify.pyz", "--json", f"/{root.name}",
+        )  # fmt: skip
+        ours = pqlab("verify", "--json", str(root))
+        assert told.code == ours.code == (0 if root == bundle else 5), told.text[-2000:]
+        if root.is_dir():
+            assert told.json()["checks"] == ours.json()["checks"]
+
+
 def test_latest_points_to_it(bundle: Path) -> None:
     assert (ROOT / "results" / "latest").resolve() == bundle.resolve()
 

@@ -193,6 +193,16 @@ def test_command_line_errors_and_codes(tmp_path: Path, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit) as caught:
         main(["nothing"])
     assert caught.value.code == 2
+    capsys.readouterr()
+    for argv, next_step in (([], "./pqtunnel --help"), (["keys", "--speed", "9"], "./pqtunnel --help"),
+                            (["bench"], "./pqtunnel bench --help")):  # fmt: skip
+        with pytest.raises(SystemExit) as caught:
+            main(argv)
+        assert caught.value.code == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert [line[:8] for line in lines] == ["pqtunnel", "  why:  ", "  next: "]
+        assert lines[0].endswith("[usage]") and lines[1].startswith("  why:  usage: pqtunnel")
+        assert lines[2] == f"  next: {next_step}"
 
 
 @pytest.mark.native

@@ -25,6 +25,13 @@ def plan_without_budget(root: Path) -> None:
     finish(root)
 
 
+@registering(BAD, "plan_schema")
+def plan_of_another_seed(root: Path) -> None:
+    """The plan names another campaign seed than its scenario: the order was drawn until it suited."""
+    edit(root / "data" / "plan.json", lambda plan: plan.update(seed=plan["seed"] + 1))
+    finish(root)
+
+
 @registering(BAD, "cells_accounted")
 def unplanned_cell(root: Path) -> None:
     """A cell was run again on the quiet and lies beside the planned one."""

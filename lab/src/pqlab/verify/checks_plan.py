@@ -47,6 +47,8 @@ def plan_schema(bundle: BundleView, tally: Tally) -> None:
     tally.looked = len(bundle.plan["cells"])
     positions = sorted(int(cell["position"]) for cell in bundle.plan["cells"])
     tally.require(positions == list(range(len(positions))), "positions are not 0, 1, 2, …")
+    seed, asked = bundle.plan.get("seed"), bundle.raw.scenario.get("seed", 1)
+    tally.require(seed == asked, f"the plan is of campaign seed {seed}, the scenario asks for {asked}")
     run_id = bundle.raw.run.get("run_id")
     tally.require(run_id == bundle.plan.get("run_id"), f"run.json is of {run_id}, the plan of another run")
 

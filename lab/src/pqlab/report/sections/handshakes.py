@@ -206,14 +206,14 @@ def primitives(source: Source) -> Section | None:
             r["algorithm"], r["operation"], float(r["median_ms"]), float(r["q1_ms"]), float(r["q3_ms"])
         )
         for r in rows
-        if r["condition"] == rows[0]["condition"]
+        if r.get("condition") == rows[0].get("condition")  # tables of an earlier version pool them
     ]
     many = source.many_conditions
     condition = [Column("condition")] if many else []
     lines = [
         [
             label(r["algorithm"]), blocks.count(r["level"]), label(r["operation"]), label(r["host"]),
-            *([label(r["condition"])] if many else []),
+            *([label(r.get("condition", "all"))] if many else []),
             blocks.count(r["n_cells"]), blocks.count(r["n_handshakes"]), number(r["median_ms"]),
             number(r["q1_ms"]),
             number(r["q3_ms"]), number(r["mean_ms"]), number(r["min_ms"]), number(r["max_ms"]),
@@ -228,7 +228,7 @@ def primitives(source: Source) -> Section | None:
             Figure(
                 "fig-primitives",
                 "Primitive operations as the handshakes ran them"
-                + (f", condition {rows[0]['condition']}" if many else ""),
+                + (f", condition {rows[0].get('condition', 'all')}" if many else ""),
                 figures.dot_rows("svg-primitives", "Primitive operations", "median, ms (log scale)", dots),
                 source.ring,
                 "analysis/primitives.csv",
