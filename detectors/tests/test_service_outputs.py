@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
+import time
 from pathlib import Path
 
 import pytest
-from service_kit import FIELDS, Host
+from service_kit import FIELDS, Host, Recorder
 
 from pqdetect.errors import FeedError
 from pqdetect.service.feed import FeedFile, parse
 from pqdetect.service.outputs import FILE, Telegraf, VerdictFile
+from pqdetect.service.serve import FeedSource, cost, serve
 
 DOCUMENT = {
     "schema": "pqtunnel/feed/v1", "role": "drone", "cell_id": "c1", "state": "running", "t_ns": 10**18,
@@ -96,3 +99,38 @@ def test_telegraf_away_costs_nothing_but_the_view() -> None:
         'pq_detector,detector=test,host=drone,model=recorder,ring=lab state="ready",ready=1i,'
     )
     assert ",attack=0i," in got
+
+
+def test_the_service_writes_until_it_is_told_to_end(tmp_path: Path) -> None:
+    feed, verdicts = tmp_path / "feed.json", tmp_path / "v"
+    ended, told = threading.Event(), threading.Event()
+    watcher = Recorder()
+    file = VerdictFile(verdicts)
+    thread = threading.Thread(
+        target=serve, args=("t", watcher, FeedSource(feed), file, Telegraf(None), ended, told)
+    )
+    thread.start()
+    try:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and len(watcher.taken) < 2:
+            now = time.time_ns()
+            complete = now // 20_000_000
+            document = {
+                **DOCUMENT, "t_ns": now, "mono_ns": time.monotonic_ns(), "complete_before": complete,
+                "bins": [[number, [1, 2, 0]] for number in range(complete - 95, complete)],
+            }  # fmt: skip
+            (tmp_path / "new").write_text(json.dumps(document))
+            (tmp_path / "new").replace(feed)
+            time.sleep(0.05)
+        told.set()
+        time.sleep(0.3)
+    finally:
+        ended.set()
+        thread.join(timeout=5)
+        file.close()
+    rows = [json.loads(line) for line in (verdicts / FILE).read_text().splitlines()]
+    judged = [row for row in rows if row["state"] == "ready"]
+    assert len(judged) >= 2
+    assert judged[0]["packets_seen"] == 90
+    assert watcher.forgotten == 1
+    assert cost().rss_bytes > 1_000_000

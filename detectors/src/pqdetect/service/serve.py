@@ -1,0 +1,122 @@
+"""`pqdetect serve`: the process around the core. SIGTERM ends it, SIGUSR1 makes it forget its history."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+from pqdetect.errors import DetectError, FeedError, UsageError
+from pqdetect.service.core import Core, Cost, Watcher
+from pqdetect.service.feed import Feed, FeedFile
+from pqdetect.service.outputs import Telegraf, VerdictFile
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class FeedSource:
+    """The feed, and a word about it when it goes or comes."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = FeedFile(path)
+        self._told: str | None = None
+
+    def read(self) -> Feed | None:
+        """The newest document, None where there is none."""
+        try:
+            feed = self._file.read()
+        except FeedError as error:
+            self.say(f"no feed: {error}")
+            return None
+        self.say("feed is there")
+        return feed
+
+    def say(self, text: str) -> None:
+        """To the log, when it is not what was said last."""
+        if text != self._told:
+            print(text, file=sys.stderr, flush=True)
+            self._told = text
+
+
+def cost() -> Cost:
+    """CPU time and resident memory of this process."""
+    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 (read at every verdict)
+        pages = int(file.read().split()[1])
+    return Cost(time.process_time_ns(), pages * _PAGE_BYTES)
+
+
+def serve(
+    name: str, watcher: Watcher, feed: FeedSource, file: VerdictFile, telegraf: Telegraf,
+    ended: threading.Event, told: threading.Event,
+) -> None:  # fmt: skip
+    """Until `ended`. `told`: forget the history. Raises OSError when verdicts cannot be written."""
+    core = Core(name, watcher, time.monotonic_ns, time.time_ns, cost)
+    while not ended.wait(core.wait_ns() / 1e9):
+        if told.is_set():
+            told.clear()
+            core.forget("cold start")
+        verdicts = core.step(feed.read())
+        if core.complaint is not None:
+            feed.say(core.complaint)
+            core.complaint = None
+        file.write(verdicts)
+        telegraf.write(verdicts)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--model", required=True, help="name of a model in PQ_MODELS, or its folder")
+    parser.add_argument("--name", help="what verdicts are signed with (default: the model's name)")
+    parser.add_argument("--feed", default=os.environ.get("PQ_FEED", "/feed"), help="folder of feed.json")
+    parser.add_argument(
+        "--verdicts", default=os.environ.get("PQ_VERDICTS", "/verdicts"), help="folder for verdicts.ndjson"
+    )
+    parser.add_argument(
+        "--telegraf", default=os.environ.get("PQ_TELEGRAF", ""), help="host:port of a line-protocol listener"
+    )
+    parser.add_argument("--host", default=os.environ.get("PQ_ROLE", "drone"), help="end whose feed it is")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when told to end. Raises DetectError: arguments, model, or a verdict folder that is read-only."""
+    # the model's libraries only where a model is used
+    from pqdetect.service.watcher import ModelWatcher
+
+    host, colon, port = args.telegraf.rpartition(":")
+    if args.telegraf and not (colon and host and port.isdigit()):
+        raise UsageError(f"--telegraf {args.telegraf!r} is not host:port")
+    watcher = ModelWatcher(args.model)
+    try:
+        file = VerdictFile(Path(args.verdicts))
+    except OSError as error:
+        raise DetectError(
+            f"verdicts cannot be written to {args.verdicts}: {error}", code="no_verdicts",
+            hint="name a folder this user may write: --verdicts or PQ_VERDICTS",
+        ) from error  # fmt: skip
+    ended, told = threading.Event(), threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    def forget(_number: int, _frame: FrameType | None) -> None:
+        told.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGUSR1, forget)
+    address = (host, int(port)) if colon else None
+    telegraf = Telegraf(address, args.host, os.environ.get("PQ_RING", "lab"))
+    print(f"detector ready: model {watcher.model}, {watcher.sha256[:12]}", file=sys.stderr, flush=True)
+    try:
+        serve(args.name or watcher.model, watcher, FeedSource(Path(args.feed) / "feed.json"), file, telegraf,
+              ended, told)  # fmt: skip
+    finally:
+        file.close()
+        telegraf.close()
+        print(f"detector ends; {telegraf.dropped_count} lines did not reach Telegraf", file=sys.stderr)
+    return 0
