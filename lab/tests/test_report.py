@@ -82,7 +82,7 @@ def test_same_bytes_in_another_folder_zone_and_language(smoke: Path, tmp_path: P
         "import sys; from pathlib import Path; from pqlab.report import render; "
         "render(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
-    parts = ("lab", "tunnel", "telemetry", "sitl", "link")
+    parts = ("lab", "tunnel", "telemetry", "sitl", "link", "attacker", "detectors")
     sources = os.pathsep.join(str(ROOT / part / "src") for part in parts)
     for number, (zone, language) in enumerate(
         (("Pacific/Kiritimati", "C"), ("America/St_Johns", "de_DE.UTF-8"))
