@@ -11,16 +11,20 @@ from __future__ import annotations
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from pqlab.analysis.aead import aead_table
 from pqlab.analysis.claims import condition_effects_table
 from pqlab.analysis.comparison import comparison_table, reference_dir
 from pqlab.analysis.detectors import detector_tables
 from pqlab.analysis.effects import effects_table
+from pqlab.analysis.explorer import explorer_table
 from pqlab.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
 from pqlab.analysis.growth import growth_table
 from pqlab.analysis.handshakes import handshake_table, primitive_table, size_table
 from pqlab.analysis.load import BundleData
+from pqlab.analysis.pareto import pareto_table
 from pqlab.analysis.pooled import pooled_table
 from pqlab.analysis.rekeys import rekey_table, sweep_table
+from pqlab.analysis.supply import supply_table
 from pqlab.analysis.system import cpu_table, overhead_table
 from pqlab.analysis.table import Table
 from pqlab.analysis.traffic import throughput_table, traffic_table
@@ -39,7 +43,14 @@ def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[
     traffic, cpu = traffic_table(bundle), cpu_table(bundle)
     conditions = condition_effects_table(bundle, handshakes, traffic, cpu)
     rekeys = rekey_table(bundle)
-    special = (pooled_table(bundle), rekeys, sweep_table(bundle, rekeys, cpu), growth_table(bundle))
+    special = (
+        pooled_table(bundle),
+        rekeys,
+        sweep_table(bundle, rekeys, cpu),
+        growth_table(bundle),
+        supply_table(bundle),
+    )
+    phi = phi_table(by_suite)
     return [
         handshakes,
         primitives,
@@ -51,9 +62,12 @@ def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[
         *([conditions] if conditions is not None else []),
         traffic,
         throughput_table(bundle),
+        aead_table(bundle),
         overhead_table(bundle),
         cpu,
-        phi_table(by_suite),
+        phi,
+        pareto_table(by_suite, phi),
+        explorer_table(by_suite, primitives, traffic, cpu),
         *(table for table in special if table is not None),
         *detector_tables(bundle, handshakes, cpu),
         comparison_table(handshakes, primitives, by_level, by_family, published),
