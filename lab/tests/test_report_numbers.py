@@ -69,7 +69,9 @@ class Printed(HTMLParser):
         if tag in ("td", "th") and self._text is not None:
             text = "".join(self._text).strip()
             if self._number is not None and self._table:
-                self.numbers.setdefault(self._table, []).append((text, self._number))
+                # a key that its text repeats is left out
+                key = self._number or format(float(text.replace(",", "")), ".9g")
+                self.numbers.setdefault(self._table, []).append((text, key))
             if self._cell and not self._table and self.fields[self._cell]:
                 self.fields[self._cell][-1].append(text)
             self._text, self._number = None, None

@@ -15,18 +15,23 @@ from pqlab.report.blocks import Report, Section, Table, compact
 from pqlab.report.html import render_html
 from pqlab.report.markdown import render_markdown
 from pqlab.report.sections import (
+    aead,
     cells,
     conditions,
     context,
     corrections,
     dataplane,
     detectors,
+    explorer,
+    front,
     handshakes,
     link,
     overview,
     rekey,
+    semantics,
     statistics,
     suites,
+    supply,
 )
 from pqlab.report.source import Source
 
@@ -39,9 +44,13 @@ def build(source: Source) -> Report:
         corrections.corrections(source),
         overview.findings(source),
         overview.matrix(source),
+        front.recommendations(source),
         suites.suite_benchmark(source),
+        supply.supply(source),
         suites.checklist_section(source),
         handshakes.all_suites(source),
+        front.front(source),
+        explorer.explorer(source),
         statistics.statistics(source),
         conditions.conditions(source),
         handshakes.primitives(source),
@@ -53,12 +62,15 @@ def build(source: Source) -> Report:
         detectors.detectors(source),
         dataplane.traffic(source),
         dataplane.throughput(source),
+        aead.aead(source),
         dataplane.cpu(source),
+        supply.heat(source),
         dataplane.overhead(source),
         rekey.growth(source),
         context.published(source),
         context.environment(source),
         context.methods(source),
+        semantics.semantics(source),
         cells.cell_sections(source),
     ]
     scenario = source.bundle.scenario

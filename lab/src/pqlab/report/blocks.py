@@ -32,8 +32,8 @@ class Cell:
 
     @property
     def sort_key(self) -> str:
-        """The value a sort compares; empty sorts last."""
-        if self.kind.startswith("null"):
+        """The value a sort compares; empty, for what is missing or cannot exist, sorts last."""
+        if self.kind.startswith("null") or self.kind == "none":
             return ""
         return format(self.sort, ".9g") if isinstance(self.sort, float) else str(self.sort or self.text)
 
@@ -49,7 +49,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a stable id, a caption, the ring of its numbers and the file they come from."""
+    """A table with a stable id, a caption, the ring of its numbers and the file they come from.
+
+    ``pick``: the page offers to set any two of its rows side by side.
+    """
 
     id: str
     caption: str
@@ -60,6 +63,7 @@ class Table:
     note: str | None = None
     collapsed: bool = False
     sortable: bool = True
+    pick: bool = False
 
 
 @dataclass(frozen=True)

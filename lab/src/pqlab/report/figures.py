@@ -42,7 +42,8 @@ class Bar:
     missing: str = ""
 
 
-def _vertical_grid(axis: LogAxis | LinearAxis, top: float, bottom: float, unit: str) -> list[str]:
+def vertical_grid(axis: LogAxis | LinearAxis, top: float, bottom: float, unit: str) -> list[str]:
+    """Grid lines with their values above and below, and the axis' title under them."""
     items = []
     last_end = -1e9
     for value, labelled in axis.ticks():
@@ -66,7 +67,7 @@ def handshake_bars(figure_id: str, title: str, bars: Sequence[Bar]) -> str:
     bottom = top + height_rows
     values = [v for b in bars for v in (b.value, b.marker) if v is not None]
     axis = LogAxis.over(values, left, WIDTH - right)
-    items = _vertical_grid(axis, top, bottom, "handshake wall at the drone, ms (log scale)")
+    items = vertical_grid(axis, top, bottom, "handshake wall at the drone, ms (log scale)")
     y = top
     for name, members in groups.items():
         items.append(svg.text(0, y + 17, name, class_="group"))
@@ -121,12 +122,17 @@ class Strip:
     median: float | None
 
 
-def strips(figure_id: str, title: str, axis_title: str, rows: Sequence[Strip], unit: str = "ms") -> str:
-    """Every run-level value as a dot on a log axis, the median as a bold tick; n beside the label."""
-    left, right, top, row = 168.0, 66.0, 24.0, 30.0
+def strips(
+    figure_id: str, title: str, axis_title: str, rows: Sequence[Strip], unit: str = "ms", left: float = 168.0
+) -> str:
+    """Every run-level value as a dot on a log axis, the median as a bold tick; n beside the label.
+
+    ``left`` is the width that labels and n take, in pixels.
+    """
+    right, top, row = 66.0, 24.0, 30.0
     bottom = top + row * len(rows)
     axis = LogAxis.over([v for r in rows for v in r.values], left, WIDTH - right)
-    items = _vertical_grid(axis, top, bottom, axis_title)
+    items = vertical_grid(axis, top, bottom, axis_title)
     for index, strip in enumerate(rows):
         middle = top + row * index + row / 2
         items.append(svg.text(0, middle + 4, strip.label, class_="label"))
@@ -169,9 +175,13 @@ class Curve:
 
 
 def curves(
-    figure_id: str, title: str, x_title: str, y_title: str, lines: Sequence[Curve], *, logarithmic: bool
+    figure_id: str, title: str, x_title: str, y_title: str, lines: Sequence[Curve], *, logarithmic: bool,
+    identity: bool = True,
 ) -> str:
-    """Lines with direct labels; both axes logarithmic, or both linear from zero."""
+    """Lines with direct labels; both axes logarithmic, or both linear from zero.
+
+    ``identity`` draws y = x where the axes are linear.
+    """
     left, right, top, height = 72.0, 236.0, 18.0, 340.0
     xs = [x for c in lines for x, _ in c.points]
     ys = [y for c in lines for _, y in c.points]
@@ -196,7 +206,7 @@ def curves(
         items.append(svg.line(left, y, x_axis.end, y, "grid" if labelled else "grid minor"))
         if labelled:
             items.append(svg.text(left - 8, y + 4, tick_label(y_value), class_="tick", text_anchor="end"))
-    if not logarithmic:
+    if not logarithmic and identity:
         top_value = min(x_axis.high, y_axis.high)
         items.append(svg.line(x_axis(0.0), y_axis(0.0), x_axis(top_value), y_axis(top_value), "identity"))
     ends = _spread([y_axis(c.points[-1][1]) for c in lines], 15.0, top, bottom)
@@ -259,7 +269,7 @@ def dot_rows(figure_id: str, title: str, axis_title: str, dots: Sequence[Dot], u
     labels = list(dict.fromkeys(d.label for d in dots))
     bottom = top + row * len(labels)
     axis = LogAxis.over([v for d in dots for v in (d.low, d.high) if v > 0], left, WIDTH - right)
-    items = _vertical_grid(axis, top, bottom, axis_title)
+    items = vertical_grid(axis, top, bottom, axis_title)
     for index, name in enumerate(labels):
         middle = top + row * index + row / 2
         items.append(svg.text(0, middle + 4, name, class_="label"))

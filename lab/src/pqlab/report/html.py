@@ -6,14 +6,16 @@ texts svg.py escapes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from html import escape
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 from markupsafe import Markup
 
 from pqlab.report import blocks
-from pqlab.report.blocks import Report
+from pqlab.report.blocks import Cell, Column, Report
 
 
 @cache
@@ -35,6 +37,7 @@ def _template() -> Template:
     environment.tests["matrix"] = lambda block: isinstance(block, blocks.Matrix)
     environment.tests["celldetails"] = lambda block: isinstance(block, blocks.CellDetails)
     environment.filters["drawing"] = lambda figure: Markup(figure.svg)
+    environment.filters["line"] = _line
     return environment.get_template("report.html.j2")
 
 
@@ -46,3 +49,24 @@ def render_html(report: Report) -> str:
         style=Markup((folder / "report.css").read_text(encoding="utf-8")),
         script=Markup((folder / "report.js").read_text(encoding="utf-8")),
     )
+
+
+def _line(row: Sequence[Cell], columns: Sequence[Column]) -> Markup:
+    """One line of a table. A large page has a hundred thousand cells, so this is no template."""
+    parts = ["<tr>"]
+    for place, (cell, column) in enumerate(zip(row, columns, strict=True)):
+        tag = 'th scope="row"' if place == 0 else "td"
+        names = [*(() if cell.kind == "text" else (cell.kind,)), *(("n",) if column.numeric else ())]
+        classes = f' class="{escape(" ".join(names))}"' if names else ""
+        key = cell.sort_key
+        sort = "" if key == cell.text else f' data-s="{escape(key)}"'
+        title = f' title="{escape(cell.title)}"' if cell.title else ""
+        text = escape(cell.text)
+        if cell.href:
+            text = f'<a href="{escape(cell.href)}"{title}>{text}</a>'
+            title = ""
+        if cell.kind.startswith("verdict"):
+            text = f'<span class="pill">{text}</span>'
+        parts.append(f"<{tag}{classes}{sort}{title}>{text}</{tag[:2]}>")
+    parts.append("</tr>")
+    return Markup("".join(parts))

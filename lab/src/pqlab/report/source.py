@@ -70,12 +70,12 @@ class Source:
             counts[cell.verdict] += 1
         return counts
 
-    @property
+    @cached_property
     def many_conditions(self) -> bool:
         """More than one condition was planned."""
         return len({cell.condition for cell in self.bundle.cells}) > 1
 
-    @property
+    @cached_property
     def has_links(self) -> bool:
         """Some condition goes through the link router."""
         conditions = self.bundle.scenario.get("conditions") or []
@@ -88,7 +88,11 @@ class Source:
 
     def nth(self, repetition: str | int) -> int:
         """A plan's repetition as people count, from 1 on, wherever the plan starts to count."""
-        return int(repetition) - min(cell.repetition for cell in self.bundle.cells) + 1
+        return int(repetition) - self._first_repetition + 1
+
+    @cached_property
+    def _first_repetition(self) -> int:
+        return min(cell.repetition for cell in self.bundle.cells)
 
 
 #: why a cell that did not pass has no figure; its full reason stands in the findings and in its section

@@ -10,9 +10,8 @@ from pqlab.report.source import RawRow, Source, anchor, record_link, why_missing
 from pqlab.report.svg import significant
 
 NO_POWER = (
-    "Power and energy columns are left out: containers on one machine have no sensor of a board's "
-    "supply, and "
-    "a figure without a sensor would be invented."
+    "Power and energy columns are left out: no sensor of the drone's supply took part in this run, and a "
+    "figure without a sensor would be invented."
 )
 
 
@@ -24,7 +23,7 @@ def suite_benchmark(source: Source) -> Section:
         Paragraphs("suite-averages", tuple(_averages(source, detail))),
         _detail_table(source, detail),
     ]
-    if source.ring != "hardware":
+    if not source.has("supply"):
         lines.append(Paragraphs("suite-no-power", (NO_POWER,)))
     return Section("suites", "Suite benchmark", tuple(lines))
 
