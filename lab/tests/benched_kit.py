@@ -84,6 +84,12 @@ def performance_tree(root: Path) -> None:
     runner.finish(root, names, COUNT)
 
 
+def bundle_of(tree: Path, out: Path) -> Path:
+    """The bundle of a performance tree alone."""
+    bundle.write(tree, None, None, out)
+    return out
+
+
 def powered_bundle(tree: Path, folder: Path) -> Path:
     """The bundle of a performance tree, an energy run of the model and a board's damaged log, in `folder`."""
     folder.mkdir(exist_ok=True)
@@ -92,6 +98,10 @@ def powered_bundle(tree: Path, folder: Path) -> Path:
         world.operation("ML-KEM-512 keygen", 20_000_000, 0.3),
         world.operation("ML-DSA-44 sign", 40_000_000, 0.2, "sig"),
         world.operation("AES-256-GCM encrypt", 50_000, 0.0, "aead"),
+        *(
+            world.operation("Ascon-128a encrypt", 20_000 * payload, 0.3, "aead", payload=payload)
+            for payload in (64, 4096)
+        ),
     ])  # fmt: skip
     log = folder / "serial.log"
     log.write_bytes(b"SHA-256 64 bytes: 14 us\nSHA-256 128 byt\nRSA-2048: 219 ms\nSHA-256 256 bytes: 1")

@@ -40,7 +40,9 @@ class World:
         self._draw(IDLE_A)
         self.now_ns += round(seconds * 1e9)
 
-    def operation(self, name: str, cost_ns: int, extra_a: float, category: str = "kem") -> Benchmark:
+    def operation(
+        self, name: str, cost_ns: int, extra_a: float, category: str = "kem", payload: int | None = None
+    ) -> Benchmark:
         """An operation of `cost_ns` during which the rail carries `extra_a` more."""
 
         def step() -> None:
@@ -48,7 +50,9 @@ class World:
             self.now_ns += cost_ns
 
         algorithm, _, operation = name.rpartition(" ")
-        return Benchmark(category, name.replace(" ", "_"), algorithm, operation, lambda: step, False)
+        stem = name.replace(" ", "_") + ("" if payload is None else f"_{payload}B")
+        sizes = {} if payload is None else {"payload": payload}
+        return Benchmark(category, stem, algorithm, operation, lambda: step, False, sizes)
 
     def _draw(self, amps: float) -> None:
         if amps != self._amps[-1]:

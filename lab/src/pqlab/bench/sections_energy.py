@@ -82,6 +82,7 @@ def _sensor(run: Run) -> Facts:
         ("rate", label(f"{header.get('rate_hz')} Hz, {header.get('mode')}")),
         ("calibration", label(calibration.get("method", "none"))), ("samples", blocks.count(run.samples)),
         ("operations", blocks.count(len(run.results))),
+        ("algorithms", blocks.count(len({one.algorithm for one in run.results}))),
         ("sensor lost", label(run.lost_reason or "no")),
     )  # fmt: skip
     return Facts("energy-sensor", "Sensor", items)
@@ -135,6 +136,10 @@ def _drawings(table: Values, where: str) -> list[Figure]:
         drawn.append(
             _dots(f"fig-energy-{category}-timing", f"{title}: time in batches", own, "time_ms", "ms", where)
         )
+        lit = [row for row in own if isinstance(row["power_w"], float) and row["power_w"] > 0]
+        drawn.append(
+            _dots(f"fig-energy-{category}-watts", f"{title}: power while working", lit, "power_w", "W", where)
+        )
         drawn.append(
             _dots(
                 f"fig-energy-{category}-power",
@@ -154,6 +159,7 @@ def _drawings(table: Values, where: str) -> list[Figure]:
     )
     level = [r for r in good if r["algorithm"] in _LEVEL]
     drawn.append(_levels(level, where))
+    drawn.append(_levels([r for r in rows if r["algorithm"] in _LEVEL], where, "time_ms"))
     aead = [row for row in good if row["category"] == "aead"]
     drawn.append(_aead(aead, where))
     electric = [
@@ -173,6 +179,7 @@ def _drawings(table: Values, where: str) -> list[Figure]:
         )
     )
     drawn.append(_heat(good, where))
+    drawn.append(_heat(rows, where, "time_ms"))
     return [one for one in drawn if one is not None]
 
 
@@ -234,17 +241,21 @@ def _scatter(
     )
 
 
-def _levels(rows: list[Row], where: str) -> Figure | None:
-    title = "Energy of one operation by NIST level"
+def _levels(rows: list[Row], where: str, column: str = "energy_j") -> Figure | None:
+    energy = column == "energy_j"
+    title = f"{'Energy' if energy else 'Time'} of one operation by NIST level"
     strips = []
     for level in (1, 3, 5):
-        values = tuple(_f(r["energy_j"]) for r in rows if _LEVEL[str(r["algorithm"])] == level)
+        values = tuple(_f(r[column]) for r in rows if _LEVEL[str(r["algorithm"])] == level)
         if values:
             strips.append(figures.Strip(f"level {level}", None, values, sorted(values)[len(values) // 2]))
     if not strips:
         return None
-    svg = figures.strips("fig-energy-level", title, "net energy, J (log scale)", strips, "J")
-    return _figure("fig-energy-level", title, svg, where)
+    unit = "J" if energy else "ms"
+    figure_id = "fig-energy-level" if energy else "fig-energy-level-time"
+    axis = f"{'net energy' if energy else 'time'}, {unit} (log scale)"
+    svg = figures.strips(f"svg-{figure_id}", title, axis, strips, unit)
+    return _figure(figure_id, title, svg, where)
 
 
 def _aead(rows: list[Row], where: str) -> Figure | None:
@@ -263,16 +274,22 @@ def _aead(rows: list[Row], where: str) -> Figure | None:
     return _figure("fig-energy-aead", title, svg, where)
 
 
-def _heat(rows: list[Row], where: str) -> Figure | None:
+def _heat(rows: list[Row], where: str, column: str = "energy_j") -> Figure | None:
     own = [r for r in rows if r["category"] in ("kem", "sig")]
     if not own:
         return None
+    energy = column == "energy_j"
     names = list(dict.fromkeys(str(r["algorithm"]) for r in own))
     operations = list(dict.fromkeys(str(r["operation"]) for r in own))
-    values = {(str(r["algorithm"]), str(r["operation"])): _f(r["energy_j"]) * 1e3 for r in own}
-    title = "Energy of every operation"
-    svg = figures.heat_map("fig-energy-heat", title, names, operations, values, "mJ")
-    return _figure("fig-energy-heat", title, svg, where)
+    scale = 1e3 if energy else 1.0
+    values = {(str(r["algorithm"]), str(r["operation"])): _f(r[column]) * scale for r in own}
+    title = f"{'Energy' if energy else 'Time'} of every operation"
+    figure_id = "fig-energy-heat" if energy else "fig-energy-heat-time"
+    svg = figures.heat_map(
+        f"svg-{figure_id}", title, names, operations, values, "mJ" if energy else "ms",
+        empty="no figure",
+    )  # fmt: skip
+    return _figure(figure_id, title, svg, where)
 
 
 def recommendations(times: list[Verdict], energy: list[Verdict], where: str, synthetic: bool) -> Section:

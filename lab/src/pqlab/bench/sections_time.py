@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 
 from pqlab.analysis.table import Row
 from pqlab.analysis.table import Table as Values
+from pqlab.bench.sections_families import families_table, levels_table
 from pqlab.bench.tree import Measured, Tree
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import Block, Cell, Column, Facts, Figure, Paragraphs, Section, Table, label, number
-from pqtunnel.suites import AEADS, KEMS, SIGS
+from pqlab.report.boxes import Box, boxes
+from pqtunnel.suites import AEADS, KEM_FAMILIES, KEMS, SIG_FAMILIES, SIGS, get
 
 CATEGORIES = {
     "kem": "KEM",
@@ -146,7 +148,9 @@ def coverage(tree: Tree) -> Section:
         Column(c) for c in ("algorithm", "kind", "level", "family", "standard", "state", "measured")
     )
     table = Table("bench-coverage", "Algorithms", columns, blocks.rows_of(rows), _where(tree), None)
-    return Section("coverage", "Coverage, levels, standards, families", (table,))
+    where = _where(tree)
+    parts = (table, levels_table(where), families_table(where))
+    return Section("coverage", "Coverage, levels, standards, families", parts)
 
 
 def _done(operations: set[str] | None) -> Cell:
@@ -154,7 +158,7 @@ def _done(operations: set[str] | None) -> Cell:
 
 
 def times_section(tree: Tree, times: Values, category: str, title: str) -> Section | None:
-    """§5 to §8: one table, and its drawing where algorithms have several operations."""
+    """§5 to §8: one table, box plots, and all operations of an algorithm in one line."""
     own = [row for row in times.rows if row["category"] == category]
     if not own:
         return None
@@ -163,9 +167,7 @@ def times_section(tree: Tree, times: Values, category: str, title: str) -> Secti
         Table(f"bench-{category}", f"{title}: time an operation", _TIME_COLUMNS, blocks.rows_of(rows),
               _where(tree), "analysis/times.csv")
     ]  # fmt: skip
-    drawing = _drawing(tree, category, title)
-    if drawing is not None:
-        parts.append(drawing)
+    parts += [one for one in (_drawing(tree, category, title), _boxes(tree, category, title)) if one]
     return Section(category, title, tuple(parts))
 
 
@@ -193,6 +195,36 @@ def _drawing(tree: Tree, category: str, title: str) -> Figure | None:
         f"fig-{category}-timing", f"{title}: median and quartiles of each operation", svg, _where(tree),
         "analysis/times.csv",
     )  # fmt: skip
+
+
+def _boxes(tree: Tree, category: str, title: str) -> Figure | None:
+    rows = []
+    for one in sorted(tree.of(category), key=lambda o: str(o.head["operation"])):  # stable: registry's order
+        if one.row["median_ms"] and one.quartiles_ms and one.row["min_ms"]:
+            operation = "" if category == "suites" else f" {one.head['operation']}"
+            rows.append(
+                Box(
+                    f"{_dot_label(one).removeprefix('cs-')}{operation}", _family_name(one), one.row["n"],
+                    one.row["min_ms"], one.quartiles_ms[0], one.row["median_ms"], one.quartiles_ms[1],
+                    one.row["p95_ms"], one.row["max_ms"],
+                )
+            )  # fmt: skip
+    if not rows:
+        return None
+    figure_id = f"fig-{category}-boxes"
+    name = figure_id.replace("fig", "svg")
+    svg = boxes(name, f"{title}: distributions", "ms (log scale)", rows, left=350.0)
+    caption = f"{title}: distribution of every operation over its iterations"
+    return Figure(figure_id, caption, svg, _where(tree), "analysis/times.csv")
+
+
+def _family_name(one: Measured) -> str | None:
+    algorithm = str(one.head["algorithm"])
+    if one.head["category"] == "suites":
+        algorithm = get(algorithm).kem.name
+    families = {a.name: KEM_FAMILIES[a.family] for a in KEMS.values()}
+    families |= {a.name: SIG_FAMILIES[a.family] for a in SIGS.values()}
+    return families.get(algorithm)
 
 
 def _dot_label(one: Measured) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pqlab.bench.energy import Run
+from pqlab.bench.energy import Result, Run
 from pqlab.bench.tree import Tree
 from pqlab.report.svg import significant
 from pqtunnel.suites import KEMS, SIGS
@@ -71,20 +71,32 @@ def energy_verdicts(run: Run) -> list[Verdict]:
     for category, (use, operations) in _WORK.items():
         registry = KEMS if category == "kem" else SIGS
         for level in (1, 3, 5):
-            candidates = []
-            for name in [one.name for one in registry.values() if one.level == level]:
-                own = [r for r in run.results if r.algorithm == name and r.operation in operations]
-                parts = [
-                    _Candidate(name, e - u, e, e + u)
-                    for r in own
-                    if (e := r.once.per_operation_j) is not None
-                    and (u := r.once.u_per_operation_j) is not None
-                    and r.additivity is not None and r.additivity[0]
-                ]  # fmt: skip
-                if len(parts) == len(operations):
-                    candidates.append(_add(name, parts))
-            found += _best(f"{use}, level {level}", candidates, "J", 5)
+            names = [one.name for one in registry.values() if one.level == level]
+            found += _least_energy(
+                f"{use}, level {level}", [r for r in run.results if r.algorithm in names], operations
+            )
+    for payload in sorted({r.payload_bytes for r in run.results if r.category == "aead" and r.payload_bytes}):
+        own = [r for r in run.results if r.category == "aead" and r.payload_bytes == payload]
+        found += _least_energy(f"seal and open of {payload} B", own, {"encrypt", "decrypt"})
     return found
+
+
+def _least_energy(use: str, results: Sequence[Result], operations: set[str]) -> list[Verdict]:
+    """Of algorithms whose operations all have an energy with its U, and are additive."""
+    candidates, blocks = [], []
+    for name in dict.fromkeys(r.algorithm for r in results):
+        own = [
+            (r, _Candidate(name, e - u, e, e + u))
+            for r in results
+            if r.algorithm == name and r.operation in operations
+            and (e := r.once.per_operation_j) is not None
+            and (u := r.once.u_per_operation_j) is not None
+            and r.additivity is not None and r.additivity[0]
+        ]  # fmt: skip
+        if len(own) == len(operations):
+            candidates.append(_add(name, [candidate for _, candidate in own]))
+            blocks += [r.blocks for r, _ in own]
+    return _best(use, candidates, "J", min(blocks, default=0))
 
 
 def _sum(tree: Tree, category: str, name: str, operations: set[str]) -> _Candidate | None:
