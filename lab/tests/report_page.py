@@ -5,6 +5,8 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "wbr", "col"}
+#: what carries a value in a drawing; grid lines and texts do not
+MARKS = {"rect", "circle", "polyline", "path"}
 
 
 class Page(HTMLParser):
@@ -17,6 +19,9 @@ class Page(HTMLParser):
         self._texts: dict[str, list[str]] = {}
         self.rows: dict[str, list[list[str]]] = {}
         self.links: list[str] = []
+        self.marks: dict[str, int] = {}
+        self.kinds: dict[str, str] = {}
+        self.silent: set[str] = set()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.feed(text)
         assert self.stack == [], f"unclosed: {self.stack}"
@@ -28,9 +33,16 @@ class Page(HTMLParser):
         name = values.get("id")
         if name:
             self.ids.append(name)
+            self.kinds[name] = tag
             self._texts[name] = []
         if tag == "a" and values.get("href"):
             self.links.append(str(values["href"]))
+        if tag == "li" and "t-none" in (values.get("class") or ""):
+            self.silent |= {outer for _, outer in self.stack if outer}
+        if tag in MARKS and "empty" not in (values.get("class") or ""):
+            for _, outer in self.stack:
+                if outer:
+                    self.marks[outer] = self.marks.get(outer, 0) + 1
         if tag not in VOID:
             self.stack.append((tag, name))
         table = self._table()
@@ -60,3 +72,22 @@ class Page(HTMLParser):
 
     def _table(self) -> str | None:
         return next((name for tag, name in reversed(self.stack) if tag == "table"), None)
+
+    def why_empty(self, name: str) -> str | None:
+        """What is missing of the element with that id: None where it holds values.
+
+        A drawing needs marks; a table a row with a value beside its head; a list of findings a statement;
+        anything else text.
+        """
+        if name not in self.ids:
+            return "no such element"
+        if self.kinds[name] == "figure":
+            return None if self.marks.get(name) else "a drawing without a mark"
+        if name in self.rows:
+            values = [cell.strip() for row in self.rows[name][1:] for cell in row[1:]]
+            said = [v for v in values if v not in {"", "–", "insufficient"}]
+            known = [v for v in said if not v.startswith("not measured")]
+            return None if known else "a table without a value"
+        if self.kinds[name] == "ol" and name in self.silent:
+            return "no statement"
+        return None if self.text_of[name].strip() else "no text"
