@@ -103,6 +103,7 @@ cmd_status() {
 gcs agent      https://127.0.0.1:48080   (JSON-RPC 2.0, mutual TLS)
 drone agent    https://127.0.0.1:48081   (JSON-RPC 2.0, mutual TLS)
 InfluxDB       http://127.0.0.1:8086     (database pqlab, 1.x API)
+live view      http://127.0.0.1:48088    (while ./pqlab live runs)
 next: make run SCENARIO=smoke            stop: make lab-down
 EOT
 }

@@ -25,6 +25,17 @@ def bundle(lab: None) -> Path:
     return found
 
 
+def test_the_live_view_sees_what_ran(bundle: Path) -> None:
+    """Its queries against the real database, within the three minutes that it looks back."""
+    document = pqlab("live", "--once").json()
+    assert document["influx"] == {"ok": True, "why": None} and document["run"] is None
+    panels = {panel["id"]: panel for panel in document["panels"]}
+    assert {series["name"] for series in panels["cpu"]["series"]} == {"drone tunnel", "gcs tunnel"}
+    sent = {series["name"]: [v for _, v in series["points"]] for series in panels["link"]["series"]}
+    assert max(sent["drone sent"]) > 100, "320 Hz were on the link"
+    assert panels["power"]["series"] == [] and panels["power"]["none"]
+
+
 def test_bundle_verifies(bundle: Path) -> None:
     done = pqlab("verify", str(bundle))
     assert done.code == 0, done.text[-4000:]

@@ -109,9 +109,9 @@ class Store:
             self._lock = None
 
     def is_locked(self) -> bool:
-        """Is another process carrying this run out?"""
+        """Is another process carrying this run out? Makes no file: the folder may be becoming a bundle."""
         try:
-            file = (self.root / "lock").open("a+")
+            file = (self.root / "lock").open("r+")
         except OSError:
             return False
         with file:
