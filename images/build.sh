@@ -14,7 +14,7 @@ cd "$ROOT"
 
 ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel test"
 # Built only when named: what the lab itself does not need.
-ON_REQUEST="bench windows pi"
+ON_REQUEST="bench windows pi browser"
 
 # What each image is made from, beside its own folder: files of the tree.
 inputs() {
@@ -38,6 +38,7 @@ parents() {
         base) ;;
         tunnel | test) echo base liboqs ascon ;;
         bench) echo base tunnel ;;
+        browser) echo test ;;
         *) echo base ;;
     esac
 }

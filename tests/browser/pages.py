@@ -1,0 +1,73 @@
+"""The pages that are looked at, each as its command writes it, from synthetic bundles of the test kits.
+
+`python tests/browser/pages.py FOLDER` photographs them at both widths and in both schemes, for human eyes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(ROOT / "lab" / "tests"), str(HERE)]
+
+WIDTHS_PX = (360, 1280)
+
+
+def make(base: Path) -> dict[str, Path]:
+    """Kind → page below `base`."""
+    import benched_kit
+    import bundle_kit
+    import fixture_handshake
+    import power_bundle
+    import report_bundle
+
+    from pqlab.cli.main import main
+    from pqlab.report import render
+
+    found = {
+        "run": render(report_bundle.make_bundle(base / "run", repetitions=3))[0],
+        "power": render(power_bundle.make(base / "power"))[0],
+    }
+    before = dict(fixture_handshake.TIMES)
+    times = report_bundle.times_of_all_suites()
+    fixture_handshake.TIMES.update(times)
+    try:
+        suites = report_bundle.make_bundle(
+            base / "suites", suites=tuple(times), handshakes=5, session_s=0.5, bulk=False
+        )
+    finally:
+        fixture_handshake.TIMES.clear()
+        fixture_handshake.TIMES.update(before)
+    found["suites"] = render(suites)[0]
+    benched_kit.performance_tree(base / "bench")
+    found["bench"] = benched_kit.powered_bundle(base / "bench", base / "powered") / "data" / "report.html"
+    sealed = str(bundle_kit.make_sealed(base / "sealed", repetitions=3, bulk=False))
+    found["compare"] = base / "compare.html"
+    assert main(["compare", sealed, sealed, "--html", str(found["compare"])]) == 0
+    return found
+
+
+def photograph(folder: Path) -> None:
+    """PNG files KIND-WIDTH-SCHEME.png in `folder`, folded tables open."""
+    from chrome import Chrome
+
+    binary = shutil.which("chromium")
+    assert binary, "run it in the image pqlab/browser"
+    folder.mkdir(parents=True, exist_ok=True)
+    found = make(folder / "made")
+    (folder / "profile").mkdir()
+    with Chrome(binary, folder / "profile") as browser:
+        for kind, page in found.items():
+            for width in WIDTHS_PX:
+                for dark in (False, True):
+                    tab = browser.open(page.as_uri(), width, dark=dark)
+                    scheme = "dark" if dark else "light"
+                    tab.photograph(folder / f"{kind}-{width}-{scheme}.png", whole=True)
+                    tab.close()
+
+
+if __name__ == "__main__":
+    photograph(Path(sys.argv[1]))
