@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pqlab.record import catalogue
+from pqlab.record import catalogue, semantics
 from pqlab.record.sheet import LETTERS, Sheet
 
 #: fields of the published schema by letter (metrics of `pqc-mav-2026-02`)
@@ -41,6 +41,11 @@ def test_every_field_says_what_it_is() -> None:
     for category in catalogue().values():
         for spec in category.fields.values():
             assert len(spec.description) > 3 and spec.source and spec.unit
+
+
+def test_the_document_is_that_of_the_catalogue() -> None:
+    text = semantics.path().read_text(encoding="utf-8")
+    assert text == semantics.markdown(), "write it again: python -m pqlab.record.semantics"
 
 
 def test_sheet_refuses_unknown_double_and_unset_fields() -> None:
