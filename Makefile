@@ -8,7 +8,7 @@ SHELL := /bin/sh
 export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
 
 .DEFAULT_GOAL := help
-.PHONY: help engine venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages lint bench bench-doc pi-emulated artifacts-windows locks clean model
+.PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages lint bench bench-doc pi-emulated artifacts-windows locks clean model
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ engine:
 
 venv: ## make .venv, the host side's Python
 	@./bootstrap.sh venv
+
+ansible-venv: ## make .venv-ansible, what ansible-playbook runs from
+	@./bootstrap.sh ansible-venv
 
 images: engine ## build every image whose inputs changed
 	@./images/build.sh

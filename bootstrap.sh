@@ -26,6 +26,7 @@ usage() {
 usage: ./bootstrap.sh COMMAND
   engine   make sure a container engine, compose v2 and buildx work (installs them as root on Debian)
   venv     make .venv from requirements/host.txt
+  ansible-venv  make .venv-ansible from requirements/ansible.txt, with the collections the playbooks use
   base     provide the Debian base image (pulled, or made from Debian packages)
   purge    remove what `engine` and `venv` installed, and every image of the lab
 environment: PQLAB_YES=1 (never ask), BASE_IMAGE=name (use this base image)
@@ -393,6 +394,41 @@ cmd_venv() {
     step "make .venv from requirements/host.txt" make_venv "$python"
 }
 
+make_ansible_venv() {
+    rm -rf "$ROOT/.venv-ansible"
+    "$1" -m venv "$ROOT/.venv-ansible"
+    pip="$ROOT/.venv-ansible/bin/python -m pip -q --disable-pip-version-check"
+    # shellcheck disable=SC2086  # words
+    $pip install --require-hashes -r "$ROOT/requirements/ansible.txt"
+    wheels=$(mktemp -d "${TMPDIR:-/tmp}/pqlab-ansible.XXXXXX")
+    # shellcheck disable=SC2064  # the path of this moment
+    trap "rm -rf '$wheels'" EXIT
+    # shellcheck disable=SC2086
+    $pip download --no-deps --require-hashes -d "$wheels" -r "$ROOT/requirements/ansible-collections.txt"
+    site=$("$ROOT/.venv-ansible/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    "$1" "$ROOT/requirements/unpack_collections.py" "$wheels"/ansible-*.whl "$site"
+    rm -rf "$wheels"
+    ansible_key "$1" >"$ROOT/.venv-ansible/key"
+    [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:${SUDO_GID:-$SUDO_UID}" "$ROOT/.venv-ansible" "$ROOT/.state"
+}
+
+ansible_key() {
+    {
+        cat "$ROOT/requirements/ansible.txt" "$ROOT/requirements/ansible-collections.txt" "$ROOT/requirements/unpack_collections.py"
+        "$1" -V
+        printf '%s\n' "$ROOT"
+    } | cksum
+}
+
+cmd_ansible_venv() {
+    python=$(find_python) || fail 4 "no usable Python" "Ansible needs Python 3.11 or newer with venv" "make venv"
+    if [ -f "$ROOT/.venv-ansible/key" ] && [ "$(cat "$ROOT/.venv-ansible/key")" = "$(ansible_key "$python")" ]; then
+        return 0
+    fi
+    STEPS=$((STEPS + 1))
+    step "make .venv-ansible from requirements/ansible.txt" make_ansible_venv "$python"
+}
+
 # --- taking it away again --------------------------------------------------------------------
 
 # Images of ours only: by their name, never `prune`.
@@ -457,7 +493,7 @@ cmd_purge() {
     else
         say "no package was installed by bootstrap; the engine stays"
     fi
-    rm -rf "$ROOT/.venv" "$ROOT/.state"
+    rm -rf "$ROOT/.venv" "$ROOT/.venv-ansible" "$ROOT/.state"
     say "kept: keys/ and results/ (yours); remove them by hand if you want"
 }
 
@@ -465,6 +501,7 @@ main() {
     case ${1:-} in
         engine) cmd_engine ;;
         venv) cmd_venv ;;
+        ansible-venv) cmd_ansible_venv ;;
         base) cmd_base ;;
         purge) cmd_purge ;;
         help | -h | --help) usage ;;

@@ -68,6 +68,12 @@ def test_refusals_name_the_place(tmp_path: Path, text: str, said: str) -> None:
     assert caught.value.exit_code == EXIT_USAGE
 
 
+def test_the_delivered_inventory_names_its_placeholder() -> None:
+    with pytest.raises(UsageError, match="REPLACE_WITH_") as caught:
+        load_inventory(str(project_root() / "inventory.ini"))
+    assert "lab.ini" in caught.value.hint
+
+
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read inventory"):
         load_inventory(str(tmp_path / "none.ini"))

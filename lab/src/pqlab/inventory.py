@@ -16,6 +16,7 @@ from pqlab.paths import project_root, shown
 ROLES = ("drone", "gcs")
 DEFAULT_AGENT_PORT = 48080
 DEFAULT_INVENTORY = Path("ansible") / "inventories" / "lab.ini"
+PLACEHOLDER = "REPLACE_WITH_"
 
 
 @dataclass(frozen=True)
@@ -164,4 +165,12 @@ def _agent(role: str, groups: dict[str, _Group], shared: dict[str, str], path: P
             "bad-port", f"{shown(path)}: pqlab_agent_port={port} of {name}", "not a TCP port", "use 48080"
         )
     host = variables.get("pqlab_agent_host") or variables.get("ansible_host") or name
+    if host.startswith(PLACEHOLDER):
+        raise UsageError(
+            "placeholder",
+            f"{shown(path)} still holds the placeholder {host} for {name}",
+            "it is the inventory as it was delivered",
+            f"write your own addresses into {shown(path)}; the container lab needs none: "
+            "--inventory ansible/inventories/lab.ini",
+        )
     return AgentAddress(variables.get("pqlab_role", role), name, host, int(port))

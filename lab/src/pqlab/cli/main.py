@@ -15,8 +15,8 @@ from pqlab.errors import EXIT_ENVIRONMENT, EXIT_USAGE, LabError, UsageError
 
 #: verbs in the order of a working day; each is a module beside this one
 VERBS = (
-    "doctor", "tune", "untune", "validate", "show", "plan", "run", "live", "status", "resume", "verify",
-    "report", "compare", "audit", "correct", "archive", "unpack", "recording", "bench-report",
+    "doctor", "tune", "untune", "validate", "show", "plan", "run", "live", "status", "resume", "heal",
+    "verify", "report", "compare", "audit", "correct", "archive", "unpack", "recording", "bench-report",
     "import-ladder",
 )  # fmt: skip
 

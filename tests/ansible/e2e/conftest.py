@@ -1,0 +1,137 @@
+"""Playbooks as a user runs them: `.venv-ansible`, from the folder ansible/, against containers of this machine.
+
+A host to provision is a container of image pqlab/host (systemd as its first process, see images/host). Changes are
+read from Ansible's own JSON output, never from its text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+ANSIBLE = ROOT / "ansible"
+HOST = "pqlab-host"
+LAB = ("-i", "inventories/lab.ini")
+ONE_HOST = ("-i", "inventories/host.ini")
+
+
+@dataclass(frozen=True)
+class Played:
+    """Outcome of one ansible-playbook: exit code, results by task, wall seconds."""
+
+    code: int
+    rows: list[tuple[str, str, dict[str, Any]]]
+    text: str
+    wall_s: float
+
+    @property
+    def changed(self) -> list[str]:
+        """Names of the tasks that changed something, with their host."""
+        return [f"{host}: {task}" for host, task, result in self.rows if result.get("changed")]
+
+    def said(self, task: str) -> str:
+        """Messages of the tasks of this name."""
+        return "\n".join(str(result.get("msg", "")) for _, name, result in self.rows if name == task)
+
+    @property
+    def failures(self) -> str:
+        return "\n".join(str(r.get("msg", r)) for _, _, r in self.rows if r.get("failed") or r.get("unreachable"))
+
+
+def environment() -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ANSIBLE_CONFIG")}
+    return {**kept, "PQLAB_YES": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_FORCE_COLOR": "0"}
+
+
+def command(playbook: str, *words: str) -> list[str]:
+    return [str(ROOT / ".venv-ansible/bin/ansible-playbook"), playbook, *words]
+
+
+def play(playbook: str, *words: str, timeout_s: float = 300) -> Played:
+    """Run a playbook to its end."""
+    started = time.monotonic()
+    done = subprocess.run(
+        command(playbook, *words), cwd=ANSIBLE, env=environment(), capture_output=True, text=True,
+        timeout=timeout_s, stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    return read(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
+
+
+def read(code: int, out: str, err: str, wall_s: float) -> Played:
+    rows: list[tuple[str, str, dict[str, Any]]] = []
+    start = out.find('{\n    "custom_stats"')
+    if start >= 0:
+        for one in json.JSONDecoder().raw_decode(out[start:])[0]["plays"]:
+            for task in one["tasks"]:
+                for host, result in task["hosts"].items():
+                    rows.append((host, task["task"]["name"].rpartition(" : ")[2], result))
+    return Played(code, rows, out + err, wall_s)
+
+
+def run(
+    *argv: str, timeout_s: float = 300, check: bool = True, cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """One command, at the root of the tree unless told otherwise."""
+    done = subprocess.run(
+        argv, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=timeout_s,
+        stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    assert not check or done.returncode == 0, f"{' '.join(argv)}: {(done.stdout + done.stderr)[-3000:]}"
+    return done
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ansible() -> None:
+    """The controller's own Ansible."""
+    run("./bootstrap.sh", "ansible-venv", timeout_s=600)
+
+
+@pytest.fixture(scope="session")
+def lab(ansible: None) -> Iterator[None]:
+    """The compose lab, up by whoever needs it first, and down at the end."""
+    run("make", "lab-up", timeout_s=1200)
+    try:
+        yield
+    finally:
+        run("make", "lab-down", timeout_s=180)
+
+
+class Host:
+    """A container that is a machine: the flags are what systemd needs to be its first process."""
+
+    def __init__(self, *options: str) -> None:
+        run("docker", "rm", "-f", HOST, check=False)
+        run(
+            "docker", "run", "-d", "--name", HOST, "--hostname", HOST, "--label", "pqlab.tool=host",
+            "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec",
+            "-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro", "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN",
+            "--security-opt", "apparmor=unconfined", *options, "pqlab/host:dev",
+        )  # fmt: skip
+        deadline = time.monotonic() + 30
+        while self.sh("systemctl is-system-running", check=False).strip() not in ("running", "degraded"):
+            assert time.monotonic() < deadline, self.sh("systemctl list-jobs; systemctl --failed", check=False)
+            time.sleep(0.3)
+
+    def sh(self, script: str, *, check: bool = True) -> str:
+        return run("docker", "exec", HOST, "sh", "-c", script, check=check).stdout
+
+    def close(self) -> None:
+        run("docker", "rm", "-f", HOST, check=False)
+
+
+@pytest.fixture(scope="session")
+def artefacts(ansible: None) -> None:
+    """Image of the host, keys, and the archives of this machine's platform."""
+    run("./images/build.sh", "base", "liboqs", "ascon", "tunnel", "sitl", "host", timeout_s=900)
+    if not (ROOT / "keys/drone/tls.key.pem").exists():
+        run("./pqtunnel", "keys", timeout_s=120)
+    run("./images/export", "tunnel", "sitl", timeout_s=300)

@@ -1,0 +1,157 @@
+"""One host from virgin to provisioned and back: what changes, what does not, and what each refusal says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import ANSIBLE, HOST, ONE_HOST, Host, Played, play, run
+
+pytestmark = pytest.mark.e2e
+
+UNITS = ("pqtunnel-drone", "pqlab-vehicle", "pqlab-mavproxy", "pqlab-firewall")
+#: rewritten by every change of users; their content is compared by `getent`
+_ACCOUNTS = re.compile(r"^/etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$|^/etc/ld\.so\.cache$|^/etc/\.pwd\.lock$")
+
+
+@pytest.fixture(scope="module")
+def host(artefacts: None) -> Iterator[Host]:
+    made = Host()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def inventory_of(host: Host) -> dict[str, list[str]]:
+    """Everything that a role could leave behind, by kind."""
+    files = host.sh("find /etc /opt /usr/local /var/lib/pqlab-host /srv -xdev ! -type d 2>/dev/null; true")
+    return {
+        "files": [name for name in sorted(files.splitlines()) if not _ACCOUNTS.match(name)],
+        "folders": sorted(host.sh("find /etc /opt /usr/local /srv -xdev -type d").splitlines()),
+        "users": sorted(host.sh("getent passwd; getent group").splitlines()),
+        "packages": sorted(host.sh("dpkg-query -W -f '${db:Status-Abbrev}${Package}\\n'").splitlines()),
+        "units": sorted(host.sh("systemctl list-unit-files --no-legend 'pq*'").splitlines()),
+    }
+
+
+def provision(*words: str) -> Played:
+    return play("provision.yml", *ONE_HOST, *words)
+
+
+@pytest.fixture(scope="module")
+def before(host: Host) -> dict[str, list[str]]:
+    return inventory_of(host)
+
+
+def test_check_mode_is_clean_on_a_virgin_host(host: Host, before: dict[str, list[str]]) -> None:
+    played = provision("--check")
+    assert played.code == 0, played.failures or played.text[-3000:]
+    assert len(played.changed) > 10
+    assert inventory_of(host) == before
+
+
+def test_a_missing_sensor_is_named(host: Host) -> None:
+    played = provision("-e", "pqlab_power=ina219")
+    assert played.code != 0
+    said = played.said("Stop if the host was not provisioned")
+    assert "has no /dev/i2c-1" in said
+    assert "pqlab_power=none" in said
+
+
+@pytest.mark.parametrize(
+    ("platform", "digest", "said"),
+    [("linux/arm64", True, "was made for linux/arm64, and pqlab-host is linux/amd64"), ("linux/amd64", False, "damaged or exchanged")],
+)
+def test_an_artefact_that_does_not_fit_is_refused(
+    host: Host, tmp_path: Path, platform: str, digest: bool, said: str
+) -> None:
+    folder = tmp_path / "linux-amd64"
+    folder.mkdir()
+    (folder / "tunnel.tar.gz").write_bytes(b"no archive")
+    sha256 = hashlib.sha256(b"no archive" if digest else b"another").hexdigest()
+    (folder / "tunnel.tar.gz.json").write_text(json.dumps({"platform": platform, "sha256": sha256, "python": "3.13"}))
+    played = provision("-e", f"lab_artifacts={tmp_path}")
+    assert played.code != 0
+    told = played.said("Stop if the host was not provisioned")
+    assert said in told
+    assert "./images/export" in told or "export it again" in told
+
+
+def test_a_full_disk_is_told_with_both_figures(host: Host) -> None:
+    host.sh("mkdir -p /opt/pqlab && mount -t tmpfs -o size=8m tmpfs /opt/pqlab")
+    try:
+        played = provision()
+    finally:
+        host.sh("umount /opt/pqlab")
+    assert played.code != 0
+    assert re.search(r"has [0-9]+ MB free in /opt/pqlab, tunnel needs about [0-9]+ MB", played.said("Stop if the host was not provisioned"))
+
+
+def test_converge_brings_an_agent_that_runs(host: Host) -> None:
+    played = provision()
+    assert played.code == 0, played.failures or played.text[-3000:]
+    states = host.sh(f"systemctl is-active {' '.join(UNITS)}", check=False).split()
+    assert states == ["active"] * 4, host.sh("journalctl --no-pager -n 40", check=False)
+    assert host.sh("systemctl show -p User --value pqtunnel-drone").strip() == "pqlab"
+    modes = host.sh("find /etc/pqlab/keys -type f -printf '%m %u\\n' | sort -u").split("\n")
+    assert modes[:-1] == ["600 pqlab"]
+    rules = host.sh("nft list table inet pqlab")
+    ports = {int(port) for port in re.findall(r"dport (\d+)", rules)}
+    assert ports == {46012, 47003, 47004, 48080}
+    assert "48080 ip saddr 192.0.2.1 accept" in rules
+
+
+def test_the_second_converge_changes_nothing(host: Host) -> None:
+    played = provision()
+    assert played.code == 0, played.failures
+    assert played.changed == []
+
+
+def test_a_deleted_file_is_all_that_changes(host: Host) -> None:
+    host.sh("rm /etc/udev/rules.d/60-pqlab-i2c.rules")
+    played = provision()
+    assert played.code == 0, played.failures
+    assert played.changed == [f"{HOST}: Give the bus to that group"]
+    assert "udev does not run" in played.said("Say that udev does not run here")
+
+
+def over_ssh(tmp_path: Path, address: str) -> str:
+    """The same inventory, with the host reached by ssh."""
+    text = (ANSIBLE / "inventories/host.ini").read_text()
+    here = f"ansible_connection=ssh ansible_host={address} ansible_ssh_extra_args='-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null'"
+    file = tmp_path / "ssh.ini"
+    file.write_text(text.replace("ansible_connection=community.docker.docker", here))
+    return str(file)
+
+
+def test_a_host_that_is_away_is_told_in_one_sentence(host: Host, tmp_path: Path) -> None:
+    """TEST-NET-1 (RFC 5737) is nobody's address."""
+    played = play("provision.yml", "-i", over_ssh(tmp_path, "192.0.2.1"))
+    assert played.code != 0
+    said = played.said("Stop if the host was not provisioned")
+    assert "pqlab-host (192.0.2.1) does not answer" in said
+    assert "power and network" in said
+
+
+def test_a_refused_key_is_told_with_what_to_try(host: Host, tmp_path: Path) -> None:
+    host.sh("ssh-keygen -A && mkdir -p /run/sshd && /usr/sbin/sshd")
+    address = run("docker", "inspect", "-f", "{{.NetworkSettings.IPAddress}}", HOST).stdout.strip()
+    played = play("provision.yml", "-i", over_ssh(tmp_path, address))
+    host.sh("pkill -x sshd; rm -f /etc/ssh/ssh_host_*")
+    assert played.code != 0
+    said = played.said("Stop if the host was not provisioned")
+    assert "Permission denied" in said
+    assert "ssh-copy-id" in said
+
+
+def test_teardown_leaves_nothing(host: Host, before: dict[str, list[str]]) -> None:
+    played = play("teardown.yml", *ONE_HOST)
+    assert played.code == 0, played.failures or played.text[-3000:]
+    assert inventory_of(host) == before
+    assert host.sh("command -v nft || echo none").strip() == "none"

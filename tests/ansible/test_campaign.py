@@ -1,0 +1,112 @@
+"""The process that holds a campaign: it outlives its starter, is one, is waited for without polling, and heals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SCRIPT = Path(__file__).resolve().parents[2] / "ansible/roles/campaign/files/campaign.py"
+
+
+def ask(*words: str, cwd: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *words], cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def begin(folder: Path, script: str, heal: str | None = None) -> dict[str, Any]:
+    healing = [] if heal is None else ["--heal", json.dumps(["sh", "-c", heal])]
+    return ask("begin", str(folder / "state"), *healing, "--", "sh", "-c", script, cwd=folder)
+
+
+def body_pid(folder: Path) -> int:
+    return int(json.loads((folder / "state" / "begun.json").read_text())["body_pid"])
+
+
+def test_nothing_was_begun(tmp_path: Path) -> None:
+    assert ask("state", str(tmp_path / "state"), cwd=tmp_path) == {"state": "none"}
+
+
+def test_the_starter_goes_the_campaign_stays(tmp_path: Path) -> None:
+    begun = begin(tmp_path, 'sleep 1; echo progress >&2; echo \'{"bundle": "results/x", "verdict_counts": {"pass": 1}}\'')
+    assert begun["state"] == "running"
+    assert "setsid" in begun["how"] or "systemd" in begun["how"]
+    started = time.monotonic()
+    ended = ask("wait", str(tmp_path / "state"), "30", cwd=tmp_path)
+    assert time.monotonic() - started < 10
+    assert (ended["state"], ended["code"]) == ("ended", 0)
+    assert ended["result"]["bundle"] == "results/x"
+    assert ended["told"] == ["progress"]
+
+
+def test_a_second_beginning_attaches(tmp_path: Path) -> None:
+    begin(tmp_path, "sleep 2; exit 3")
+    again = begin(tmp_path, "exit 0")
+    assert again["state"] == "running"
+    assert again["command"][-1] == "sleep 2; exit 3"
+    assert ask("wait", str(tmp_path / "state"), "30", cwd=tmp_path)["code"] == 3
+
+
+def test_a_wait_is_bounded(tmp_path: Path) -> None:
+    begin(tmp_path, "sleep 30")
+    started = time.monotonic()
+    assert ask("wait", str(tmp_path / "state"), "0.3", cwd=tmp_path)["state"] == "running"
+    assert time.monotonic() - started < 5
+    assert ask("stop", str(tmp_path / "state"), cwd=tmp_path)["state"] == "ended"
+
+
+def test_the_errors_document_is_told(tmp_path: Path) -> None:
+    begin(tmp_path, 'echo \'{"error": {"what": "no agent", "why": "away", "hint": "make lab-up"}}\'; exit 4')
+    ended = ask("wait", str(tmp_path / "state"), "30", cwd=tmp_path)
+    assert (ended["code"], ended["result"]) == (4, None)
+    assert ended["error"]["hint"] == "make lab-up"
+
+
+def test_it_heals_after_failure_and_after_stop(tmp_path: Path) -> None:
+    begin(tmp_path, "exit 1", heal="echo idle; touch healed")
+    ended = ask("wait", str(tmp_path / "state"), "30", cwd=tmp_path)
+    assert ended["healed"]["told"] == "idle"
+    assert (tmp_path / "healed").exists()
+    (tmp_path / "healed").unlink()
+    begin(tmp_path, "sleep 30", heal="touch healed")
+    stopped = ask("stop", str(tmp_path / "state"), cwd=tmp_path)
+    assert stopped["code"] != 0
+    assert (tmp_path / "healed").exists()
+
+
+def test_a_killed_process_is_not_taken_for_a_running_one(tmp_path: Path) -> None:
+    begin(tmp_path, "exec sleep 2")
+    os.kill(body_pid(tmp_path), signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while ask("state", str(tmp_path / "state"), cwd=tmp_path)["state"] == "running":
+        assert time.monotonic() < deadline
+    assert ask("state", str(tmp_path / "state"), cwd=tmp_path)["state"] == "killed"
+
+
+def test_what_systemd_calls_afterwards_heals_only_once(tmp_path: Path) -> None:
+    begin(tmp_path, "exec sleep 2", heal="echo once >>healed")
+    os.kill(body_pid(tmp_path), signal.SIGKILL)
+    for _ in range(2):
+        subprocess.run([sys.executable, str(SCRIPT), "after", str(tmp_path / "state")], cwd=tmp_path, check=True)
+    assert (tmp_path / "healed").read_text() == "once\n"
+
+
+def test_progress_is_that_of_the_process_that_writes_it(tmp_path: Path) -> None:
+    for run in ("1-old", "2-new"):
+        (tmp_path / "results" / ".work" / run).mkdir(parents=True)
+    (tmp_path / "results" / ".work" / "1-old" / "status.json").write_text('{"pid": 1, "done": 9}')
+    begin(tmp_path, 'printf \'{"pid": %d, "done": 2}\' $$ >results/.work/2-new/status.json; exec sleep 20')
+    deadline = time.monotonic() + 5
+    while not (told := ask("state", str(tmp_path / "state"), cwd=tmp_path))["status"]:
+        assert time.monotonic() < deadline
+    assert told["status"]["done"] == 2
+    ask("stop", str(tmp_path / "state"), cwd=tmp_path)
