@@ -111,7 +111,7 @@ class Host:
     def __init__(self, *options: str) -> None:
         run("docker", "rm", "-f", HOST, check=False)
         run(
-            "docker", "run", "-d", "--name", HOST, "--hostname", HOST, "--label", "pqlab.tool=host",
+            "docker", "run", "-d", "--name", HOST, "--hostname", HOST, "--label", "pqlab.test=host",
             "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec",
             "-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro", "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN",
             "--security-opt", "apparmor=unconfined", *options, "pqlab/host:dev",
