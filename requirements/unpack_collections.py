@@ -34,7 +34,8 @@ def main(wheel: str, folder: str) -> int:
         names = [name for name in archive.namelist() if wanted(name)]
         for collection in COLLECTIONS:
             if not any(name.startswith(f"ansible_collections/{collection}/") for name in names):
-                print(f"error: {Path(wheel).name} has no collection {collection.replace('/', '.')}", file=sys.stderr)
+                name = collection.replace("/", ".")
+                print(f"error: {Path(wheel).name} has no collection {name}", file=sys.stderr)
                 return 1
         archive.extractall(folder, names)
     print(f"{len(COLLECTIONS)} collections, {len(names)} files")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fake_agent import FakeAgent, FakeClock, FakeConnection
+
 from pqlab.campaign.heal import heal
 from pqlab.inventory import AgentAddress, Inventory
 from pqtunnel.rpc import WrongKeyError

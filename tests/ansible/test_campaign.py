@@ -1,4 +1,4 @@
-"""The process that holds a campaign: it outlives its starter, is one, is waited for without polling, and heals."""
+"""The process that holds a campaign: it outlives its starter, is the only one, is waited for, and heals."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ SCRIPT = Path(__file__).resolve().parents[2] / "ansible/roles/campaign/files/cam
 
 
 def ask(*words: str, cwd: Path) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *words], cwd=cwd, capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [sys.executable, str(SCRIPT), *words]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -37,7 +36,8 @@ def test_nothing_was_begun(tmp_path: Path) -> None:
 
 
 def test_the_starter_goes_the_campaign_stays(tmp_path: Path) -> None:
-    begun = begin(tmp_path, 'sleep 1; echo progress >&2; echo \'{"bundle": "results/x", "verdict_counts": {"pass": 1}}\'')
+    last = json.dumps({"bundle": "results/x", "verdict_counts": {"pass": 1}})
+    begun = begin(tmp_path, f"sleep 1; echo progress >&2; echo '{last}'")
     assert begun["state"] == "running"
     assert "setsid" in begun["how"] or "systemd" in begun["how"]
     started = time.monotonic()
@@ -96,7 +96,8 @@ def test_what_systemd_calls_afterwards_heals_only_once(tmp_path: Path) -> None:
     begin(tmp_path, "exec sleep 2", heal="echo once >>healed")
     os.kill(body_pid(tmp_path), signal.SIGKILL)
     for _ in range(2):
-        subprocess.run([sys.executable, str(SCRIPT), "after", str(tmp_path / "state")], cwd=tmp_path, check=True)
+        words = [sys.executable, str(SCRIPT), "after", str(tmp_path / "state")]
+        subprocess.run(words, cwd=tmp_path, check=True)
     assert (tmp_path / "healed").read_text() == "once\n"
 
 

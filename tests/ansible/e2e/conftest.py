@@ -1,7 +1,7 @@
-"""Playbooks as a user runs them: `.venv-ansible`, from the folder ansible/, against containers of this machine.
+"""Playbooks as a user runs them: `.venv-ansible`, from ansible/, against containers of this machine.
 
-A host to provision is a container of image pqlab/host (systemd as its first process, see images/host). Changes are
-read from Ansible's own JSON output, never from its text.
+A host to provision is a container of image pqlab/host, with systemd as its first process. Changes are read
+from Ansible's own JSON output, never from its text.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 ANSIBLE = ROOT / "ansible"
 HOST = "pqlab-host"
+ADDRESS = "198.18.9.2"
+KEY = ROOT / ".state" / "host" / "id_ed25519"
 LAB = ("-i", "inventories/lab.ini")
 ONE_HOST = ("-i", "inventories/host.ini")
 
@@ -44,12 +46,14 @@ class Played:
 
     @property
     def failures(self) -> str:
-        return "\n".join(str(r.get("msg", r)) for _, _, r in self.rows if r.get("failed") or r.get("unreachable"))
+        bad = [result for _, _, result in self.rows if result.get("failed") or result.get("unreachable")]
+        return "\n".join(str(result.get("msg", result)) for result in bad)
 
 
 def environment() -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ANSIBLE_CONFIG")}
-    return {**kept, "PQLAB_YES": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_FORCE_COLOR": "0"}
+    not_theirs = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ANSIBLE_CONFIG")
+    kept = {name: value for name, value in os.environ.items() if name not in not_theirs}
+    return {**kept, "PQLAB_YES": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_NOCOLOR": "1"}
 
 
 def command(playbook: str, *words: str) -> list[str]:
@@ -105,27 +109,56 @@ def lab(ansible: None) -> Iterator[None]:
         run("make", "lab-down", timeout_s=180)
 
 
+def _cgroup() -> tuple[Path, str]:
+    """A control group of the host's own (version 2), and where the container sees it.
+
+    A kernel may have both versions (then 2 is under `unified`); systemd of trixie runs on version 2 alone.
+    """
+    root = Path("/sys/fs/cgroup")
+    unified = root / "unified"
+    return (unified if unified.is_dir() else root) / HOST, "/sys/fs/cgroup"
+
+
 class Host:
     """A container that is a machine: the flags are what systemd needs to be its first process."""
 
     def __init__(self, *options: str) -> None:
-        run("docker", "rm", "-f", HOST, check=False)
+        self.close()
+        group, seen = _cgroup()
+        group.mkdir(exist_ok=True)
+        KEY.parent.mkdir(parents=True, exist_ok=True)
+        (KEY.parent / "known_hosts").unlink(missing_ok=True)
+        if not KEY.exists():
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", HOST, "-f", str(KEY))
+        run("docker", "network", "create", "--subnet", "198.18.9.0/24", HOST)
         run(
             "docker", "run", "-d", "--name", HOST, "--hostname", HOST, "--label", "pqlab.test=host",
             "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec",
-            "-v", "/sys/fs/cgroup:/sys/fs/cgroup:ro", "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN",
+            "--network", HOST, "--ip", ADDRESS, "-v", f"{group}:{seen}:rw", "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN",
             "--security-opt", "apparmor=unconfined", *options, "pqlab/host:dev",
         )  # fmt: skip
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while self.sh("systemctl is-system-running", check=False).strip() not in ("running", "degraded"):
-            assert time.monotonic() < deadline, self.sh("systemctl list-jobs; systemctl --failed", check=False)
+            assert time.monotonic() < deadline, run("docker", "logs", HOST, check=False).stdout[-2000:]
             time.sleep(0.3)
+        public = KEY.with_suffix(".pub").read_text().strip()
+        self.sh(
+            "ssh-keygen -A >/dev/null && install -d -o pi -g pi -m 700 ~pi/.ssh"
+            f" && echo '{public}' >~pi/.ssh/authorized_keys && chown pi: ~pi/.ssh/authorized_keys"
+            " && systemctl start ssh"
+        )
 
     def sh(self, script: str, *, check: bool = True) -> str:
         return run("docker", "exec", HOST, "sh", "-c", script, check=check).stdout
 
     def close(self) -> None:
         run("docker", "rm", "-f", HOST, check=False)
+        run("docker", "network", "rm", HOST, check=False)
+        group, _ = _cgroup()
+        for folder in sorted(group.rglob("*/"), reverse=True):
+            folder.rmdir()
+        if group.is_dir():
+            group.rmdir()
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,8 @@ def smoke() -> Played:
     """Begun, left by Ctrl-C in the middle, attached to by the same command again."""
     first = subprocess.Popen(
         command("run-scenario.yml", *LAB, "-e", "scenario=smoke"), cwd=ANSIBLE, env=environment(),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
     )  # fmt: skip
     deadline = time.monotonic() + 120
     while not (campaign().get("status") or {}).get("done"):
@@ -132,7 +133,7 @@ def test_no_scenario_and_an_unknown_one() -> None:
     assert "No scenario was named" in play("run-scenario.yml", *LAB).said("Stop with the reason")
     played = play("run-scenario.yml", *LAB, "-e", "scenario=smok")
     assert "smoke" in played.said("Stop with the reason")
-    assert "was idle" in played.said("Say what healing did") or "no agent was touched" in played.said("Say what healing did")
+    assert "was idle" in played.said("Say what healing did")
 
 
 def test_teardown_takes_the_lab_down_and_says_so() -> None:

@@ -6,9 +6,10 @@
     campaign.py state FOLDER           what it does now
     campaign.py stop FOLDER            end it as Ctrl-C would, and wait for that
 
-Each prints one line of JSON, the state. FOLDER holds a lock that the campaign's process keeps (the kernel lets go
-of it however that process dies), what was ordered, both outputs, and how it ended. The command is healed after
-(--heal, a JSON list of words) by the same process, or by systemd when that was killed; whoever asked may be gone.
+Each prints one line of JSON, the state. FOLDER holds a lock that the campaign's process keeps (the
+kernel lets go of it however that process dies), what was ordered, both outputs, and how it ended. The same
+process heals after the command (--heal, a JSON list of words), or systemd where that process was killed;
+whoever asked may be gone.
 
 In scope: life and death of one command. Not in scope: what it does; pqlab writes its own status file.
 Only the standard library: it runs with the host's own python3.
@@ -131,7 +132,7 @@ def progress(folder: Path) -> Json:
 
 
 def state(folder: Path) -> Json:
-    """{"state": none | running | ended | killed, …}; `killed` is a process that died without its last word."""
+    """{"state": none | running | ended | killed, …}; `killed`: its process died without a last word."""
     order, begun, ended = (read(folder / f"{name}.json") for name in ("order", "begun", "ended"))
     if runs(folder):
         word = "running"
@@ -172,7 +173,8 @@ def begin(folder: Path, command: list[str], heal: list[str], results: Path) -> N
     if manager := systemd_options():
         after = f"{sys.executable} {Path(__file__).resolve()} after {folder.resolve()}"
         unit = [
-            "systemd-run", *manager, "--quiet", "--collect", f"--unit={UNIT}", f"--working-directory={Path.cwd()}",
+            "systemd-run", *manager, "--quiet", "--collect", f"--unit={UNIT}",
+            f"--working-directory={Path.cwd()}",
             "--property=KillMode=mixed", f"--property=TimeoutStopSec={STOP_LIMIT_S:.0f}",
             f"--property=ExecStopPost={after}", f"--setenv=PATH={os.environ['PATH']}",
             "--", *body, f"transient systemd unit {UNIT}.service",

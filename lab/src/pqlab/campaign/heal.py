@@ -19,7 +19,7 @@ _STOP_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True)
 class Healed:
-    """One agent afterwards. ok: it is idle now; did: what was found and done; hint: the next command if not."""
+    """One agent afterwards. ok: it is idle now; did: what was found and done; hint: the next command."""
 
     role: str
     ok: bool

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit 0 when both agents are idle, 4 when one is not; raises LabError while another pqlab drives them."""
+    """Exit 0 when both are idle, 4 when one is not. Raises LabError while another pqlab drives them."""
     inventory = load_inventory(args.inventory, args.keys)
     healed = []
     if inventory.ring != "sim":
