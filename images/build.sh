@@ -25,7 +25,7 @@ inputs() {
         link) echo link/src ;;
         attacker) echo attacker/src ;;
         tunnel) echo requirements/tunnel.txt tunnel/src telemetry/src ;;
-        test) echo requirements/test.txt requirements/sitl-nodeps.txt requirements/ansible-collections.txt requirements/unpack_collections.py ;;
+        test) echo requirements/test.txt requirements/sitl-nodeps.txt requirements/crate.txt requirements/ansible-collections.txt requirements/unpack_collections.py ;;
         pi) echo requirements/tunnel.txt ;;
         bench) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
         windows) echo images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt tunnel/src/pqtunnel/vectors ;;
