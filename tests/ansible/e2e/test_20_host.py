@@ -154,7 +154,8 @@ def test_a_refused_key_is_told_with_what_to_try(host: Host, tmp_path: Path) -> N
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(stranger))
     other = with_other(tmp_path, "../.state/host/id_ed25519", str(stranger))
     # no connection that is open already may serve
-    played = play("provision.yml", "-i", other, "-e", "ansible_ssh_args=-oControlPath=none -oIdentitiesOnly=yes")
+    fresh = "ansible_ssh_args='-oControlPath=none -oIdentitiesOnly=yes'"
+    played = play("provision.yml", "-i", other, "-e", fresh)
     assert played.code != 0
     said = played.said("Stop if the host was not provisioned")
     assert "Permission denied" in said
