@@ -66,7 +66,7 @@ def test_a_missing_sensor_is_named(host: Host) -> None:
 
 def bring(artifacts: Path) -> Played:
     """Only the part of the roles that brings an artefact to the host."""
-    part = str(ROOT / "tests/ansible/e2e/artefact.yml")
+    part = str(ROOT / "tests/ansible/plays/artefact.yml")
     return play(part, *ONE_HOST, "-e", f"lab_here={ROOT}", "-e", f"lab_artifacts={artifacts}")
 
 
