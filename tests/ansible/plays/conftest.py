@@ -135,7 +135,8 @@ class Host:
             "docker", "run", "-d", "--name", HOST, "--hostname", HOST, "--label", "pqlab.test=host",
             "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec",
             "--network", HOST, "--ip", ADDRESS, "-v", f"{group}:{seen}:rw",
-            "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN", "--security-opt", "apparmor=unconfined", *options, "pqlab/host:dev",
+            "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN", "--security-opt", "apparmor=unconfined",
+            *options, "pqlab/host:dev",
         )  # fmt: skip
         deadline = time.monotonic() + 60
         while self.sh("systemctl is-system-running", check=False).strip() not in ("running", "degraded"):
