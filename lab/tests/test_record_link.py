@@ -73,7 +73,7 @@ def test_a_routed_bundle_verifies_and_its_record_tells(tmp_path: Path) -> None:
     condition = {"name": "lossy", "detector": "none", "link": condition_link()}
     work = fixtures_make.make_work_dir(tmp_path / ".work" / fixtures_make.RUN_ID, conditions=(condition,))
     for cell in (work / "data" / "cells").iterdir():
-        (cell / "link.json").write_text(json.dumps(lossy_link()))
+        (cell / "link.json").write_text(json.dumps({**lossy_link(), "cell_id": cell.name}))
     finish_work(work)
     root = bundle.seal(work, tmp_path, [])
     assert [(r.name, r.observed) for r in verify_bundle(root) if r.status == "fail"] == []
