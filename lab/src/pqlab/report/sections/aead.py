@@ -35,7 +35,7 @@ def aead(source: Source) -> Section | None:
                 figures.dot_rows("svg-aead", "Seal and open", "µs a call (log scale)", dots, "µs"),
                 source.ring,
                 "analysis/aead.csv",
-                (("s-2", "E seal, drone"), ("s-3", "D open, GCS")),
+                (("s-2", "E encrypt (seal), drone"), ("s-3", "D decrypt (open), GCS")),
             )
         )
     parts.append(_table(source, rows))
