@@ -29,6 +29,8 @@ compose() {
         1.[0-9] | 1.[0-3][0-9] | 1.4[0-3]) ;;
         *) set -- -f compose/quick-health.yml "$@" ;;
     esac
+    # e.g. compose/emulated-pi.yml (emulated-pi/lab)
+    if [ -n "${LAB_OVERLAY:-}" ]; then set -- -f "$LAB_OVERLAY" "$@"; fi
     docker compose -f compose/lab.yml "$@"
 }
 
@@ -60,7 +62,7 @@ check_binary() {
 
 # start: on failure the log ends with what the services that are not well have said.
 start() {
-    compose up -d --wait --wait-timeout 90 --remove-orphans && return 0
+    compose up -d --wait --wait-timeout "${LAB_WAIT_S:-90}" --remove-orphans && return 0
     docker ps -a --filter "$OURS" --format '{{.Names}} {{.Status}}' | grep -v '(healthy)' |
         while read -r name status; do
             printf '\n%s: %s\n' "$name" "$status"

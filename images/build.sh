@@ -14,7 +14,7 @@ cd "$ROOT"
 
 ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel test"
 # Built only when named: what the lab itself does not need.
-ON_REQUEST="bench windows pi browser host"
+ON_REQUEST="bench windows pi pihost browser host"
 
 # What each image is made from, beside its own folder: files of the tree.
 inputs() {
@@ -27,6 +27,7 @@ inputs() {
         tunnel) echo requirements/tunnel.txt tunnel/src telemetry/src ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt requirements/crate.txt requirements/ansible-collections.txt requirements/unpack_collections.py ;;
         pi) echo requirements/tunnel.txt ;;
+        pihost) echo requirements/tunnel.txt telemetry/src/pqtelemetry emulated-pi/player.py ;;
         bench) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
         windows) echo images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt tunnel/src/pqtunnel/vectors ;;
     esac
@@ -38,6 +39,7 @@ parents() {
         base) ;;
         tunnel | test) echo base liboqs ascon ;;
         bench) echo base tunnel ;;
+        pihost) echo base pi ;;
         browser) echo test ;;
         *) echo base ;;
     esac

@@ -17,6 +17,7 @@ STATE = HERE / "state"
 MONITOR = Path("/tmp/monitor")
 BOOT_LIMIT_S = 400.0
 SAVE_LIMIT_S = 120.0
+LOAD_LIMIT_S = 60.0
 RUN_LIMIT_S = 420.0
 
 
@@ -45,10 +46,10 @@ def command() -> list[str]:
 class Machine:
     """One QEMU; its serial line is read line by line, and it never outlives its limit."""
 
-    def __init__(self, more: list[str], limit_s: float) -> None:
+    def __init__(self, qemu: list[str], limit_s: float) -> None:
         MONITOR.unlink(missing_ok=True)
         self._process = subprocess.Popen(
-            command() + more, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            qemu, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         self._limit = threading.Timer(limit_s, self._process.kill)
         self._limit.daemon = True
@@ -87,6 +88,28 @@ class Machine:
             time.sleep(0.5)
         raise MachineError(f"the monitor never answered {order!r} with {wait_for!r}")
 
+    def save(self, state: Path) -> None:
+        """Stop the guest and store its memory. Raises MachineError."""
+        self.monitor("stop")
+        self.monitor(f"migrate -d file:{state}")
+        self.monitor("info migrate", "completed", SAVE_LIMIT_S)
+        print(f"machine: state of {state.stat().st_size >> 20} MiB saved")
+
+    def go_on(self) -> None:
+        """Let a guest run that was started from a saved state. Raises MachineError."""
+        # "paused" is said while the state is still being loaded as well, and an order to go on is lost then
+        self.monitor("info migrate", "completed", LOAD_LIMIT_S)
+        self.monitor("cont")
+        self.monitor("info status", "running")
+
+    def attend(self) -> int:
+        """Print what the guest says until it ends, without a limit; QEMU's exit code."""
+        self._limit.cancel()
+        assert self._process.stdout is not None
+        for raw in self._process.stdout:
+            print(raw.decode(errors="replace").strip(), flush=True)
+        return self._process.wait()
+
     def end(self) -> None:
         """Stop QEMU."""
         self._limit.cancel()
@@ -107,22 +130,19 @@ def _answer(line: socket.socket) -> str:
 def save() -> None:
     """Boot, wait until the guest is ready, store its state."""
     begin_s = time.monotonic()
-    machine = Machine([], BOOT_LIMIT_S)
+    machine = Machine(command(), BOOT_LIMIT_S)
     try:
         machine.until("guest: ready")
         print(f"machine: booted in {time.monotonic() - begin_s:.1f} s", flush=True)
-        machine.monitor("stop")
-        machine.monitor(f"migrate -d file:{STATE}")
-        machine.monitor("info migrate", "completed", SAVE_LIMIT_S)
+        machine.save(STATE)
     finally:
         machine.end()
-    print(f"machine: state of {STATE.stat().st_size >> 20} MiB saved")
 
 
 def run(arguments: list[str]) -> int:
     """Start from the saved state and run a command in the guest; returns its exit code."""
     begin_s = time.monotonic()
-    machine = Machine(["-incoming", f"file:{STATE}"], RUN_LIMIT_S)
+    machine = Machine([*command(), "-incoming", f"file:{STATE}"], RUN_LIMIT_S)
     try:
         machine.monitor("info status", "paused", 60.0)
         machine.monitor("cont")
