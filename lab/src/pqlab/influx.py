@@ -25,6 +25,8 @@ from pqtelemetry.slice import parse_line
 
 # Telegraf's own cpu, mem and internal_* series carry other names and stay out of every comparison.
 OWN_MEASUREMENTS = "/^pq_/"
+# A detector sends its own points; their record is detector.ndjson, no sampler's file.
+NOT_SAMPLED = ("pq_detector,",)
 
 Scalar = int | float | bool | str
 
@@ -283,7 +285,8 @@ def reconcile(lines: Iterable[str], view: InfluxView) -> list[SeriesComparison]:
     for host, record in sorted(by_host.items()):
         start_ns = min(min(content.times) for content in record.values())
         end_ns = max(max(content.times) for content in record.values()) + 1
-        rows += compare(record, view.content(start_ns, end_ns, host=host))
+        seen = view.content(start_ns, end_ns, host=host)
+        rows += compare(record, {key: c for key, c in seen.items() if not key.startswith(NOT_SAMPLED)})
     return rows
 
 
