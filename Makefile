@@ -8,7 +8,7 @@ SHELL := /bin/sh
 export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
 
 .DEFAULT_GOAL := help
-.PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages lint bench bench-doc pi-emulated artifacts-windows locks clean model
+.PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages lint bench bench-doc pi-emulated artifacts-windows locks clean model detectors
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,12 @@ bench-doc: ## write the newest bench run's figures into docs/PERFORMANCE.md
 
 model: images ## search the protocol's symbolic models for attacks (some minutes)
 	@./tunnel/model/check.sh
+
+detectors: engine ## train and evaluate all detectors, write models, results and docs/DETECTORS.md (about an hour)
+	@./images/build.sh base detector-train
+	@./pqdetect train
+	@./pqdetect evaluate
+	@./pqdetect document
 
 pi-emulated: engine ## the power sampler on a real I²C bus in an emulated machine (≤ 10 minutes, cold)
 	@./emulated-pi/run

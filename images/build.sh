@@ -12,9 +12,14 @@ PQLAB_SOURCED=1
 . "$PQLAB_SELF"
 cd "$ROOT"
 
-ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel test"
+ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst test"
 # Built only when named: what the lab itself does not need.
-ON_REQUEST="bench windows pi pihost browser host"
+ON_REQUEST="bench windows pi pihost browser host detector-train"
+
+# Images that share a Dockerfile are stages of it, named by what follows the dash.
+folder() {
+    case $1 in detector-*) echo detector ;; *) echo "$1" ;; esac
+}
 
 # What each image is made from, beside its own folder: files of the tree.
 inputs() {
@@ -26,6 +31,8 @@ inputs() {
         attacker) echo attacker/src ;;
         tunnel) echo requirements/tunnel.txt tunnel/src telemetry/src ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt requirements/crate.txt requirements/ansible-collections.txt requirements/unpack_collections.py ;;
+        detector-train) echo requirements/detector-train.txt ;;
+        detector-*) echo requirements/detector.txt detectors/src detectors/models ;;
         pi) echo requirements/tunnel.txt ;;
         pihost) echo requirements/tunnel.txt telemetry/src/pqtelemetry emulated-pi/player.py ;;
         bench) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
@@ -59,7 +66,7 @@ content() {
     {
         echo "$1"
         # shellcheck disable=SC2046  # lists of paths without blanks
-        find images/"$1" $(inputs "$1") -type f ! -name '*.pyc' ! -path '*/target/*' ! -path '*.egg-info*' -print0 |
+        find images/"$(folder "$1")" $(inputs "$1") -type f ! -name '*.pyc' ! -path '*/target/*' ! -path '*.egg-info*' -print0 |
             sort -z | xargs -0 sha256sum
         [ "$1" != base ] || docker image inspect -f '{{.Id}}' "$BASE_TAG"
         for p in $(parents "$1"); do content "$p"; done
@@ -77,8 +84,11 @@ copy_roots() {
 }
 
 build() {
-    DOCKER_BUILDKIT=1 docker build --progress plain -f "images/$1/Dockerfile" -t "pqlab/$1:dev" \
-        --build-arg BASE_IMAGE="$BASE_TAG" --label "pqlab.inputs=$2" .
+    dir=$(folder "$1") stage=
+    [ "$dir" = "$1" ] || stage="--target ${1#"$dir"-}"
+    # shellcheck disable=SC2086  # an option and its value, or nothing
+    DOCKER_BUILDKIT=1 docker build --progress plain -f "images/$dir/Dockerfile" -t "pqlab/$1:dev" \
+        --build-arg BASE_IMAGE="$BASE_TAG" --label "pqlab.inputs=$2" $stage .
 }
 
 main_build() {

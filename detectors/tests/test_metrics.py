@@ -164,3 +164,9 @@ def test_over_seeds() -> None:
     assert (told["n"], told["mean"]) == (3, pytest.approx(0.92))
     assert told["se"] == pytest.approx(0.02 / math.sqrt(3), abs=1e-5)
     assert over_seeds([0.9])["se"] is None
+
+
+def test_long_stretches_are_counted_apart() -> None:
+    truth = replace(truth_of(100, []), degraded=marks(100, (10, 10), (60, 64)))
+    report = degraded_report(marks(100, (61, 62)), truth)
+    assert (report["recall"]["value"], report["recall_long"]["value"]) == (0.5, 1.0)

@@ -19,6 +19,8 @@ from pqdetect.evaluation.intervals import poisson_lower, poisson_upper, wilson
 from pqdetect.evaluation.truth import GRACE_WINDOWS, WINDOW_S, Episode, Flags, Truth, runs
 
 Json = dict[str, object]
+# A stretch of degradation this long is no accident of counting a handful of packets: 3 s.
+LONG_WINDOWS = 5
 
 
 @dataclass(frozen=True)
@@ -131,13 +133,15 @@ def degraded_report(alarms: Flags, truth: Truth) -> Json:
     next_start = np.minimum.accumulate(np.where(truth.starts, index, count)[::-1])[::-1]
     limit = np.concatenate((next_start[1:], [count]))
     ends = np.minimum(last + 1 + GRACE_WINDOWS, limit[last])
-    found = int(np.count_nonzero(hits[ends] - hits[first])) if len(first) else 0
+    found = hits[ends] > hits[first]
+    long = last - first + 1 >= LONG_WINDOWS
     right = int(np.count_nonzero(hits[alarm_last + 1] - hits[alarm_first])) if len(alarm_first) else 0
     true_windows = int(np.count_nonzero(truth.degraded))
     alarm_windows = int(np.count_nonzero(alarms))
     both = int(np.count_nonzero(alarms & truth.degraded))
     return {
-        "recall": proportion(found, len(first)),
+        "recall": proportion(int(np.count_nonzero(found)), len(first)),
+        "recall_long": proportion(int(np.count_nonzero(found & long)), int(np.count_nonzero(long))),
         "precision": proportion(right, len(alarm_first)),
         "window_recall": proportion(both, true_windows),
         "window_precision": proportion(both, alarm_windows),

@@ -244,12 +244,16 @@ def _degraded(part: Json) -> str:
                 f"`{name}`",
                 number(one["window_auroc_degraded"], 3),
                 percent(report["recall"]),
+                percent(report["recall_long"]),
                 percent(report["precision"]),
                 percent(report["window_recall"], bounds=False),
                 percent(report["window_precision"], bounds=False),
             ]
         )
-    head = ["detector", "window AUROC", "stretches found", "alarms right", "windows found", "windows right"]
+    head = [
+        "detector", "window AUROC", "stretches found", "… ≥ 3 s long", "alarms right",
+        "windows found", "windows right",
+    ]  # fmt: skip
     return markdown(head, rows)
 
 
@@ -264,9 +268,9 @@ def _seeds(results: Json) -> str:
         spread = "–" if one["se"] is None else f"{one['se'] * 100:.2f}"
         gap = "best" if name == seeds["best"] else ("–" if ahead is None else f"{ahead:.1f} SE")
         rows.append([f"`{name}`", str(one["n"]), f"{one['mean'] * 100:.1f} %", spread, gap])
-    return markdown(
-        ["model", "seeds", "visible found at equal false alarms", "SE, points", "best ahead by"], rows
-    )
+    note = f"{seeds['hours']:.0f} h with episodes of {', '.join(seeds['kinds'])}.\n\n"
+    head = ["model", "seeds", "visible found at equal false alarms", "SE, points", "best ahead by"]
+    return note + markdown(head, rows)
 
 
 def _live(results: Json) -> str:

@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 INPUTS: Final = ("five_window", "multi_scale")
 # Rows a call when a whole recording is scored: bounds the memory of wide inputs and of attention.
 BLOCK: Final = 4096
-TOKENS: Final = 64  # at least; a longer band takes longer blocks, which waste less on their past
+TOKENS: Final = 64
 
 
 class Trees:
@@ -116,7 +116,7 @@ class Transformer:
         """(K, 2) scores of a recording's rows (K, features) from a cold start."""
         patch = self.shape.patch
         out = np.zeros((len(rows), 2), np.float32)
-        block = max(TOKENS, 3 * self.shape.kept)
+        block = max(TOKENS, self.shape.kept // 2)
         padded = np.concatenate((np.full((patch - 1, rows.shape[1]), np.nan, np.float32), rows))
         for phase in range(min(patch, len(rows))):
             places = np.arange(phase, len(rows), patch)

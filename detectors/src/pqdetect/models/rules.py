@@ -19,7 +19,7 @@ from pqdetect.features import FEATURE_NAMES, FeatureStream
 
 METHODS: Final = ("level", "ewma", "cusum", "loss3")
 # A sum that never ends would stand for hours after a flood.
-CUSUM_CEILING: Final = 30.0
+CUSUM_CEILING: Final = 300.0
 LOSS_WINDOWS: Final = 3
 
 Floats = NDArray[np.float32]

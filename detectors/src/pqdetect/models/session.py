@@ -30,6 +30,9 @@ def open_graph(path: Path) -> Run:
         raise ModelError(
             f"ONNX Runtime is not installed here ({error})", hint="run it in the images: ./pqdetect"
         ) from error
+    # Nothing here reports to anybody.
+    onnxruntime.set_default_logger_severity(3)
+    onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL

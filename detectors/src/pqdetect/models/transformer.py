@@ -98,7 +98,8 @@ def advance(shape: Shape, weights: Weights, x: Floats, past: Floats, known: int)
         centred = h - h.mean(axis=1, keepdims=True)
         spread = np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5)
         scaled = centred / spread * weights[f"{name}_w"] + weights[f"{name}_b"]
-        return scaled.astype(np.float32)
+        result: Floats = scaled.astype(np.float32)
+        return result
 
     def linear(h: Floats, name: str) -> Floats:
         result: Floats = h @ weights[f"{name}_w"] + weights[f"{name}_b"]

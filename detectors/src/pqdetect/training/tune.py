@@ -17,8 +17,8 @@ from pqdetect.evaluation.truth import Flags, Truth
 # Below the 0.5 an hour of the target: validation and test differ.
 FALSE_ALARM_BUDGET_PER_H: Final = 0.3
 COUNTS: Final = ((1, 1), (2, 2), (2, 3), (3, 3), (3, 5))
-DEGRADED_HOLDS: Final = (1, 2, 4)
-LEVELS: Final = 36
+DEGRADED_HOLDS: Final = (1, 2)
+LEVELS: Final = 30
 
 Scores = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def degraded_rule(scores: Scores, truth: Truth, release: float) -> Tuned:
     """The rule with the best harmonic mean of stretches found and alarms that are right."""
     best: tuple[float, Rule, dict[str, Any]] | None = None
     for level, (need, among), hold in itertools.product(
-        levels(scores, ~truth.near_degraded, 2 * LEVELS), COUNTS[:3], DEGRADED_HOLDS
+        levels(scores, ~truth.near_degraded), COUNTS[:2], DEGRADED_HOLDS
     ):
         rule = Rule(level, level * release if level > 0 else level, need, among, hold)
         report = degraded_report(decide(scores, truth.starts, rule), truth)
