@@ -165,7 +165,7 @@ def test_no_path_of_this_machine_enters_a_bundle(argument: str, portable: str) -
 
 
 def test_report_and_verify_without_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", "--out", str(tmp_path)]) == 4
+    assert main(["verify", "--out", str(tmp_path)]) == 5
     assert "make run SCENARIO=smoke" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "none")]) == 4
 
