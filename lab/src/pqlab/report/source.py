@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from pqlab import __version__
 from pqlab.analysis.load import BundleData, Cell, Json, read_json
 from pqlab.analysis.table import read_rows
 from pqlab.report import blocks
@@ -32,7 +33,9 @@ class Source:
         self._analysis: dict[str, list[RawRow]] = {}
 
     def rows(self, name: str) -> list[RawRow]:
-        """Rows of data/analysis/<name>.csv."""
+        """Rows of data/analysis/<name>.csv; none of a table that an earlier version did not make yet."""
+        if not self.has(name) and self.bundle.run.get("pqlab_version") != __version__:
+            return []
         if name not in self._analysis:
             self._analysis[name] = read_rows(self.bundle.data / "analysis" / f"{name}.csv")
         return self._analysis[name]

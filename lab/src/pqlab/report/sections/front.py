@@ -16,7 +16,7 @@ FEW = "insufficient: fewer than 3 cells"
 
 def front(source: Source) -> Section | None:
     """`pqc-mav-2026-02` §11 and §12: the drawing and the table, with intervals."""
-    rows = source.rows("pareto") if source.has("pareto") else []  # an earlier version made none
+    rows = source.rows("pareto")
     if not rows:
         return None
     first = rows[0]["condition"]
@@ -103,8 +103,7 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
 def recommendations(source: Source) -> Section:
     """One line a condition and wanted NIST level whose fastest suites leave others behind; else silent."""
     items = []
-    pareto = source.rows("pareto") if source.has("pareto") else []
-    rows = [row for row in pareto if row["interval_low_ms"]]
+    rows = [row for row in source.rows("pareto") if row["interval_low_ms"]]
     for condition, level in dict.fromkeys((row["condition"], row["level"]) for row in rows):
         pool = [r for r in rows if r["condition"] == condition and int(r["level"]) >= int(level)]
         end = min(float(row["interval_high_ms"]) for row in pool)
