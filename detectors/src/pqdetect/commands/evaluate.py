@@ -12,8 +12,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--tiny", action="store_true", help="a hundredth of the test recordings")
     parser.add_argument("--work", type=Path, default=Path("/work"), help="scratch folder of a training run")
-    parser.add_argument("--models", type=Path, default=Path("/models"), help="models to evaluate")
-    parser.add_argument("--out", type=Path, default=Path("/evaluation"), help="where the results go")
+    parser.add_argument("--models", type=Path, help="models to evaluate (default /models)")
+    parser.add_argument("--out", type=Path, help="where the results go (default /evaluation)")
     parser.add_argument(
         "--live", type=Path, nargs="+", default=[], metavar="FOLDER", help="recordings of the lab"
     )
@@ -23,8 +23,12 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate; 3 when shuffled labels left something to learn."""
     from pqdetect.evaluation.run import Evaluation, write_default
 
-    results = Evaluation(args.models, args.work, args.out, 0.02 if args.tiny else 1.0).run(args.live)
-    write_default(results, args.models)
+    # As in training: what --tiny makes and judges lies in the scratch folder.
+    root = args.work / "tiny" if args.tiny else Path("/")
+    models, out = args.models or root / "models", args.out or root / "evaluation"
+    work = root if args.tiny else args.work
+    results = Evaluation(models, work, out, 0.02 if args.tiny else 1.0).run(args.live)
+    write_default(results, models)
     values = [value for value in results["shuffled_labels"].get("auroc") or [] if value is not None]
     if not values:
         reason = results["shuffled_labels"].get("reason", "no window of an attack")

@@ -17,13 +17,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--work", type=Path, default=Path("/work"), help="scratch folder: recordings, every seed"
     )
-    parser.add_argument("--models", type=Path, default=Path("/models"), help="where the chosen models go")
-    parser.add_argument("--record", type=Path, default=Path("/evaluation"), help="where training.json goes")
+    parser.add_argument("--models", type=Path, help="where the chosen models go (default /models)")
+    parser.add_argument("--record", type=Path, help="where training.json goes (default /evaluation)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Train."""
     from pqdetect.training.run import Plan, Training
 
-    Training(Plan.tiny() if args.tiny else Plan.full(), args.work, args.models, args.record).run(args.only)
+    plan = Plan.tiny() if args.tiny else Plan.full()
+    # A check that everything runs must not take the place of models that are of use.
+    root = args.work / "tiny" if args.tiny else Path("/")
+    models, record = args.models or root / "models", args.record or root / "evaluation"
+    Training(plan, args.work / "tiny" if args.tiny else args.work, models, record).run(args.only)
     return 0

@@ -16,6 +16,7 @@ from pqdetect.training.data import Dataset, prefix
 NAMES: Final = ("threshold", "ewma", "cusum", "any-auth-fail", "random")
 # Features are ranked on this share of the validation recordings: a rank needs no more.
 RANKED_SHARE: Final = 0.3
+RANKED_FROM: Final = 100_000  # windows; of fewer all are read
 GAINS: Final = (0.5, 0.3, 0.1)
 DRIFTS: Final = (0.5, 1.0, 2.0)
 
@@ -24,7 +25,8 @@ Scores = NDArray[np.float32]
 
 def signals(data: Dataset) -> dict[str, dict[str, Signal]]:
     """Signals by rule and output, as cards hold them."""
-    data = prefix(data, RANKED_SHARE)
+    if len(data.rows) > RANKED_FROM:
+        data = prefix(data, RANKED_SHARE)
     attack = _signals(data, data.truth.attack, ~data.truth.hidden)
     degraded = _signals(data, data.truth.degraded, data.truth.degraded_known)
     return {name: {"attack": attack[name], "degraded": degraded[name]} for name in attack}
