@@ -1,4 +1,4 @@
-"""The attacker on the real air: a flood of 20,000 a second asked costs the session nothing; nothing outlives its controller."""
+"""The attacker on the real air: a flood costs the session nothing; nothing outlives its controller."""
 
 from __future__ import annotations
 
