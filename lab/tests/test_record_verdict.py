@@ -66,6 +66,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({**PLAIN, "traced": 1}, "fail", "handshake"),
     ({"link": ("loss up: 9 % for 5 %",)}, "invalid", "link"),
     ({"attack": ("episode 1: nothing was sent",)}, "invalid", "attack"),
+    ({"blind": ("no verdict on the traffic window (states told: none)",)}, "fail", "detector"),
+    ({"detector": ("3 of 5 windows without a verdict",)}, "invalid", "detector"),
 ]
 ALLOWED: list[dict[str, Any]] = [
     {"directions": (replace(LADDER, rx_count=900, ledger_rx=900, digest_rx="other"),)},
