@@ -12,12 +12,17 @@ import pytest
 import report_bundle
 from test_analysis_conditions import BASE, SLOW, TWIN, stretch
 
+from pqlab.analysis.load import BundleData
+from pqlab.analysis.table import read_rows
+from pqlab.audit.claim import Claim
+from pqlab.audit.levels import level_claims
 from pqlab.audit.own import audit, printed_claims
 from pqlab.audit.published import CHECKS, CLAIMS_FILE, FAILS, FOLLOWS, OPEN, judge
 from pqlab.cli.main import main
 from pqlab.errors import EXIT_CHECK
 from pqlab.paths import project_root
 from pqlab.report import render
+from pqlab.report.sections import front
 
 REFERENCE = project_root() / "results" / "reference"
 
@@ -80,6 +85,125 @@ def test_a_claim_left_out_is_found(copied: Path) -> None:
     found = audit(copied)
     assert len(found.printed) < len(before)
     assert not found.unfounded and len(found.unsaid) == len(before) - len(found.printed)
+
+
+# --- recommendations of a NIST level ---
+
+
+def of_levels(claims: list[Claim]) -> list[Claim]:
+    return [claim for claim in claims if claim.statement.startswith("For NIST level ")]
+
+
+def rewrite(path: Path, pattern: str, by: str, count: int = 0) -> None:
+    """Replace in a file of a bundle; a pattern that is not there would test nothing."""
+    text, changed = re.subn(pattern, by, path.read_text(encoding="utf-8"), count=count, flags=re.S)
+    assert changed
+    path.write_text(text, encoding="utf-8")
+
+
+def test_honest_recommendations_follow(honest: Path) -> None:
+    printed = of_levels(audit(honest).printed)
+    assert {claim.statement.split(":")[0] for claim in printed} == {
+        f"For NIST level 1 or more, under {name}" for name in ("baseline", "twin", "slow")
+    }
+    assert printed == level_claims(BundleData(honest))
+    assert all(re.search(r"^handshake [0-9.]+ to [0-9.]+ ms, others ", claim.effect) for claim in printed)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "by"),
+    [
+        (r"(<span>handshake )[0-9.]+", r"\g<1>0.111"),
+        (r"( ms, others )[0-9.]+", r"\g<1>9.99"),
+        (r"( to )[0-9.]+( ms</span>)", r"\g<1>999\2"),
+        (r"n = 4( cells a suite)", r"n = 40\1"),
+        (r"The other 2( suites of at least)", r"The other 71\1"),
+        (r"(For NIST level )1( or more)", r"\g<1>5\2"),
+        (r"(or more, under baseline: )cs-mlkem768-aesgcm-mldsa65", r"\g<1>cs-mlkem512-aesgcm-mldsa44"),
+    ],
+)
+def test_an_altered_recommendation_does_not_follow(copied: Path, pattern: str, by: str) -> None:
+    page = copied / "data" / "report.html"
+    before = of_levels(printed_claims(page))
+    rewrite(page, pattern, by, count=1)
+    found = audit(copied)
+    ((altered, given),) = found.unfounded
+    assert altered not in before and altered in of_levels(found.printed)
+    # an altered sentence is a claim of its own, and the honest one is then missing
+    assert [given or found.unsaid[0]] == [claim for claim in before if claim not in found.printed]
+    assert bool(given) != bool(found.unsaid)
+
+
+def test_recommendations_of_a_forged_front_do_not_follow(copied: Path) -> None:
+    """Table and page agree that the slowest suite is the fastest; only the spans know better."""
+    table = copied / "data" / "analysis" / "pareto.csv"
+    rows = read_rows(table)
+    slowest = max(rows, key=lambda row: float(row["median_ms"]))["suite_id"]
+    forged = {"median_ms": "0.1", "interval_low_ms": "0.09", "interval_high_ms": "0.11"}
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows({**row, **(forged if row["suite_id"] == slowest else {})} for row in rows)
+    honest_ones = of_levels(audit(copied).printed)
+    render(copied)
+    found = audit(copied)
+    lies = [claim for claim, _ in found.unfounded]
+    assert len(lies) == len(of_levels(lies)) >= 3 and all(f": {slowest}." in c.statement for c in lies)
+    assert found.unsaid == honest_ones
+
+
+def test_a_recommendation_left_out_is_found(copied: Path) -> None:
+    page = copied / "data" / "report.html"
+    (gone,) = (claim for claim in of_levels(printed_claims(page)) if "under slow:" in claim.statement)
+    rewrite(page, r"<li(?:(?!<li).)*?or more, under slow:.*?</li>", "")
+    found = audit(copied)
+    assert (found.unfounded, found.unsaid) == ([], [gone])
+
+
+def test_recommendations_follow_the_spans_and_the_verdicts(copied: Path) -> None:
+    """The page stays as it was; the raw files under it change."""
+    fast = next(c for c in BundleData(copied).cells if "mlkem768" in c.suite_id and c.condition == "baseline")
+    path = fast.directory / "record.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**record, "verdict": "fail"}), encoding="utf-8")
+    (given,) = (claim for claim in level_claims(BundleData(copied)) if "under baseline:" in claim.statement)
+    assert given.basis.startswith("n = 3 cells")
+    assert given in [right for _, right in audit(copied).unfounded]
+    path.write_text(json.dumps(record), encoding="utf-8")
+    for cell in BundleData(copied).cells:
+        if cell.suite_id == fast.suite_id:
+            slowed = [
+                {**span, "end_ns": span["start_ns"] + 1000 * (span["end_ns"] - span["start_ns"])}
+                for span in map(json.loads, (cell.directory / "spans.ndjson").read_text("utf-8").splitlines())
+            ]
+            text = "".join(json.dumps(span) + "\n" for span in slowed)
+            (cell.directory / "spans.ndjson").write_text(text, encoding="utf-8")
+    claims = level_claims(BundleData(copied))
+    assert claims and not any(fast.suite_id in claim.statement for claim in claims)
+
+
+def test_a_mistake_of_the_report_does_not_vouch_for_itself(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "significant", lambda value: "0.5")
+    render(copied)
+    found = audit(copied)
+    wrong = "handshake 0.5 to 0.5 ms, others 0.5 to 0.5 ms"
+    assert len(found.unfounded) == 3 and {claim.effect for claim, _ in found.unfounded} == {wrong}
+    assert not any(given is None or given.effect == wrong for _, given in found.unfounded)
+
+
+def test_an_earlier_version_owes_no_recommendation(copied: Path) -> None:
+    (copied / "data" / "analysis" / "pareto.csv").unlink()
+    path = copied / "data" / "run.json"
+    run = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**run, "pqlab_version": "0.1.0"}), encoding="utf-8")
+    render(copied)
+    found = audit(copied)
+    # the page says that there is no recommendation, which is no part of the finding before it
+    assert "No recommendation: " in (copied / "data" / "report.html").read_text(encoding="utf-8")
+    assert found.printed and not of_levels(found.printed) and not found.unfounded and not found.unsaid
+    assert of_levels(level_claims(BundleData(copied)))
 
 
 # --- published ---

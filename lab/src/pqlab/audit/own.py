@@ -1,6 +1,7 @@
 """The findings that a bundle's report prints, held against those its raw files give.
 
-Tables are made again from the raw files, findings from these; the sealed tables are not believed.
+Tables are made again from the raw files, findings from these; the sealed tables are not believed. The
+recommendations of a level are worked out without the report's own code (levels).
 """
 
 from __future__ import annotations
@@ -14,18 +15,11 @@ from pathlib import Path
 from pqlab.analysis import checklist_table, tables_of
 from pqlab.analysis.comparison import reference_dir
 from pqlab.analysis.load import unreadable
+from pqlab.audit.claim import Claim
+from pqlab.audit.levels import level_claims, owed
 from pqlab.report import blocks
 from pqlab.report.sections import overview
 from pqlab.report.source import RawRow, Source
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A finding as printed: what is said, the effect, and what it rests on."""
-
-    statement: str
-    effect: str
-    basis: str
 
 
 @dataclass(frozen=True)
@@ -68,8 +62,8 @@ class _Findings(HTMLParser):
         kind = dict(attrs).get("class") or ""
         if tag == "ol" and kind == "findings":
             self._inside = True
-        elif self._inside and tag == "li" and kind != "t-none":
-            self.items.append([])
+        elif self._inside and tag == "li":
+            self.items.append([])  # one that says "none" too, or its sentence would join the item before it
         # the sentence, then effect and basis; the ring beside them is a span of a class
         if self._inside and self.items and ((tag == "p" and kind == "say") or (tag == "span" and not kind)):
             self.items[-1].append("")
@@ -98,12 +92,11 @@ def printed_claims(page: Path) -> list[Claim]:
     return [Claim(*item) for item in parser.items if len(item) == 3]
 
 
-def founded_claims(root: Path) -> list[Claim]:
-    """The findings that the raw files give."""
-    section = overview.findings(_Recomputed(root))
+def overview_claims(source: Source) -> list[Claim]:
+    """The findings of the overview, from the source's tables."""
     return [
         Claim(item.statement, item.effect, item.basis)
-        for block in section.blocks
+        for block in overview.findings(source).blocks
         if isinstance(block, blocks.Findings)
         for item in block.items
     ]
@@ -111,8 +104,11 @@ def founded_claims(root: Path) -> list[Claim]:
 
 def audit(root: Path) -> Audit:
     """Raises LabError for a bundle that cannot be read."""
-    printed, founded = printed_claims(root / "data" / "report.html"), founded_claims(root)
+    printed, source = printed_claims(root / "data" / "report.html"), _Recomputed(root)
+    overall, of_levels = overview_claims(source), level_claims(source.bundle)
+    founded = overall + of_levels
     by_statement = {claim.statement: claim for claim in founded}
     unfounded = [(claim, by_statement.get(claim.statement)) for claim in printed if claim not in founded]
+    due = founded if owed(source.bundle) else overall
     said = {claim.statement for claim in printed}
-    return Audit(printed, unfounded, [claim for claim in founded if claim.statement not in said])
+    return Audit(printed, unfounded, [claim for claim in due if claim.statement not in said])
