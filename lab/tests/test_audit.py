@@ -14,6 +14,7 @@ from test_analysis_conditions import BASE, SLOW, TWIN, stretch
 
 from pqlab.analysis.load import BundleData
 from pqlab.analysis.table import read_rows
+from pqlab.audit import levels
 from pqlab.audit.claim import Claim
 from pqlab.audit.levels import level_claims
 from pqlab.audit.own import audit, printed_claims
@@ -108,6 +109,24 @@ def test_honest_recommendations_follow(honest: Path) -> None:
     }
     assert printed == level_claims(BundleData(honest))
     assert all(re.search(r"^handshake [0-9.]+ to [0-9.]+ ms, others ", claim.effect) for claim in printed)
+
+
+def test_a_recommendation_of_one_condition_and_resampled_intervals_follows(tmp_path: Path) -> None:
+    root = report_bundle.make_bundle(tmp_path / "run", repetitions=11, bulk=False, session_s=0.5)
+    render(root)
+    found = audit(root)
+    assert not found.unfounded and not found.unsaid
+    (claim,) = of_levels(found.printed)
+    assert claim.statement.startswith("For NIST level 1 or more: ") and claim.basis.startswith("n = 11 cells")
+
+
+def test_many_equals_are_counted_and_numbers_keep_three_digits() -> None:
+    fast = [levels._Timed(f"s{i}", 1, 5, 0.99949 + i / 10, 0.9, 2.0) for i in range(6)]
+    slow = [levels._Timed("z", 5, 3, 12345.6, 9.0, 20_000.0), levels._Timed("y", 3, 4, 99.96, 9.0, 200.0)]
+    claim = levels._claim("For", fast, slow)
+    assert claim.statement.startswith("For: s0, s1, s2, s3 and 2 more. The other 2 suites")
+    assert claim.effect == "handshake 0.999 to 1.50 ms, others 100 to 12,346 ms"
+    assert claim.basis.startswith("n = 3 cells")
 
 
 @pytest.mark.parametrize(
