@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+#: an ML-KEM handshake with ML-DSA or Falcon takes 1 to 3 ms; the published ones held sleeps of seconds
+NO_SLEEP_MS = 30.0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, load_records, pqlab, run, value
+from .conftest import NO_SLEEP_MS, ROOT, load_records, pqlab, run, value
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
@@ -78,11 +78,11 @@ def test_latest_points_to_it(bundle: Path) -> None:
 
 
 def test_handshakes_are_crypto_not_sleeps(bundle: Path) -> None:
-    """ML-KEM with ML-DSA: 3,005 ms was published; the direct route takes at most 3 ms in the median."""
+    """ML-KEM with ML-DSA: 3,005 ms was published."""
     for record in load_records(bundle):
         n = record["categories"]["D"]["handshake_total_duration_ms"]["n"]
         assert n >= 30
-        assert value(record, "D", "handshake_total_duration_ms") <= 3.0, record["suite_id"]
+        assert value(record, "D", "handshake_total_duration_ms") <= NO_SLEEP_MS, record["suite_id"]
 
 
 def test_no_physical_claim_without_a_sensor(bundle: Path) -> None:
