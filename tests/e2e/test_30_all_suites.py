@@ -48,8 +48,8 @@ def test_spans_cover_each_hosts_wall(records: list[dict[str, Any]]) -> None:
 
 
 def test_fast_lattice_suites_are_crypto_and_not_sleeps(records: list[dict[str, Any]]) -> None:
-    """3,005 ms was published for each of them. How many milliseconds it is belongs to `make bench`: a machine that
-    other work keeps busy takes several times its idle time."""
+    """3,005 ms was published for each of them. How many milliseconds it is belongs to `make bench`: a machine
+    that other work keeps busy takes several times its idle time."""
     slow = {
         r["suite_id"]: value(r, "D", "handshake_total_duration_ms")
         for r in records
