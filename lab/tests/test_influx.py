@@ -14,7 +14,15 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 
 from pqlab.errors import LabError
-from pqlab.influx import InfluxError, InfluxView, compare, file_content, reconcile, reconcile_settled
+from pqlab.influx import (
+    InfluxError,
+    InfluxView,
+    compare,
+    file_content,
+    reconcile,
+    reconcile_settled,
+    settling,
+)
 from pqtelemetry.line import Sample, encode
 from pqtelemetry.slice import Point, parse_line
 
@@ -270,6 +278,21 @@ def test_settling_waits_for_telegrafs_next_flush(influx: FakeInflux) -> None:
     )
     assert not all(row.ok for row in rows)
     assert now[0] == 6.0
+
+
+def test_a_run_waits_once_for_what_never_comes(influx: FakeInflux) -> None:
+    """A database that was started again has lost every cell's points: one wait, not one a cell."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    compare_cell = settling(
+        InfluxView(influx.url, "pqlab"), timeout_s=5.0, sleep=sleep, clock=lambda: now[0]
+    )
+    for _ in range(4):
+        assert not all(row.ok for row in compare_cell(telemetry()))
+    assert now[0] == 5.0
 
 
 def test_nobody_listens() -> None:

@@ -309,6 +309,26 @@ def reconcile_settled(
         sleep(poll_s)
 
 
+def settling(
+    view: InfluxView,
+    *,
+    timeout_s: float = 5.0,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Callable[[Iterable[str]], list[SeriesComparison]]:
+    """`reconcile_settled` for the cells of one run, which wait `timeout_s` between them all: what Telegraf
+    still held has arrived by then, and what a database lost when it was started again never will."""
+    end: list[float] = []
+
+    def compare_cell(lines: Iterable[str]) -> list[SeriesComparison]:
+        if not end:
+            end.append(clock() + timeout_s)
+        left_s = max(0.0, end[0] - clock())
+        return reconcile_settled(lines, view, timeout_s=left_s, sleep=sleep, clock=clock)
+
+    return compare_cell
+
+
 def _damaged(why: str) -> InfluxError:
     return InfluxError(
         "telemetry-damaged",

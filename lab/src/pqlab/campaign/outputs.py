@@ -36,11 +36,11 @@ def production(influx_url: str | None, influx_database: str) -> Outputs:
 
     reconcile: Callable[[list[str]], list[Json]] | None = None
     if influx_url is not None:
-        from pqlab.influx import InfluxView, reconcile_settled
+        from pqlab.influx import InfluxView, settling
 
-        view = InfluxView(influx_url, influx_database)
+        settled = settling(InfluxView(influx_url, influx_database))
 
         def reconcile(lines: list[str]) -> list[Json]:
-            return [row.as_dict() for row in reconcile_settled(lines, view)]
+            return [row.as_dict() for row in settled(lines)]
 
     return Outputs(record.load_context, record.build_record, analyse, render, seal, reconcile)
