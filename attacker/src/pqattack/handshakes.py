@@ -11,13 +11,11 @@ import random
 import selectors
 import socket
 import struct
-import threading
 import time
 from typing import Final
 
-from pqattack.bins import SentBins
 from pqattack.bounds import HANDSHAKE_PORT
-from pqattack.sender import Running
+from pqattack.sender import InThread
 from pqattack.settings import Episode
 
 HELLO_TYPE: Final = 0x12
@@ -39,45 +37,25 @@ def hello(rng: random.Random) -> bytes:
     return bytes((HELLO_TYPE,)) + len(body).to_bytes(3, "big") + body
 
 
-class HandshakeFlood:
+class HandshakeFlood(InThread):
     """Opens connections at the episode's rate; counts the Hellos that were sent."""
 
     def __init__(self, episode: Episode, target: str, rng: random.Random, port: int = HANDSHAKE_PORT) -> None:
-        self.bins = SentBins()
-        #: connections that ended before their Hello was sent
-        self.failed = 0
+        # `failed` counts connections that ended before their Hello was sent
+        super().__init__("handshakes", "a connection")
         self._episode, self._address, self._rng = episode, (target, port), rng
         self._selector = selectors.DefaultSelector()
         #: bytes heard so far; None once the Hello is sent
         self._open: dict[socket.socket, int | None] = {}
-        self._shared = Running()
-        self._thread = threading.Thread(target=self._guarded, name="handshakes", daemon=True)
 
-    def start(self) -> None:
-        """Begin now."""
-        self._thread.start()
+    def put_away(self) -> None:
+        """Close every connection."""
+        for sock in list(self._open):
+            self._close(sock)
+        self._selector.close()
 
-    def stop(self, why: str) -> None:
-        """End it and wait; no effect on one that is over."""
-        self._shared.end(why)
-
-    @property
-    def ended(self) -> str | None:
-        """None while it runs; `deadline`, what `stop` was told, or the kernel's complaint."""
-        return self._shared.ended
-
-    def _guarded(self) -> None:
-        try:
-            self._run()
-        except OSError as error:
-            self._shared.fault = f"the kernel refused a connection: {error.strerror or error}"
-        finally:
-            for sock in list(self._open):
-                self._close(sock)
-            self._selector.close()
-            self._shared.done.set()
-
-    def _run(self) -> None:
+    def run(self) -> None:
+        """The loop; returns when the episode is over."""
         begin_s, opened = time.monotonic(), 0
         while not self._shared.stop.is_set():
             since_s = time.monotonic() - begin_s

@@ -57,27 +57,16 @@ class Running:
         return (self.fault or self.why) if self.done.is_set() else None
 
 
-class Sender:
-    """Sends `frames` in turn through `send` for the episode's time, in a thread of its own."""
+class InThread:
+    """What every runner has: a loop (`run`) in a thread of its own, ended once, its fault kept."""
 
-    def __init__(
-        self,
-        episode: Episode,
-        frames: Sequence[bytes],
-        send: Callable[[bytes], Any],
-        *,
-        clock_ns: Callable[[], int] = time.monotonic_ns,
-        real_ns: Callable[[], int] = time.time_ns,
-        sleep: Callable[[float], Any] = time.sleep,
-    ) -> None:
+    def __init__(self, name: str, refused: str) -> None:
+        """refused: what the kernel refused when an OSError ends the loop."""
         self.bins = SentBins()
         self.failed = 0
-        self._episode = episode
-        self._frames = frames
-        self._send = send
-        self._clock_ns, self._real_ns, self._sleep = clock_ns, real_ns, sleep
+        self._refused = refused
         self._shared = Running()
-        self._thread = threading.Thread(target=self._guarded, name="sender", daemon=True)
+        self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
 
     def start(self) -> None:
         """Begin now."""
@@ -92,13 +81,41 @@ class Sender:
         """None while it runs; `deadline`, what `stop` was told, or the kernel's complaint."""
         return self._shared.ended
 
+    def run(self) -> None:
+        """The loop; returns when the episode is over."""
+        raise NotImplementedError
+
+    def put_away(self) -> None:
+        """What the loop leaves open."""
+
     def _guarded(self) -> None:
         try:
             self.run()
         except OSError as error:
-            self._shared.fault = f"the kernel refused to send: {error.strerror or error}"
+            self._shared.fault = f"the kernel refused {self._refused}: {error.strerror or error}"
         finally:
+            self.put_away()
             self._shared.done.set()
+
+
+class Sender(InThread):
+    """Sends `frames` in turn through `send` for the episode's time."""
+
+    def __init__(
+        self,
+        episode: Episode,
+        frames: Sequence[bytes],
+        send: Callable[[bytes], Any],
+        *,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        real_ns: Callable[[], int] = time.time_ns,
+        sleep: Callable[[float], Any] = time.sleep,
+    ) -> None:
+        super().__init__("sender", "to send")
+        self._episode = episode
+        self._frames = frames
+        self._send = send
+        self._clock_ns, self._real_ns, self._sleep = clock_ns, real_ns, sleep
 
     def run(self) -> None:
         """The loop; returns when the episode is over."""

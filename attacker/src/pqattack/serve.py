@@ -16,12 +16,13 @@ from typing import Any, Final
 
 from pqattack import __version__
 from pqattack.bounds import MAX_FOR_S, MAX_RATE_PPS, Addresses, port_of, port_of_peer
+from pqattack.connections import Connections
 from pqattack.desk import Desk
 from pqattack.errors import AttackError, RequestError
 from pqattack.frames import Flow, udp_frame
 from pqattack.handshakes import HandshakeFlood
 from pqattack.heard import Heard, parse_told
-from pqattack.lines import MAX_REQUEST_BYTES, ask, encode, failure, parse_request
+from pqattack.lines import ask, failure
 from pqattack.payloads import datagrams
 from pqattack.sender import Runner, Sender
 from pqattack.settings import KINDS, LEARNING, Episode
@@ -206,10 +207,9 @@ class Server:
     def __init__(self, attacker: Attacker, control: tuple[str, int]) -> None:
         self._attacker = attacker
         self._selector = selectors.DefaultSelector()
-        self._listener = socket.create_server(control, backlog=_MAX_CONNECTIONS)
-        self._listener.setblocking(False)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._lines: dict[socket.socket, bytearray] = {}
+        self._connections = Connections(
+            self._selector, control, attacker.answer, most=_MAX_CONNECTIONS, gone=attacker.gone
+        )
         note(f"asked on {control[0]}:{control[1]}")
 
     def run(self) -> None:
@@ -221,45 +221,6 @@ class Server:
                 self._attacker.tick(time.monotonic_ns())
             except AttackError as error:
                 note(f"{error}")
-
-    def _accept(self) -> None:
-        connection, _ = self._listener.accept()
-        if len(self._lines) >= _MAX_CONNECTIONS:
-            connection.close()
-            return
-        connection.settimeout(1.0)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._lines[connection] = bytearray()
-        self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(connection))
-
-    def _hear(self, connection: socket.socket) -> None:
-        try:
-            chunk = connection.recv(MAX_REQUEST_BYTES)
-        except OSError:
-            chunk = b""
-        buffer = self._lines[connection]
-        buffer += chunk
-        if not chunk or len(buffer) > MAX_REQUEST_BYTES:
-            self._drop(connection)
-            return
-        while (end := buffer.find(b"\n")) >= 0:
-            line = bytes(buffer[:end])
-            del buffer[: end + 1]
-            try:
-                answer = self._attacker.answer(parse_request(line), connection, time.monotonic_ns())
-            except RequestError as error:
-                answer = failure(error)
-            try:
-                connection.sendall(encode(answer))
-            except OSError:
-                self._drop(connection)
-                return
-
-    def _drop(self, connection: socket.socket) -> None:
-        self._selector.unregister(connection)
-        del self._lines[connection]
-        connection.close()
-        self._attacker.gone(connection)
 
 
 def note(text: str) -> None:

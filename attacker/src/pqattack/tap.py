@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pqattack.bounds import TARGETS
+from pqattack.connections import Connections
 from pqattack.errors import AttackError, RequestError
 from pqattack.heard import Ear
-from pqattack.lines import MAX_REQUEST_BYTES, encode, failure, parse_request
+from pqattack.lines import failure
 from pqattack.wire import interface_of, open_listener
 
 Json = dict[str, Any]
@@ -49,10 +50,9 @@ class Tap:
         self._socket: socket.socket | None = None
         self._until_s = 0.0
         self._selector = selectors.DefaultSelector()
-        self._lines: dict[socket.socket, bytearray] = {}
-        self._listener = socket.create_server(config.control, backlog=_MAX_CONNECTIONS)
-        self._listener.setblocking(False)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._connections = Connections(
+            self._selector, config.control, lambda request, _, __: self.answer(request), most=_MAX_CONNECTIONS
+        )
 
     def run(self) -> int:
         """Until the namespace is gone (exit code 70, so that we are started anew)."""
@@ -133,49 +133,10 @@ class Tap:
             raise RequestError(f"no op {op!r:.20}", hint="ops: listen, rest, heard, state")
         return {"listening": self._socket is not None, "count": dict(self._ear.count)}
 
-    def _accept(self) -> None:
-        connection, _ = self._listener.accept()
-        if len(self._lines) >= _MAX_CONNECTIONS:
-            connection.close()
-            return
-        connection.settimeout(1.0)
-        self._lines[connection] = bytearray()
-        self._selector.register(connection, selectors.EVENT_READ, lambda: self._read(connection))
-
-    def _read(self, connection: socket.socket) -> None:
-        try:
-            chunk = connection.recv(MAX_REQUEST_BYTES)
-        except OSError:
-            chunk = b""
-        buffer = self._lines[connection]
-        buffer += chunk
-        if not chunk or len(buffer) > MAX_REQUEST_BYTES:
-            self._drop(connection)
-            return
-        while (end := buffer.find(b"\n")) >= 0:
-            line = bytes(buffer[:end])
-            del buffer[: end + 1]
-            try:
-                answer = self.answer(parse_request(line))
-            except RequestError as error:
-                answer = failure(error)
-            try:
-                connection.sendall(encode(answer))
-            except OSError:
-                self._drop(connection)
-                return
-
-    def _drop(self, connection: socket.socket) -> None:
-        self._selector.unregister(connection)
-        del self._lines[connection]
-        connection.close()
-
     def close(self) -> None:
         """Every socket."""
         self.rest()
-        for connection in list(self._lines):
-            self._drop(connection)
-        self._listener.close()
+        self._connections.close()
         self._selector.close()
 
 
