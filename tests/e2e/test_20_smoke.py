@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 from pathlib import Path
 
 import pytest
 
-from .conftest import NO_SLEEP_MS, ROOT, load_records, pqlab, run, value
+from .conftest import ROOT, connects_beyond_crypto, load_records, pqlab, run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
@@ -78,11 +79,10 @@ def test_latest_points_to_it(bundle: Path) -> None:
 
 
 def test_handshakes_are_crypto_not_sleeps(bundle: Path) -> None:
-    """ML-KEM with ML-DSA: 3,005 ms was published."""
-    for record in load_records(bundle):
-        n = record["categories"]["D"]["handshake_total_duration_ms"]["n"]
-        assert n >= 30
-        assert value(record, "D", "handshake_total_duration_ms") <= NO_SLEEP_MS, record["suite_id"]
+    """ML-KEM with ML-DSA: 3,005 ms was published. Absolute times are a matter of `make bench`."""
+    ratios = [connects_beyond_crypto(bundle, record) for record in load_records(bundle)]
+    assert max(ratios) <= 20, ratios
+    assert statistics.median(ratios) <= 10, ratios
 
 
 def test_no_physical_claim_without_a_sensor(bundle: Path) -> None:
