@@ -167,10 +167,10 @@ def value(record: dict[str, Any], letter: str, name: str) -> Any:
 
 
 def connects_beyond_crypto(bundle: Path, record: dict[str, Any]) -> float:
-    """What a cell's cold handshakes take beside their crypto, in TCP connects of the same handshakes: the median.
+    """What a cell's cold handshakes take beside their crypto, in TCP connects of the same handshakes: median.
 
-    Both are wake-ups of the same two processes, so the ratio stays on a slow or busy machine: about 6, at worst
-    17 with other work beside it (n >= 30). A sleep of 5 ms adds some 20.
+    Both are wake-ups of the same two processes, so the ratio stays on a slow or busy machine: about 6, 17 at
+    worst with other work beside it (n >= 30). A sleep of 5 ms adds some 20.
     """
     lengths_ns: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     spans = bundle / "data" / "cells" / record["cell_id"] / "spans.ndjson"

@@ -16,9 +16,9 @@ _SEND_LIMIT_S: Final = 1.0
 
 
 class Connections:
-    """Listens on `control` and registers itself with `selector`, whose owner runs the loop and calls `key.data()`.
+    """Listens on `control`, registers itself with `selector`, whose owner runs the loop and calls `key.data()`.
 
-    answer(request, connection, now_ns) → one line's answer; gone(connection): it is closed, whoever closed it.
+    answer(request, connection, now_ns) → one line's answer; gone(connection): it is closed, by either end.
     """
 
     def __init__(
