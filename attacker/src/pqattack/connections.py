@@ -16,7 +16,7 @@ _SEND_LIMIT_S: Final = 1.0
 
 
 class Connections:
-    """Listens on `control`, registers itself with `selector`, whose owner runs the loop and calls `key.data()`.
+    """Listens on `control` and registers with `selector`, whose owner runs the loop and calls `key.data()`.
 
     answer(request, connection, now_ns) → one line's answer; gone(connection): it is closed, by either end.
     """
