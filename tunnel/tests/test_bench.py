@@ -61,6 +61,17 @@ def test_the_published_set_is_ninety_eight_files_under_their_published_names() -
     assert len(PUBLISHED_SUITES) == 23
 
 
+def test_the_core_of_a_run_is_given_back_whatever_happens() -> None:
+    before = os.sched_getaffinity(0)
+    with pytest.raises(KeyError), runner.pinned(None) as core:
+        assert os.sched_getaffinity(0) == {core} == {max(before)}
+        raise KeyError
+    assert os.sched_getaffinity(0) == before
+    with pytest.raises(BenchError, match="core 4095 is not one of this process's"), runner.pinned(4095):
+        pass
+    assert os.sched_getaffinity(0) == before
+
+
 @pytest.mark.native
 def test_each_kind_of_operation_really_runs(tmp_path: Path) -> None:
     try:

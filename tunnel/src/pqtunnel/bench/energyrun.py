@@ -35,9 +35,9 @@ def run(
         path = powerlog.settings(sensor, settings, root)
         answers = runner.known_answers()
         turns = energy.order(benchmarks, plan)
-        with powerlog.PowerLog(path, root) as log:
-            # only now: the sampler must not inherit this core, where the work will be
-            facts = runner.environment(MODE, runner.pin_cpu(cpu), timing.timer_overhead_ns())
+        # in this order: the sampler must not inherit the core where the work will be
+        with powerlog.PowerLog(path, root) as log, runner.pinned(cpu) as core:
+            facts = runner.environment(MODE, core, timing.timer_overhead_ns())
             write_whole(root / folder.ENVIRONMENT, {**facts, "selftest": answers, "power": log.header})
             lost_at = _write(root, turns, plan, facts, log, progress)
         end = {"sampler_lost_at_block": lost_at, "accounting": log.accounting}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,19 +22,25 @@ from pqtunnel.primitives.providers import provider_facts
 MODE: Final = "performance"
 
 
-def pin_cpu(cpu: int | None) -> int | None:
-    """Keep this process on one core (the last it may use, unless one is named); None where that cannot be.
+@contextlib.contextmanager
+def pinned(cpu: int | None) -> Iterator[int | None]:
+    """Keep this process on one core (its last, unless one is named) for as long as the block lasts.
 
-    Raises BenchError for a core that does not exist here.
+    Yields the core, or None where that cannot be. Raises BenchError for a core that does not exist here.
     """
     if not hasattr(os, "sched_setaffinity"):
-        return None
-    allowed = sorted(os.sched_getaffinity(0))
+        yield None
+        return
+    allowed = os.sched_getaffinity(0)
     if cpu is not None and cpu not in allowed:
-        raise BenchError(f"core {cpu} is not one of this process's: {allowed}", hint="leave --cpu out")
-    chosen = allowed[-1] if cpu is None else cpu
+        raise BenchError(f"core {cpu} is not one of this process's: {sorted(allowed)}", hint="omit --cpu")
+    chosen = max(allowed) if cpu is None else cpu
     os.sched_setaffinity(0, {chosen})
-    return chosen
+    try:
+        yield chosen
+    finally:
+        # whoever called, and what it starts next, has all its cores again
+        os.sched_setaffinity(0, allowed)
 
 
 def environment(mode: str, cpu: int | None, overhead_ns: int) -> dict[str, Any]:
@@ -88,18 +95,18 @@ def run(
 
     Raises BenchError when a known answer fails, or the folder is in use or holds another build's files.
     """
+    todo = list(benchmarks)
     with folder.held(root, MODE):
-        return _fill(root, list(benchmarks), count, cpu, progress)
+        answers = known_answers()
+        with pinned(cpu) as core:
+            facts = environment(MODE, core, timing.timer_overhead_ns())
+            _same_build(root, facts)
+            write_whole(root / folder.ENVIRONMENT, {**facts, "selftest": answers})
+            _fill(root, todo, count, facts, progress)
+        return finish(root, {b.path for b in todo}, count)
 
 
-def _fill(
-    root: Path, todo: list[Benchmark], count: int, cpu: int | None, progress: Progress
-) -> dict[str, Any]:
-    answers = known_answers()
-    pinned = pin_cpu(cpu)
-    facts = environment(MODE, pinned, timing.timer_overhead_ns())
-    _same_build(root, facts)
-    write_whole(root / folder.ENVIRONMENT, {**facts, "selftest": answers})
+def _fill(root: Path, todo: list[Benchmark], count: int, facts: dict[str, Any], progress: Progress) -> None:
     finished = {b.path for b in todo if _is_finished(root / "raw" / b.path, count)}
     left_ms = sum(b.expected_ms * (count + timing.WARMUPS) for b in todo if b.path not in finished)
     pace = 1.0
@@ -116,7 +123,7 @@ def _fill(
             "operation": benchmark.operation, "name": benchmark.name, "published": benchmark.published,
             "sizes_bytes": dict(benchmark.sizes_bytes),
             "mode": MODE, "host": facts["host"], "build": facts["build"],
-            "timer_overhead_ns": facts["timer_overhead_ns"], "pinned_cpu": pinned,
+            "timer_overhead_ns": facts["timer_overhead_ns"], "pinned_cpu": facts["pinned_cpu"],
         }  # fmt: skip
         write_whole(root / "raw" / benchmark.path, document_of(head, iterations))
         own_ms = benchmark.expected_ms * (count + timing.WARMUPS)
@@ -125,7 +132,6 @@ def _fill(
         planned_ms += own_ms
         pace = spent_ms / planned_ms
     progress.end()
-    return finish(root, {b.path for b in todo}, count)
 
 
 def finish(root: Path, names: set[str], count: int) -> dict[str, Any]:
