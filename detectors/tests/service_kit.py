@@ -24,6 +24,8 @@ class Recorder:
     gaps: list[int] = field(default_factory=list)
     history: int = 0
     forgotten: int = 0
+    marks: list[int] = field(default_factory=list)
+    recalled: int = 0
     warm_up: int = 0
 
     def judge(
@@ -42,6 +44,13 @@ class Recorder:
         self.history = 0
         self.forgotten += 1
 
+    def mark(self) -> None:
+        self.marks.append(self.history)
+
+    def recall(self) -> None:
+        self.history = self.marks[-1]
+        self.recalled += 1
+
 
 class Host:
     """One machine: its clocks, its endpoint's feed, the service's core beside it."""
@@ -50,6 +59,7 @@ class Host:
         self.mono = 0
         self.epoch = EPOCH_NS
         self.boot = "boot-1"
+        self.cell, self.began_bin = "cell-1", 1
         self.watcher = watcher or Recorder()
         self.core = Core("test", self.watcher, lambda: self.mono, lambda: self.epoch + self.mono,
                          lambda: Cost(self.mono // 1000, 50_000_000))  # fmt: skip
@@ -65,7 +75,7 @@ class Host:
         then = self.real - age_ms * 1_000_000
         complete = then // BIN_NS
         return Feed(
-            cell_id="cell-1", boot=self.boot, t_ns=then, fields=FIELDS,
+            cell_id=self.cell, began_bin=self.began_bin, boot=self.boot, t_ns=then, fields=FIELDS,
             mono_ns=self.mono - age_ms * 1_000_000,
             bins=dict.fromkeys(range(complete - 90, complete), counts) if any(counts) else {},
             complete_before=complete, first_bin=complete - 90,

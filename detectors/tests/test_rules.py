@@ -151,3 +151,23 @@ def test_an_unknown_name_lists_what_there_is(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PQ_MODELS", str(tmp_path))
     with pytest.raises(ModelError, match="simple"):
         load("complex")
+
+
+@pytest.mark.parametrize(
+    "signal", [Signal("ewma", "refused", gain=0.5), Signal("cusum", "refused"), Signal("loss3")]
+)
+def test_a_rule_and_a_cascade_go_back_to_their_mark(signal: Signal) -> None:
+    given = rows(refused=[3.0, 1.0, 90.0, 2.0], missing=[1.0, 0.0, 5.0, 1.0], authentic=[3.0, 4.0, 0.0, 3.0])
+    first, second, stream = RuleModel(signal, signal), RuleModel(signal, signal), FeatureStream()
+    model = Cascade(first, second, 0.0, "mean")
+    for k in (0, 1):
+        stream.push_row(k, given[k])
+        model.step(stream)
+    back = stream.mark(), model.mark()
+    stream.push_row(2, given[2])
+    model.step(stream)
+    for restore in back:
+        restore()
+    stream.push_row(3, given[3])
+    expected = RuleModel(signal, signal).many(given[[0, 1, 3]])[-1, 0]
+    assert model.step(stream).attack == pytest.approx(float(expected))

@@ -172,6 +172,50 @@ def test_told_to_forget_it_says_so() -> None:
     assert lines[0].history_windows == 1
 
 
+def test_what_comes_after_a_mark_is_judged_and_not_carried_into_the_next_cell() -> None:
+    host = Host()
+    host.run(3.0)
+    host.core.mark()
+    lines = host.run(1.8)
+    assert [(line.state, line.history_windows, line.reset) for line in lines] == [
+        ("ready", 6, None), ("ready", 7, None), ("ready", 8, None),
+    ]  # fmt: skip
+    host.cell, host.began_bin = "cell-2", 2
+    after = host.run(1.2)
+    assert [line.history_windows for line in after] == [6, 7]
+    assert [line.reset for line in after] == ["marked windows dropped", None]
+    # numbering and gaps stay those of the clock: nothing was left unjudged
+    assert [line.k for line in after] == [lines[-1].k + 1, lines[-1].k + 2]
+    assert {line.gap_windows for line in after} == {0}
+    host.cell = "cell-3"
+    host.run(1.2)
+    assert host.watcher.recalled == 1  # a mark is for one cell
+
+
+def test_another_attempt_at_the_same_cell_drops_what_was_marked_in_the_first() -> None:
+    host = Host()
+    host.run(3.0)
+    host.core.mark()
+    host.run(1.2)
+    host.began_bin += 500
+    assert host.run(0.6)[0].history_windows == 6
+
+
+def test_a_mark_does_not_outlive_the_history_it_is_of() -> None:
+    host = Host()
+    host.run(3.0)
+    host.core.mark()
+    host.core.forget("cold start")
+    host.cell = "cell-2"
+    assert host.run(1.2)[0].history_windows == 1
+    host.core.mark()
+    host.boot, host.cell = "boot-2", "cell-3"
+    host.run(1.2)
+    host.cell = "cell-4"
+    host.run(0.6)
+    assert host.watcher.recalled == 1  # at the change of the cell, not after the restart once more
+
+
 def test_a_late_verdict_counts_as_a_missed_deadline() -> None:
     host = Host()
     host.run(0.6)

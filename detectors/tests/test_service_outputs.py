@@ -15,7 +15,7 @@ from service_kit import FIELDS, Host, Recorder
 from pqdetect.errors import FeedError
 from pqdetect.service.feed import FeedFile, parse
 from pqdetect.service.outputs import FILE, Telegraf, VerdictFile
-from pqdetect.service.serve import FeedSource, cost, serve
+from pqdetect.service.serve import FeedSource, Told, cost, serve
 
 DOCUMENT = {
     "schema": "pqtunnel/feed/v1", "role": "drone", "cell_id": "c1", "state": "running", "t_ns": 10**18,
@@ -103,12 +103,10 @@ def test_telegraf_away_costs_nothing_but_the_view() -> None:
 
 def test_the_service_writes_until_it_is_told_to_end(tmp_path: Path) -> None:
     feed, verdicts = tmp_path / "feed.json", tmp_path / "v"
-    ended, told = threading.Event(), threading.Event()
+    told = Told()
     watcher = Recorder()
     file = VerdictFile(verdicts)
-    thread = threading.Thread(
-        target=serve, args=("t", watcher, FeedSource(feed), file, Telegraf(None), ended, told)
-    )
+    thread = threading.Thread(target=serve, args=("t", watcher, FeedSource(feed), file, Telegraf(None), told))
     thread.start()
     try:
         deadline = time.monotonic() + 20
@@ -122,10 +120,11 @@ def test_the_service_writes_until_it_is_told_to_end(tmp_path: Path) -> None:
             (tmp_path / "new").write_text(json.dumps(document))
             (tmp_path / "new").replace(feed)
             time.sleep(0.05)
-        told.set()
+        told.forget.set()
+        told.mark.set()
         time.sleep(0.3)
     finally:
-        ended.set()
+        told.end.set()
         thread.join(timeout=5)
         file.close()
     rows = [json.loads(line) for line in (verdicts / FILE).read_text().splitlines()]
@@ -133,4 +132,5 @@ def test_the_service_writes_until_it_is_told_to_end(tmp_path: Path) -> None:
     assert len(judged) >= 2
     assert judged[0]["packets_seen"] == 90
     assert watcher.forgotten == 1
+    assert watcher.marks == [0]
     assert cost().rss_bytes > 1_000_000

@@ -63,6 +63,28 @@ def test_to_forget_is_to_begin_anew(folder: Path) -> None:
     assert (fresh.attack, fresh.history_windows) == (False, 1)
 
 
+def test_recalled_it_knows_nothing_of_what_came_after_the_mark(folder: Path) -> None:
+    watcher = ModelWatcher(str(folder))
+    watcher.judge(1, FIELDS, [QUIET] * 30, None, 0)
+    watcher.mark()
+    assert watcher.judge(2, FIELDS, [FORGED] * 30, None, 0).attack is True
+    watcher.recall()
+    after = watcher.judge(3, FIELDS, [QUIET] * 30, None, 0)
+    assert (after.attack, after.history_windows) == (False, 2)
+    watcher.judge(4, FIELDS, [FORGED] * 30, None, 0)
+    watcher.recall()  # as often as wanted
+    assert watcher.judge(5, FIELDS, [QUIET] * 30, None, 0).history_windows == 2
+
+
+def test_forgetting_takes_the_mark_along(folder: Path) -> None:
+    watcher = ModelWatcher(str(folder))
+    watcher.judge(1, FIELDS, [QUIET] * 30, None, 0)
+    watcher.mark()
+    watcher.forget()
+    watcher.recall()
+    assert watcher.judge(2, FIELDS, [QUIET] * 30, None, 0).history_windows == 1
+
+
 def test_an_alarm_does_not_outlive_a_long_interruption(folder: Path) -> None:
     watcher = ModelWatcher(str(folder))
     watcher.judge(5, FIELDS, [FORGED] * 30, None, 0)

@@ -137,3 +137,31 @@ def test_trees_read_the_rows_they_were_trained_on() -> None:
     assert len(set(seen)) == 2
     with pytest.raises(ValueError, match="is none of"):
         Trees(run, "packets")
+
+
+@pytest.mark.parametrize("shape", [SMALL, PATCHES], ids=["windows", "patches"])
+def test_brought_back_to_a_mark_it_scores_as_if_nothing_had_come_since(shape: Shape) -> None:
+    run, rows = runner(shape, weights_of(shape)), rows_of(40)
+    model, stream = Transformer(run, shape), FeatureStream()
+    for k in range(20):
+        stream.push_row(k, rows[k])
+        model.step(stream)
+    back = stream.mark(), model.mark()
+    seen: list[list[float]] = []
+    for disturbed in (range(20, 28), range(0)):
+        for k in disturbed:
+            stream.push_row(k, 50 * rows[k])
+            model.step(stream)
+        for restore in back:
+            restore()
+        seen.append([])
+        for k in range(30, 40):
+            stream.push_row(k, rows[k])
+            seen[-1].append(model.step(stream).attack)
+    # the second time the first run itself is what lies between, and it leaves no trace either
+    assert seen[0] == seen[1]
+    fresh, other = Transformer(run, shape), FeatureStream()
+    for k in [*range(20), *range(30, 40)]:
+        other.push_row(k, rows[k])
+        scores = fresh.step(other)
+    assert seen[0][-1] == pytest.approx(scores.attack, abs=1e-6)

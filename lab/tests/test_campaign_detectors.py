@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from fake_agent import FakeLab
 
 from pqlab.campaign import detectors
@@ -22,6 +23,7 @@ from pqlab.errors import LabError
 from pqlab.scenario import Overrides, Scenario, load_scenario
 
 Json = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class FakeDetector:
@@ -48,6 +50,10 @@ class FakeDetector:
     def forget(self) -> None:
         assert self.awake, "nobody hears a signal while frozen"
         self.calls.append("forget")
+
+    def mark(self) -> None:
+        assert self.awake, "nobody hears a signal while frozen"
+        self.calls.append("mark")
 
     def stop(self) -> None:
         self.calls.append("stop")
@@ -103,11 +109,13 @@ class Noted:
         return []
 
 
-def watched(lab: FakeLab) -> Scenario:
+def watched(
+    lab: FakeLab, conditions: str = "{name: baseline}, {name: xgboost, detector: xgboost}"
+) -> Scenario:
     file = lab.root / "watched.yml"
     file.write_text(
         "schema: pqlab/scenario/v1\nname: watched\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
-        "conditions: [{name: baseline}, {name: xgboost, detector: xgboost}]\n"
+        f"conditions: [{conditions}]\n"
         "traffic: {session_s: 5}\norder: {method: fixed}\n"
     )
     return load_scenario(str(file), Overrides())
@@ -149,7 +157,7 @@ def test_a_watched_cell_is_fed_read_and_proved(tmp_path: Path) -> None:
     assert log == [
         "cell: before", "cell: during", "cell: heal",
         "cell: before", "cell: during", "cell: heal", "canary: before", "canary: during", "canary: heal",
-        "cell: heal",
+        "canary: heal", "cell: heal",
     ]  # fmt: skip
     (event,) = made[-1].events
     assert (event["kind"], event["attack"]["kind"], event["attack"]["target"]) == (
@@ -157,6 +165,47 @@ def test_a_watched_cell_is_fed_read_and_proved(tmp_path: Path) -> None:
         "forged",
         "drone",
     )
+
+
+def test_what_we_do_to_a_cell_is_not_carried_into_the_next(tmp_path: Path) -> None:
+    """A warm detector is marked once a cell: before the cell's own attack, else before its canary."""
+    lab, detector, log = FakeLab(tmp_path), FakeDetector("tst"), []  # type: ignore[var-annotated]
+    detector.calls = log
+
+    def timeline(condition: Json, *rest: Any) -> Noted:
+        return Noted(log, condition, rest[-1])
+
+    warm = "detector: tst, detector_history: warm"
+    scenario = watched(
+        lab, f"{{name: calm, {warm}}}, {{name: hit, {warm}, attack: {{kind: flood, start_s: 1, for_s: 1}}}}"
+    )
+    around = replace(lab.around(), residents={"tst": detector}, timeline=timeline)  # type: ignore[arg-type]
+    Campaign.begin(around, scenario).carry_out()
+    steps = [step for step in log if step == "mark" or step.endswith("during")]
+    assert steps == ["cell: during", "mark", "canary: during", "mark", "cell: during", "canary: during"]
+    assert "forget" not in log
+
+
+def test_a_cold_detector_is_never_marked() -> None:
+    detector = FakeDetector()
+    residents = Residents([{"detector": "x"}], {"x": detector})
+    residents.start()
+    residents.mark({"detector": "x", "detector_history": "warm"})  # it sleeps: another detector's cell
+    residents.enter({"detector": "x", "detector_history": "cold"})
+    residents.mark({"detector": "x", "detector_history": "cold"})
+    assert "mark" not in detector.calls
+
+
+def test_the_lab_runs_the_models_that_are_named() -> None:
+    """What compose starts is what providers.json describes, and `xgboost` is the one that won."""
+    services = yaml.safe_load((ROOT / "compose" / "lab.yml").read_text())["services"]
+    for name, model in detectors.MODELS.items():
+        assert services[f"detector-{name}"]["command"] == ["serve", "--model", model, "--name", name]
+        card = json.loads((ROOT / "detectors" / "models" / model / "card.json").read_text())
+        assert card["name"] == model
+    won = json.loads((ROOT / "detectors" / "models" / "default.json").read_text())["default"]
+    assert won in detectors.MODELS.values()
+    assert detectors.MODELS["xgboost"] == won
 
 
 def test_only_ends_that_something_looks_at_are_fed() -> None:
@@ -252,12 +301,13 @@ def test_a_container_is_started_frozen_woken_told_and_removed(engine: Path) -> N
     assert detector.usage()["frozen"] is True
     detector.thaw()
     detector.forget()
+    detector.mark()
     detector.freeze()
     detector.stop()
     assert state.read_text() == "gone\n"
     asked = [line.split()[0] for line in (engine / "asked").read_text().splitlines()]
     assert asked.count("pause") == 2 and asked.count("unpause") == 2
-    assert "kill --signal USR1 box" in (engine / "asked").read_text()
+    assert "kill --signal USR1 box\nkill --signal USR2 box" in (engine / "asked").read_text()
     assert told == ["starting detector xgboost"]
 
 

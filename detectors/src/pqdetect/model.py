@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,10 @@ class Model:
     def reset(self) -> None:
         """Forget the stream; a reset of the stream itself is noticed without this."""
         self.scorer.reset()
+
+    def mark(self) -> Callable[[], None]:
+        """What brings the memory of this moment back; the stream's own mark goes with it."""
+        return self.scorer.mark()
 
     def step(self, stream: FeatureStream) -> Scores:
         """Scores at the stream's newest window; call once for each window that was pushed."""

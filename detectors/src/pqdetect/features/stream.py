@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -48,6 +49,17 @@ class FeatureStream:
         self._last_k = None
         self.pushed = 0
         self.resets += 1
+
+    def mark(self) -> Callable[[], None]:
+        """What brings the history of this moment back, whatever is pushed in between."""
+        rows, known = self._rows.copy(), self._known.copy()
+        last_k, pushed, resets = self._last_k, self.pushed, self.resets
+
+        def back() -> None:
+            self._rows[:], self._known[:] = rows, known
+            self._last_k, self.pushed, self.resets = last_k, pushed, resets
+
+        return back
 
     def push(self, window: WindowInput) -> Row:
         """Take in the next window and return its row. Raises FeatureError for a number that has passed."""

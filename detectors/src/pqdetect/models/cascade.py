@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import numpy as np
@@ -19,6 +20,10 @@ class Scorer(Protocol):
 
     def reset(self) -> None:
         """Forget the stream."""
+        ...
+
+    def mark(self) -> Callable[[], None]:
+        """What brings the memory of this moment back, together with the stream's own mark."""
         ...
 
     def step(self, stream: FeatureStream) -> Scores:
@@ -54,6 +59,16 @@ class Cascade:
         """Forget the stream."""
         self._first.reset()
         self._second.reset()
+
+    def mark(self) -> Callable[[], None]:
+        """What brings both stages' memory back."""
+        first, second = self._first.mark(), self._second.mark()
+
+        def back() -> None:
+            first()
+            second()
+
+        return back
 
     def step(self, stream: FeatureStream) -> Scores:
         """Scores at the newest window."""

@@ -6,6 +6,7 @@ evaluation runs); both give the same scores, which the tests check.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -34,6 +35,10 @@ class Trees:
 
     def reset(self) -> None:
         """Nothing to forget: history is the stream's."""
+
+    def mark(self) -> Callable[[], None]:
+        """Nothing to bring back either."""
+        return lambda: None
 
     def step(self, stream: FeatureStream) -> Scores:
         """Scores at the newest window."""
@@ -69,6 +74,15 @@ class Transformer:
         self._past: dict[int, tuple[Floats, int]] = {}
         self._seen: dict[int, int] = {}
         self._resets = -1
+
+    def mark(self) -> Callable[[], None]:
+        """What brings the tokens of this moment back."""
+        past, seen, resets = dict(self._past), dict(self._seen), self._resets
+
+        def back() -> None:
+            self._past, self._seen, self._resets = dict(past), dict(seen), resets
+
+        return back
 
     def _advance(self, state: tuple[Floats, int], tokens: Floats) -> tuple[Floats, tuple[Floats, int]]:
         past, known = state

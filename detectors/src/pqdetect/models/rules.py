@@ -7,7 +7,7 @@ a graph. Scores are in the units of the feature they watch; the levels are in th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -70,6 +70,15 @@ class Follower:
         self._value = 0.0
         self._recent: list[tuple[float, float]] = []
 
+    def mark(self) -> Callable[[], None]:
+        """What brings the sums of this moment back."""
+        value, recent = self._value, self._recent
+
+        def back() -> None:
+            self._value, self._recent = value, recent
+
+        return back
+
     def step(self, row: Floats) -> float:
         """The signal's value at this window; an unknown feature leaves it as it was."""
         signal = self.signal
@@ -107,6 +116,17 @@ class RuleModel:
         """Forget what was summed up."""
         self._attack.reset()
         self._degraded.reset()
+
+    def mark(self) -> Callable[[], None]:
+        """What brings the sums of this moment back."""
+        attack, degraded, resets = self._attack.mark(), self._degraded.mark(), self._resets
+
+        def back() -> None:
+            attack()
+            degraded()
+            self._resets = resets
+
+        return back
 
     def step(self, stream: FeatureStream) -> Scores:
         """Scores at the newest window."""

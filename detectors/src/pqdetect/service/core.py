@@ -53,7 +53,15 @@ class Watcher(Protocol):
         ...
 
     def forget(self) -> None:
-        """Begin with an empty history."""
+        """Begin with an empty history; a mark is gone with it."""
+        ...
+
+    def mark(self) -> None:
+        """Remember the history as it is now."""
+        ...
+
+    def recall(self) -> None:
+        """Go back to the marked history; no alarm stands."""
         ...
 
 
@@ -85,13 +93,22 @@ class Core:
         self._told_ns: int | None = None
         self._silent = 0
         self._reset: str | None = "started"
+        #: cell and beginning of its hold: the one in progress, and the one that was marked
+        self._hold: tuple[str | None, int] | None = None
+        self._marked: tuple[str | None, int] | None = None
         self.complaint: str | None = None
         """Why the newest window could not be judged although its bins are there."""
 
     def forget(self, why: str) -> None:
         """Empty history from the next window on; the line says so."""
         self._watcher.forget()
+        self._marked = None
         self._reset = why
+
+    def mark(self) -> None:
+        """What comes from here to the end of this cell is judged, and not carried into the next."""
+        self._watcher.mark()
+        self._marked = self._hold
 
     def wait_ns(self) -> int:
         """How long nothing can be new, at most."""
@@ -132,15 +149,23 @@ class Core:
     def _follow(self, feed: Feed, paused: bool) -> None:
         """Where numbering goes on after a restart, a pause or a stepped clock."""
         begun = feed.complete_before // BINS
+        hold = (feed.cell_id, feed.began_bin)
+        if self._marked is not None and hold != self._marked:
+            self._watcher.recall()
+            self._marked = None
+            self._reset = ", ".join(text for text in (self._reset, "marked windows dropped") if text)
+        self._hold = hold
         why = None
         if self._boot is not None and feed.boot != self._boot:
             self._watcher.forget()
+            self._marked = None
             why = "endpoint restarted"
         elif paused:
             why = "paused"
         elif self._judged is not None and begun <= self._judged:
             # windows go by number: history of later ones cannot stay
             self._watcher.forget()
+            self._marked = None
             why = "clock set back"
         elif self._next is not None and self._next * BINS < feed.first_bin:
             why = "clock set forward, or windows missed"

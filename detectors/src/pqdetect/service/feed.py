@@ -28,7 +28,8 @@ class Feed:
     bins: number → counts in the order of `fields`, absent where nothing happened; None where this data plane
     makes none (`reason`). Bins from `first_bin` on are told here, those below `complete_before` stay as they
     are. moved: by window number, what counters of the kernel moved by in it: `if_…` of the sealed side's
-    interface, `udp_…` of the host; absent where they were not read.
+    interface, `udp_…` of the host; absent where they were not read. began_bin: where the feed of this cell
+    began; another attempt at the same cell begins elsewhere.
     """
 
     cell_id: str | None
@@ -41,6 +42,7 @@ class Feed:
     first_bin: int
     moved: Mapping[int, dict[str, int]] = field(default_factory=dict)
     reason: str | None = None
+    began_bin: int = 0
 
     @property
     def offset_ns(self) -> int:
@@ -83,6 +85,7 @@ def _feed(document: dict[str, Any]) -> Feed:
         first_bin=max(int(document.get("first_bin", 0)), complete - SHOWN_BINS),
         moved={int(row["k"]): _moved(row) for row in document.get("windows") or ()},
         reason=None if document.get("reason") is None else str(document["reason"]),
+        began_bin=int(document.get("first_bin") or 0),
     )
 
 

@@ -1,4 +1,8 @@
-"""`pqdetect serve`: the process around the core. SIGTERM ends it, SIGUSR1 makes it forget its history."""
+"""`pqdetect serve`: the process around the core.
+
+SIGTERM ends it, SIGUSR1 makes it forget its history. SIGUSR2 marks it: what comes after, to the end of the
+cell, is judged and not carried into the next one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -43,6 +48,15 @@ class FeedSource:
             self._told = text
 
 
+@dataclass(frozen=True)
+class Told:
+    """What signals ask for: to end, to forget the history, to mark it."""
+
+    end: threading.Event = field(default_factory=threading.Event)
+    forget: threading.Event = field(default_factory=threading.Event)
+    mark: threading.Event = field(default_factory=threading.Event)
+
+
 def cost() -> Cost:
     """CPU time and resident memory of this process."""
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 (read at every verdict)
@@ -51,15 +65,17 @@ def cost() -> Cost:
 
 
 def serve(
-    name: str, watcher: Watcher, feed: FeedSource, file: VerdictFile, telegraf: Telegraf,
-    ended: threading.Event, told: threading.Event,
-) -> None:  # fmt: skip
-    """Until `ended`. `told`: forget the history. Raises OSError when verdicts cannot be written."""
+    name: str, watcher: Watcher, feed: FeedSource, file: VerdictFile, telegraf: Telegraf, told: Told
+) -> None:
+    """Until it is told to end. Raises OSError when verdicts cannot be written."""
     core = Core(name, watcher, time.monotonic_ns, time.time_ns, cost)
-    while not ended.wait(core.wait_ns() / 1e9):
-        if told.is_set():
-            told.clear()
+    while not told.end.wait(core.wait_ns() / 1e9):
+        if told.forget.is_set():
+            told.forget.clear()
             core.forget("cold start")
+        if told.mark.is_set():
+            told.mark.clear()
+            core.mark()
         verdicts = core.step(feed.read())
         if core.complaint is not None:
             feed.say(core.complaint)
@@ -98,23 +114,23 @@ def run(args: argparse.Namespace) -> int:
             f"verdicts cannot be written to {args.verdicts}: {error}", code="no_verdicts",
             hint="name a folder this user may write: --verdicts or PQ_VERDICTS",
         ) from error  # fmt: skip
-    ended, told = threading.Event(), threading.Event()
+    told = Told()
+    asked = {
+        signal.SIGTERM: told.end, signal.SIGINT: told.end, signal.SIGUSR1: told.forget,
+        signal.SIGUSR2: told.mark,
+    }  # fmt: skip
 
-    def end(_number: int, _frame: FrameType | None) -> None:
-        ended.set()
+    def hear(number: int, _frame: FrameType | None) -> None:
+        asked[signal.Signals(number)].set()
 
-    def forget(_number: int, _frame: FrameType | None) -> None:
-        told.set()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    signal.signal(signal.SIGUSR1, forget)
+    for number in asked:
+        signal.signal(number, hear)
     address = (host, int(port)) if colon else None
     telegraf = Telegraf(address, args.host, os.environ.get("PQ_RING", "lab"))
     print(f"detector ready: model {watcher.model}, {watcher.sha256[:12]}", file=sys.stderr, flush=True)
     try:
-        serve(args.name or watcher.model, watcher, FeedSource(Path(args.feed) / "feed.json"), file, telegraf,
-              ended, told)  # fmt: skip
+        source = FeedSource(Path(args.feed) / "feed.json")
+        serve(args.name or watcher.model, watcher, source, file, telegraf, told)
     finally:
         file.close()
         telegraf.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,7 @@ class ModelWatcher:
         self._attack, self._degraded = (Decider(self._loaded.rules[kind]) for kind in ("attack", "degraded"))
         self._fields: tuple[str, ...] = ()
         self._places: list[int] = []
+        self._back: tuple[Callable[[], None], ...] = ()
 
     def judge(
         self, k: int, fields: tuple[str, ...], counts: Counts, kernel: dict[str, int] | None, gap: int
@@ -35,8 +37,7 @@ class ModelWatcher:
         if fields != self._fields:
             self._fields, self._places = fields, places(fields)
         if gap > _INTERRUPTED:
-            self._attack.reset()
-            self._degraded.reset()
+            self._end_alarms()
         deltas = unknown_deltas()
         for place, name in enumerate(DELTAS):
             if kernel is not None and name in kernel:
@@ -56,5 +57,19 @@ class ModelWatcher:
         """Empty history, no alarm."""
         self._stream.reset()
         self._loaded.reset()
+        self._end_alarms()
+        self._back = ()
+
+    def mark(self) -> None:
+        """See `core.Watcher`."""
+        self._back = self._stream.mark(), self._loaded.mark()
+
+    def recall(self) -> None:
+        """See `core.Watcher`. Alarms end: they were about windows that are gone."""
+        for back in self._back:
+            back()
+        self._end_alarms()
+
+    def _end_alarms(self) -> None:
         self._attack.reset()
         self._degraded.reset()

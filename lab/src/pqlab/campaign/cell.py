@@ -23,6 +23,7 @@ from pqlab.campaign.store import write_atomic, write_json
 from pqlab.campaign.thermal import ThermalGate
 from pqlab.campaign.timed import CellTimeline, MakeTimeline
 from pqlab.plan import Cell
+from pqlab.scenario.attacks import attack_events
 from pqlab.scenario.model import Scenario
 from pqtunnel import suites as registry
 from pqtunnel.inflight import Policy
@@ -85,7 +86,7 @@ class CellRunner:
             self._measure(cell, condition, timeline, journal, raw)
             if canary is not None and TRAFFIC_WINDOW in raw.windows:
                 timeline.heal()  # what was done to the measured part is no part of the canary, nor counts it
-                self._canary(cell, canary, journal, raw)
+                self._canary(cell, condition, canary, journal, raw)
         except AgentFailure as error:
             failure = error
             journal.event("error", reason=str(error), code=error.code, role=error.role, hint=error.hint)
@@ -136,17 +137,10 @@ class CellRunner:
             return  # without a session there is nothing to carry; the record says why
         if (traffic := self._scenario.traffic) is not None:
             spec, uplink = self._session(cell)
-            self._window(
-                cell,
-                TRAFFIC_WINDOW,
-                traffic["route"],
-                spec,
-                uplink,
-                traffic["session_s"],
-                journal,
-                raw,
-                timeline,
-            )
+            if attack_events(condition):
+                self._residents.mark(condition)
+            route, session_s = traffic["route"], traffic["session_s"]
+            self._window(cell, TRAFFIC_WINDOW, route, spec, uplink, session_s, journal, raw, timeline)
         if (bulk := self._scenario.bulk) is not None:
             for rate_pps in bulk["rates_pps"]:
                 spec = {
@@ -183,12 +177,21 @@ class CellRunner:
             canary_condition(condition), cell, self._pair, self._clock, journal, folder / CANARY_WINDOW
         )
 
-    def _canary(self, cell: Cell, canary: CellTimeline, journal: Journal, raw: RawCell) -> None:
-        """A known attack after the measured part: labelled, in no statistic, proof that the detector sees."""
+    def _canary(
+        self, cell: Cell, condition: Json, canary: CellTimeline, journal: Journal, raw: RawCell
+    ) -> None:
+        """A known attack after the measured part: proof that the detector sees. All that it takes is
+        labelled, from the attacker's first order to its account; it enters no statistic and no later cell's
+        history."""
+        journal.event("window_start", window=CANARY_WINDOW)
+        if not attack_events(condition):
+            self._residents.mark(condition)
         canary.before()
         spec, uplink = self._session(cell)
         route = self._scenario.data["traffic"]["route"]
         self._window(cell, CANARY_WINDOW, route, spec, uplink, CANARY_S, journal, raw, canary)
+        canary.heal()
+        journal.event("window_end", window=CANARY_WINDOW)
 
     def _handshakes(self, cell: Cell, journal: Journal) -> int:
         """The block of cold handshakes, then that of pooled ones where they are asked for; returns how many
@@ -256,7 +259,9 @@ class CellRunner:
         raw.windows[window] = {"route": route, "spec": drone_spec, **sides}
         sides["gcs"].update(self._pair.gcs.call("event", {**opening, "spec": gcs_spec}))
         sides["drone"].update(self._pair.drone.call("event", {**opening, "spec": drone_spec}))
-        journal.event("window_start", window=window)
+        labelled = window != CANARY_WINDOW  # whose label holds more than this
+        if labelled:
+            journal.event("window_start", window=window)
         watched = window == TRAFFIC_WINDOW
         before = self._residents.usage() if watched else {}
         with nullcontext() if timeline is None else timeline.during():
@@ -268,7 +273,8 @@ class CellRunner:
             sides["drone"].update(self._wait(running, self._pair.gcs))
         if before:
             raw.usage = {"before": before, "after": self._residents.usage()}
-        journal.event("window_end", window=window)
+        if labelled:
+            journal.event("window_end", window=window)
         sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
 
     def _wait(self, running: Future[Json], other: Agent) -> Json:
@@ -301,7 +307,6 @@ class CellRunner:
         _, failure = wait_all({role: gather(agent) for role, agent in agents.items()})
         journal.event("stop")
         return failure
-
 
     def _streams_of(self, role: str, condition: Json) -> list[str]:
         """What this end has beyond what every end has."""

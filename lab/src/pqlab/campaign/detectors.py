@@ -15,6 +15,8 @@ from pqlab.paths import project_root
 Json = dict[str, Any]
 #: detector → the image it runs in; its service and profile are `detector-NAME`
 IMAGES: Final = {"xgboost": "detector-xgboost", "tst": "detector-tst", "cascade": "detector-tst"}
+#: detector → the model it runs: of the trees the ones that won (`default.json` of the models; a test says so)
+MODELS: Final = {"xgboost": "xgboost-5w", "tst": "tst", "cascade": "cascade"}
 #: an image is built where it is not there yet
 _START_LIMIT_S: Final = 1200.0
 _ENGINE_LIMIT_S: Final = 30.0
@@ -61,6 +63,10 @@ class ComposeDetector:
         """Its history is empty from the next window on."""
         self._docker("kill", "--signal", "USR1", self._need())
 
+    def mark(self) -> None:
+        """What it sees from now to the end of this cell is not carried into the next."""
+        self._docker("kill", "--signal", "USR2", self._need())
+
     def stop(self) -> None:
         """Gone. One that an earlier, killed controller left frozen is woken first, or it could not end."""
         if left := self._containers(None):
@@ -78,7 +84,7 @@ class ComposeDetector:
         (image_id,) = self._docker("image", "inspect", "--format", "{{.Id}}", self._image)
         told = self._docker(
             "run", "--rm", "--network", "none", "--label", "pqlab.tool=card", self._image, "card",
-            "--model", self._name,
+            "--model", MODELS[self._name],
         )  # fmt: skip
         try:
             card: Json = json.loads("\n".join(told))

@@ -26,6 +26,11 @@ class ResidentDriver(Protocol):
         """Begin with an empty history; only while it is awake."""
         ...
 
+    def mark(self) -> None:
+        """What it sees from now to the end of this cell is not carried into the next; only while it is
+        awake."""
+        ...
+
     def stop(self) -> None: ...
 
     def facts(self) -> Json:
@@ -78,6 +83,12 @@ class Residents:
             self._awake = wanted
         if wanted != "none" and condition.get("detector_history") != "warm":
             self._drivers[wanted].forget()
+
+    def mark(self, condition: Json) -> None:
+        """An attack of ours is about to begin in this cell: a detector that carries history into its next
+        cell shall not carry that. Nothing to do for one that begins each cell cold."""
+        if self._awake is not None and condition.get("detector_history") == "warm":
+            self._drivers[self._awake].mark()
 
     def usage(self) -> dict[str, Json]:
         """Of every detector of the campaign, frozen ones too."""
