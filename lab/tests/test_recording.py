@@ -111,6 +111,27 @@ def test_an_attack_that_never_reached_the_drone_is_not_visible_there(attacked: P
     assert json.loads((written[0] / "truth.json").read_text())["episodes"][0]["visible"] is False
 
 
+def test_a_recording_ends_where_the_canary_begins(attacked: Path, tmp_path: Path) -> None:
+    root = tmp_path / attacked.name
+    shutil.copytree(attacked, root)
+    cell = min((root / "data" / "cells").iterdir())
+    traffic = json.loads((cell / "traffic.json").read_text())
+    gate = traffic["windows"]["traffic"]["drone"]
+    end_k = gate["close_ns"] // WINDOW_NS + 2
+    (cell / "canary").mkdir()
+    (cell / "canary" / "attack.ndjson").write_text(json.dumps({"t_on_ns": end_k * WINDOW_NS + 5}) + "\n")
+    with (cell / "bins.ndjson").open("a") as file:
+        for k in range(end_k - 1, end_k + 3):
+            file.write(json.dumps([k * 30 + 3, [9, 0, 0, 9, 0, 0, 0]]) + "\n")
+            file.write(json.dumps({"k": k, "interface": None, "udp": None}) + "\n")
+    written, _ = write_recordings(root, tmp_path / "out")
+    mine = next(w for w in written if w.name.endswith(cell.name))
+    assert json.loads((mine / "truth.json").read_text())["t1_ns"] == end_k * WINDOW_NS
+    rows = [json.loads(line) for line in (mine / "bins.ndjson").read_text().splitlines()[1:]]
+    told = {row[0] // 30 if isinstance(row, list) else row["k"] for row in rows}
+    assert max(told) == end_k - 1 and len(told) > 3
+
+
 def test_cells_without_bins_are_left_out_with_their_reason(attacked: Path, tmp_path: Path) -> None:
     root = tmp_path / attacked.name
     shutil.copytree(attacked, root)

@@ -1,14 +1,14 @@
 """A cell of a bundle as a detector's recording: what the drone saw, and what really happened.
 
-A folder with `bins.ndjson` (the drone's own export, copied) and `truth.json` (pqdetect/truth/v1): episodes
-from the attacker's account, loss from the join of both ends' ledgers. Detectors are evaluated on these
-without anything else of the lab. Not in scope: labels, which follow from truth (pqdetect.recording).
+A folder with `bins.ndjson` (the drone's own export, up to a detector's canary) and `truth.json`
+(pqdetect/truth/v1): episodes from the attacker's account, loss from the join of both ends' ledgers. Detectors
+are evaluated on these without anything else of the lab. Not in scope: labels, which follow from truth (pqdetect.recording).
 """
 
 from __future__ import annotations
 
 import json
-import shutil
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,8 @@ TRUTH: Final = "truth.json"
 TRUTH_SCHEMA: Final = "pqdetect/truth/v1"
 FEED_SCHEMA: Final = "pqtunnel/feed/v1"
 BIN_NS: Final = 20_000_000
-WINDOW_NS: Final = 600_000_000
+WINDOW_BINS: Final = 30
+WINDOW_NS: Final = WINDOW_BINS * BIN_NS
 #: a datagram is refused this much after it was sent at the latest, a full queue of the router included
 _REACH_NS: Final = 1_000_000_000
 _FELT: Final = (*REFUSED, "queue_full")
@@ -56,9 +57,14 @@ def write_recordings(bundle: Path, out: Path) -> tuple[list[Path], list[str]]:
             continue
         target = out / f"{int(row['position']):04d}-{row['condition']}-{row['cell_id']}"
         target.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / BINS, target / BINS)
+        cell = load_cell(folder)
+        end_k = canary_window(cell)
+        seen = read_seen(folder / BINS, end_k)
+        lines = (folder / BINS).read_text(encoding="utf-8").splitlines(keepends=True)
+        (target / BINS).write_text("".join(line for line in lines if _number(line) < end_k), encoding="utf-8")
         run_id = str(run.plan.get("run_id"))
-        truth = truth_of(load_cell(folder), dict(row), run.condition(str(row["condition"])), run_id)
+        condition = run.condition(str(row["condition"]))
+        truth = truth_of(cell, seen, dict(row), condition, run_id)
         (target / TRUTH).write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
         written.append(target)
     if not written:
@@ -69,14 +75,31 @@ def write_recordings(bundle: Path, out: Path) -> tuple[list[Path], list[str]]:
     return written, left_out
 
 
+def canary_window(cell: RawCell) -> float:
+    """Number of the first window that holds something of the canary: nothing from there on is a recording's.
+    Infinite where there was none."""
+    canary = cell.canary
+    if canary is None:
+        return math.inf
+    begun = [int(side["open_ns"]) for side in (canary.traffic or {}).values()
+             if isinstance(side, dict) and side.get("open_ns")]  # fmt: skip
+    begun += [int(row["t_on_ns"]) for row in canary.truth or [] if row.get("t_on_ns")]
+    return min(begun, default=math.inf) // WINDOW_NS
+
+
+def _number(text: str) -> int:
+    """The window that a line of bins.ndjson is about; -1: the header."""
+    row = json.loads(text)
+    return int(row[0]) // WINDOW_BINS if isinstance(row, list) else int(row.get("k", -1))
+
+
 def _verdict(folder: Path) -> str:
     path = folder / "record.json"
     return str(read_object(path).get("verdict")) if path.is_file() else "no record"
 
 
-def truth_of(cell: RawCell, plan_cell: Json, condition: Json, run_id: str) -> Json:
+def truth_of(cell: RawCell, seen: Seen, plan_cell: Json, condition: Json, run_id: str) -> Json:
     """truth.json of one cell, as the drone's side of the link has it."""
-    seen = read_seen(cell.folder / BINS)
     episodes = sent_episodes(cell) if cell.attack is not None else []
     return {
         "schema": TRUTH_SCHEMA,
@@ -132,8 +155,8 @@ def _by_window(sender: Column, receiver: Column, seen: Seen) -> tuple[list[float
     return sent, received
 
 
-def read_seen(path: Path) -> Seen:
-    """Windows and refusals of a stream `bins`. Raises RawDataError where it is none."""
+def read_seen(path: Path, end_k: float = math.inf) -> Seen:
+    """Windows and refusals of a stream `bins`, up to window `end_k`. Raises RawDataError where it is none."""
     windows: list[int] = []
     refused: dict[int, int] = {}
     places: list[int] = []
@@ -146,9 +169,10 @@ def read_seen(path: Path) -> Seen:
                         raise ValueError(f"no header of {FEED_SCHEMA}")
                     places = [row["fields"].index(name) for name in _FELT if name in row["fields"]]
                 elif isinstance(row, list):
-                    if count := sum(int(row[1][place]) for place in places):
+                    count = sum(int(row[1][place]) for place in places)
+                    if count and _number(text) < end_k:
                         refused[int(row[0])] = count
-                else:
+                elif int(row["k"]) < end_k:
                     windows.append(int(row["k"]))
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise RawDataError(path, f"line {number}: {error!r}") from error
