@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from pqdetect.evaluation import tables
+from pqdetect.evaluation import live_tables, tables
 
 HELP = "write the evaluation's tables into a document"
 
@@ -26,7 +26,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write, or compare."""
     before = args.document.read_text(encoding="utf-8")
-    after = tables.insert(before, tables.blocks(json.loads(args.results.read_text(encoding="utf-8"))))
+    results = json.loads(args.results.read_text(encoding="utf-8"))
+    after = tables.insert(before, tables.blocks(results) | live_tables.blocks(results))
     if args.check:
         print("the tables agree" if before == after else f"{args.document} differs from {args.results}")
         return 0 if before == after else 3

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pqdetect.errors import UsageError
+
 HELP = "evaluate the models: test split, and recordings of the running lab"
 
 
@@ -17,6 +19,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--live", type=Path, nargs="+", default=[], metavar="FOLDER", help="recordings of the lab"
     )
+    parser.add_argument(
+        "--bundle", type=Path, nargs="+", default=[], help="campaigns with detectors: cost, verdicts"
+    )
+    parser.add_argument(
+        "--add", action="store_true", help="add what the lab showed to the results there; judge nothing else"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,7 +35,13 @@ def run(args: argparse.Namespace) -> int:
     root = args.work / "tiny" if args.tiny else Path("/")
     models, out = args.models or root / "models", args.out or root / "evaluation"
     work = root if args.tiny else args.work
-    results = Evaluation(models, work, out, 0.02 if args.tiny else 1.0).run(args.live)
+    evaluation = Evaluation(models, work, out, 0.02 if args.tiny else 1.0)
+    if args.add:
+        if not (args.live or args.bundle):
+            raise UsageError("--add needs --live, --bundle or both")
+        evaluation.add(args.live, args.bundle)
+        return 0
+    results = evaluation.run(args.live, args.bundle)
     write_default(results, models)
     values = [value for value in results["shuffled_labels"].get("auroc") or [] if value is not None]
     if not values:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from pqdetect.decide import Rule
 from pqdetect.errors import DetectError
-from pqdetect.evaluation import baselines, compare, figures, tables
+from pqdetect.evaluation import baselines, compare, figures, lab, tables
+from pqdetect.evaluation import live as of_lab
 from pqdetect.evaluation.metrics import Outcome
 from pqdetect.evaluation.report import (
     EQUAL_FALSE_ALARMS_PER_H,
@@ -67,7 +68,7 @@ class Evaluation:
         """A line with the time since the start."""
         print(f"[{time.monotonic() - self.began:6.0f} s] {text}", file=sys.stderr, flush=True)
 
-    def run(self, live: Sequence[Path]) -> Json:
+    def run(self, live: Sequence[Path], bundles: Sequence[Path] = ()) -> Json:
         """Everything; the JSON, CSV and SVG files are written to ``out``."""
         self.work.mkdir(parents=True, exist_ok=True)
         self.out.mkdir(parents=True, exist_ok=True)
@@ -94,14 +95,36 @@ class Evaluation:
             "cards": {name: _facts(model) for name, model in self.models.items()},
             "shuffled_labels": self._shuffled(),
         }
+        return self._write(results, live, bundles)
+
+    def add(self, live: Sequence[Path], bundles: Sequence[Path]) -> Json:
+        """What the lab showed, put into the results that ``out`` holds of these very models; the test
+        recordings are not judged again. Raises DetectError where there are none, or of other models."""
+        path = self.out / RESULTS
+        try:
+            results: Json = json.loads(path.read_text())
+            told = results["provenance"]["models"]
+        except (OSError, ValueError, KeyError) as error:
+            raise DetectError(
+                f"{path} holds no results to add to ({error})", code="results", hint="./pqdetect evaluate"
+            ) from error
+        if told != (mine := {name: model.sha256 for name, model in self.models.items()}):
+            other = sorted(name for name in told | mine if told.get(name) != mine.get(name))
+            raise DetectError(
+                f"{path} was made of other models ({', '.join(other)})", code="results",
+                hint="./pqdetect evaluate, without --add",
+            )  # fmt: skip
+        self.work.mkdir(parents=True, exist_ok=True)
+        return self._write(results, live, bundles)
+
+    def _write(self, results: Json, live: Sequence[Path], bundles: Sequence[Path]) -> Json:
         if live:
-            recordings = [read(folder) for folder in find_recordings(live)]
-            results["sets"]["live"], _ = self._set(collect(recordings), "live")
-            results["sets"]["live"]["recordings"] = [
-                {"scenario_id": r.truth.scenario_id, "kind": r.truth.kind, "profile": r.truth.profile}
-                for r in recordings
-            ]
+            results["sets"]["live"] = self._live(live)
+        if bundles:
+            results["lab"] = lab.read(bundles)
         results["targets"] = tables.targets(results)
+        if "live" in results["sets"]:
+            results["targets_live"] = tables.targets(results, "live")
         text = json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False)
         (self.out / RESULTS).write_text(text + "\n")
         tables.write_csv(results, self.out)
@@ -140,6 +163,22 @@ class Evaluation:
             "episodes_loss_30pct": sum(loss),
             "methods": methods,
         }, equal
+
+    def _live(self, folders: Sequence[Path]) -> Json:
+        recordings = [read(folder) for folder in find_recordings(folders)]
+        data = collect(recordings)
+        part, _ = self._set(data, "live")
+        rules = {key: model.rules for key, model in self.models.items()}
+        alarms = of_lab.alarms_of(self._scores(data, "live"), rules, data.truth)
+        return part | {
+            "attacks": of_lab.attacks(alarms, data),
+            "quiet": of_lab.quiet(alarms, data),
+            "simulator": of_lab.against_simulator(recordings),
+            "recordings": [
+                {"scenario_id": r.truth.scenario_id, "kind": r.truth.kind, "profile": r.truth.profile}
+                for r in recordings
+            ],
+        }
 
     def _scores(self, data: Dataset, name: str) -> dict[str, NDArray[np.float32]]:
         """Scores of all models; the cascade's come from those of its stages, as it computes them."""

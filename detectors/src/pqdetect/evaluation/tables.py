@@ -24,10 +24,10 @@ def order(methods: Json) -> list[str]:
 # ---------------------------------------------------------------------- targets
 
 
-def targets(results: Json) -> list[Json]:
-    """The detector row of the project's targets, for the default detector on held-out test recordings."""
+def targets(results: Json, which: str = "test") -> list[Json]:
+    """The detector row of the project's targets, for the default detector on one set of recordings."""
     name = results["winner"]["default"]
-    one = results["sets"]["test"]["methods"][name]
+    one = results["sets"][which]["methods"][name]
     found, false = one["recall_loss_30pct"], one["false_alarms_per_h"]
     delay, degraded = one["delay_loss_30pct_s"]["p50"], one["degraded"]
     rows: list[tuple[str, str, Any, bool | None]] = [
@@ -49,7 +49,12 @@ def targets(results: Json) -> list[Json]:
             _holds(degraded["precision"]["value"], 0.95),
         ),
     ]
-    return [{"what": w, "target": t, "value": v, "met": m, "model": name} for w, t, v, m in rows]
+    counts = (found["n"], None, None, None, one["delay_loss_30pct_s"]["n"], degraded["recall"]["n"],
+              degraded["precision"]["n"])  # fmt: skip
+    return [
+        {"what": w, "target": t, "value": v, "met": m, "model": name, "n": n}
+        for (w, t, v, m), n in zip(rows, counts, strict=True)
+    ]
 
 
 def _holds(value: float | None, floor: float) -> bool | None:
@@ -90,17 +95,17 @@ def seconds(value: float | None) -> str:
 
 
 def blocks(results: Json) -> dict[str, str]:
-    """Markdown by block name."""
+    """Markdown by block name; what the lab showed is in `live_tables`."""
     made: dict[str, Callable[[Json], str]] = {
         "targets": _targets,
         "models": _models,
-        "attack": lambda r: _attack(r["sets"]["test"]),
+        "attack": lambda r: attack_table(r["sets"]["test"]),
+        "winner": _winner,
         "equal": _equal,
         "kinds": lambda r: _groups(r["sets"]["test"], "by_kind", "kind"),
         "profiles": lambda r: _groups(r["sets"]["test"], "by_profile", "link profile"),
-        "degraded": lambda r: _degraded(r["sets"]["test"]),
+        "degraded": lambda r: degraded_table(r["sets"]["test"]),
         "seeds": _seeds,
-        "live": _live,
     }
     return {name: make(results) for name, make in made.items()}
 
@@ -124,13 +129,40 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _targets(results: Json) -> str:
     marks = {True: "met", False: "**missed**", None: "not measured"}
-    rows = [
-        [one["what"], one["target"], "–" if one["value"] is None else f"{one['value']:g}", marks[one["met"]]]
-        for one in results["targets"]
-    ]
-    return f"Detector `{results['winner']['default']}`, test recordings (simulator):\n\n" + markdown(
-        ["what", "target", "measured", ""], rows
+    live = {one["what"]: one for one in results.get("targets_live") or []}
+    rows = []
+    for one in results["targets"]:
+        there = live.get(one["what"], {"value": None, "n": None})
+        n = "" if there["n"] is None else f" (n = {there['n']})"
+        told = "–" if there["value"] is None else f"{_value(there)}{n}"
+        rows.append([one["what"], one["target"], _value(one), marks[one["met"]], told])
+    rows += _cost(results)
+    return f"Detector `{results['winner']['default']}`:\n\n" + markdown(
+        ["what", "target", "simulated test flights", "", "lab"], rows
     )
+
+
+def _cost(results: Json) -> list[Row]:
+    """CPU and memory of the default detector in campaigns of the lab: the most of any cell."""
+    mine = [
+        one
+        for bundle in (results.get("lab") or {}).get("bundles", [])
+        for one in bundle["conditions"]
+        if one.get("model") == results["winner"]["default"]
+    ]
+    rows = []
+    for key, what, ceiling in (("cpu_pct", "CPU, most of any cell, % of a core", 2.0),
+                               ("rss_mb", "memory, most of any cell, MB", 100.0)):  # fmt: skip
+        values = [one[key]["max"] for one in mine if one[key]["value"] is not None]
+        if values:
+            cells = sum(one[key]["n"] for one in mine)
+            met = "met" if max(values) <= ceiling else "**missed**"
+            rows.append([what, f"≤ {ceiling:g}", "–", "", f"{max(values):.3g} (n = {cells}), {met}"])
+    return rows
+
+
+def _value(one: Json) -> str:
+    return "–" if one["value"] is None else f"{one['value']:g}"
 
 
 def _models(results: Json) -> str:
@@ -163,7 +195,8 @@ def _models(results: Json) -> str:
     return markdown(head, rows)
 
 
-def _attack(part: Json) -> str:
+def attack_table(part: Json) -> str:
+    """ATTACK by detector, at the rules of the cards."""
     rows = []
     for name in order(part["methods"]):
         one = part["methods"][name]
@@ -175,7 +208,7 @@ def _attack(part: Json) -> str:
                 percent(one["recall_loss_30pct"]),
                 percent(one["recall_held_out"]),
                 hourly(one["false_alarms_per_h"]),
-                " / ".join(seconds(one["delay_loss_30pct_s"][q]) for q in ("p50", "p90")),
+                _quantiles(one["delay_loss_30pct_s"]),
                 f"{one['alarm_time_share'] * 100:.2f} %",
             ]
         )
@@ -184,11 +217,33 @@ def _attack(part: Json) -> str:
         "false alarms/h", "delay ≥ 30 % loss, p50 / p90 s", "free time in alarm",
     ]  # fmt: skip
     note = (
-        f"{part['recordings_count']} recordings, {part['attack_free_hours']:.0f} attack-free hours, "
+        f"{part['recordings_count']} recordings, {part['attack_free_hours']:.3g} attack-free hours, "
         f"{part['episodes_visible']} visible episodes, {part['episodes_loss_30pct']} of them with "
         "≥ 30 % loss.\n\n"
     )
     return note + markdown(head, rows)
+
+
+def _quantiles(delay: Json) -> str:
+    """Median and 90th percentile; of no episode there is none."""
+    return " / ".join(seconds(delay[q]) for q in ("p50", "p90")) if delay["n"] else "–"
+
+
+def _winner(results: Json) -> str:
+    """Which of the four wins at equal false alarms, by how many standard errors, and which is the default."""
+    won, methods = results["winner"], results["sets"]["test"]["methods"]
+    best = methods[won["best"]]["equal_alarms"]["recall_visible"]
+    lines = [
+        f"At equal false alarms `{won['best']}` finds most: {percent(best)} of the visible episodes. Ahead of"
+    ]
+    for name, gap in sorted(won["against"].items(), key=lambda pair: pair[1]["difference"] or 0.0):
+        if name in ("random", "any-auth-fail") or gap["difference"] is None:
+            continue
+        close = " (not distinguishable)" if name in won["not_distinguishable"] else ""
+        points = gap["difference"] * 100
+        lines.append(f"- `{name}` by {points:.1f} points, {number(gap['in_se'], 1)} SE{close}")
+    told = "it" if won["default"] == won["best"] else f"`{won['default']}`, cheaper and within 2 SE,"
+    return "\n".join(lines) + f"\n\nSo {told} is the default, and what detector `xgboost` of the lab runs."
 
 
 def _equal(results: Json) -> str:
@@ -234,7 +289,8 @@ def _groups(part: Json, key: str, title: str) -> str:
     return markdown([title, "episodes", *(f"`{name}`" for name in shown)], rows)
 
 
-def _degraded(part: Json) -> str:
+def degraded_table(part: Json) -> str:
+    """DEGRADED by detector."""
     rows = []
     for name in order(part["methods"]):
         one = part["methods"][name]
@@ -271,13 +327,6 @@ def _seeds(results: Json) -> str:
     note = f"{seeds['hours']:.0f} h with episodes of {', '.join(seeds['kinds'])}.\n\n"
     head = ["model", "seeds", "visible found at equal false alarms", "SE, points", "best ahead by"]
     return note + markdown(head, rows)
-
-
-def _live(results: Json) -> str:
-    part = results["sets"].get("live")
-    if part is None:
-        return "No recordings of the running lab were given to this evaluation."
-    return _attack(part) + "\n\n" + _groups(part, "by_kind", "kind")
 
 
 # ---------------------------------------------------------------------- CSV
