@@ -12,7 +12,7 @@ import pytest
 
 from pqdetect.decide import Rule
 from pqdetect.errors import DetectError
-from pqdetect.evaluation import lab, live, live_tables
+from pqdetect.evaluation import degraded, figures, lab, live, live_tables
 from pqdetect.features import FEATURE_NAMES
 from pqdetect.recording import Recording
 from pqdetect.simulate import AttackSpec, GroundSpec, LinkSpec, Spec, simulate
@@ -61,6 +61,23 @@ def test_every_feature_is_held_against_twins(recordings: list[Recording]) -> Non
     told = live.against_simulator(recordings[:2])
     assert {row["feature"] for row in told} == set(FEATURE_NAMES)
     assert all(row["ks"] is None or 0 <= row["ks"] <= 1 for row in told)
+
+
+def test_the_trade_of_degraded_over_levels(recordings: list[Recording]) -> None:
+    data = collect(recordings)
+    truth = replace(
+        data.truth, degraded=np.arange(len(data.rows)) % 10 == 4,
+        degraded_known=np.ones(len(data.rows), np.bool_),
+    )  # fmt: skip
+    scores = np.where(truth.degraded, 0.9, np.linspace(0, 0.8, len(data.rows))).astype(np.float64)
+    points = degraded.curve(scores, Rule(0.5, 0.25), truth)
+    assert [p["level"] for p in points] == sorted((p["level"] for p in points), reverse=True)
+    # every stretch scores above every other window: some level is right about all
+    best = degraded.nearest(points)
+    assert best is not None and (best["recall"], best["precision"]) == (1.0, 1.0)
+    assert degraded.nearest([]) is None
+    drawn = figures.degraded({"threshold": points}, "test")
+    assert "polyline" in drawn and "<title>threshold</title>" in drawn
 
 
 # ---------------------------------------------------------------------- campaigns

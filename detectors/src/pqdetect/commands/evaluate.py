@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pqdetect.errors import UsageError
-
 HELP = "evaluate the models: test split, and recordings of the running lab"
 
 
@@ -23,7 +21,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--bundle", type=Path, nargs="+", default=[], help="campaigns with detectors: cost, verdicts"
     )
     parser.add_argument(
-        "--add", action="store_true", help="add what the lab showed to the results there; judge nothing else"
+        "--add", action="store_true", help="add to the results there; judge no test recording again"
     )
 
 
@@ -37,8 +35,6 @@ def run(args: argparse.Namespace) -> int:
     work = root if args.tiny else args.work
     evaluation = Evaluation(models, work, out, 0.02 if args.tiny else 1.0)
     if args.add:
-        if not (args.live or args.bundle):
-            raise UsageError("--add needs --live, --bundle or both")
         evaluation.add(args.live, args.bundle)
         return 0
     results = evaluation.run(args.live, args.bundle)

@@ -162,6 +162,30 @@ def _share(value: float) -> float:
     return BOTTOM - (BOTTOM - TOP) * value
 
 
+def degraded(curves: Json, which: str) -> str:
+    """Share of degraded stretches found against the share of alarms that are right, one line a detector."""
+    names = order(curves)
+    items = _share_axis()
+    for step in range(6):
+        x = LEFT + (RIGHT - LEFT) * step / 5
+        items += [_line(x, TOP, x, BOTTOM, "g"), _text(x, BOTTOM + 18, f"{step * 20} %", "middle")]
+    items.append(_text((LEFT + RIGHT) / 2, BOTTOM + 40, "alarms that are right", "middle"))
+    x, y = LEFT + (RIGHT - LEFT) * 0.95, _share(0.99)
+    items += [_line(x, TOP, x, y, "a"), _line(x, y, RIGHT, y, "a"), _text(x - 4, TOP - 4, "target", "end")]
+    for name in names:
+        points = [
+            (LEFT + (RIGHT - LEFT) * point["precision"], _share(point["recall"]))
+            for point in curves[name]
+            if point["precision"] is not None and point["recall"] is not None
+        ]
+        items.append(_path(points, name))
+    return document(
+        f"DEGRADED: stretches found against alarms that are right ({which})",
+        "One line a detector, one point a level of its alarm; the target is the corner at the upper right.",
+        [*items, *_legend(names)],
+    )
+
+
 def write_all(results: Json, folder: Path) -> None:
     """detection.svg, delay.svg and kinds.svg for each set of recordings that holds an episode."""
     rings = {"test": "test recordings, simulator", "live": "recordings of the running lab"}
@@ -170,3 +194,6 @@ def write_all(results: Json, folder: Path) -> None:
             continue
         for figure, draw in (("detection", curve), ("delay", delay), ("kinds", kinds)):
             (folder / f"{figure}-{name}.svg").write_text(draw(part, rings.get(name, name)), encoding="utf-8")
+    if "degraded_curve" in results:
+        drawn = degraded(results["degraded_curve"], rings["test"])
+        (folder / "degraded-test.svg").write_text(drawn, encoding="utf-8")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pqdetect.decide import Rule
 from pqdetect.errors import DetectError
-from pqdetect.evaluation import baselines, compare, figures, lab, tables
+from pqdetect.evaluation import baselines, compare, csvfiles, degraded, figures, lab, tables
 from pqdetect.evaluation import live as of_lab
 from pqdetect.evaluation.metrics import Outcome
 from pqdetect.evaluation.report import (
@@ -95,6 +95,7 @@ class Evaluation:
             "cards": {name: _facts(model) for name, model in self.models.items()},
             "shuffled_labels": self._shuffled(),
         }
+        results["degraded_curve"] = self._degraded(test, results["winner"]["default"])
         return self._write(results, live, bundles)
 
     def add(self, live: Sequence[Path], bundles: Sequence[Path]) -> Json:
@@ -115,7 +116,17 @@ class Evaluation:
                 hint="./pqdetect evaluate, without --add",
             )  # fmt: skip
         self.work.mkdir(parents=True, exist_ok=True)
+        if "degraded_curve" not in results:
+            results["degraded_curve"] = self._degraded(
+                dataset("test", self.scale, self.work), results["winner"]["default"]
+            )
         return self._write(results, live, bundles)
+
+    def _degraded(self, test: Dataset, default: str) -> Json:
+        """The trade of DEGRADED for the default detector and the rule beside it."""
+        chosen = {name: self.models[name] for name in {default, degraded.BESIDE} & set(self.models)}
+        scores = self._scored(chosen, test, "degraded")
+        return degraded.curves(scores, {name: model.rules for name, model in chosen.items()}, test.truth)
 
     def _write(self, results: Json, live: Sequence[Path], bundles: Sequence[Path]) -> Json:
         if live:
@@ -127,7 +138,7 @@ class Evaluation:
             results["targets_live"] = tables.targets(results, "live")
         text = json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False)
         (self.out / RESULTS).write_text(text + "\n")
-        tables.write_csv(results, self.out)
+        csvfiles.write_csv(results, self.out)
         figures.write_all(results, self.out)
         self.say(f"wrote {self.out}")
         return results
