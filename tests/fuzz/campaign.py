@@ -1,95 +1,102 @@
-"""Long searches, one target after another in a few niced processes; facts go to campaign-log/.
+"""Long searches, one target after another, behind everything else that runs; hours.json keeps the account.
 
-    python tests/fuzz/campaign.py --hours 1 --jobs 3 [--seed N] [TARGET...]
+    python tests/fuzz/campaign.py --minutes 60 [--pause-file FILE] [--state FOLDER] [TARGET...]
+    python tests/fuzz/campaign.py --keep [TARGET...]
 
-Each finished search adds one row to campaign-log/<target>.json: executions, wall and CPU seconds, findings.
-Stop it with Ctrl-C: rows written so far stay. New inputs join the corpus at the end of each search.
+One process, scheduled only when a processor would be idle. First every target gets a minute that its code has not
+had, then each in its order the rest of its hour. It ends after --minutes, or at Ctrl-C, and pauses while FILE
+exists; nothing is lost by either. A second campaign beside it takes other targets. What reached further lies in
+FOLDER (default .state/fuzz) until --keep makes the smallest covering set of it part of the committed corpora.
+Exit code 1 when something was found.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import fcntl
 import os
-import queue
-import subprocess
 import sys
-import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import targets  # noqa: E402
+import hours  # noqa: E402
+import libfuzzer  # noqa: E402
+import native  # noqa: E402
+import run  # noqa: E402
 
-LOG = HERE / "campaign-log"
-ORDER = (
-    "wire-body",
-    "handshake-relay",
-    "session",
-    "session-native",
-    "handshake-gcs",
-    "handshake-drone",
-    "rpc-server",
-    "wire-header",
-    "rpc-client",
-)
-"""What strangers reach first; the rest follows."""
+FIRST_S = 60.0
+SLICE_S = 600.0
+STATE = native.ROOT / ".state" / "fuzz"
 
 
-def rows_of(target: str) -> list[dict[str, Any]]:
-    """Rows of the searches so far."""
-    path = LOG / f"{target}.json"
-    return list(json.loads(path.read_text(encoding="utf-8"))["searches"]) if path.is_file() else []
+def owed_s(name: str, code: str) -> tuple[int, float]:
+    """(round, processor seconds still owed in it): round 0 is the first minute, 1 the hour, 2 beyond it."""
+    spent = hours.spent_s(name, code)
+    if spent < FIRST_S:
+        return 0, FIRST_S - spent
+    return (1, hours.GOAL_S - spent) if spent < hours.GOAL_S else (2, SLICE_S)
 
 
-def add(target: str, row: dict[str, Any]) -> None:
-    """One more search, and the sums."""
-    rows = [*rows_of(target), row]
-    document = {
-        "target": target,
-        "wall_h": round(sum(r["wall_s"] for r in rows) / 3600, 3),
-        "cpu_h": round(sum(r["cpu_s"] for r in rows) / 3600, 3),
-        "executions": sum(r["executions"] for r in rows),
-        "searches": rows,
-    }
-    LOG.mkdir(exist_ok=True)
-    (LOG / f"{target}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
-def search(target: str, seconds: float, seed: int, lock: threading.Lock) -> None:
-    """One search in a process of its own, at the lowest priority."""
-    command = [
-        "nice",
-        "-n",
-        "19",
-        sys.executable,
-        str(HERE / "run.py"),
-        target,
-        "--seconds",
-        str(seconds),
-        "--seed",
-        str(seed),
-        "--keep",
-    ]
-    asked = ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"]
-    revision = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = done.stdout.splitlines()
-    if done.returncode not in (0, 1) or not lines:
-        print(f"{target}: no result (code {done.returncode}): {(done.stderr or '')[-300:]}", flush=True)
+@contextmanager
+def claimed(wanted: list[str], state: Path) -> Iterator[tuple[str, float] | None]:
+    """The most wanted target that no other campaign has, and what it is owed; None when all are taken."""
+    table = hours.subjects()
+    due = {name: owed_s(name, hours.fingerprint(table[name].code)) for name in wanted}
+    for name in sorted(wanted, key=lambda one: due[one][0]):
+        (state / name).mkdir(parents=True, exist_ok=True)
+        handle = (state / name / "lock").open("w")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.close()
+            continue
+        try:
+            yield name, due[name][1]
+        finally:
+            handle.close()
         return
-    row = {"began": began, "revision": revision, **json.loads(lines[-1])}
-    row.pop("target")
-    with lock:
-        add(target, row)
-    print(
-        f"{target}: {row['executions']} executions in {row['wall_s']:.0f} s, {len(row['findings'])} findings",
-        flush=True,
-    )
+    yield None
+
+
+def campaign(wanted: list[str], end_s: float, pause: Path | None, state: Path) -> int:
+    """Search until `end_s` on the monotonic clock; returns how many findings there were."""
+
+    def paused() -> bool:
+        return pause is not None and pause.exists()
+
+    found = 0
+    seed = int(time.time()) % 1_000_000
+    while time.monotonic() < end_s:
+        if paused():
+            time.sleep(1.0)
+            continue
+        with claimed(wanted, state) as choice:
+            if choice is None:
+                time.sleep(5.0)
+                continue
+            name, owed = choice
+            code = hours.fingerprint(hours.subjects()[name].code)
+            seconds = min(owed + 1.0, SLICE_S, end_s - time.monotonic())
+            seed += 1
+            result = libfuzzer.search(
+                name, state / name, seconds, seed, lambda: paused() or time.monotonic() >= end_s
+            )
+            hours.add(name, code, result)
+            found += len(result.findings)
+            for finding in result.findings:
+                run.keep_finding(name, finding)
+        print(
+            f"{time.strftime('%H:%M:%S')} {name}: {result.executions} executions, {result.cpu_s:.0f} s of "
+            f"{result.wall_s:.0f} s, {result.edges} edges, {len(result.findings)} findings",
+            *(f"\n  {f['kind']} {f['where']}: {f['text']}" for f in result.findings),
+            flush=True,
+        )
+    return found
 
 
 def main() -> int:
@@ -97,34 +104,30 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("targets", nargs="*", metavar="TARGET")
-    parser.add_argument("--hours", type=float, default=1.0)
-    parser.add_argument("--jobs", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    args = parser.parse_args()
-    everything = [*ORDER, *sorted(set(targets.names()) - set(ORDER))]
-    wanted = [name for name in args.targets or everything if not targets.find(name).missing()]
-    todo: queue.SimpleQueue[str] = queue.SimpleQueue()
-    for name in wanted:
-        todo.put(name)
-    lock = threading.Lock()
-
-    def work() -> None:
-        while True:
-            try:
-                name = todo.get_nowait()
-            except queue.Empty:
-                return
-            search(name, args.hours * 3600, args.seed, lock)
-
-    workers = [threading.Thread(target=work) for _ in range(args.jobs)]
-    print(
-        f"{len(wanted)} targets, {args.jobs} at a time, {args.hours:g} h each; pid {os.getpid()}", flush=True
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--pause-file", type=Path)
+    parser.add_argument("--state", type=Path, default=STATE)
+    parser.add_argument(
+        "--keep", action="store_true", help="add to the committed corpora, and search nothing"
     )
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return 1 if any(row["findings"] for name in wanted for row in rows_of(name)) else 0
+    args = parser.parse_args()
+    table = hours.subjects()
+    if unknown := set(args.targets) - set(table):
+        parser.error(f"no target named {', '.join(sorted(unknown))}; one of: {', '.join(table)}")
+    wanted = args.targets or list(table)
+    if args.keep:
+        for name in wanted:
+            if (args.state / name / "corpus").is_dir():
+                print(f"{name}: {run.keep(name, args.state / name / 'corpus')} inputs")
+        return 0
+    wanted = [name for name in wanted if name not in native.TARGETS or native.TARGETS[name].program]
+    if left_out := [name for name in args.targets or table if name not in wanted]:
+        print(f"not built, so left out: {', '.join(left_out)} (tunnel/core/fuzz/run 0)", flush=True)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # inherited by every search
+    try:
+        return 1 if campaign(wanted, time.monotonic() + args.minutes * 60, args.pause_file, args.state) else 0
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 from types import CodeType
 from typing import Any
 
-_PARTS = ("/pqtunnel/", "/pqlab/", "/pqsitl/", "/pqtelemetry/", "/pqlink/", "/pqattack/")
+_PARTS = ("/pqtunnel/", "/pqlab/", "/pqsitl/", "/pqtelemetry/", "/pqlink/", "/pqattack/", "/pqdetect/")
 
 
 class Coverage:

@@ -1,6 +1,6 @@
 """Search one parser for inputs that break it.
 
-    python tests/fuzz/run.py TARGET --seconds 60 --seed 1 [--engine atheris|own] [--keep] [--log FILE]
+    python tests/fuzz/run.py TARGET --seconds 60 --seed 1 [--engine libfuzzer|own] [--keep]
     python tests/fuzz/run.py --list
 
 --keep adds what reached new code to the committed corpus, and every finding as `finding-…`. Exit code 1 when
@@ -25,69 +25,47 @@ sys.path.insert(0, str(HERE))
 
 import corpora  # noqa: E402
 import engine  # noqa: E402
+import hours  # noqa: E402
+import libfuzzer  # noqa: E402
+import native  # noqa: E402
 import targets  # noqa: E402
 
 
-def search(name: str, seconds: float, seed: int, wanted: str) -> engine.Result:
-    """One search with the committed corpus as its start."""
+def own(name: str, seconds: float, seed: int) -> engine.Result:
+    """A search by our own loop, with the committed corpus as its start."""
     target = targets.find(name)
     corpus = {**target.seeds(), **corpora.load(name)}
-    if wanted == "own":
-        return engine.own_loop(target.run, corpus, target.words, seconds, seed, target.limit)
-    with tempfile.TemporaryDirectory(prefix="pqfuzz-") as temporary:
-        folder, out = Path(temporary) / "corpus", Path(temporary) / "result.json"
-        folder.mkdir()
-        for key, data in corpus.items():
-            (folder / key).write_bytes(data)
-        command = [
-            sys.executable,
-            str(HERE / "atheris_child.py"),
-            name,
-            str(out),
-            str(folder),
-            str(seconds),
-            str(seed),
-            str(target.limit),
-        ]
-        done = subprocess.run(
-            command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-        )
-        if not out.is_file():
-            raise SystemExit(
-                f"error: {name}: atheris ended with code {done.returncode} before a report\n"
-                + done.stdout.decode(errors="replace")[-2000:]
-            )
-        result = engine.Result(**_known(json.loads(out.read_text(encoding="utf-8"))))
-        result.inputs = [p.read_bytes() for p in folder.iterdir() if p.name not in corpus]
-        for trace in Path(temporary).glob("*-*"):  # what libFuzzer itself ended at: crash-, oom-, timeout-
-            if trace.name.split("-")[0] in ("crash", "oom", "timeout"):
-                kind = trace.name.split("-")[0]
-                given = base64.b64encode(trace.read_bytes()).decode()
-                result.findings.append({"kind": kind, "where": "process", "text": "", "input": given})
-    return result
+    return engine.own_loop(target.run, corpus, target.words, seconds, seed, target.limit)
 
 
-def _known(document: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key in engine.Result.__dataclass_fields__}
+def keep_finding(name: str, finding: dict[str, Any]) -> None:
+    """Commit the input of a finding: from now on the tests fail until it is mended."""
+    data = base64.b64decode(finding["input"])
+    if name in native.TARGETS:
+        (native.TARGETS[name].seeds / corpora.name_of(data, "finding")).write_bytes(data)
+        return
+    corpora.save(name, {**corpora.load(name), corpora.name_of(data, "finding"): data})
 
 
-def keep(name: str, result: engine.Result) -> int:
-    """Write the smallest covering set and the findings to the corpus; returns how many inputs it has."""
+def keep(name: str, found: Path) -> int:
+    """Add to the committed corpus what of the folder `found` covers more; returns how many inputs it has."""
+    if name in native.TARGETS:
+        subject = native.TARGETS[name]
+        command = [str(subject.program), "-set_cover_merge=1", str(subject.seeds), str(found)]
+        subprocess.run(command, check=True, capture_output=True)
+        return sum(1 for _ in subject.seeds.iterdir())
     target = targets.find(name)
-    held = {**target.seeds(), **corpora.load(name)}  # seeds live in the code, the pack holds the rest
-    named = {key: data for key, data in held.items() if key.startswith("finding-")}
-    for finding in result.findings:
-        data = base64.b64decode(finding["input"])
-        named[corpora.name_of(data, "finding")] = data
-    small = [data for data in [*held.values(), *result.inputs] if len(data) <= corpora.MAX_INPUT_BYTES]
+    pack, seeds = corpora.load(name), target.seeds()
+    named = {key: data for key, data in pack.items() if key.startswith("finding-")}
+    held = {*seeds.values(), *named.values()}
+    candidates = [*held, *pack.values(), *(path.read_bytes() for path in sorted(found.iterdir()))]
     total = sum(map(len, named.values()))
-    for data in engine.minimise(target.run, small):
-        if data in held.values() and data not in set(corpora.load(name).values()):
-            continue  # a seed
-        if data in named.values() or total + len(data) > corpora.MAX_PACK_BYTES:
-            continue
-        total += len(data)
-        named[corpora.name_of(data)] = data
+    for data in engine.minimise(
+        target.run, [one for one in candidates if len(one) <= corpora.MAX_INPUT_BYTES]
+    ):
+        if data not in held and total + len(data) <= corpora.MAX_PACK_BYTES:
+            total += len(data)
+            named[corpora.name_of(data)] = data
     corpora.save(name, named)
     return len(named)
 
@@ -96,42 +74,49 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("target", nargs="?", choices=sorted(targets.names()), metavar="TARGET")
+    parser.add_argument("target", nargs="?", choices=list(hours.subjects()), metavar="TARGET")
     parser.add_argument("--list", action="store_true", help="name the targets and what they read")
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--engine", choices=("atheris", "own"))
+    parser.add_argument("--engine", choices=("libfuzzer", "own"))
     parser.add_argument("--keep", action="store_true", help="write what is new to the committed corpus")
-    parser.add_argument("--log", type=Path, help="write the JSON also here")
     args = parser.parse_args()
     if args.list or args.target is None:
-        for name in sorted(targets.names()):
-            print(f"{name:20} {targets.find(name).about}")
+        for name, subject in hours.subjects().items():
+            print(f"{name:16} {subject.about}")
         return 0
-    if missing := targets.find(args.target).missing():
-        print(f"skipped: {missing}", file=sys.stderr)
-        return 0
-    wanted = args.engine or ("atheris" if importlib.util.find_spec("atheris") else "own")
-    result = search(args.target, args.seconds, args.seed, wanted)
-    document = {
-        "target": args.target,
-        "engine": result.engine,
-        "seed": args.seed,
-        "executions": result.executions,
-        "wall_s": round(result.wall_s, 1),
-        "cpu_s": round(result.cpu_s, 1),
-        "new_inputs": len(result.inputs),
-        "lines_covered": result.lines_covered,
-        "python": sys.version.split()[0],
-        "load_average": [round(value, 2) for value in os.getloadavg()],
-        "findings": result.findings,
-    }
-    if args.keep:
-        document["corpus_inputs"] = keep(args.target, result)
-    line = json.dumps(document)
-    if args.log is not None:
-        args.log.write_text(line + "\n", encoding="utf-8")
-    print(line)
+    with tempfile.TemporaryDirectory(prefix="pqfuzz-") as temporary:
+        found = Path(temporary) / "corpus"
+        found.mkdir()
+        if args.target in native.TARGETS:
+            wanted = "libfuzzer"
+        else:
+            wanted = args.engine or ("libfuzzer" if importlib.util.find_spec("atheris") else "own")
+        if wanted == "own":
+            result = own(args.target, args.seconds, args.seed)
+            for data in result.inputs:
+                (found / corpora.name_of(data)).write_bytes(data)
+        else:
+            result = libfuzzer.search(args.target, Path(temporary), args.seconds, args.seed)
+        document = {
+            "target": args.target,
+            "engine": result.engine,
+            "seed": args.seed,
+            "executions": result.executions,
+            "wall_s": round(result.wall_s, 1),
+            "cpu_s": round(result.cpu_s, 1),
+            "new_inputs": len(result.inputs),
+            "lines_covered": result.lines_covered,
+            "edges": result.edges,
+            "python": sys.version.split()[0],
+            "load_average": [round(value, 2) for value in os.getloadavg()],
+            "findings": result.findings,
+        }
+        if args.keep:
+            for finding in result.findings:
+                keep_finding(args.target, finding)
+            document["corpus_inputs"] = keep(args.target, found)
+    print(json.dumps(document))
     return 1 if result.findings else 0
 
 

@@ -113,6 +113,11 @@ TARGETS = {
         "requests to the attacker",
         control,
         _control_seeds,
+        (
+            "attacker/src/pqattack/lines.py",
+            "attacker/src/pqattack/settings.py",
+            "attacker/src/pqattack/desk.py",
+        ),
         words=[
             b'"attack":{',
             b'"kind":"',
@@ -123,5 +128,15 @@ TARGETS = {
             b"null",
         ],
     ),
-    "attack-hearing": Target("packets before the attacker's ear", hearing, _hearing_seeds, limit=2048),
+    "attack-hearing": Target(
+        "packets before the attacker's ear",
+        hearing,
+        _hearing_seeds,
+        (
+            "attacker/src/pqattack/heard.py",
+            "attacker/src/pqattack/frames.py",
+            "attacker/src/pqattack/payloads.py",
+        ),
+        limit=2048,
+    ),
 }

@@ -106,5 +106,16 @@ def cleanup() -> None:
 
 
 TARGETS = {
-    "bundle": Target("a result bundle with one file changed (pqlab verify)", bundle, _seeds, limit=1024)
+    "bundle": Target(
+        "a result bundle with one file changed (pqlab verify)",
+        bundle,
+        _seeds,
+        (
+            "lab/src/pqlab/verify/*.py",
+            "lab/src/pqlab/verify/*.json",
+            "lab/src/pqlab/record/*.py",
+            "lab/src/pqlab/analysis/load.py",
+        ),
+        limit=1024,
+    )
 }

@@ -13,7 +13,7 @@ from pqsitl.service import TrafficService
 from pqtunnel import rpc
 from pqtunnel.agent import server
 from pqtunnel.agent.params import Params
-from targets import Target
+from targets import Target, either, scene
 
 HELD_BYTES = server.MAX_REQUEST_BYTES + 65_536 + 1
 
@@ -177,17 +177,23 @@ _WORDS = [
 ]
 
 TARGETS = {
-    "rpc-server": Target("requests to an agent (JSON lines)", rpc_server, _server_seeds, words=_WORDS),
-    "rpc-client": Target(
-        "answers of an agent",
-        rpc_client,
-        _client_seeds,
+    "rpc": Target(
+        "the agents' control channel (JSON lines): requests to an agent, answers to the controller",
+        either(rpc_server, rpc_client),
+        lambda: scene(0, _server_seeds()) | scene(1, _client_seeds()),
+        (
+            "tunnel/src/pqtunnel/rpc.py",
+            "tunnel/src/pqtunnel/agent/server.py",
+            "tunnel/src/pqtunnel/agent/params.py",
+            "tunnel/src/pqtunnel/agent/idempotency.py",
+        ),
         words=[*_WORDS, b'"error":{', b'"code"', b'"data"', b'"result":{}', b'"id":"id-1"'],
     ),
     "sitl-control": Target(
         "requests to the traffic source",
         sitl_control,
         _sitl_seeds,
+        ("sitl/src/pqsitl/control.py", "sitl/src/pqsitl/service.py", "sitl/src/pqsitl/spec.py"),
         words=[b'{"op":"start","spec":{', b'"source"', b'"rate_hz"', b'"seed"', b'"path"', *_WORDS[6:]],
     ),
 }

@@ -18,7 +18,7 @@ from pqtunnel.handshake.machine import HandshakeMachine
 from pqtunnel.handshake.transcript import signed_message, transcript_1, transcript_2
 from pqtunnel.keyschedule import PskKeys, mac
 from pqtunnel.suites import by_wire, get
-from targets import Target
+from targets import Target, either, scene
 
 SUITES = [get("cs-mlkem512-aesgcm-mldsa44"), get("cs-mlkem512-chacha20poly1305-falcon512")]
 
@@ -314,9 +314,15 @@ def _gcs_seeds() -> dict[str, bytes]:
 
 
 TARGETS = {
-    "handshake-relay": Target(
-        "two honest ends, every frame through the fuzzer", relay, _relay_seeds, limit=512
+    "handshake": Target(
+        "handshakes: a relay between two honest ends, the GCS against a thief, the drone against a liar",
+        either(relay, hostile_drone, hostile_gcs),
+        lambda: scene(0, _relay_seeds()) | scene(1, _drone_seeds()) | scene(2, _gcs_seeds()),
+        (
+            "tunnel/src/pqtunnel/handshake/*.py",
+            "tunnel/src/pqtunnel/keyschedule.py",
+            "tunnel/src/pqtunnel/wire.py",
+        ),
+        limit=512,
     ),
-    "handshake-gcs": Target("the GCS against a thief of a PSK", hostile_drone, _drone_seeds, limit=512),
-    "handshake-drone": Target("the drone against a lying GCS", hostile_gcs, _gcs_seeds, limit=512),
 }

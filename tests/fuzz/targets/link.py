@@ -119,6 +119,7 @@ TARGETS = {
         "requests to the link router",
         control,
         _control_seeds,
+        ("link/src/pqlink/control.py", "link/src/pqlink/settings.py", "link/src/pqlink/lease.py"),
         words=[
             b'{"op":"set","owner":"c"',
             b'"up":{',
@@ -134,5 +135,11 @@ TARGETS = {
             b"[]",
         ],
     ),
-    "link-packets": Target("packets through the link router", packets, _packet_seeds, limit=1024),
+    "link-packets": Target(
+        "packets through the link router",
+        packets,
+        _packet_seeds,
+        ("link/src/pqlink/router.py", "link/src/pqlink/channel.py", "link/src/pqlink/side.py"),
+        limit=1024,
+    ),
 }

@@ -139,11 +139,6 @@ def _play(reader: Reader, net: _Net) -> None:
         assert net.receive(peer, honest), f"an honest packet to the {peer} was dropped"
 
 
-def python_session(data: bytes) -> None:
-    """The executable specification, with the doubles of the tests for primitives."""
-    _play(Reader(data), _Net(lambda role, counters: Session(role, counters, _PRIMITIVES)))
-
-
 class _Twin:
     """Both sessions side by side: every call must have the same outcome and leave the same counters."""
 
@@ -200,13 +195,13 @@ class _Row:
         return repr(vars(self))
 
 
-def native_session(data: bytes) -> None:
-    """The Rust core beside the specification, with real AEADs."""
-    _play(Reader(data), _Net(_Twin))
+def _python(role: Any, counters: dict[str, int]) -> Session:
+    return Session(role, counters, _PRIMITIVES)
 
 
-def _no_core() -> str:
-    return "" if find_spec("pq_core") else "the native core's wheel is not installed here"
+def session(data: bytes) -> None:
+    """The executable specification, and beside it, with real AEADs, the Rust core where its wheel is installed."""
+    _play(Reader(data), _Net(_Twin if find_spec("pq_core") else _python))
 
 
 def _seeds() -> dict[str, bytes]:
@@ -225,12 +220,19 @@ def _seeds() -> dict[str, bytes]:
 
 
 TARGETS = {
-    "session": Target("sealed packets, Python session", python_session, _seeds, limit=1024),
-    "session-native": Target(
-        "sealed packets, native session beside the Python one",
-        native_session,
+    "session": Target(
+        "sealed packets: the Python session and the native one side by side",
+        session,
         _seeds,
+        (
+            "tunnel/src/pqtunnel/session.py",
+            "tunnel/src/pqtunnel/replay.py",
+            "tunnel/src/pqtunnel/packet.py",
+            "tunnel/core/src/session.rs",
+            "tunnel/core/src/replay.rs",
+            "tunnel/core/src/packet.rs",
+            "tunnel/core/src/python/session.rs",
+        ),
         limit=1024,
-        missing=_no_core,
     ),
 }

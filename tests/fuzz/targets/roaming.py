@@ -10,7 +10,7 @@ from reader import Reader
 from pqtunnel import packet
 from pqtunnel.path import CHALLENGE_EVERY_NS, CHALLENGE_VALID_NS, TOKEN_BYTES, Address, PathState
 from pqtunnel.rekey import parse_request
-from targets import Target
+from targets import Target, either, scene
 
 PLACES: tuple[Address, ...] = (("198.18.2.20", 46012), ("198.18.2.20", 9), ("198.18.2.99", 46012))
 
@@ -102,6 +102,16 @@ def _request_seeds() -> dict[str, bytes]:
 
 
 TARGETS = {
-    "path": Target("path challenges and responses (both planes)", path, _path_seeds, limit=512),
-    "rekey-request": Target("payload of a rekey-request", rekey_request, _request_seeds, limit=8),
+    "control-frames": Target(
+        "payloads inside sealed packets: path challenges and responses (both planes), rekey requests",
+        either(path, rekey_request),
+        lambda: scene(0, _path_seeds()) | scene(1, _request_seeds()),
+        (
+            "tunnel/src/pqtunnel/path.py",
+            "tunnel/src/pqtunnel/rekey.py",
+            "tunnel/src/pqtunnel/packet.py",
+            "tunnel/core/src/path.rs",
+        ),
+        limit=512,
+    ),
 }

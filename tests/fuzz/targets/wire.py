@@ -9,7 +9,7 @@ from reader import Reader
 from pqtunnel import wire
 from pqtunnel.errors import HandshakeError
 from pqtunnel.suites import Suite, get
-from targets import Target
+from targets import Target, either, scene
 
 # One of each shape: fixed and variable signatures, small and large keys.
 SUITES = [
@@ -136,11 +136,11 @@ def _body_seeds() -> dict[str, bytes]:
 
 
 TARGETS = {
-    "wire-header": Target("frame headers (wire.check_header)", headers, _header_seeds, limit=16),
-    "wire-body": Target(
-        "frame bodies (wire.parse_*)",
-        bodies,
-        _body_seeds,
+    "wire": Target(
+        "handshake frames: headers and the bodies of every type",
+        either(headers, bodies),
+        lambda: scene(0, _header_seeds()) | scene(1, _body_seeds()),
+        ("tunnel/src/pqtunnel/wire.py",),
         words=[b"\0\0\x04\xa0", b"\0\0\x04\x40", b"\0\0\x0c\xed"],
     ),
 }
