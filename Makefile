@@ -31,7 +31,7 @@ keys: ## make the identities of both ends and of the controller (kept if there)
 
 lab-up: engine venv ## bring the lab up, from nothing if need be
 	@./images/build.sh base liboqs ascon influxdb telegraf sitl tunnel
-	@test -d keys/gcs || ./pqtunnel keys
+	@test -f keys/complete || ./pqtunnel keys
 	@./compose/lab.sh up
 
 lab-status: ## show the services and their addresses

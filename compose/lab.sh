@@ -79,7 +79,7 @@ is_up() {
 
 cmd_up() {
     engine_up || fail 4 "no container engine answers" "the lab runs in containers" "make lab-up (starts one)"
-    [ -d keys/drone ] && [ -d keys/gcs ] || fail 4 "no keys yet" "both endpoints prove who they are" "make keys"
+    [ -f keys/complete ] || fail 4 "no keys yet, or not all of them" "both endpoints prove who they are" "make keys"
     check_binary
     # shellcheck disable=SC2086  # a list of numbers
     [ "$(running)" != 0 ] || check_ports $PORTS

@@ -77,6 +77,7 @@ class Machine:
             path.parent.mkdir(parents=True)
             path.write_text("secret")
             path.chmod(0o600)
+        (self.project / "keys" / "complete").write_text("")
 
     def write(self, path: str, text: str) -> None:
         full = self.root / path
@@ -160,6 +161,10 @@ def no_drone_keys(machine: Machine) -> None:
     shutil.rmtree(machine.project / "keys/drone")
 
 
+def half_made_keys(machine: Machine) -> None:
+    (machine.project / "keys/complete").unlink()
+
+
 def no_signing_keys(machine: Machine) -> None:
     shutil.rmtree(machine.project / "keys/drone/sig")
 
@@ -190,6 +195,7 @@ def no_signing_keys(machine: Machine) -> None:
         (attribute("step_ns", 30_000_000), "clock steps", "warn", "30.000 ms"),
         (file("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"), "governor", "warn", "powersave"),
         (no_drone_keys, "keys", "warn", "no keys for drone"),
+        (half_made_keys, "keys", "warn", "cut off"),
         (no_signing_keys, "drone signs", "warn", "drone_auth"),
         (open_key, "key modes", "fail", "keys/drone/psk.secret"),
         (file("lib/modules/6.1.0-test/modules.dep", ""), "netem", "note", "not in kernel 6.1.0-test"),

@@ -13,7 +13,7 @@ import pytest
 from pqtunnel.cli import main
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
 from pqtunnel.errors import KeyMaterialError
-from pqtunnel.keys import provision
+from pqtunnel.keys import COMPLETE_FILE, provision
 from pqtunnel.pki import Authority, certificate_is_good
 from pqtunnel.primitives import load
 from pqtunnel.suites import EXTRA_SIGS, SIGS
@@ -213,3 +213,80 @@ def test_missing_keys_stop_the_endpoint_with_code_4(
     monkeypatch.setenv("PQ_KEYS", str(tmp_path / "absent"))
     assert main(["gcs", "--plaintext-target", "127.0.0.1:1"]) == 4
     assert "make keys" in capsys.readouterr().err
+
+
+@pytest.mark.native
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize(
+    "closed", [".", "tls.key.pem", "ca.cert.pem", "sig", "psk", "drones", "gcs.identity.json"]
+)
+def test_keys_of_another_owner_stop_the_endpoint_with_one_sentence(
+    folder: Path,
+    tmp_path: Path,
+    closed: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PQ_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("PQ_KEYS", str(folder / "gcs"))
+    (folder / "gcs" / closed).chmod(0)
+    try:
+        assert main(["gcs", "--plaintext-target", "127.0.0.1:1"]) == 4
+    finally:
+        (folder / "gcs" / closed).chmod(0o700)
+    sentence, following = capsys.readouterr().err.splitlines()
+    assert "cannot be read: Permission denied" in sentence
+    assert f"chown -R {os.getuid()}:{os.getgid()} keys" in following and "cp -a" in following
+
+
+@pytest.mark.native
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may list everything")
+@pytest.mark.parametrize("hidden", ["sig", "."])
+def test_a_drone_never_takes_unreadable_keys_for_absent_ones(folder: Path, hidden: str) -> None:
+    (folder / "drone" / hidden).chmod(0)
+    try:
+        with pytest.raises(KeyMaterialError, match="cannot be read") as caught:
+            load_drone(folder / "drone")
+    finally:
+        (folder / "drone" / hidden).chmod(0o700)
+    assert "chown" in caught.value.hint
+
+
+@pytest.mark.native
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may list everything")
+def test_keys_of_another_owner_are_not_made_anew(folder: Path) -> None:
+    (folder / "drone" / "sig").chmod(0)
+    try:
+        with pytest.raises(KeyMaterialError, match="Permission denied") as caught:
+            provision(folder, load())
+    finally:
+        (folder / "drone" / "sig").chmod(0o700)
+    assert caught.value.code == "keys_not_written" and "chown" in caught.value.hint
+
+
+class Killed(BaseException):
+    """What no handler catches, as a signal would."""
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("dies_at", ["signing keys", "Falcon-1024"])
+def test_a_run_that_was_killed_is_not_taken_as_complete(tmp_path: Path, dies_at: str) -> None:
+    root = tmp_path / "keys"
+
+    def progress(text: str) -> None:
+        if text == dies_at:
+            raise Killed
+
+    with pytest.raises(Killed):
+        provision(root, load(), progress=progress)
+    assert (root / "gcs").is_dir() and not (root / COMPLETE_FILE).exists()
+    report = provision(root, load())
+    assert "controller/tls" in report.kept and report.made
+    assert (root / COMPLETE_FILE).is_file() and provision(root, load()).made == []
+
+
+@pytest.mark.native
+def test_a_set_stops_being_complete_while_it_is_made_again(folder: Path) -> None:
+    seen: list[bool] = []
+    provision(folder, load(), force=True, progress=lambda _: seen.append((folder / COMPLETE_FILE).exists()))
+    assert seen and not any(seen) and (folder / COMPLETE_FILE).is_file()

@@ -166,6 +166,6 @@ class Host:
 def artefacts(ansible: None) -> None:
     """Image of the host, keys, and the archives of this machine's platform."""
     run("./images/build.sh", "base", "liboqs", "ascon", "tunnel", "sitl", "host", timeout_s=900)
-    if not (ROOT / "keys/drone/tls.key.pem").exists():
+    if not (ROOT / "keys/complete").exists():
         run("./pqtunnel", "keys", timeout_s=120)
     run("./images/export", "tunnel", "sitl", timeout_s=300)

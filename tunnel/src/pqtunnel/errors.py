@@ -6,6 +6,9 @@ errors also name the counter that recorded them, so that every refusal can be fo
 
 from __future__ import annotations
 
+import os
+import sys
+
 
 class TunnelError(Exception):
     """Base of every error this package raises on purpose."""
@@ -57,6 +60,14 @@ class KeyMaterialError(TunnelError):
 
     default_code = "bad_key_material"
     default_hint = "Make a fresh identity with: make keys"
+
+
+def key_owner_hint() -> str:
+    """What to do about keys that this process may not read: mostly a copy that lost its owner."""
+    if sys.platform == "win32":
+        return "run as the user that made the keys"
+    owner = f"{os.getuid()}:{os.getgid()}"
+    return f"sudo chown -R {owner} keys (cp -a keeps the owner), or run as the user that made them"
 
 
 class SessionError(TunnelError):

@@ -5,10 +5,11 @@
     drone/       … and drone_id.hex  psk.secret  gcs.identity.json  pins.json  sig/<token>.secret
     gcs/         … and gcs.identity.json  sig/<token>.secret  psk/<drone id>.secret  drones/<drone id>.json
     next/        gcs.identity.json  sig/<token>.secret: the GCS's next identity, during a rotation
+    complete     there only while the whole set is: a run takes it away first and writes it last
 
-Running it again keeps what is valid and makes what is missing. Every signing key pair is proved by a
-signature before it is trusted. Folders are 0700, files 0600. The control plane's CA is classical (ECDSA
-P-256, RFC 5480): it gates who may command a measurement, not the secrecy of the tunnel.
+Running it again keeps what is valid and makes what is missing, of a run that was killed too. Every signing
+key pair is proved by a signature before it is trusted. Folders are 0700, files 0600. The control plane's CA is
+classical (ECDSA P-256, RFC 5480): it gates who may command a measurement, not the secrecy of the tunnel.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pqtunnel.endpoint.identity_files import (
     load_drone,
     load_gcs,
 )
-from pqtunnel.errors import KeyMaterialError
+from pqtunnel.errors import KeyMaterialError, key_owner_hint
 from pqtunnel.handshake.identity import DronePublicIdentity, GcsPublicIdentity
 from pqtunnel.keyschedule import PSK_BYTES
 from pqtunnel.pki import Authority, certificate_is_good
@@ -48,6 +49,7 @@ from pqtunnel.wire import DRONE_ID_BYTES
 
 ROLES: Final = ("controller", "drone", "gcs")
 NEXT_FOLDER: Final = "next"
+COMPLETE_FILE: Final = "complete"
 
 
 def provision(
@@ -69,6 +71,7 @@ def provision(
     """
     report = Provisioned()
     try:
+        (root / COMPLETE_FILE).unlink(missing_ok=True)
         if force:
             for name in ("ca", *ROLES, NEXT_FOLDER):
                 if (root / name).is_dir():
@@ -93,6 +96,14 @@ def provision(
         _check(root)
         if owner is not None:
             _give_to(root, owner)
+        write_private(root / COMPLETE_FILE, b"every key of this folder was made and read back\n")
+        if owner is not None:
+            os.chown(root / COMPLETE_FILE, *owner)
+    except PermissionError as error:
+        raise KeyMaterialError(
+            f"{error.filename or root}: {error.strerror or error}", code="keys_not_written",
+            hint=f"{key_owner_hint()}, or choose a folder you may write with --out",
+        ) from error  # fmt: skip
     except OSError as error:
         raise KeyMaterialError(
             f"{error.filename or root}: {error.strerror or error}", code="keys_not_written",

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pqtunnel.errors import TunnelError
+from pqtunnel.errors import TunnelError, key_owner_hint
 
 AGENT_PORT: Final = 48080
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
@@ -102,19 +102,20 @@ class TlsFiles:
         `purpose` names the peer: SERVER_AUTH for a client's context, CLIENT_AUTH for a server's.
         """
         for path in (self.ca_cert, self.cert, self.key):
-            if not path.is_file():
-                raise MissingKeyError(f"{path} is not there", hint="run `make keys`")
+            try:
+                path.open("rb").close()
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise MissingKeyError(f"{path} is not there", hint="run `make keys`") from error
+            except OSError as error:
+                raise MissingKeyError(
+                    f"{path} cannot be read: {error.strerror or error}", hint=key_owner_hint()
+                ) from error
         client = purpose is ssl.Purpose.SERVER_AUTH
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if client else ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         try:
             context.load_verify_locations(cafile=str(self.ca_cert))
             context.load_cert_chain(str(self.cert), str(self.key))
-        except PermissionError as error:
-            raise MissingKeyError(
-                f"{self.key} cannot be read: {error.strerror}",
-                hint="run as the user that made the keys, or `make keys` again",
-            ) from error
         except ssl.SSLError as error:
             raise WrongKeyError(
                 f"{self.cert} and {self.key} do not fit each other ({error.reason})",

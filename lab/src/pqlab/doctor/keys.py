@@ -9,6 +9,8 @@ from pqlab.doctor.model import Reading, Requirement
 from pqlab.doctor.system import System
 
 HOLDERS = ("drone", "gcs", "controller")
+#: what `pqtunnel keys` writes last
+COMPLETE_FILE = "complete"
 #: what `pqtunnel keys` writes that must stay secret
 SECRET_PATTERNS = ("*.key.pem", "*.secret")
 
@@ -25,6 +27,8 @@ def read_presence(system: System) -> Reading:
     missing = [name for name in HOLDERS if not any(secret_files(folder / name))]
     if missing:
         return Reading(False, f"no keys for {', '.join(missing)}")
+    if not (folder / COMPLETE_FILE).is_file():
+        return Reading(False, "not the whole set: a run of `pqtunnel keys` was cut off")
     return Reading(True, f"keys of {', '.join(HOLDERS)}")
 
 

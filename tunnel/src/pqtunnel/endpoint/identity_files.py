@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pqtunnel.errors import KeyMaterialError
+from pqtunnel.errors import KeyMaterialError, key_owner_hint
 from pqtunnel.handshake.identity import (
     DronePsk,
     DronePublicIdentity,
@@ -71,7 +71,7 @@ def load_drone(folder: Path) -> DroneKeys:
     if not isinstance(pins, list) or not 1 <= len(pins) <= MAX_PINS:
         raise KeyMaterialError(f"{folder / PINS_FILE} must list one or two key ids")
     trusted = []
-    for path in sorted(folder.glob("*.identity.json")):
+    for path in _files(folder, ".identity.json"):
         identity = GcsPublicIdentity.from_json(_json(path))
         if identity.key_id.hex() in pins:
             trusted.append(identity)
@@ -80,7 +80,7 @@ def load_drone(folder: Path) -> DroneKeys:
             f"no GCS identity in {folder} fits a pin in {PINS_FILE}",
             hint="run `make keys` and restart the lab",
         )
-    signing = {path.stem: _bytes(path) for path in sorted((folder / "sig").glob("*.secret"))}
+    signing = {path.stem: _bytes(path) for path in _files(folder / "sig", ".secret")}
     for token, key in signing.items():
         scheme = ALL_SIGS.get(token)
         if scheme is None or len(key) != scheme.secret_key_bytes:
@@ -93,26 +93,38 @@ def load_gcs(folder: Path) -> GcsKeys:
     public = GcsPublicIdentity.from_json(_json(folder / IDENTITY_FILE))
     secrets = {token: _bytes(folder / "sig" / f"{token}.secret") for token in public.keys}
     drones = [
-        DronePsk(bytes.fromhex(path.stem), _bytes(path)) for path in sorted((folder / "psk").glob("*.secret"))
+        DronePsk(bytes.fromhex(path.stem), _bytes(path)) for path in _files(folder / "psk", ".secret")
     ]
     if not drones:
         raise KeyMaterialError(f"{folder / 'psk'} holds no drone's PSK", hint="run `make keys`")
     registered = [
-        DronePublicIdentity.from_json(_json(path)) for path in sorted((folder / DRONES_FOLDER).glob("*.json"))
+        DronePublicIdentity.from_json(_json(path)) for path in _files(folder / DRONES_FOLDER, ".json")
     ]
     return GcsKeys(
         GcsIdentity(public, secrets), PskStore(drones), {drone.drone_id: drone for drone in registered}
     )
 
 
+def _files(folder: Path, ending: str) -> list[Path]:
+    """Sorted; none where there is no folder. One that may not be listed is an error, not an empty one."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.name.endswith(ending))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+
+
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise KeyMaterialError(
-            f"{path} cannot be read: {error.strerror or error}",
-            hint="run `make keys` (as the user who runs the lab)",
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> KeyMaterialError:
+    hint = key_owner_hint() if isinstance(error, PermissionError) else "run `make keys`"
+    return KeyMaterialError(f"{path} cannot be read: {error.strerror or error}", hint=hint)
 
 
 def _json(path: Path) -> Any:
