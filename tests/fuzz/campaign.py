@@ -3,10 +3,10 @@
     python tests/fuzz/campaign.py --minutes 60 [--pause-file FILE] [--state FOLDER] [TARGET...]
     python tests/fuzz/campaign.py --keep [TARGET...]
 
-One process, scheduled only when a processor would be idle. First every target gets a minute that its code has not
-had, then each in its order the rest of its hour. It ends after --minutes, or at Ctrl-C, and pauses while FILE
-exists; nothing is lost by either. A second campaign beside it takes other targets. What reached further lies in
-FOLDER (default .state/fuzz) until --keep makes the smallest covering set of it part of the committed corpora.
+One process, scheduled only when a processor would be idle. First every target gets a minute that its code has
+not had, then each in its order the rest of its hour. It ends after --minutes, or at Ctrl-C, and pauses while
+FILE exists; nothing is lost by either. A second campaign beside it takes other targets. What reached further
+is kept in FOLDER (default .state/fuzz) until --keep adds its smallest covering set to the committed corpora.
 Exit code 1 when something was found.
 """
 
@@ -31,6 +31,7 @@ import run  # noqa: E402
 
 FIRST_S = 60.0
 SLICE_S = 600.0
+LEAST_S = 20.0
 STATE = native.ROOT / ".state" / "fuzz"
 
 
@@ -81,7 +82,7 @@ def campaign(wanted: list[str], end_s: float, pause: Path | None, state: Path) -
                 continue
             name, owed = choice
             code = hours.fingerprint(hours.subjects()[name].code)
-            seconds = min(owed + 1.0, SLICE_S, end_s - time.monotonic())
+            seconds = min(max(owed, LEAST_S), SLICE_S, end_s - time.monotonic())
             seed += 1
             result = libfuzzer.search(
                 name, state / name, seconds, seed, lambda: paused() or time.monotonic() >= end_s

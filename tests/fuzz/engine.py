@@ -20,8 +20,8 @@ from coverage import Coverage
 from mutate import mutate
 
 RUN_LIMIT_S = 20
-"""One input that takes more processor time is a finding of kind Slow; the clock on the wall says nothing of a search
-that yields to everything else."""
+"""One input that takes more processor time is a finding of kind Slow; the clock on the wall says nothing of a
+search that yields to everything else."""
 
 
 class Slow(Exception):

@@ -1,7 +1,7 @@
 """The account of all searches: hours.json, one row for each target, state of its parser's code, and engine.
 
-Hours add up from campaign to campaign and count for the code they were spent on alone. `fingerprint` leaves out
-comments, docstrings and layout: a parser that only reads better is the same parser.
+Hours add up from campaign to campaign and count for the code they were spent on alone. `fingerprint` leaves
+out comments, docstrings and layout: a parser that only reads better is the same parser.
 
     python tests/fuzz/hours.py              # what counts today
     python tests/fuzz/hours.py --document   # the table of README.md

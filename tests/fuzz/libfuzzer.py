@@ -1,4 +1,4 @@
-"""One search by libFuzzer in a process of its own: a Python target under atheris, or a binary of the native core.
+"""One search by libFuzzer in a process of its own: a Python target under atheris, or one of the native core.
 
 The search can be asked to end at any time; what it has found by then is kept in its folder.
 """
@@ -25,8 +25,8 @@ import targets
 HERE = Path(__file__).parent
 MEMORY_MB = 2048
 _WALL_LIMIT_S = 3600
-"""For one input, on the wall's clock: a search that yields may be starved for long. Python targets have a limit in
-processor time besides."""
+"""For one input, on the wall's clock: a search that yields may be starved for long. Python targets have a
+limit in processor time besides."""
 _POLL_S = 0.5
 _PATIENCE_S = 120.0
 
@@ -34,7 +34,7 @@ _PATIENCE_S = 120.0
 def search(
     name: str, folder: Path, seconds: float, seed: int, stop: Callable[[], bool] = lambda: False
 ) -> engine.Result:
-    """Search for at most `seconds`, or until `stop` says so; inputs that reach further stay in `folder`/corpus.
+    """Search for at most `seconds`, or until `stop` says so; inputs that reach further stay in folder/corpus.
 
     Raises SystemExit when the search could not be begun.
     """
@@ -68,7 +68,8 @@ def search(
     _read_statistics(result, text)
     if result.executions == 0 and child.returncode != -signal.SIGUSR1:  # not: ended before it had begun
         raise SystemExit(
-            f"error: {name}: the search ended with code {child.returncode} before its first input\n{text[-2000:]}"
+            f"error: {name}: the search ended with code {child.returncode} before its first input\n"
+            + text[-2000:]
         )
     if name in native.TARGETS:
         result.wall_s, result.cpu_s = time.monotonic() - begin_s, _children_cpu_s() - used_s

@@ -1,4 +1,4 @@
-"""Fuzz targets: one a grammar, both its ends in it. A target takes bytes and returns; whatever it raises is a finding.
+"""Fuzz targets: one a grammar, with both its ends. A target takes bytes and returns; a raise is a finding.
 
 Each does more than look for crashes: it states what must hold of anything the parser accepts or refuses.
 Everything a target needs lies in the tree; the native core is looked at where its wheel is installed.
@@ -50,7 +50,7 @@ class Target:
     run: Callable[[bytes], None]
     seeds: Callable[[], dict[str, bytes]]
     code: tuple[str, ...]
-    """The parser's files, as patterns from the root: hours of search count while their code stays as it is."""
+    """The parser's files, as patterns from the root: hours of search count while their code stays."""
     words: list[bytes] = field(default_factory=list)
     limit: int = 4096
 

@@ -200,7 +200,7 @@ def _python(role: Any, counters: dict[str, int]) -> Session:
 
 
 def session(data: bytes) -> None:
-    """The executable specification, and beside it, with real AEADs, the Rust core where its wheel is installed."""
+    """The executable specification; beside it, with real AEADs, the Rust core where its wheel is there."""
     _play(Reader(data), _Net(_Twin if find_spec("pq_core") else _python))
 
 
