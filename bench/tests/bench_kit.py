@@ -10,6 +10,7 @@ _LOAD = {
     "cpu_us_per_packet": 20.0, "machine_cpu_us_per_packet": 90.0, "p50_us": 50.0, "p99_us": 200.0,
     "cpu_ratio_to_bare": 1.2, "p50_ratio_to_bare": 1.05, "p99_ratio_to_bare": 1.0,
 }  # fmt: skip
+_AGAIN = {**_LOAD, "cpu_ratio_to_bare": 0.98, "p50_ratio_to_bare": 1.01, "p99_ratio_to_bare": 1.04}
 
 
 def suite(suite_id: str, wall_ms: float, crypto_ms: float, n: int = 30) -> dict[str, Any]:
@@ -23,9 +24,15 @@ def result() -> dict[str, Any]:
     """Every target met, machine quiet."""
     slow = {**_LOAD, "received_hz": 300_000.0, "cpu_us_per_packet": 2.0}
     fast = {**_LOAD, "received_hz": 700_000.0, "cpu_us_per_packet": 0.8}
-    at_320 = {"tunnel": dict(_LOAD), "bare": dict(_LOAD), "bare-single": {**_LOAD, "p50_us": 45.0}}
-    run = {"name": "mlkem768", "rekeys": 1000, "lost_count": 0, "largest_gap_ms": 5.0}
-    run["send_interval_ms"] = 3.125
+    at_320 = {
+        "tunnel": dict(_LOAD), "bare": dict(_LOAD), "bare-again": dict(_AGAIN),
+        "bare-single": {**_LOAD, "p50_us": 45.0},
+    }  # fmt: skip
+    run = {
+        "name": "mlkem768", "rekeys": 1000, "lost_count": 0, "largest_gap_ms": 9.0, "send_interval_ms": 3.125,
+        "switches": 2000, "judged_switches": 1990, "largest_judged_gap_ms": 5.0,
+        "largest_added_gap_between_ms": 1.5,
+    }  # fmt: skip
     return {
         "utc": "2026-01-02T03:04:05Z", "mode": "default",
         "facts": {"cpu_count": 2, "cpu_model": "some CPU", "kernel": "6.1"},

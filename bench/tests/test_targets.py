@@ -54,7 +54,7 @@ def _lost(run: dict[str, Any]) -> None:
 
 
 def _gap(run: dict[str, Any]) -> None:
-    run["rekey"]["runs"][0]["largest_gap_ms"] = 6.3
+    run["rekey"]["runs"][0]["largest_judged_gap_ms"] = 6.3
 
 
 def _flood_loss(run: dict[str, Any]) -> None:
@@ -116,6 +116,33 @@ def test_a_short_rekey_run_disproves_and_never_proves() -> None:
     assert judged(run)["rekey, mlkem768"] is None
     run["rekey"]["runs"][0]["lost_count"] = 1
     assert judged(run)["rekey, mlkem768"] is False
+
+
+def test_a_gap_that_the_load_generator_made_is_no_gap_of_the_tunnel() -> None:
+    run = result()
+    run["rekey"]["runs"][0]["largest_gap_ms"] = 40.0
+    assert judged(run)["rekey, mlkem768"] is True
+    run["rekey"]["runs"][0]["judged_switches"] = 1790
+    row = next(row for row in targets.rows(run) if row["name"] == "rekey, mlkem768")
+    assert row["met"] is None and "1,790 of 2,000" in row["why"]
+
+
+@pytest.mark.parametrize("again", [1.2, 0.8])
+def test_where_equal_forwarders_differ_nothing_is_told(again: float) -> None:
+    run = result()
+    found = run["forwarding"]["loads"]["320_hz_64b"]
+    found["bare-again"]["p99_ratio_to_bare"] = again
+    found["tunnel"]["p99_ratio_to_bare"] = 1.15
+    rows = {row["name"]: row for row in targets.rows(run)}
+    assert rows["forwarding at 320 Hz, 64 B: p99 latency"]["met"] is None
+    assert "equal forwarders" in rows["forwarding at 320 Hz, 64 B: p99 latency"]["why"]
+    assert rows["forwarding at 320 Hz, 64 B: p50 latency"]["met"] is True
+
+
+def test_without_a_second_bare_forwarder_no_ratio_is_judged() -> None:
+    run = result()
+    run["forwarding"]["loads"]["320_hz_1200b"]["bare-again"] = {"missing": "its port was taken"}
+    assert judged(run)["forwarding at 320 Hz, 1200 B: CPU a packet"] is None
 
 
 def test_a_weak_flood_proves_nothing() -> None:

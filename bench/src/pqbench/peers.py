@@ -19,7 +19,9 @@ from pqbench.spaces import ADDRESS, SIDES, Side, Spaces
 from pqbench.tunnel import PLAINTEXT_PORT, SINK_PORT, Tunnel
 
 PEERS: Final = Path("/opt/peers")
-HOP_PORT: Final[dict[str, tuple[int, int]]] = {"bare": (45_010, 45_011), "bare-single": (45_012, 45_013)}
+HOP_PORT: Final[dict[str, tuple[int, int]]] = {
+    "bare": (45_010, 45_011), "bare-single": (45_012, 45_013), "bare-again": (45_014, 45_015),
+}  # fmt: skip
 WIREGUARD: Final[dict[str, tuple[str, int]]] = {"wireguard-go": ("wg", 51_820), "boringtun": ("bt", 51_821)}
 INNER: Final[dict[str, dict[Side, str]]] = {
     "wireguard-go": {"drone": "198.18.65.1", "gcs": "198.18.65.2"},
@@ -55,9 +57,10 @@ def of_tunnel(name: str, tunnel: Tunnel) -> Forwarder:
 
 
 @contextmanager
-def bare(where: Spaces) -> Iterator[Forwarder]:
-    """Two bare forwarders on the tunnel's own sockets and batches: no crypto, no accounting."""
-    first, second = HOP_PORT["bare"]
+def bare(where: Spaces, name: str = "bare") -> Iterator[Forwarder]:
+    """Two bare forwarders on the tunnel's own sockets and batches: no crypto, no accounting. `bare-again` is
+    another pair of the same: how far it is from the first is what this machine adds to any comparison."""
+    first, second = HOP_PORT[name]
     program = binary("bare_forwarder")
     hops: dict[Side, tuple[str, str]] = {
         "drone": (f"{ADDRESS['drone']}:{first}", f"{ADDRESS['gcs']}:{second}"),
@@ -65,11 +68,12 @@ def bare(where: Spaces) -> Iterator[Forwarder]:
     }
     with ExitStack() as stack:
         ends = [
-            stack.enter_context(child(f"bare {side}", where.at(side, program, *hops[side]))) for side in SIDES
+            stack.enter_context(child(f"{name} {side}", where.at(side, program, *hops[side])))
+            for side in SIDES
         ]
         for end in ends:
             end.wait_ready()
-        yield Forwarder("bare", hops["drone"][0], [end.process.pid for end in ends])
+        yield Forwarder(name, hops["drone"][0], [end.process.pid for end in ends])
 
 
 @contextmanager
@@ -147,6 +151,7 @@ def running(where: Spaces, tunnel: Tunnel) -> Iterator[tuple[dict[str, Forwarder
         missing: dict[str, str] = {}
         makers: dict[str, Callable[[], AbstractContextManager[Forwarder]]] = {
             "bare": lambda: bare(where),
+            "bare-again": lambda: bare(where, "bare-again"),
             "bare-single": lambda: bare_single(where),
             "wireguard-go": lambda: wireguard(where, "wireguard-go"),
             "boringtun": lambda: wireguard(where, "boringtun"),

@@ -176,7 +176,12 @@ mod tests {
             }
             assert_eq!(joined, whole);
         }
-        assert!(ledger.page(13, 0).render(&names).is_empty());
+        for since in 0..15 {
+            for limit in 0..15 {
+                let expected: Vec<_> = whole.iter().skip(since).take(limit).cloned().collect();
+                assert_eq!(ledger.page(since, limit).render(&names), expected);
+            }
+        }
         assert!(ledger.page(99, 9).render(&names).is_empty());
     }
 

@@ -8,8 +8,8 @@
     complete     there only while the whole set is: a run takes it away first and writes it last
 
 Running it again keeps what is valid and makes what is missing, of a run that was killed too. Every signing
-key pair is proved by a signature before it is trusted. Folders are 0700, files 0600. The control plane's CA is
-classical (ECDSA P-256, RFC 5480): it gates who may command a measurement, not the secrecy of the tunnel.
+key pair is proved by a signature before it is trusted. Folders are 0700, files 0600. The control plane's CA
+is classical (ECDSA P-256, RFC 5480): it gates who may command a measurement, not the secrecy of the tunnel.
 """
 
 from __future__ import annotations
