@@ -4,9 +4,9 @@
     python tests/fuzz/campaign.py --keep [TARGET...]
 
 One process, scheduled only when a processor would be idle. First every target gets a minute that its code has
-not had, then each in its order the rest of its hour. It ends after --minutes, or at Ctrl-C, and pauses while
-FILE exists; nothing is lost by either. A second campaign beside it takes other targets. What reached further
-is kept in FOLDER (default .state/fuzz) until --keep adds its smallest covering set to the committed corpora.
+not had, then each in its order the rest of its hour. It ends after --minutes or when told to, and pauses
+while FILE exists; nothing is lost by either. A second campaign beside it takes other targets. What reached
+further is kept in FOLDER (default .state/fuzz) until --keep adds its smallest covering set to the corpora.
 Exit code 1 when something was found.
 """
 
@@ -15,11 +15,13 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -64,15 +66,18 @@ def claimed(wanted: list[str], state: Path) -> Iterator[tuple[str, float] | None
     yield None
 
 
-def campaign(wanted: list[str], end_s: float, pause: Path | None, state: Path) -> int:
-    """Search until `end_s` on the monotonic clock; returns how many findings there were."""
+def campaign(wanted: list[str], end_s: float, pause: Path | None, state: Path, ended: Event) -> int:
+    """Search until `end_s` on the monotonic clock or until `ended`; returns how many findings there were."""
 
     def paused() -> bool:
         return pause is not None and pause.exists()
 
+    def over() -> bool:
+        return ended.is_set() or time.monotonic() >= end_s
+
     found = 0
     seed = int(time.time()) % 1_000_000
-    while time.monotonic() < end_s:
+    while not over():
         if paused():
             time.sleep(1.0)
             continue
@@ -81,13 +86,12 @@ def campaign(wanted: list[str], end_s: float, pause: Path | None, state: Path) -
                 time.sleep(5.0)
                 continue
             name, owed = choice
-            code = hours.fingerprint(hours.subjects()[name].code)
+            files = hours.subjects()[name].code
+            code, commit = hours.fingerprint(files), hours.commit_of(files)
             seconds = min(max(owed, LEAST_S), SLICE_S, end_s - time.monotonic())
             seed += 1
-            result = libfuzzer.search(
-                name, state / name, seconds, seed, lambda: paused() or time.monotonic() >= end_s
-            )
-            hours.add(name, code, result)
+            result = libfuzzer.search(name, state / name, seconds, seed, lambda: paused() or over())
+            hours.add(name, code, result, commit)
             found += len(result.findings)
             for finding in result.findings:
                 run.keep_finding(name, finding)
@@ -125,10 +129,11 @@ def main() -> int:
     if left_out := [name for name in args.targets or table if name not in wanted]:
         print(f"not built, so left out: {', '.join(left_out)} (tunnel/core/fuzz/run 0)", flush=True)
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # inherited by every search
-    try:
-        return 1 if campaign(wanted, time.monotonic() + args.minutes * 60, args.pause_file, args.state) else 0
-    except KeyboardInterrupt:
-        return 130
+    ended = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    end_s = time.monotonic() + args.minutes * 60
+    return 1 if campaign(wanted, end_s, args.pause_file, args.state, ended) else 0
 
 
 if __name__ == "__main__":

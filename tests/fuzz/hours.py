@@ -106,15 +106,15 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def add(name: str, code: str, result: engine.Result) -> None:
-    """Book one search of the code with this fingerprint."""
+def add(name: str, code: str, result: engine.Result, commit: str | None = None) -> None:
+    """Book one search of the code with this fingerprint, last changed by `commit`."""
     today = time.strftime("%Y-%m-%d", time.gmtime())
     with _alone():
         table = load()
         rows = table.setdefault(name, [])
         row = next((r for r in rows if r["code"] == code and r["engine"] == result.engine), None)
         if row is None:
-            row = {"code": code, "commit": _commit(), "engine": result.engine, "first": today}
+            row = {"code": code, "commit": commit, "engine": result.engine, "first": today}
             row |= {"searches": 0, "cpu_s": 0.0, "executions": 0, "edges": None, "findings": 0}
             rows.append(row)
         row["last"] = today
@@ -129,8 +129,9 @@ def add(name: str, code: str, result: engine.Result) -> None:
         half.replace(LEDGER)
 
 
-def _commit() -> str | None:
-    asked = ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"]
+def commit_of(patterns: tuple[str, ...]) -> str | None:
+    """The commit that last changed a parser's files; None outside a repository."""
+    asked = ["git", "-C", str(native.ROOT), "log", "-1", "--format=%h", "--abbrev=12", "--", *patterns]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     return done.stdout.strip() or None
 
@@ -144,7 +145,7 @@ def table() -> str:
     """The ledger in Markdown: a row a target, of the code it was last searched on."""
     booked = load()
     lines = [
-        "| target | reads | CPU, h | executions | edges | findings | code, of commit | last |",
+        "| target | reads | CPU, h | executions | edges | findings | code, last changed by | last |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, subject in subjects().items():
