@@ -97,8 +97,10 @@ def counted(path: Path) -> Iterator[tuple[str, str, Json]]:
 # ---------------------------------------------------------------- making the surroundings fit
 
 
-def finish(root: Path, *, report: bool = True) -> None:
-    """Report hash, metadata sizes and tag files for what lies there now."""
+def finish(root: Path, *, report: bool = True, prints: bool = True) -> None:
+    """Hashes of the raw files, report hash, metadata sizes and tag files for what lies there now."""
+    if prints:
+        _fingerprints(root / "data")
     if report:
         _report(root / "data")
     _crate(root / "data")
@@ -115,6 +117,27 @@ def rebag(root: Path) -> None:
 def _write_digests(path: Path, root: Path, names: list[str]) -> None:
     lines = [f"{hashlib.sha512((root / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
     path.write_text("".join(lines), encoding="utf-8")
+
+
+def _fingerprints(data: Path) -> None:
+    path = data / "analysis" / "fingerprints.csv"
+    if not path.is_file():
+        return
+    rows = load_table(path)
+    for row in rows[1:]:
+        base = data / "cells" / row[1] if row[1] else data
+        inside = [p.relative_to(base).as_posix() for p in base.rglob("*") if p.is_file()]
+        if not row[1]:
+            whole = ("scenario.effective.yml", "plan.json", "providers.json", "run.json")
+            begins = ("hosts/", "lineage/", "corrections/")
+            inside = [name for name in inside if name in whole or name.startswith(begins)]
+        if not base.is_dir():
+            continue
+        contents = {name: (base / name).read_bytes() for name in sorted(inside)}
+        lines = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items()]
+        digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+        row[2:] = [str(len(contents)), str(sum(map(len, contents.values()))), digest]
+    save_table(path, rows)
 
 
 def _crate(data: Path) -> None:
@@ -171,7 +194,7 @@ def rename_cells(root: Path) -> None:
         folder = data / "cells" / old
         edit(folder / "record.json", lambda record, new=new: record.update(cell_id=new))
         folder.rename(data / "cells" / new)
-        for name in ("run.json", "ro-crate-metadata.json"):
+        for name in ("run.json", "ro-crate-metadata.json", "analysis/fingerprints.csv"):
             path = data / name
             path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 

@@ -53,6 +53,21 @@ def report_of_other_numbers(root: Path) -> None:
     finish(root, report=False)
 
 
+@registering(BAD, "raw_fingerprints")
+def log_rewritten(root: Path) -> None:
+    """A line of a log says something else; metadata and all manifests were written again."""
+    path = cells(root)[0] / "logs" / "gcs.log"
+    path.write_text(path.read_text(encoding="utf-8").replace("synthetic", "different"), encoding="utf-8")
+    finish(root, prints=False)
+
+
+@registering(BAD, "raw_fingerprints")
+def log_left_out(root: Path) -> None:
+    """A log is gone from payload, metadata and manifests."""
+    (cells(root)[0] / "logs" / "controller.log").unlink()
+    finish(root, prints=False)
+
+
 @registering(BAD, "report_rebuild")
 def halved_in_the_page(root: Path) -> None:
     """Every decimal in the page is half of what it was; the hash of the numbers beneath is right."""

@@ -17,6 +17,7 @@ from pqlab.analysis.comparison import comparison_table, reference_dir
 from pqlab.analysis.detectors import detector_tables
 from pqlab.analysis.effects import effects_table
 from pqlab.analysis.explorer import explorer_table
+from pqlab.analysis.fingerprints import fingerprint_table
 from pqlab.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
 from pqlab.analysis.growth import growth_table
 from pqlab.analysis.handshakes import handshake_table, primitive_table, size_table
@@ -69,8 +70,9 @@ def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[
         pareto_table(by_suite, phi),
         explorer_table(by_suite, primitives, traffic, cpu),
         *(table for table in special if table is not None),
-        *detector_tables(bundle, handshakes, cpu),
+        *detector_tables(bundle, handshakes, cpu, traffic),
         comparison_table(handshakes, primitives, by_level, by_family, published),
+        fingerprint_table(bundle),
     ]
 
 

@@ -22,6 +22,7 @@ from pqlab.analysis.conditions import (
     noise_floor,
     pairs_of,
 )
+from pqlab.analysis.detector_scenarios import scenario_table
 from pqlab.analysis.estimate import estimate
 from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
 from pqlab.analysis.load import BundleData, Cell, read_ndjson
@@ -72,11 +73,17 @@ def has_detectors(bundle: BundleData) -> bool:
     return any(str(c.get("detector", NONE)) != NONE for c in conditions_of(bundle))
 
 
-def detector_tables(bundle: BundleData, handshakes: Table, cpu: Table) -> list[Table]:
+def detector_tables(bundle: BundleData, handshakes: Table, cpu: Table, traffic: Table) -> list[Table]:
     """All of them; [] in a bundle without detectors."""
     if not has_detectors(bundle):
         return []
-    return [cell_table(bundle), overhead_table(bundle, handshakes, cpu), quality_table(bundle)]
+    cells = cell_table(bundle)
+    return [
+        cells,
+        overhead_table(bundle, handshakes, cpu),
+        quality_table(bundle),
+        scenario_table(handshakes, cpu, traffic, cells, bundle),
+    ]
 
 
 # ---------------------------------------------------------------------- cell by cell

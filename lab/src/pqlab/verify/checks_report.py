@@ -7,6 +7,34 @@ from pqlab.verify.result import Tally
 from pqlab.verify.view import BundleView
 
 
+def fingerprints(bundle: BundleView, tally: Tally) -> None:
+    """Every file of every cell, logs included, and every document of the run are those that the tables were
+    made from. A bundle of another version of pqlab may have been made before there were such rows."""
+    # Here, because the analysis reads the checklist, which runs checks.
+    from pqlab.analysis.fingerprints import NAME, documents, fingerprint
+    from pqlab.analysis.table import read_rows
+
+    path = bundle.data / "analysis" / f"{NAME}.csv"
+    made_by = bundle.raw.run.get("pqlab_version")
+    if not path.is_file() and made_by != pqlab.__version__:
+        tally.note = f"none in a bundle of pqlab {made_by}"
+        return
+    told = {row["cell_id"] or row["part"]: row for row in read_rows(path)}
+    parts = {str(row["cell_id"]): bundle.data / "cells" / str(row["cell_id"]) for row in bundle.plan_cells}
+    for name in sorted(set(told) ^ {*parts, "run"}):
+        tally.fail(f"{NAME}.csv and the plan do not agree on {name}")
+    for name, row in sorted(told.items()):
+        tally.see()
+        if name in parts:
+            found = fingerprint(parts[name], (p for p in parts[name].rglob("*") if p.is_file()))
+        else:
+            found = fingerprint(bundle.data, documents(bundle.data))
+        for column, value in found.items():
+            where = f"cell {name}" if name in parts else "the run's documents"
+            told_here = row[column]
+            tally.require(told_here == str(value), f"{where}: {column} {value}, tables of {told_here}")
+
+
 def rebuild(bundle: BundleView, tally: Tally) -> None:
     """Every analysis table is what the raw files give, and both pages are what tables and records give, byte
     for byte. A bundle of another version of pqlab is not rendered again; a warning says so."""

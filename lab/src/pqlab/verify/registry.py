@@ -193,6 +193,13 @@ CHECKS: tuple[Check, ...] = (
         "report_numbers", checks_text.report_numbers, "a report of these numbers", "files", needs_seal=True
     ),
     _whole(
+        "raw_fingerprints",
+        checks_report.fingerprints,
+        "every raw file, logs included, as the tables were made from",
+        "hashes",
+        needs_seal=True,
+    ),
+    _whole(
         "report_rebuild",
         checks_report.rebuild,
         "the tables and pages that these files give",

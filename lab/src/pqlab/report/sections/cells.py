@@ -7,7 +7,7 @@ from typing import Any
 from pqlab.analysis.load import Cell as RawCell
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, CellDetail, CellDetails, Column, Section, Table, label, missing, number
-from pqlab.report.source import RAW_FILES, Source, utc, why_missing
+from pqlab.report.source import RAW_FILES, Source, analysis_link, utc, why_missing
 
 #: Up to this many cells the report repeats every field of every record; beyond, the record link serves.
 FULL_FIELDS_CELLS_COUNT = 120
@@ -18,8 +18,13 @@ def cell_sections(source: Source) -> Section:
     full = len(source.bundle.cells) <= FULL_FIELDS_CELLS_COUNT
     handshakes = {r["cell_id"]: r for r in source.rows("handshakes")}
     overhead = {r["cell_id"]: r for r in source.rows("overhead")}
+    # a table that an earlier version did not make yet
+    printed = source.rows("fingerprints") if source.has("fingerprints") else []
+    prints = {r["cell_id"]: r for r in printed}
     details = [
-        _detail(cell, handshakes[cell.cell_id], overhead[cell.cell_id], full, source)
+        _detail(
+            cell, handshakes[cell.cell_id], overhead[cell.cell_id], prints.get(cell.cell_id), full, source
+        )
         for cell in source.bundle.cells
     ]
     lead = "Files are relative to the bundle's data folder."
@@ -29,7 +34,12 @@ def cell_sections(source: Source) -> Section:
 
 
 def _detail(
-    cell: RawCell, handshake: dict[str, str], overhead: dict[str, str], full: bool, source: Source
+    cell: RawCell,
+    handshake: dict[str, str],
+    overhead: dict[str, str],
+    prints: dict[str, str] | None,
+    full: bool,
+    source: Source,
 ) -> CellDetail:
     why = why_missing(handshake)
     wall = cell.record.get("wall") or {}
@@ -46,6 +56,9 @@ def _detail(
         ("outside windows (s)", number(overhead["overhead_s"], reason=why)),
         ("cell seed", label(cell.plan.get("seed", "not recorded"))),
     ]
+    if prints is not None:
+        told = f"{int(prints['files_count']):,} files, {int(prints['size_bytes']):,} bytes"
+        facts.append(("hashed raw files", label(told, href=analysis_link("fingerprints"))))
     base = f"cells/{cell.cell_id}"
     files = [
         blocks.Cell(name, href=f"{base}/{name}", kind="id")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pqlab.analysis.detector_scenarios import NAME as SCENARIOS
 from pqlab.analysis.detectors import ALL
 from pqlab.analysis.metrics import HANDSHAKE
-from pqlab.analysis.stats import mean, median, quantile
+from pqlab.analysis.stats import mean, median
 from pqlab.report import blocks, figures
-from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, number
+from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, missing, number
 from pqlab.report.panels import Panel, PanelBar, panels
 from pqlab.report.sections import detector_tables as tables
 from pqlab.report.source import RawRow, Source
@@ -22,7 +23,7 @@ def detectors(source: Source) -> Section | None:
     if not source.has("detectors"):
         return None
     parts: list[blocks.Block] = [
-        tables.recommendations(source), tables.models(source), tables.quality(source), _scenarios(source),
+        tables.recommendations(source), tables.models(source), tables.quality(source), *_scenarios(source),
         _system(source), _overhead_figure(source), tables.overhead(source),
         *_heat(source), _families(source), _keygen(source), tables.verdicts(source),
     ]  # fmt: skip
@@ -64,55 +65,45 @@ def _down(row: RawRow) -> bool:
     return row["window"] == "traffic" and row["direction"] == "down"
 
 
-def _scenarios(source: Source) -> Table:
-    names = _conditions(source)
-    shakes = _column(source, "handshakes", "drone_wall_median_ms")
-    system = _column(source, "cpu", "system_mean_pct", _drone)
-    tunnel = _column(source, "cpu", "process_mean_pct", _drone)
-    heat = _column(source, "cpu", "temperature_mean_c", _drone)
-    sent, loss = (_column(source, "traffic", name, _down) for name in ("sent_count", "loss_pct"))
-    own, rss = (_column(source, "detectors", name) for name in ("cpu_mean_pct", "rss_mb"))
+def _scenarios(source: Source) -> list[Table]:
+    rows = source.rows(SCENARIOS) if source.has(SCENARIOS) else []
+    if not rows:
+        return []
+    names = list(dict.fromkeys(row["condition"] for row in rows))
+    by_metric: dict[tuple[str, str], dict[str, RawRow]] = {}
+    for row in rows:
+        by_metric.setdefault((row["metric"], row["unit"]), {})[row["condition"]] = row
     no_zone = next(
         (row["temperature_reason"] for row in source.rows("cpu") if row["temperature_reason"]), None
     )
-    counted = {name: [c for c in source.bundle.cells if c.condition == name] for name in names}
 
-    def of(values: Values, function: Callable[[list[float]], float | None], why: str) -> list[Cell]:
-        return [number(function(values[name]), reason=why) for name in names]
+    def value(metric: str, row: RawRow) -> Cell:
+        if row["passed_count"] == "0":
+            return missing("no cell passed")
+        if metric.startswith("temperature"):
+            return number(row["value"], reason=no_zone)
+        if "of the detector" in metric:
+            return number(row["value"], reason="no detector in this condition")
+        return number(row["value"], reason="the raw files do not hold it")
 
-    def p95(values: list[float]) -> float | None:
-        return quantile(values, 0.95)
-
-    def largest(values: list[float]) -> float | None:
-        return max(values, default=None)
-
-    none, asleep = "no cell passed", "no detector in this campaign's cells"
     lines = [
-        ("handshake, median over cells", "ms", of(shakes, median, none)),
-        ("handshake, mean over cells", "ms", of(shakes, mean, none)),
-        ("handshake, P95 over cells", "ms", of(shakes, p95, none)),
-        ("CPU of the machine, mean", "% of all cores", of(system, mean, none)),
-        ("CPU of the machine, busiest cell", "% of all cores", of(system, largest, none)),
-        ("CPU of the drone's tunnel, mean", "% of a core", of(tunnel, mean, none)),
-        ("CPU of the detector, mean", "% of a core", of(own, mean, asleep)),
-        ("memory of the detector, largest", "MB", of(rss, largest, "no detector in this condition")),
-        ("temperature, mean", "°C", of(heat, mean, no_zone or none)),
-        ("datagrams sent, median", "datagrams", of(sent, median, none)),
-        ("loss, mean", "%", of(loss, mean, none)),
-        ("cells passed", "of planned", [
-            label(f"{sum(c.verdict == 'pass' for c in cells)} of {len(cells)}") for cells in counted.values()
-        ]),
-    ]  # fmt: skip
-    return Table(
-        "det-scenarios",
-        "Conditions side by side; differences that mean something stand in the table of costs",
-        (Column("metric"), Column("unit"), *(Column(name, "", True) for name in names)),
-        blocks.rows_of([[label(title), label(unit), *cells] for title, unit, cells in lines]),
-        source.ring,
-        "analysis/handshakes.csv",
-        "All containers share the cores of one machine; no figure here is a claim about a board.",
-        sortable=False,
-    )
+        [label(metric), label(unit), *(value(metric, found[name]) for name in names)]
+        for (metric, unit), found in by_metric.items()
+    ]
+    some = next(iter(by_metric.values()))
+    counts = [label(f"{some[name]['passed_count']} of {some[name]['planned_count']}") for name in names]
+    return [
+        Table(
+            "det-scenarios",
+            "Conditions side by side; differences that mean something stand in the table of costs",
+            (Column("metric"), Column("unit"), *(Column(name, "", True) for name in names)),
+            blocks.rows_of([*lines, [label("cells passed"), label("of planned"), *counts]]),
+            source.ring,
+            f"analysis/{SCENARIOS}.csv",
+            "All containers share the cores of one machine; no figure here is a claim about a board.",
+            sortable=False,
+        )
+    ]
 
 
 # ---------------------------------------------------------------------- figures
@@ -226,7 +217,8 @@ def _heat(source: Source) -> list[Figure]:
         if not values:
             continue  # a host without a thermal zone has no such map; the table says why
         markup = figures.heat_map(
-            f"svg-{figure_id}", caption, FAMILIES, _conditions(source), values, unit,
+            f"svg-{figure_id}", caption, [name for name in FAMILIES if any(name == key[0] for key in values)],
+            _conditions(source), values, unit,
             empty="no cell", darker="more",
         )  # fmt: skip
         found.append(Figure(figure_id, caption, markup, source.ring, "analysis/cpu.csv"))
