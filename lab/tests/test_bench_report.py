@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from benched_kit import performance_tree, powered_bundle
+from printed_numbers import Printed, lost_numbers
 from report_page import Page
 
 from pqlab.bench import bundle
@@ -60,6 +61,18 @@ def test_every_published_table_is_there_with_its_third_column(made: Path) -> Non
     order = [row[0] for row in page.rows["ladder-sha"][1:]]
     assert order == [f"hash {64 * 2**k} B" for k in range(10)]
     assert "not inside the timer" in page.text_of["ladder-remarks"]
+
+
+def test_every_number_of_both_pages_is_in_the_table_it_links(made: Path, powered: Path) -> None:
+    for root in (made, powered):
+        data = root / "data"
+        printed = Printed((data / "report.html").read_text(encoding="utf-8"))
+        assert sum(map(len, printed.numbers.values())) > 500
+
+        def content(link: str, data: Path = data) -> str:
+            return (data / link).read_text(encoding="utf-8")
+
+        assert lost_numbers(printed, content, 1e6) == []
 
 
 def test_tables_hold_ring_host_n_and_the_published_value(made: Path) -> None:

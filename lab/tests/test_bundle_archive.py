@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -91,6 +92,33 @@ def test_an_archive_of_plain_tar_is_taken(sealed: Path, tmp_path: Path) -> None:
     stream = hostile_archives.tar_of([top, folder, *entries])
     done = unpack(io.BytesIO(hostile_archives.packed(stream)), tmp_path)
     assert contents(done.bundle) == contents(sealed)
+
+
+#: frame descriptor and window size of a zstd frame: what they say beside the checksum changes no content
+WINDOW = (4, 5)
+
+
+def test_any_byte_flipped_in_an_archive_is_refused(sealed: Path, good: Path, tmp_path: Path) -> None:
+    rng, content = random.Random(20260301), good.read_bytes()
+    size = len(content)
+    places = [*range(12), *(rng.randrange(size) for _ in range(60)), *range(size - 4, size)]
+    for at in places:
+        bit = 1 << rng.randrange(8)
+        flipped = content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :]
+        if at in WINDOW:
+            continue
+        with pytest.raises(ArchiveError):
+            unpack(io.BytesIO(flipped), tmp_path / "there")
+        assert not list((tmp_path / "there").glob("*")), f"bit {bit} of byte {at} left something"
+    for at in WINDOW:  # a larger window, or a reserved bit: refused, or the very same bundle
+        for bit in range(8):
+            flipped = content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
+            try:
+                found = unpack(io.BytesIO(flipped), tmp_path / "there").bundle
+            except ArchiveError:
+                continue
+            assert contents(found) == contents(sealed)
+            shutil.rmtree(found)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import report_bundle
 from bundle_kit import make_sealed
+from printed_numbers import Printed, numbers_of
 from report_page import Page
 
 from pqlab.analysis.between import SAME_CELLS, Between, compare_bundles, overall
@@ -255,6 +256,19 @@ def test_the_command_says_it_four_ways(
     before = page.read_bytes()
     assert main(["compare", str(sealed), str(sealed), *files]) == 0
     assert page.read_bytes() == before
+
+
+def test_every_number_of_the_page_is_in_the_table_it_writes(
+    run_a: Path, run_slow: Path, tmp_path: Path
+) -> None:
+    table, page = tmp_path / "effects.csv", tmp_path / "page.html"
+    files = ["--csv", str(table), "--html", str(page)]
+    assert main(["compare", str(run_a), str(run_slow), "--unverified", *files]) == 0
+    printed = Printed(page.read_text(encoding="utf-8"))
+    known = numbers_of(table.read_text(encoding="utf-8"))
+    cells = [cell for name in ("effects-all", "effects-suites") for cell in printed.numbers[name]]
+    assert len(cells) > 200
+    assert [text for text, key in cells if key not in known] == []
 
 
 def test_a_bundle_that_verify_rejects_is_refused(

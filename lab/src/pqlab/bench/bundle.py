@@ -85,6 +85,8 @@ def make(data: Path) -> list[Check]:
         made["times"] = tables.times(measured, theirs)
         made["sizes"] = tables.sizes(measured, theirs)
         made["integrity"] = tables.integrity(measured)
+        made["files"] = tables.files(measured)
+        made["timeline"] = tables.timeline(measured)
     if run is not None:
         made["energy"] = tables.energy(run, theirs)
     if board is not None:

@@ -290,14 +290,14 @@ def integrity_section(tree: Tree) -> Section:
     where = _where(tree)
     parts: Sequence[Block] = (
         Table("bench-integrity", "Validation by category", (*counted, Column("success rate")),
-              blocks.rows_of(rows), where, "analysis/times.csv"),
+              blocks.rows_of(rows), where, "analysis/timeline.csv"),
         Table("bench-checks", "Consistency checks, recomputed from the raw files",
               tuple(Column(c) for c in ("check", "result", "observed", "expected")),
               blocks.rows_of(checks), where, "analysis/integrity.csv"),
         Table("bench-timeline", "When", (Column("category"), Column("first iteration", "UTC"),
-              Column("to the last", "min", True)), blocks.rows_of(when), where),
+              Column("to the last", "min", True)), blocks.rows_of(when), where, "analysis/timeline.csv"),
         Table("bench-raw", "Raw files", (Column("file"), Column("n", "", True), Column("size", "B", True)),
-              blocks.rows_of(files), where, collapsed=True),
+              blocks.rows_of(files), where, "analysis/files.csv", collapsed=True),
     )  # fmt: skip
     return Section("integrity", "Integrity and raw data", tuple(parts))
 

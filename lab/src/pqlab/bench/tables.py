@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from pqlab.analysis.table import Row, Table
 from pqlab.bench.board import BoardLog
 from pqlab.bench.energy import Run
@@ -25,7 +27,9 @@ LADDER = (
     "ring", "host", "reason",
 )  # fmt: skip
 INTEGRITY = ("check", "passed", "observed", "expected")
-ALL = ("times", "sizes", "energy", "ladder", "integrity")
+FILES = ("category", "file", "n", "failed", "size_bytes")
+TIMELINE = ("category", "files_count", "iterations", "good", "failed", "first_utc", "to_the_last_min")
+ALL = ("times", "sizes", "energy", "ladder", "integrity", "files", "timeline")
 
 
 def times(tree: Tree, published: Published) -> Table:
@@ -148,4 +152,30 @@ def integrity(tree: Tree) -> Table:
     table = Table("integrity", INTEGRITY)
     for one in tree.checks:
         table.add(check=one.name, passed=one.passed, observed=one.observed, expected=one.expected)
+    return table
+
+
+def files(tree: Tree) -> Table:
+    """The raw files, as they were read."""
+    table = Table("files", FILES)
+    for one in tree.files:
+        table.add(
+            category=one.row["category"], file=one.path, n=one.row["n"], failed=one.row["failed"],
+            size_bytes=one.size_bytes,
+        )  # fmt: skip
+    return table
+
+
+def timeline(tree: Tree) -> Table:
+    """When each category was measured, and how much of it."""
+    table = Table("timeline", TIMELINE)
+    for category in dict.fromkeys(str(one.row["category"]) for one in tree.files):
+        own = tree.of(category)
+        first, last = min(one.first_ns for one in own), max(one.last_ns for one in own)
+        good, bad = sum(one.row["n"] for one in own), sum(one.row["failed"] for one in own)
+        table.add(
+            category=category, files_count=len(own), iterations=good + bad, good=good, failed=bad,
+            first_utc=datetime.fromtimestamp(first / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            to_the_last_min=(last - first) / 60e9,
+        )  # fmt: skip
     return table

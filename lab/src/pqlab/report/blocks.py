@@ -51,6 +51,7 @@ class Column:
 class Table:
     """A table with a stable id, a caption, the ring of its numbers and the file they come from.
 
+    ``also``: further files, where some columns are of others.
     ``pick``: the page offers to set any two of its rows side by side.
     """
 
@@ -64,6 +65,7 @@ class Table:
     collapsed: bool = False
     sortable: bool = True
     pick: bool = False
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ def _table(table: blocks.Table) -> list[str]:
     if table.note:
         lines += [escape(table.note), ""]
     if table.source:
-        lines += [f"Source: [{escape(table.source)}]({table.source})", ""]
+        links = ", ".join(f"[{escape(name)}]({name})" for name in (table.source, *table.also))
+        lines += [f"Source: {links}", ""]
     return lines
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pqlab.analysis.detectors import ALL
+from pqlab.analysis.stats import median
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Paragraphs, Table, label, missing, not_applicable, number
 from pqlab.report.source import RawRow, Source, anchor, record_link
@@ -69,7 +70,9 @@ def _property(named: Json, read: Any) -> Cell:
     value = read(named.get("card") or {}, named)
     if value is None or value == "":
         return missing("the card does not say")
-    return number(value) if isinstance(value, int | float) else label(value)
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return blocks.count(int(value))
+    return number(value) if isinstance(value, float) else label(value)
 
 
 def verdicts(source: Source) -> Table:
@@ -218,10 +221,11 @@ def recommendations(source: Source) -> Paragraphs:
     for row in own:
         by_name.setdefault(row["detector"], []).append(float(row["cpu_mean_pct"]))
     for name, values in by_name.items():
-        middle = sorted(values)[len(values) // 2]
+        middle = median(values)
+        assert middle is not None
         sentences.append(
-            f"{name} itself took {significant(middle)} % of one core (median of {len(values)} cells, "
-            f"ring {source.ring})."
+            f"{name} itself took {significant(middle)} % of one core (median of {len(values)} "
+            f"cell{'s' if len(values) != 1 else ''}, ring {source.ring})."
         )
     distinct = any(row["verdict"] in WORDS for row in source.rows("detector_overhead") if row["scope"] == ALL)
     if not distinct:

@@ -6,7 +6,7 @@ from pqlab.analysis.stats import MIN_RUNS_COUNT, mean, median, sd
 from pqlab.analysis.table import to_float
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Paragraphs, Section, Table, label, missing, number, verdict
-from pqlab.report.source import RawRow, Source, anchor, record_link, why_missing
+from pqlab.report.source import RawRow, Source, analysis_link, anchor, record_link, why_missing
 from pqlab.report.svg import significant
 
 NO_POWER = (
@@ -130,6 +130,7 @@ def _summary(source: Source, details: list[_Detail]) -> Table:
         "analysis/handshakes.csv",
         _offered(details) or None,
         collapsed=len(rows) > 24,
+        also=_further(source, "by_suite"),
     )
 
 
@@ -215,7 +216,13 @@ def _detail_table(source: Source, details: list[_Detail]) -> Table:
         "exchange and "
         "so is the total, measured and not added up from two machines.",
         collapsed=len(rows) > 40,
+        also=_further(source),
     )
+
+
+def _further(source: Source, *names: str) -> tuple[str, ...]:
+    """Files beside handshakes.csv that a column of these tables is of."""
+    return tuple(analysis_link(name) for name in (*names, "throughput", "cpu", "supply") if source.has(name))
 
 
 #: status of a checklist row → (word, verdict class)
