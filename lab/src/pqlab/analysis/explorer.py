@@ -12,7 +12,8 @@ from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
 #: operations of a handshake, in the order of its critical path
-STEPS = ("keygen", "sign", "verify", "encaps", "decaps")
+#: operation → the host on its critical path; a drone that signs has other rows beside
+STEPS = {"keygen": "gcs", "sign": "gcs", "verify": "drone", "encaps": "drone", "decaps": "gcs"}
 SIZES = ("public_key_bytes", "ciphertext_bytes", "signature_bytes")
 COLUMNS = (
     "suite_id", "condition", "ring", "level", "n_cells", "handshake_median_ms",
@@ -23,7 +24,11 @@ COLUMNS = (
 
 def explorer_table(by_suite: Table, primitives: Table, traffic: Table, cpu: Table) -> Table:
     """One row a suite and condition: medians over the cells that passed; what a suite lacks is empty."""
-    steps = {(row["algorithm"], row["operation"]): row["median_ms"] for row in primitives.rows}
+    steps = {
+        (row["algorithm"], row["operation"], row["condition"]): row["median_ms"]
+        for row in primitives.rows
+        if STEPS.get(str(row["operation"])) == row["host"]
+    }
     moved = _passed(row for row in traffic.rows if row["window"] == "traffic")
     used = _passed(row for row in cpu.rows if row["host"] == "drone")
     table = Table("explorer", COLUMNS)
@@ -39,7 +44,7 @@ def explorer_table(by_suite: Table, primitives: Table, traffic: Table, cpu: Tabl
             suite_id=key[0], condition=key[1], ring=row["ring"],
             level=facts.level_name if facts else None, n_cells=row["n_cells"],
             handshake_median_ms=row["median_ms"],
-            **{f"{step}_median_ms": steps.get((part, step)) for step, part in parts.items()},
+            **{f"{step}_median_ms": steps.get((part, step, key[1])) for step, part in parts.items()},
             **_sizes(key[0]),
             **{
                 f"latency_{way}_p50_ms": _median(

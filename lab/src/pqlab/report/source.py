@@ -78,6 +78,26 @@ class Source:
         """More than one condition was planned."""
         return len({cell.condition for cell in self.bundle.cells}) > 1
 
+    def of_one_condition(self, rows: list[RawRow]) -> tuple[list[RawRow], str]:
+        """Rows of a per-cell table for a drawing that has one mark a suite, and the words that say which.
+
+        Values of two conditions have no common median: each suite is shown under the first condition of the
+        scenario that it was planned in.
+        """
+        if not self.many_conditions:
+            return rows, ""
+        named = [str(condition.get("name")) for condition in self.bundle.scenario.get("conditions") or []]
+        place = {name: index for index, name in enumerate(named)}
+        first: dict[str, str] = {}
+        for cell in self.bundle.cells:
+            known = first.setdefault(cell.suite_id, cell.condition)
+            if place.get(cell.condition, len(place)) < place.get(known, len(place)):
+                first[cell.suite_id] = cell.condition
+        kept = [row for row in rows if row["condition"] == first.get(row["suite_id"])]
+        used = {row["condition"] for row in kept}
+        words = f", condition {used.pop()}" if len(used) == 1 else ", each suite under its first condition"
+        return kept, words
+
     @cached_property
     def has_links(self) -> bool:
         """Some condition goes through the link router."""

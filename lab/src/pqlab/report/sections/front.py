@@ -25,7 +25,8 @@ def front(source: Source) -> Section | None:
     families = {name for row in drawn if (name := _family(row)) is not None}
     figure = Figure(
         "fig-pareto",
-        f"NIST level and handshake of {len(drawn)} suites{under}; the fastest of at least its level is named",
+        f"NIST level and handshake of {len(drawn)} suite{'s' if len(drawn) != 1 else ''}{under}; the fastest "
+        "of at least its level is named",
         level_front("svg-pareto", "NIST level and handshake", [_dot(row) for row in drawn]),
         source.ring,
         "analysis/pareto.csv",

@@ -19,11 +19,12 @@ FAMILY_LEGEND = (("f-mlkem", "ML-KEM"), ("f-hqc", "HQC"), ("f-mceliece", "Classi
 def all_suites(source: Source) -> Section:
     """Bars, heat map and table of every suite."""
     rows = source.rows("handshakes")
-    drawn: list[blocks.Block] = [_bars(source, rows)]
-    heat = _heat(source, rows)
+    one, under = source.of_one_condition(rows)
+    drawn: list[blocks.Block] = [_bars(source, one, under)]
+    heat = _heat(source, one, under)
     if heat is not None:
         drawn.append(heat)
-    trade = _size_trade(source, rows)
+    trade = _size_trade(source, one, under)
     if trade is not None:
         drawn.append(trade)
     drawn.append(_table(source, rows))
@@ -59,7 +60,7 @@ def _medians(rows: list[RawRow], column: str) -> dict[str, float]:
     return {suite: m for suite, v in values.items() if (m := median(v)) is not None}
 
 
-def _bars(source: Source, rows: list[RawRow]) -> Figure:
+def _bars(source: Source, rows: list[RawRow], under: str) -> Figure:
     walls, sums = _medians(rows, "drone_wall_median_ms"), _medians(rows, "crypto_sum_median_ms")
     first = {row["suite_id"]: row for row in reversed(rows)}
     bars = [
@@ -79,7 +80,7 @@ def _bars(source: Source, rows: list[RawRow]) -> Figure:
     return Figure(
         "fig-handshake-suites",
         f"Cold handshake of {len(bars)} suite{'s' if len(bars) != 1 else ''}, fastest first within each "
-        "level",
+        f"level{under}",
         figures.handshake_bars("svg-handshake-suites", "Cold handshake by suite", bars),
         source.ring,
         "analysis/handshakes.csv",
@@ -87,7 +88,7 @@ def _bars(source: Source, rows: list[RawRow]) -> Figure:
     )
 
 
-def _heat(source: Source, rows: list[RawRow]) -> Figure | None:
+def _heat(source: Source, rows: list[RawRow], under: str) -> Figure | None:
     cells: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         value = to_float(row["drone_wall_median_ms"])
@@ -107,14 +108,14 @@ def _heat(source: Source, rows: list[RawRow]) -> Figure | None:
     sigs = [s for s, _ in sorted(sig_order.items(), key=rank)]
     return Figure(
         "fig-handshake-heat",
-        "Median handshake by KEM and signature, over AEADs and repetitions",
+        f"Median handshake by KEM and signature, over AEADs and repetitions{under}",
         figures.heat_map("svg-handshake-heat", "Handshake by KEM and signature", kems, sigs, values, MS),
         source.ring,
         "analysis/handshakes.csv",
     )
 
 
-def _size_trade(source: Source, rows: list[RawRow]) -> Figure | None:
+def _size_trade(source: Source, rows: list[RawRow], under: str) -> Figure | None:
     """Handshake over the bytes that public key, ciphertext and signature put on the wire."""
     sizes: dict[str, int] = {}
     for r in source.rows("sizes"):
@@ -136,7 +137,7 @@ def _size_trade(source: Source, rows: list[RawRow]) -> Figure | None:
     families = {p.family for p in points}
     return Figure(
         "fig-handshake-size",
-        "Median handshake over the bytes of public key, ciphertext and signature",
+        f"Median handshake over the bytes of public key, ciphertext and signature{under}",
         scatter(
             "svg-handshake-size", "Handshake and size", "bytes on the wire (log scale)",
             "handshake, ms (log scale)", points, "B", MS,

@@ -91,7 +91,8 @@ def statistics(source: Source) -> Section | None:
 
 
 def _level_strips(source: Source) -> Figure:
-    rows = [r for r in source.rows("handshakes") if r["verdict"] == "pass" and r["drone_wall_median_ms"]]
+    one, under = source.of_one_condition(source.rows("handshakes"))
+    rows = [r for r in one if r["verdict"] == "pass" and r["drone_wall_median_ms"]]
     strips = []
     for kind, column in (("L", "level"), ("", "kem_family"), ("", "sig_family")):
         names = list(dict.fromkeys(r[column] for r in rows if r[column]))  # the registry's order
@@ -110,7 +111,7 @@ def _level_strips(source: Source) -> Figure:
             )
     return Figure(
         "fig-handshake-groups",
-        "Handshake by NIST level, KEM family and signature family: every cell and the median",
+        f"Handshake by NIST level, KEM family and signature family: every cell and the median{under}",
         figures.strips(
             "svg-handshake-groups", "Handshake by group", "median handshake of a cell, ms (log scale)", strips
         ),
@@ -141,7 +142,7 @@ def _effects(source: Source) -> Table | None:
                 label(row["part"]), label(row["family"]), label(row["reference"]),
                 blocks.count(row["n_pairs"]),
                 number(row["ratio"], reason=few), interval,
-                number(100 * float(row["interval_level"]), digits=4) if row["interval_level"] else label("–"),
+                number(row["interval_level"], digits=4) if row["interval_level"] else label("–"),
                 label(row["method"] or "–"), number(row["floor_ratio"]),
                 label(f"{row['floor_method']}, {row['floor_pairs']} pairs"), label(row["verdict"]),
                 label(row["ring"]),
@@ -152,7 +153,7 @@ def _effects(source: Source) -> Table | None:
         "Paired comparison of handshakes: suites that differ in one part only",
         (
             Column("part"), Column("family"), Column("against"), Column("pairs", "n", True),
-            Column("ratio of walls", "", True), Column("interval"), Column("level", "%", True),
+            Column("ratio of walls", "", True), Column("interval"), Column("level", "share", True),
             Column("method"),
             Column("noise floor", "ratio", True), Column("floor from"), Column("verdict"), Column("ring"),
         ),
