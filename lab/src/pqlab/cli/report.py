@@ -21,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", help="folder to write into (default: report-RUN_ID beside it)"
     )
+    parser.add_argument(
+        "--figures", action="store_true", help="also write each figure as an SVG file, into DIR/figures"
+    )
 
 
 def _outside_bundles(folder: Path) -> None:
@@ -38,7 +41,9 @@ def _outside_bundles(folder: Path) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Raises LabError when the bundle is not there or cannot be read."""
-    from pqlab.report import render
+    from pqlab.report import build, render
+    from pqlab.report.drawings import write_drawings
+    from pqlab.report.source import Source
 
     bundle = locate(args.bundle, project_root() / "results")
     require_safe(bundle)
@@ -46,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     _outside_bundles(folder)
     try:
         html, markdown = render(bundle, folder)
+        drawn = write_drawings(build(Source(bundle)), folder / "figures") if args.figures else []
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise LabError(
             "damaged",
@@ -57,10 +63,17 @@ def run(args: argparse.Namespace) -> int:
     sealed = bundle / "data" / "report.html"
     same = html.read_bytes() == sealed.read_bytes() if sealed.is_file() else None
     if args.json:
-        print_json({"report": shown(html), "markdown": shown(markdown), "same_as_sealed": same})
+        print_json(
+            {
+                "report": shown(html), "markdown": shown(markdown), "same_as_sealed": same,
+                "figures": [shown(path) for path in drawn],
+            }
+        )  # fmt: skip
         return EXIT_OK
     if same is not None:
         print("the same bytes as in the bundle" if same else "differs from the report in the bundle")
+    if drawn:
+        print(f"{len(drawn)} figures in {shown(folder / 'figures')}, their numbers in data/analysis/*.csv")
     print(shown(markdown))
     print(shown(html))
     return EXIT_OK
