@@ -173,6 +173,14 @@ def test_only_cells_that_passed_are_paired(run_a: Path, run_b: Path, tmp_path: P
     assert ns[cell.suite_id] == 3 and ns[ALL_SUITES] == 4
 
 
+def test_runs_without_a_common_cell_say_that_nothing_was_compared(run_a: Path, tmp_path: Path) -> None:
+    other = report_bundle.make_bundle(tmp_path / "b", **OPTIONS, suites=("xs-x25519-aesgcm-ed25519",))
+    page = tmp_path / "page.html"
+    assert main(["compare", str(run_a), str(other), "--unverified", "--html", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "Nothing was compared" in text and "Nothing is claimed" not in text
+
+
 def test_published_values_stand_beside(run_a: Path, run_b: Path) -> None:
     with (REFERENCE / "published-72-suites.csv").open(encoding="utf-8", newline="") as file:
         walls = {row["suite_id"]: float(row["base_handshake_ms"]) for row in csv.DictReader(file)}

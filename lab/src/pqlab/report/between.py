@@ -89,7 +89,12 @@ def _findings(between: Between, reach: str) -> Findings:
         )
         for row in claimed(between.table)
     )
-    return Findings("compare-findings", items, "Nothing is claimed: no effect stands out of the noise.")
+    empty = (
+        "Nothing is claimed: no effect stands out of the noise."
+        if between.table.rows
+        else "Nothing was compared: no suite, condition and repetition passed in both."
+    )
+    return Findings("compare-findings", items, empty)
 
 
 def _effects(block_id: str, title: str, between: Between, ring: str, *, overall: bool) -> Section | None:

@@ -126,6 +126,7 @@ def _hosts(source: Source) -> Table:
         "hosts", "Hosts as they described themselves",
         (Column("fact"), Column("drone"), Column("GCS"), Column("controller")),
         blocks.rows_of(lines), source.ring, "hosts/drone.json", sortable=False,
+        also=("hosts/gcs.json", "hosts/controller.json"),
     )  # fmt: skip
 
 

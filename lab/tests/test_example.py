@@ -1,0 +1,23 @@
+"""The shipped example is a bundle of this version: whoever checks it first must not meet a failed check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pqlab.audit.own import audit
+from pqlab.bundle.unpack import unpack
+from pqlab.verify import verify_bundle
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "example"
+
+
+def test_the_shipped_example_verifies_and_its_findings_follow(tmp_path: Path) -> None:
+    (archive,) = sorted(FOLDER.glob("*.tar.zst"))
+    with archive.open("rb") as content:
+        root = unpack(content, tmp_path).bundle
+    told = {result.name: result for result in verify_bundle(root) if result.status != "ok"}
+    # a simulated run has no database to be compared with, and says so
+    assert set(told) == {"influx_reconcile"}, f"make it again (docs/example/make): {told}"
+    assert told["influx_reconcile"].status == "warn"
+    found = audit(root)
+    assert found.printed and not found.unfounded and not found.unsaid
