@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from benched_kit import performance_tree, powered_bundle
 from printed_numbers import Printed, lost_numbers
 from report_page import Page
 
@@ -22,22 +21,20 @@ POWER = re.compile(r"\b[\d.,]+\s*(?:W|J|mW|mJ|µJ|watts?|joules?)\b|\bwatts?\b|\
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("bench") / "run"
-    performance_tree(root)
-    return root
-
-
-@pytest.fixture(scope="module")
-def made(tree: Path) -> Path:
-    out = tree.with_name("bundle")
-    assert all(check.passed for check in bundle.write(tree, None, None, out))
+def made(bench_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "bundle"
+    assert all(check.passed for check in bundle.write(bench_tree, None, None, out))
     return out
 
 
 @pytest.fixture(scope="module")
-def powered(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return powered_bundle(tree, tmp_path_factory.mktemp("energy"))
+def tree(bench_tree: Path) -> Path:
+    return bench_tree
+
+
+@pytest.fixture(scope="module")
+def powered(powered_bench: Path) -> Path:
+    return powered_bench
 
 
 def page_of(root: Path) -> Page:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fixture_handshake
 import pytest
 import report_bundle
 import yaml
@@ -40,27 +39,8 @@ def page(smoke: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def all_suites(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    before = dict(fixture_handshake.TIMES)
-    fixture_handshake.TIMES.update(report_bundle.times_of_all_suites())
-    try:
-        root = report_bundle.make_bundle(
-            tmp_path_factory.mktemp("all") / "run",
-            suites=tuple(report_bundle.times_of_all_suites()),
-            handshakes=5,
-            session_s=0.5,
-            bulk=False,
-        )
-    finally:
-        fixture_handshake.TIMES.clear()
-        fixture_handshake.TIMES.update(before)
-    render(root)
-    return root
-
-
-@pytest.fixture(scope="module")
-def all_page(all_suites: Path) -> str:
-    return (all_suites / "data" / "report.html").read_text(encoding="utf-8")
+def all_page(bundle_of_all_suites: Path) -> str:
+    return (bundle_of_all_suites / "data" / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

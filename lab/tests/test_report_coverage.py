@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import benched_kit
-import fixture_handshake
 import power_bundle
 import pytest
 import rekey_bundle
@@ -38,21 +37,6 @@ def run(folder: Path) -> Page:
     return page_of(report_bundle.make_bundle(folder / "run", repetitions=3))
 
 
-def suites(folder: Path) -> Page:
-    """All 72, as `--suites all` leaves them."""
-    before = dict(fixture_handshake.TIMES)
-    times = report_bundle.times_of_all_suites()
-    fixture_handshake.TIMES.update(times)
-    try:
-        root = report_bundle.make_bundle(
-            folder / "run", suites=tuple(times), handshakes=5, session_s=0.5, bulk=False
-        )
-    finally:
-        fixture_handshake.TIMES.clear()
-        fixture_handshake.TIMES.update(before)
-    return page_of(root)
-
-
 def conditions(folder: Path) -> Page:
     return page_of(
         report_bundle.make_bundle(folder / "run", repetitions=3, conditions=CONDITIONS, bulk=False)
@@ -67,15 +51,8 @@ def power(folder: Path) -> Page:
     return page_of(power_bundle.make(folder / "run"))
 
 
-def bench(folder: Path) -> Page:
-    benched_kit.performance_tree(folder / "bench")
-    root = benched_kit.bundle_of(folder / "bench", folder / "bundle")
-    return Page((root / "data" / "report.html").read_text(encoding="utf-8"))
-
-
-def energy(folder: Path) -> Page:
-    benched_kit.performance_tree(folder / "bench")
-    root = benched_kit.powered_bundle(folder / "bench", folder / "powered")
+def bench(folder: Path, tree: Path) -> Page:
+    root = benched_kit.bundle_of(tree, folder / "bundle")
     return Page((root / "data" / "report.html").read_text(encoding="utf-8"))
 
 
@@ -87,13 +64,23 @@ def detector(folder: Path) -> Page:
 
 #: `compare` has its own page and its own test (test_compare.py)
 MAKERS: dict[str, Callable[[Path], Page]] = {
-    one.__name__: one for one in (run, suites, conditions, rekeys, power, bench, energy, detector)
+    one.__name__: one for one in (run, conditions, rekeys, power, detector)
 }
+#: made once for several files (conftest.py)
+SHARED = {"suites": "bundle_of_all_suites", "energy": "powered_bench"}
 
 
 @pytest.mark.parametrize("kind", sorted({row["bundle"] for row in rows()} - {"", "compare"}))
-def test_every_covered_item_is_there_and_holds_values(kind: str, tmp_path: Path) -> None:
-    page = MAKERS[kind](tmp_path)
+def test_every_covered_item_is_there_and_holds_values(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if kind in SHARED:
+        root: Path = request.getfixturevalue(SHARED[kind])
+        page = Page((root / "data" / "report.html").read_text(encoding="utf-8"))
+    elif kind == "bench":
+        page = bench(tmp_path, request.getfixturevalue("bench_tree"))
+    else:
+        page = MAKERS[kind](tmp_path)
     wanted = [row for row in rows() if row["bundle"] == kind]
     assert wanted
     empty = [
@@ -112,7 +99,7 @@ def test_the_table_says_something_of_every_source() -> None:
     for row in table:
         assert bool(row["element"]) != bool(row["reason"]), row["item"]
         assert bool(row["element"]) == bool(row["bundle"]), row["item"]
-        assert row["bundle"] in {*MAKERS, "", "compare"}, row["item"]
+        assert row["bundle"] in {*MAKERS, *SHARED, "bench", "", "compare"}, row["item"]
 
 
 def test_all_ten_drawings_of_the_power_report_are_listed() -> None:

@@ -2,7 +2,8 @@
 
 A folder with `bins.ndjson` (the drone's own export, up to a detector's canary) and `truth.json`
 (pqdetect/truth/v1): episodes from the attacker's account, loss from the join of both ends' ledgers. Detectors
-are evaluated on these without anything else of the lab. Not in scope: labels, which follow from truth (pqdetect.recording).
+are evaluated on these without anything else of the lab. Not in scope: labels, which follow from truth
+(pqdetect.recording).
 """
 
 from __future__ import annotations
