@@ -92,7 +92,6 @@ def test_warm_history_is_marked(work: Path) -> None:
          "no verdict on the traffic window (states told: stale)"),
         (lambda cell: change(cell, lambda rows: [r.update(attack=False) for r in rows]),
          "canary was not raised"),
-        (lambda cell: (cell / "canary" / "attack.ndjson").unlink(), "no canary attack took place"),
         (lambda cell: change(cell, lambda rows: [r.update(packets_seen=0) for r in rows]), "saw no packet"),
     ],
 )  # fmt: skip
@@ -101,6 +100,19 @@ def test_a_blind_detector_fails_its_cell(work: Path, spoil: Callable[[Path], obj
     record = record_of(work, "xgboost")
     assert record["verdict"] == "fail"
     assert reason in record["reason"]
+    assert s_of(record, "ready") is False
+
+
+def test_without_its_canary_a_cell_shows_nothing_of_its_detector_and_is_invalid(work: Path) -> None:
+    """The attacker was lost, not the detector: the cell is tried again."""
+    cell = folder_of(work, "xgboost")
+    (cell / "canary" / "attack.ndjson").unlink()
+    events = (cell / "events.ndjson").read_text().splitlines()
+    lost = {**json.loads(events[-2]), "event": "error", "code": "attack-not-held", "reason": "not held"}
+    (cell / "events.ndjson").write_text("\n".join([*events[:-1], json.dumps(lost), events[-1]]) + "\n")
+    record = record_of(work, "xgboost")
+    assert record["verdict"] == "invalid"
+    assert "attack: not held" in record["reason"] and "no canary attack took place" in record["reason"]
     assert s_of(record, "ready") is False
 
 

@@ -25,6 +25,8 @@ LATE_BEGIN_S: Final = 1.0
 LATE_END_S: Final = 0.25
 #: an attacker that sent less than this share of what was asked for did not attack as the condition says
 LEAST_SHARE: Final = 0.90
+#: errors of a controller that was too slow to say that it is still there: the measurement did not take place
+ATTACKER_LOST: Final = ("attack-not-held", "attack-lapsed")
 REFUSED: Final = ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch")
 #: how the ground refuses a Hello that no drone made; an honest handshake over a lossy link may be among them
 REFUSED_HELLOS: Final = (

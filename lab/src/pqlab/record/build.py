@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pqlab.record.attack import attack_problems
+from pqlab.record.attack import ATTACKER_LOST, attack_problems
 from pqlab.record.context import (
     fill_control,
     fill_identity,
@@ -103,11 +103,10 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     redialled = traces(cell.spans or [], REDIAL)
     completed, failed = _handshake_counts(cell, len(pooled) + len(redialled))
 
+    errors = [e for e in cell.events if e.get("event") == "error"]
     evidence = Evidence(
         stopped=_stopped(cell),
-        errors=tuple(
-            str(e.get("reason") or "no reason given") for e in cell.events if e.get("event") == "error"
-        ),
+        errors=tuple(_reason(e) for e in errors if e.get("code") not in ATTACKER_LOST),
         missing=tuple(_missing(cell, context)),
         handshakes_due=shakes,
         completed=completed,
@@ -129,7 +128,10 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         impaired=impairs(condition),
         rekeys=_rekeys(cell, condition),
         link=tuple(link_problems(cell, condition)),
-        attack=tuple(attack_problems(cell, condition, int(plan["seed"]))),
+        attack=(
+            *(_reason(e) for e in errors if e.get("code") in ATTACKER_LOST),
+            *attack_problems(cell, condition, int(plan["seed"])),
+        ),
         blind=tuple(detector_failures(cell, condition, plane)),
         detector=tuple(detector_problems(cell, condition, plane)),
     )
@@ -213,6 +215,10 @@ def _telemetry(cell: RawCell, wall: tuple[int, int] | None) -> dict[str, Telemet
         except TelemetryError as error:
             raise RawDataError(cell.folder / f"telemetry.{role}.lp", str(error)) from error
     return parsed
+
+
+def _reason(event: Json) -> str:
+    return str(event.get("reason") or "no reason given")
 
 
 def _stopped(cell: RawCell) -> tuple[str, str] | None:

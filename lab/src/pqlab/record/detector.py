@@ -136,10 +136,13 @@ def detector_failures(cell: RawCell, condition: Json, plane: DataPlane) -> list[
     found = []
     if not sum(int(line["packets_seen"]) for line in told.ordered):
         found.append("it judged windows in which it saw no packet")
-    if canary_alarm(cell) is None:
-        truth = episodes_of(cell.canary.truth if cell.canary else None)
-        found.append("the canary was not raised" if truth else "no canary attack took place")
+    if _canary_took_place(cell) and canary_alarm(cell) is None:
+        found.append("the canary was not raised")
     return found
+
+
+def _canary_took_place(cell: RawCell) -> bool:
+    return bool(episodes_of(cell.canary.truth if cell.canary else None))
 
 
 def detector_problems(cell: RawCell, condition: Json, plane: DataPlane) -> list[str]:
@@ -151,6 +154,8 @@ def detector_problems(cell: RawCell, condition: Json, plane: DataPlane) -> list[
     found += [
         f"detector {name} used {ns / 1e6:.3f} ms of CPU while frozen" for name, ns in others.items() if ns
     ]
+    if wanted != NONE and not _canary_took_place(cell):
+        found.append("no canary attack took place, so nothing shows that the detector could see")
     told = None if wanted == NONE else told_of(cell, plane)
     if told is not None and told.verdicts:
         missing = len(told.due) - len(told.verdicts)
@@ -192,7 +197,8 @@ def fill_detector(sheet: Sheet, cell: RawCell, condition: Json, plane: DataPlane
         sheet.null_rest("S", NO_DETECTOR)
         return
     sheet.put("S", "detector_history", str(condition.get("detector_history", "cold")))
-    sheet.put("S", "detector_ready", not detector_failures(cell, condition, plane))
+    ready = not detector_failures(cell, condition, plane) and _canary_took_place(cell)
+    sheet.put("S", "detector_ready", ready)
     raised = canary_alarm(cell)
     sheet.put("S", "detector_canary_raised", raised is not None)
     sheet.put(
