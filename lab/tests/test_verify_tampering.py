@@ -118,6 +118,30 @@ def test_any_manifest_rewritten(
             assert detected(sealed), f"{name}, seed {seed}"
 
 
+def test_any_byte_flipped_and_every_manifest_written_again(sealed: Path, tmp_path: Path) -> None:
+    """Logs and telemetry included: the tables beneath the pages are of other bytes."""
+    root = tmp_path / sealed.name
+    shutil.copytree(sealed, root)
+    content = [check for check in CHECKS if check.name == "raw_fingerprints"]
+    pages = [check for check in CHECKS if check.name in ("report_numbers", "report_rebuild", "ro_crate")]
+    rng = random.Random(SEED)
+    made = ("report.html", "report.md", "ro-crate-metadata.json", "analysis/")
+    seen = 0
+    for path in files(root / "data"):
+        name, before = path.relative_to(root / "data").as_posix(), path.read_bytes()
+        at, bit = rng.randrange(len(before)), 1 << rng.randrange(7)
+        with changed(path, before[:at] + bytes([before[at] ^ bit]) + before[at + 1 :]):
+            rebag(root)
+            asked = pages if name.startswith(made) else content
+            found = exit_code(run_checks(BundleView(root), asked)) == EXIT_CHECK
+            # what the crate says of a file beside its name and size, no check reads
+            assert found or name == "ro-crate-metadata.json", f"{name}: bit {bit} of byte {at}"
+            seen += name.startswith("cells/")
+    assert seen > 10
+    rebag(root)
+    assert exit_code(run_checks(BundleView(root), [*content, *pages])) != EXIT_CHECK
+
+
 NUMBERS = ("record.json", "report.html", "report.md", "analysis/")
 
 
