@@ -25,7 +25,7 @@ folder() {
 inputs() {
     case $1 in
         base) echo images/ca ;;
-        ascon) echo tunnel/ascon-native tunnel/core requirements/build.txt ;;
+        ascon) echo tunnel/ascon-native tunnel/core telemetry/native requirements/build.txt ;;
         sitl) echo requirements/sitl.txt requirements/sitl-nodeps.txt sitl/src ;;
         link) echo link/src ;;
         attacker) echo attacker/src ;;
@@ -46,6 +46,7 @@ parents() {
         base) ;;
         tunnel | test) echo base liboqs ascon ;;
         bench) echo base tunnel ;;
+        pi) echo base ascon ;;
         pihost) echo base pi ;;
         browser) echo test ;;
         *) echo base ;;

@@ -233,4 +233,6 @@ def test_killed_without_a_word_and_started_again_it_does_only_what_is_missing(tm
     assert again.returncode == 0, again.stderr
     after = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
     assert len(after) == 23 and all(after[path] == data for path, data in before.items())
-    assert sum(line.startswith("[") for line in again.stderr.splitlines()) == 23 - len(before)
+    # a benchmark that takes seconds is named more than once
+    named = {line.split("]")[0] for line in again.stderr.splitlines() if line.startswith("[")}
+    assert len(named) == 23 - len(before)

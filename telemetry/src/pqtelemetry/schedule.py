@@ -51,6 +51,23 @@ class Schedule:
         """Monotonic time before which nothing is due."""
         return self.start_ns + self._next_index * self.period_ns
 
+    @property
+    def next_index(self) -> int:
+        """The deadline that comes next."""
+        return self._next_index
+
+    def pass_over(self, next_index: int, got_count: int, late_count: int, lost_count: int) -> None:
+        """What a loop elsewhere made of the deadlines up to `next_index`.
+
+        Raises ValueError where they do not add up.
+        """
+        if next_index - self._next_index != got_count + late_count + lost_count:
+            raise ValueError("deadlines dealt with elsewhere do not add up")
+        self._next_index = next_index
+        self.got_count += got_count
+        self.late_count += late_count
+        self.lost_count += lost_count
+
     def take(self, now_ns: int) -> Tick | None:
         """The tick that is due at `now_ns`, or None; deadlines that nobody can meet any more are lost."""
         if now_ns < self.next_deadline_ns:

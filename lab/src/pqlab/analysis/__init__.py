@@ -22,6 +22,7 @@ from pqlab.analysis.groups import by_family_table, by_level_table, by_suite_tabl
 from pqlab.analysis.growth import growth_table
 from pqlab.analysis.handshakes import handshake_table, primitive_table, size_table
 from pqlab.analysis.load import BundleData
+from pqlab.analysis.observers import observer_table
 from pqlab.analysis.pareto import pareto_table
 from pqlab.analysis.pooled import pooled_table
 from pqlab.analysis.rekeys import rekey_table, sweep_table
@@ -50,6 +51,7 @@ def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[
         sweep_table(bundle, rekeys, cpu),
         growth_table(bundle),
         supply_table(bundle),
+        observer_table(bundle, traffic),
     )
     phi = phi_table(by_suite)
     return [

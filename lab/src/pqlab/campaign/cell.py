@@ -18,12 +18,14 @@ from pqlab.campaign.agents import Agent, AgentFailure, Pair, wait_all
 from pqlab.campaign.canary import CANARY_S, CANARY_WINDOW, canary_condition, fed_roles
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.journal import Journal
+from pqlab.campaign.observers import NO_OBSERVERS, OBSERVERS_SCHEMA, Observers
 from pqlab.campaign.residents import NO_RESIDENTS, Residents
 from pqlab.campaign.store import write_atomic, write_json
 from pqlab.campaign.thermal import ThermalGate
 from pqlab.campaign.timed import CellTimeline, MakeTimeline
 from pqlab.plan import Cell
 from pqlab.scenario.attacks import attack_events
+from pqlab.scenario.conditions import keeps_ledger, without
 from pqlab.scenario.model import Scenario
 from pqtunnel import suites as registry
 from pqtunnel.inflight import Policy
@@ -38,6 +40,8 @@ TRAFFIC_WINDOW = "traffic"
 _KEEPALIVE_S = 10.0
 _FETCH_LIMIT = 20_000
 _SLACK_S = 30.0
+#: the most an agent stops its sampler for; the end of the cell wakes it sooner
+_LONGEST_STALL_S = 3600.0
 
 
 @dataclass
@@ -49,6 +53,8 @@ class RawCell:
     streams: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     #: what every detector of the campaign had used when the measured window began, and when it ended
     usage: dict[str, dict[str, Json]] = field(default_factory=dict)
+    #: the same of whoever observes and is observed, where a condition leaves one of them out
+    observers: dict[str, Json] = field(default_factory=dict)
 
 
 class CellRunner:
@@ -63,6 +69,7 @@ class CellRunner:
         gate: ThermalGate,
         fast_power: frozenset[str] = frozenset(),
         residents: Residents = NO_RESIDENTS,
+        observers: Observers = NO_OBSERVERS,
     ) -> None:
         self._pair = pair
         self._scenario = scenario
@@ -71,6 +78,7 @@ class CellRunner:
         self._gate = gate
         self._fast_power = fast_power
         self._residents = residents
+        self._observers = observers
 
     def run(self, cell: Cell, folder: Path) -> AgentFailure | None:
         """Carry out `cell` and write its raw files into `folder`. Raises LabError when the disk is full."""
@@ -116,7 +124,7 @@ class CellRunner:
             "min_level": floor_level(suites, condition),
             "allow_plain": registry.get(cell.suite_id).is_plain,
             **drone_auth(cell, condition),
-            "ledger": self._scenario.ledger,
+            "ledger": keeps_ledger(self._scenario.data, condition),
             "seed": cell.seed,
             # an agent that never changes suites need not know that it could
             **({"accepted_suites": suites} if len(suites) > 1 else {}),
@@ -133,6 +141,8 @@ class CellRunner:
         self._pair.both("start", {"cell_id": cell.cell_id})
         journal.event("start")
         timeline.before()
+        if "sampler" in without(condition):
+            self._stop_samplers(cell, journal)
         if not registry.get(cell.suite_id).is_plain and self._handshakes(cell, journal) == 0:
             return  # without a session there is nothing to carry; the record says why
         if (traffic := self._scenario.traffic) is not None:
@@ -152,6 +162,12 @@ class CellRunner:
                 }
                 # the ground's sink always listens and is reset after every window: it needs no source
                 self._window(cell, f"bulk-{rate_pps}", "direct", spec, None, bulk["step_s"], journal, raw)
+
+    def _stop_samplers(self, cell: Cell, journal: Journal) -> None:
+        """Both ends' samplers stand still until the cell ends; the agents wake them themselves."""
+        stall = {"cell_id": cell.cell_id, "kind": "sensor_stall", "for_s": _LONGEST_STALL_S}
+        self._pair.both("event", stall)
+        journal.event("samplers_stopped")
 
     def _session(self, cell: Cell) -> tuple[Json, Json]:
         """Specs of the vehicle's source and of the ground's answers to it. KeyError without traffic."""
@@ -264,6 +280,7 @@ class CellRunner:
             journal.event("window_start", window=window)
         watched = window == TRAFFIC_WINDOW
         before = self._residents.usage() if watched else {}
+        observed = self._observers.usage() if watched else {}
         with nullcontext() if timeline is None else timeline.during():
             running = self._pair.drone.start(
                 "event",
@@ -273,6 +290,8 @@ class CellRunner:
             sides["drone"].update(self._wait(running, self._pair.gcs))
         if before:
             raw.usage = {"before": before, "after": self._residents.usage()}
+        if observed:
+            raw.observers = {"before": observed, "after": self._observers.usage()}
         if labelled:
             journal.event("window_end", window=window)
         sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
@@ -291,7 +310,8 @@ class CellRunner:
         self, cell: Cell, condition: Json, agents: dict[str, Agent], journal: Journal, raw: RawCell
     ) -> AgentFailure | None:
         """Stop both ends and fetch all their streams, both at once. Returns what prevented it, or None."""
-        names = ["spans", "events", "telemetry", "log"] + (["ledger"] if self._scenario.ledger else [])
+        kept = ["ledger"] if keeps_ledger(self._scenario.data, condition) else []
+        names = ["spans", "events", "telemetry", "log", *kept]
 
         def gather(agent: Agent) -> Future[None]:
             lines = raw.streams.setdefault(agent.role, {})
@@ -377,6 +397,8 @@ def write_raw(folder: Path, raw: RawCell, journal: Journal) -> None:
         write_json(folder / "traffic.json", {"windows": raw.windows})
     if raw.usage:
         write_json(folder / "detectors.json", {"schema_version": "pqlab/detectors/v1", **raw.usage})
+    if raw.observers:
+        write_json(folder / "observers.json", {"schema_version": OBSERVERS_SCHEMA, **raw.observers})
     events.sort(key=lambda row: int(row["t_ns"]))
     _write_lines(folder / "events.ndjson", [json.dumps(row, separators=(",", ":")) for row in events])
     _write_lines(folder / "logs" / "controller.log", journal.lines)

@@ -17,6 +17,7 @@ from pqlab.campaign.cell import CellRunner, plan_row, write_unrun
 from pqlab.campaign.clock import utc_text
 from pqlab.campaign.eta import Eta
 from pqlab.campaign.finish import exit_code, reconcile_run, secret_files, verdict_counts
+from pqlab.campaign.observers import NO_OBSERVERS
 from pqlab.campaign.residents import Residents
 from pqlab.campaign.settle import Settler, greet, same_builds, same_detectors
 from pqlab.campaign.store import Store, disk_errors, write_json
@@ -26,6 +27,7 @@ from pqlab.campaign.vehicle import wait_for_vehicle
 from pqlab.errors import EXIT_FAILED, EXIT_WARNING, LabError
 from pqlab.paths import results_dir, shown
 from pqlab.plan import Cell, cells_of
+from pqlab.scenario.conditions import observers_vary
 from pqlab.scenario.model import Scenario
 
 __all__ = ["RECOVERY_S", "Campaign", "Result", "Surroundings", "greet"]
@@ -57,7 +59,10 @@ class Campaign:
         self._hello = hello
         gate = ThermalGate(scenario.data["thermal_gate"], pair, around.clock, around.reporter.note)
         fast = hosts.fast_power(hello)
-        self._runner = CellRunner(pair, scenario, around.clock, around.timeline, gate, fast, residents)
+        observers = around.observers if observers_vary(scenario.data) else NO_OBSERVERS
+        self._runner = CellRunner(
+            pair, scenario, around.clock, around.timeline, gate, fast, residents, observers
+        )
         self._residents = residents
         self._settler = Settler(around, pair, store, scenario.ring)
         self._eta = Eta([], {})

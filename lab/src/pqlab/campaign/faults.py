@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
@@ -82,6 +83,30 @@ class Pause:
             start_new_session=True,
         )
         self._container, self._for_s = container, for_s
+
+    def begun(self) -> None:
+        """Until the container stands still. Raises LabError when it does not."""
+        deadline_s = time.monotonic() + _RESTART_LIMIT_S
+        command = ["docker", "inspect", "--format", "{{.State.Paused}}", self._container]
+        while time.monotonic() < deadline_s and self._process.poll() is None:
+            told = subprocess.run(
+                command, capture_output=True, text=True, timeout=_RESTART_LIMIT_S, check=False
+            )
+            if told.stdout.strip() == "true":
+                return
+            time.sleep(0.05)
+        self.end()
+        raise self._error("it does not stand still")
+
+    def end(self) -> None:
+        """Before its time. Raises LabError when the container does not go on."""
+        self._process.terminate()
+        try:
+            _, complaint = self._process.communicate(timeout=_RESTART_LIMIT_S)
+        except subprocess.TimeoutExpired as error:
+            raise self._error(f"waited {_RESTART_LIMIT_S:g} s") from error
+        if complaint.strip():
+            raise self._error(complaint.strip())
 
     def wait(self) -> None:
         """Until the container runs on. Raises LabError when it was not paused, or does not go on."""

@@ -11,6 +11,7 @@ from typing import Any
 from pqlab.campaign.agents import Connect
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.hosts import controller_document
+from pqlab.campaign.observers import NO_OBSERVERS, Observers
 from pqlab.campaign.outputs import Outputs
 from pqlab.campaign.residents import ResidentDriver
 from pqlab.campaign.timed import MakeTimeline, without_events
@@ -62,6 +63,7 @@ class Surroundings:
     recovery_s: float = RECOVERY_S
     timeline: MakeTimeline = without_events
     residents: Mapping[str, ResidentDriver] = field(default_factory=dict)
+    observers: Observers = NO_OBSERVERS
     load: Callable[[], list[float] | None] = load_average
     controller: Callable[[], dict[str, Any]] = controller_document
     earlier: bool = True

@@ -12,7 +12,7 @@ from pqlab.campaign.clock import Clock
 from pqlab.campaign.journal import Journal
 from pqlab.errors import LabError
 from pqlab.plan import Cell
-from pqlab.scenario.conditions import routed
+from pqlab.scenario.conditions import routed, without
 
 Json = dict[str, Any]
 
@@ -51,7 +51,12 @@ class Quiet:
 def is_quiet(condition: Json) -> bool:
     """Does this condition leave link, keys and time alone?"""
     idle = all(condition.get(key, "none") == "none" for key in ("rekey", "attack", "policy"))
-    return idle and not routed(condition) and not condition.get("events")
+    return (
+        idle
+        and not routed(condition)
+        and "telegraf" not in without(condition)
+        and not condition.get("events")
+    )
 
 
 def without_events(

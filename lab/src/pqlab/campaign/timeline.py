@@ -25,13 +25,17 @@ from pqlab.errors import LabError
 from pqlab.plan import Cell
 from pqlab.record.attack import truth_lines
 from pqlab.scenario.attacks import attack_events, attacked, episode_of
-from pqlab.scenario.conditions import routed
+from pqlab.scenario.conditions import routed, without
 from pqlink.settings import BLOCKED, Side
 from pqtunnel.rpc import RpcError
 
 Json = dict[str, Any]
 SCHEMA_VERSION: Final = "pqlab/link/v1"
 PROBE_WINDOW: Final = "link_probe"
+#: services between the samplers and whoever looks at the view
+VIEW: Final = ("telegraf", "influxdb")
+#: they go on by themselves after this, should the controller die; longer sessions would show them awake
+_VIEW_LIMIT_S: Final = 300.0
 #: an event without `for_s` lasts as long as it is allowed to
 _LONGEST_S: Final = 3600.0
 _STEP_S: Final = 0.05
@@ -78,6 +82,7 @@ class Timeline:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._restarts: list[Restart | Pause] = []
+        self._view: list[Pause] = []
         self._document: Json | None = None
 
     # ------------------------------------------------------------------ before
@@ -96,6 +101,8 @@ class Timeline:
             except AttackFailure as error:
                 raise _as_agent_failure("attacker", error) from error
             self._attacking = True
+        if "telegraf" in without(self._condition):
+            self._pause_view()
         rekey = self._condition.get("rekey")
         if isinstance(rekey, dict):
             schedule = {key: value for key, value in rekey.items() if value is not None}
@@ -105,6 +112,22 @@ class Timeline:
         if isinstance(policy, dict):
             self._agent_event(self._pair.drone, "policy", {"policy": policy})
             self._journal.event("policy", **policy)
+
+    def _pause_view(self) -> None:
+        """Telegraf and its database stand still until `heal`; the samplers keep their lines meanwhile."""
+        project = self._need_project("`without: [telegraf]` has nothing to pause")
+        for service in VIEW:
+            self._view.append(Pause(container_of(project, service), _VIEW_LIMIT_S))
+        for pause in self._view:
+            pause.begun()
+        self._journal.event("view_paused", services=list(VIEW))
+
+    def _need_project(self, what: str) -> str:
+        if self._project is None:
+            raise LabError(
+                "no-containers", what, "this lab's hosts are no containers", "run it in the container lab"
+            )
+        return self._project
 
     def _take_link(self) -> None:
         link, cell = self._need_link(), self._cell
@@ -200,12 +223,8 @@ class Timeline:
         return self._agent_event(agents[role], kind, wanted)
 
     def _peer_kill(self, event: Json, agents: dict[str, Agent]) -> Json:
-        if self._project is None:
-            raise LabError(
-                "no-containers", "peer_kill has nothing to restart", "this lab's hosts are no containers",
-                "run it in the container lab",
-            )  # fmt: skip
-        self._restarts.append(Restart(container_of(self._project, str(event.get("role") or "drone"))))
+        project = self._need_project("peer_kill has nothing to restart")
+        self._restarts.append(Restart(container_of(project, str(event.get("role") or "drone"))))
         return {}
 
     def _begin_attack(self, event: Json, agents: dict[str, Agent]) -> Json:
@@ -217,12 +236,8 @@ class Timeline:
 
     def _ground_pause(self, event: Json, agents: dict[str, Agent]) -> Json:
         """The ground's own MAVLink program stands still; the tunnel does not."""
-        if self._project is None:
-            raise LabError(
-                "no-containers", "ground_pause has nothing to pause", "this lab's hosts are no containers",
-                "run it in the container lab",
-            )  # fmt: skip
-        self._restarts.append(Pause(container_of(self._project, "mavproxy-gcs"), float(event["for_s"])))
+        project = self._need_project("ground_pause has nothing to pause")
+        self._restarts.append(Pause(container_of(project, "mavproxy-gcs"), float(event["for_s"])))
         return {}
 
     def _disk_full(self, event: Json, agents: dict[str, Agent]) -> Json:
@@ -237,7 +252,7 @@ class Timeline:
         """Undo what still stands; returns what that was. A step that fails is written down."""
         self._end_thread()
         undone: list[Json] = []
-        for step in (self._heal_attack, self._heal_link, self._heal_restarts):
+        for step in (self._heal_attack, self._heal_link, self._heal_restarts, self._heal_view):
             try:
                 undone += step()
             except LabError as error:
@@ -299,6 +314,12 @@ class Timeline:
             fault.wait()
             done.append({"what": fault.what})
         return done
+
+    def _heal_view(self) -> list[Json]:
+        view, self._view = self._view, []
+        for pause in view:
+            pause.end()
+        return [{"what": "view_pause"}] if view else []
 
     # ------------------------------------------------------------------ parts
 

@@ -21,6 +21,7 @@ from pqlab.campaign.detectors import compose_detectors
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.finish import exit_code
 from pqlab.campaign.link_start import LabTimelines
+from pqlab.campaign.observers import compose_observers
 from pqlab.campaign.outputs import production
 from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
@@ -128,6 +129,7 @@ def surroundings(
         rerun_failed=rerun_failed,
         timeline=timelines.make,
         residents=compose_detectors(inventory.compose_project, told.note),
+        observers=compose_observers(inventory.compose_project),
         steadiness=look,
     )
     try:

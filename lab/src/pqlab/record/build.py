@@ -59,7 +59,7 @@ from pqlab.record.system import (
     sample_account,
 )
 from pqlab.record.verdict import Direction, Evidence, Verdict, decide
-from pqlab.scenario.conditions import impairs
+from pqlab.scenario.conditions import impairs, keeps_ledger
 from pqsitl.contract import check_traffic
 from pqsitl.errors import SitlError
 from pqtelemetry.errors import TelemetryError
@@ -107,7 +107,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     evidence = Evidence(
         stopped=_stopped(cell),
         errors=tuple(_reason(e) for e in errors if e.get("code") not in ATTACKER_LOST),
-        missing=tuple(_missing(cell, context)),
+        missing=tuple(_missing(cell, context, condition)),
         handshakes_due=shakes,
         completed=completed,
         failed=failed or 0,
@@ -228,11 +228,11 @@ def _stopped(cell: RawCell) -> tuple[str, str] | None:
     return None if cell.events else ("not-run", "the cell left no event")
 
 
-def _missing(cell: RawCell, context: RawRun) -> list[str]:
+def _missing(cell: RawCell, context: RawRun, condition: Json) -> list[str]:
     """Raw files that are due and absent; a scenario without traffic or ledger does not owe theirs."""
     no_traffic = not context.scenario.get("traffic") and not context.scenario.get("bulk")
     exempt = set(OPTIONAL_FILES) if no_traffic else set()
-    if no_traffic or not context.scenario.get("ledger", True):
+    if no_traffic or not keeps_ledger(context.scenario, condition):
         exempt |= {f"ledger.{role}.csv" for role in ROLES}
     return [name for name in cell.missing if name not in exempt]
 

@@ -110,6 +110,7 @@ class RawCell:
     attack: list[Json] | None = None
     detector: list[Json] | None = None
     usage: Json | None = None
+    observers: Json | None = None
     canary: Canary | None = None
     attempts: int = 1
     missing: list[str] = field(default_factory=list)
@@ -244,6 +245,8 @@ def load_cell(cell_dir: Path) -> RawCell:
     # only cells with a detector, and campaigns with one, have these
     cell.detector = _optional(cell_dir / "detector.ndjson", read_ndjson)
     cell.usage = _optional(cell_dir / "detectors.json", read_object)
+    # only campaigns in which a condition leaves an observer out
+    cell.observers = _optional(cell_dir / "observers.json", read_object)
     take_canary(cell)
     cell.attempts = 1 + sum(1 for path in cell_dir.glob("attempt-*") if path.is_dir())
     return cell

@@ -18,6 +18,21 @@ def settings_of(condition: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in condition.items() if key not in SCOPE_KEYS}
 
 
+def without(condition: Mapping[str, Any]) -> frozenset[str]:
+    """Observers that stand still in the cells of this condition."""
+    return frozenset(condition.get("without") or ())
+
+
+def keeps_ledger(scenario: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
+    """Do both ends keep a row a datagram in the cells of this condition?"""
+    return bool(scenario.get("ledger", True)) and "ledger" not in without(condition)
+
+
+def observers_vary(scenario: Mapping[str, Any]) -> bool:
+    """Does any condition leave an observer out, so that every cell accounts for what each one used?"""
+    return any(without(condition) for condition in scenario.get("conditions") or [])
+
+
 def routed(condition: Mapping[str, Any]) -> bool:
     """Does the traffic go through the link router?"""
     return isinstance(condition.get("link"), Mapping) or any(

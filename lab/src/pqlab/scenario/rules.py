@@ -105,7 +105,8 @@ def _twins(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
             )
             continue
         ours, theirs = settings_of(condition), settings_of(base)
-        differs = [k for k in ours if k not in ("name", "aa_of") and ours[k] != theirs[k]]
+        both = dict.fromkeys([*ours, *theirs])
+        differs = [k for k in both if k not in ("name", "aa_of") and ours.get(k) != theirs.get(k)]
         if differs:
             yield Problem(
                 marked.place((*at, differs[0])),

@@ -28,7 +28,7 @@ from pqtunnel.suites import SUITES
 Json = dict[str, Any]
 RING = "sim"
 #: condition keys that need something the simulation does not have
-NOT_SIMULATED = ("detector", "feed", "link", "attack", "policy", "events")
+NOT_SIMULATED = ("detector", "feed", "link", "attack", "policy", "events", "without")
 
 
 def carry_out(

@@ -7,6 +7,7 @@ from collections import Counter
 from pqlab.record.dataplane import seal_overhead_bytes
 from pqlab.record.ledger import Column
 from pqlab.scenario.attacks import attacked
+from pqlab.scenario.conditions import keeps_ledger
 from pqlab.verify.result import Tally
 from pqlab.verify.run_shape import rates_due
 from pqlab.verify.view import CellView
@@ -46,7 +47,7 @@ def rate_time_packets(cell: CellView, tally: Tally) -> None:
 
 def ledger_counters(cell: CellView, tally: Tally) -> None:
     """Per window, direction and end: as many ledger rows, and as many sealed bytes, as were counted."""
-    if not cell.run.scenario.get("ledger", True):
+    if not keeps_ledger(cell.run.scenario, cell.run.condition(str(cell.plan["condition"]))):
         return
     tally.see()
     for role, ledger in sorted(cell.raw.ledgers.items()):

@@ -11,6 +11,7 @@ import pqlab
 from pqlab.record.build import OPTIONAL_FILES, record_from_raw
 from pqlab.record.raw import ROLES, Json
 from pqlab.record.sheet import catalogue, record_schema
+from pqlab.scenario.conditions import keeps_ledger
 from pqlab.verify.result import Tally
 from pqlab.verify.schema import schema_errors
 from pqlab.verify.view import CellView, wall_of
@@ -131,7 +132,8 @@ def raw_files(cell: CellView, tally: Tally) -> None:
     scenario = cell.run.scenario
     carried = bool(scenario.get("traffic") or scenario.get("bulk"))
     exempt = set() if carried else set(OPTIONAL_FILES)
-    if not carried or not scenario.get("ledger", True):
+    condition = cell.run.condition(str(cell.plan["condition"]))
+    if not carried or not keeps_ledger(scenario, condition):
         exempt |= {f"ledger.{role}.csv" for role in ROLES}
     absent = [name for name in cell.raw.missing if name not in exempt]
     tally.see()

@@ -16,6 +16,7 @@ from pqlab.verify import (
     checks_host,
     checks_lineage,
     checks_link,
+    checks_observers,
     checks_plan,
     checks_record,
     checks_report,
@@ -165,6 +166,7 @@ CHECKS: tuple[Check, ...] = (
     _each(
         "sample_accounting", checks_host.samples, "pass", "ticks stored = due − lost, ≤ 5 % lost", "% stored"
     ),
+    _each("observers_still", checks_observers.still, "pass", "observers off where the condition says so"),
     _whole("influx_reconcile", checks_host.influx, "points in the view = points in the files", "series"),
     _whole("providers_equal", checks_host.providers, "the same builds at both ends", "providers"),
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),

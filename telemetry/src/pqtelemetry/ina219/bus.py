@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 from pqtelemetry.errors import SensorUnavailable, TelemetryError
+from pqtelemetry.ina219 import native
+from pqtelemetry.ina219.native import FastChip
 
 ADDRESSES: Final = tuple(range(0x40, 0x50))
 """The sixteen that the two address pins can select (SBOS448G Table 1)."""
@@ -44,6 +46,11 @@ class RegisterBus(Protocol):
         """Once a second: make good what happened to the bus itself. Raises BusError."""
         ...
 
+    @property
+    def fast(self) -> FastChip | None:
+        """The same chip for the native loop, where there is one."""
+        ...
+
 
 class LinuxBus:
     """One chip on /dev/i2c-N, by SMBus word transfers.
@@ -69,6 +76,7 @@ class LinuxBus:
         self._new: Any = smbus2.SMBus
         self._bus: Any = None
         self._node = 0
+        self.fast: FastChip | None = None
         self._open()
 
     def _open(self) -> None:
@@ -78,6 +86,8 @@ class LinuxBus:
         except OSError as error:
             self._bus = None
             raise BusSetupError(f"{self._path} cannot be opened: {error.strerror}") from error
+        # a chip taken from a bound driver by force is read in Python alone
+        self.fast = None if self._force else native.fast_i2c(str(self._path), self._address)
 
     def refresh(self) -> None:
         """Let go of an adapter that was removed, and take the one that came in its place. Raises BusError.
@@ -119,6 +129,7 @@ class LinuxBus:
     def close(self) -> None:
         """Free the bus."""
         bus, self._bus = self._bus, None
+        self.fast = None
         if bus is not None:
             bus.close()
 

@@ -13,6 +13,7 @@ from pqtelemetry.errors import TelemetryError
 from pqtelemetry.ina219 import registers as reg
 from pqtelemetry.ina219.bus import RegisterBus
 from pqtelemetry.ina219.calibration import Calibration
+from pqtelemetry.ina219.native import FastChip, NativeLoop
 
 _SWAPPED_RESET: Final = (reg.CONFIG_AT_RESET & 0xFF) << 8 | reg.CONFIG_AT_RESET >> 8
 
@@ -52,6 +53,17 @@ class Ina219:
         self.mode = mode
         self.greatest_current_a = mode.shunt_range_mv / 1e3 / calibration.shunt_ohm
         """Where the shunt range ends: 3.2 A for 0.1 Ω at ± 320 mV."""
+
+    @property
+    def fast(self) -> FastChip | None:
+        """This chip for the native loop; None where only Python reads it."""
+        return self._bus.fast
+
+    def native_loop(self, start_ns: int, period_ns: int) -> NativeLoop | None:
+        """The native loop over a schedule, in this chip's mode and calibration; None where there is none."""
+        if self._bus.fast is None:
+            return None
+        return NativeLoop(start_ns, period_ns, self.mode, self._calibration)
 
     def identify(self) -> None:
         """Raise SensorRefused unless the registers behave as an INA219's do (§8.5.1, §8.6.2.1).

@@ -20,10 +20,11 @@ from typing import Any, Final
 
 from pqtelemetry.clock import SystemClock
 from pqtelemetry.errors import StoreError, TelemetryError
+from pqtelemetry.ina219 import native
 from pqtelemetry.ina219.bus import LinuxBus, RegisterBus, adapter_name, sensor_class
 from pqtelemetry.ina219.calibration import Calibration
 from pqtelemetry.ina219.device import Ina219, Rail, Reading, SensorRefused, check_plausible
-from pqtelemetry.ina219.model import Ina219Model
+from pqtelemetry.ina219.model import Ina219Model, normal_noise
 from pqtelemetry.power.loop import PowerLoop
 from pqtelemetry.power.rawfile import DEFAULT_MAX_BYTES, RawWriter
 from pqtelemetry.power.realtime import be_punctual
@@ -31,6 +32,7 @@ from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.schedule import Schedule
 
 PREFLIGHT_READINGS: Final = 50
+MODEL_SEED: Final = 2
 CLOCK_NOTE_EVERY: Final = 100
 """Lines between two notes of the realtime clock's offset: ten seconds."""
 _PREFLIGHT_LIMIT_S: Final = 5.0
@@ -50,12 +52,19 @@ def model_load(t_s: float) -> tuple[float, float]:
     return 5.1, 1.0 if t_s % 1.0 >= 0.5 else 0.6
 
 
+def software_chip(shunt_ohm: float) -> RegisterBus:
+    """The model in real time: the native loop's own, else the Python one. Both give the same words."""
+    if native.AVAILABLE:
+        return native.NativeModel(shunt_ohm, normal_noise(MODEL_SEED))
+    return Ina219Model(model_load, time.monotonic, shunt_ohm, seed=MODEL_SEED, steps=1)
+
+
 def open_sensor(settings: PowerSettings, calibration: Calibration, root: Path = Path("/")) -> Sensor:
     """Open, identify, set up, look at the first readings. Raises SensorRefused, BusSetupError, BusError."""
     bus: RegisterBus
     adapter: str | None = None
     if settings.sensor == "model":
-        bus, kind = Ina219Model(model_load, time.monotonic, settings.shunt_ohm, steps=2), "model"
+        bus, kind = software_chip(settings.shunt_ohm), "model"
     else:
         bus, kind = LinuxBus(settings.bus, settings.address), sensor_class(settings.bus, root)
         adapter = adapter_name(settings.bus, root)
@@ -102,6 +111,7 @@ def header_of(settings: PowerSettings, sensor: Sensor, calibration: Calibration)
         "shunt_ohm": settings.shunt_ohm,
         "grade": settings.grade,
         "calibration": calibration.to_json(),
+        "loop": "python" if sensor.chip.fast is None else "native",
         "realtime_offset_ns": offset_ns(),
     }
 
@@ -138,8 +148,12 @@ def run(
     clock: SystemClock,
     say: Callable[[str], None],
     max_bytes: int = DEFAULT_MAX_BYTES,
+    cpu: int | None = None,
 ) -> None:
-    """Sample until the clock says stop. Raises SensorRefused with the preflight's verdict, and StoreError."""
+    """Sample until the clock says stop; `cpu`: the core to stay on.
+
+    Raises SensorRefused with the preflight's verdict, and StoreError.
+    """
     calibration = settings.load_calibration(folder)
     sensor, verdict = judged(settings, calibration)
     unwritten: OSError | None = None
@@ -152,7 +166,7 @@ def run(
         raise SensorRefused(verdict["reason"], code=verdict["code"], hint=verdict["hint"])
     if unwritten is not None:
         raise StoreError(f"{verdict_of(out).name} cannot be written: {unwritten.strerror}") from unwritten
-    header = {**header_of(settings, sensor, calibration), "scheduling": be_punctual()}
+    header = {**header_of(settings, sensor, calibration), "scheduling": be_punctual(cpu)}
     writer = RawWriter(out, header, max_bytes, offset_ns)
     lines = 0
 

@@ -3,7 +3,9 @@
     expected = got + late + lost            (schedule)
     got + late = stored + stale + failed    (what became of a sample that was taken)
 
-Sans-IO but for the chip and the store that it is given; time comes from the clock it is given.
+Where the native loop is installed it takes all samples but the first of each tenth of a second; what a sample
+is, which ones count and what is written is the same. Sans-IO but for the chip and the store that it is given;
+time comes from the clock it is given, and the native loop's from the kernel.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from pqtelemetry.errors import SensorUnavailable
 from pqtelemetry.ina219.bus import BusError
 from pqtelemetry.ina219.device import Ina219, Reading
+from pqtelemetry.ina219.native import NativeLoop
 from pqtelemetry.power.rawfile import CLIPPED, GAP, LATE
 from pqtelemetry.sampler import Clock
 from pqtelemetry.schedule import Schedule
@@ -32,6 +35,8 @@ class Records(Protocol):
     """Where samples go."""
 
     def add(self, t_mono_ns: int, volts: float, amps: float, flags: int, lateness_ns: int) -> None: ...
+
+    def add_records(self, data: bytes) -> None: ...
 
     def flush(self) -> None: ...
 
@@ -53,6 +58,14 @@ class Mean:
         self.volts += reading.voltage_v
         self.amps += reading.current_a
         self.watts += reading.power_w
+
+    def add_block(self, block: Any) -> None:
+        """The readings of one block of the native loop."""
+        self.n += block.stored_count
+        self.clipped += block.clipped_count
+        self.volts += block.volts
+        self.amps += block.amps
+        self.watts += block.watts
 
     def line(self, t_mono_ns: int, reason: str | None) -> str:
         """The JSON line that the resident sampler turns into `pq_power`; null with a reason when empty."""
@@ -92,6 +105,7 @@ class PowerLoop:
         self._check_every = max(1, round(CHECK_EVERY_S * 1e9 / schedule.period_ns))
         self.stored_count = self.stale_count = self.failed_count = 0
         self.within_half_ms_count = 0
+        self._native = chip.native_loop(schedule.start_ns, schedule.period_ns)
         self._mean = Mean()
         self._round = -1
         self._checked = 0
@@ -101,7 +115,8 @@ class PowerLoop:
     def run(self) -> None:
         """Until the clock says stop; then the last gap is closed."""
         while self.step():
-            pass
+            if self._native is not None and self._reason is None:
+                self._block(self._native)
         self._records.flush()
         if self._reason is not None:
             self._gap({"t_mono_ns": self._clock.monotonic_ns(), "end": True, "reason": self._reason})
@@ -114,21 +129,18 @@ class PowerLoop:
         tick = self.schedule.take(now_ns)
         if tick is None:
             return True
-        flags = LATE if tick.late else 0
         self.within_half_ms_count += tick.lateness_ns <= _HALF_MS_NS
         reading, reason = self._reading(tick.index)
         if reading is not None:
             self.stored_count += 1
             self._mean.add(reading)
-            flags |= CLIPPED if reading.clipped else 0
+            flags = (LATE if tick.late else 0) | (CLIPPED if reading.clipped else 0)
             self._records.add(now_ns, reading.voltage_v, reading.current_a, flags, tick.lateness_ns)
+            self._note_gap(now_ns, None)
         elif reason is None:
             self.stale_count += 1
         else:
-            self.failed_count += 1
-            self._records.add(now_ns, math.nan, math.nan, flags | GAP, tick.lateness_ns)
-        if reading is not None or reason is not None:
-            self._note_gap(now_ns, reason)
+            self._failed(now_ns, tick.late, tick.lateness_ns, reason)
         this_round = tick.index // self._every
         if this_round != self._round:
             if self._round >= 0:
@@ -136,6 +148,29 @@ class PowerLoop:
                 self._records.flush()
             self._mean, self._round = Mean(), this_round
         return True
+
+    def _block(self, native: NativeLoop) -> None:
+        """The rest of this tenth of a second in the native loop, where the chip can be had for it."""
+        chip, schedule = self._chip.fast, self.schedule
+        if chip is None:
+            return
+        block = native.block(chip, schedule.next_index, (self._round + 1) * self._every)
+        schedule.pass_over(block.next_index, block.got_count, block.late_count, block.lost_count)
+        self.stored_count += block.stored_count
+        self.stale_count += block.stale_count
+        self.within_half_ms_count += block.within_half_ms_count
+        self._mean.add_block(block)
+        self._records.add_records(block.records)
+        failure = block.failure
+        if failure is not None:
+            self._errors += 1
+            late = 2 * failure.lateness_ns > schedule.period_ns
+            self._failed(failure.now_ns, late, failure.lateness_ns, chip.read_failed(failure.errno))
+
+    def _failed(self, now_ns: int, late: bool, lateness_ns: int, reason: str) -> None:
+        self.failed_count += 1
+        self._records.add(now_ns, math.nan, math.nan, (LATE if late else 0) | GAP, lateness_ns)
+        self._note_gap(now_ns, reason)
 
     @property
     def accounting(self) -> dict[str, int]:

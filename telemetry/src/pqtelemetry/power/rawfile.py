@@ -112,20 +112,29 @@ class RawWriter:
 
     def add(self, t_mono_ns: int, volts: float, amps: float, flags: int, lateness_ns: int) -> None:
         """One sample; NaN for both values, with GAP, where there is none."""
+        late_ns = lateness_ns if lateness_ns < _INT32 else _INT32
+        self.add_records(RECORD.pack(t_mono_ns, volts, amps, flags, late_ns))
+
+    def add_records(self, data: bytes) -> None:
+        """Whole records, as `RECORD` packs them."""
         try:
-            if self._left == 0:
-                self._file.close()
-                self._notes.close()
-                if self._offset_ns is not None:
-                    self._header = {**self._header, "realtime_offset_ns": self._offset_ns()}
-                self._open()
-            self._file.write(
-                RECORD.pack(t_mono_ns, volts, amps, flags, lateness_ns if lateness_ns < _INT32 else _INT32)
-            )
+            while data:
+                if self._left == 0:
+                    self._roll()
+                piece, data = data[: self._left * RECORD.size], data[self._left * RECORD.size :]
+                self._file.write(piece)
+                count = len(piece) // RECORD.size
+                self._left -= count
+                self.records += count
         except OSError as error:
             raise self._failure(error) from error
-        self._left -= 1
-        self.records += 1
+
+    def _roll(self) -> None:
+        self._file.close()
+        self._notes.close()
+        if self._offset_ns is not None:
+            self._header = {**self._header, "realtime_offset_ns": self._offset_ns()}
+        self._open()
 
     def gap(self, row: dict[str, object]) -> None:
         """A gap opens or closes: {"t_mono_ns", "end", "reason"}."""

@@ -1,4 +1,4 @@
-"""The command line's power verbs: `power`, `power-slice`, `power-cost`, `calibrate`."""
+"""The command line's power verbs: `power`, `power-slice`, `power-cost`, `power-schedule`, `calibrate`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pqtelemetry.clock import SystemClock
 from pqtelemetry.errors import UsageError
+from pqtelemetry.ina219 import native
 from pqtelemetry.parent import PARENT
 from pqtelemetry.power import command
 from pqtelemetry.power.rawfile import DEFAULT_MAX_BYTES
@@ -30,6 +31,9 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--max-bytes", type=int, default=DEFAULT_MAX_BYTES, help="bound of both files (default 64 MiB)"
     )
     power.add_argument("--duration-s", type=float, help="end after this time (default: at SIGTERM)")
+    power.add_argument(
+        "--cpu", type=int, help="core to stay on with real-time priority (default: the last one)"
+    )
     power.add_argument("--exit-with-parent", action="store_true", help="end with the process that started it")
     piece = verbs.add_parser("power-slice", help="print a span of a raw power file: JSON header, then CSV")
     piece.add_argument("--raw", type=Path, required=True, help="the raw file; <raw>.1 is read as well")
@@ -39,6 +43,16 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     dear.add_argument("--settings", type=Path, help="JSON file (default: the software model at 1 kHz)")
     dear.add_argument("--rounds", type=int, default=5, help="pairs of off and on (default 5)")
     dear.add_argument("--round-s", type=float, default=4.0, help="length of each (default 4)")
+    row = verbs.add_parser(
+        "power-schedule", help="measure how well the fast sampler keeps its schedule, beside a bare loop"
+    )
+    row.add_argument("--settings", type=Path, help="JSON file (default: the software model at 1 kHz)")
+    row.add_argument("--rounds", type=int, default=5, help="pairs of sampler and bare loop (default 5)")
+    row.add_argument("--round-s", type=float, default=10.0, help="length of each (default 10)")
+    row.add_argument("--json", action="store_true", help="print all of it as JSON")
+    bare = verbs.add_parser("power-bare", help="the bare loop of power-schedule: wake up, take no sample")
+    bare.add_argument("--duration-s", type=float, required=True, help="length")
+    bare.add_argument("--rate-hz", type=float, default=1000.0, help="wake-ups a second (default 1000)")
     line = verbs.add_parser("calibrate", help="make a calibration file from known loads")
     line.add_argument("--settings", type=Path, required=True, help="JSON file of the sensor")
     line.add_argument("--sensor-id", required=True, help="what is written on the board")
@@ -61,7 +75,8 @@ def bounded_clock(duration_s: float | None, *, with_parent: bool, rate_hz: float
             return False
         return end_ns is None or time.monotonic_ns() < end_ns
 
-    clock = SystemClock(still_wanted, max(1, int(rate_hz / 10)))
+    # the native loop comes back for its next wait ten times a second, the Python one for every sample
+    clock = SystemClock(still_wanted, 1 if native.AVAILABLE else max(1, int(rate_hz / 10)))
     clock.install_signals()
     return clock
 
@@ -92,7 +107,7 @@ def _power(args: argparse.Namespace) -> int:
     settings = PowerSettings.named(sensor, args.settings)
     folder = args.settings.parent if args.settings else Path()
     clock = bounded_clock(args.duration_s, with_parent=args.exit_with_parent, rate_hz=settings.rate_hz)
-    command.run(settings, folder, args.out, clock, teller(), args.max_bytes)
+    command.run(settings, folder, args.out, clock, teller(), args.max_bytes, args.cpu)
     return 0
 
 
@@ -113,6 +128,21 @@ def _cost(args: argparse.Namespace) -> int:
     return 0
 
 
+def _schedule(args: argparse.Namespace) -> int:
+    from pqtelemetry.power import punctual
+
+    result = punctual.measure(args.settings, args.rounds, args.round_s)
+    print(json.dumps(result, indent=2) if args.json else punctual.table(result))
+    return 0 if all(row["met"] for row in result["targets"]) else 1
+
+
+def _bare(args: argparse.Namespace) -> int:
+    from pqtelemetry.power import punctual
+
+    print(json.dumps(punctual.bare(args.duration_s, args.rate_hz, SystemClock())))
+    return 0
+
+
 def _calibrate(args: argparse.Namespace) -> int:
     from pqtelemetry.power import calibrate
 
@@ -128,5 +158,6 @@ def _calibrate(args: argparse.Namespace) -> int:
 
 
 TABLE: Final[dict[str, Callable[[Any], int]]] = {
-    "power": _power, "power-slice": _slice, "power-cost": _cost, "calibrate": _calibrate,
+    "power": _power, "power-slice": _slice, "power-cost": _cost,
+    "power-schedule": _schedule, "power-bare": _bare, "calibrate": _calibrate,
 }  # fmt: skip

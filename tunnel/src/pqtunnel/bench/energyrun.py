@@ -36,7 +36,10 @@ def run(
         answers = runner.known_answers()
         turns = energy.order(benchmarks, plan)
         # in this order: the sampler must not inherit the core where the work will be
-        with powerlog.PowerLog(path, root) as log, runner.pinned(cpu) as core:
+        with (
+            powerlog.PowerLog(path, root, runner.other_cpu(cpu)) as log,
+            runner.pinned(cpu) as core,
+        ):
             facts = runner.environment(MODE, core, timing.timer_overhead_ns())
             write_whole(root / folder.ENVIRONMENT, {**facts, "selftest": answers, "power": log.header})
             lost_at = _write(root, turns, plan, facts, log, progress)

@@ -54,10 +54,11 @@ class PowerLog:
     header: the raw file's header. Raises BenchError where the sensor is refused or not there.
     """
 
-    def __init__(self, path: Path, root: Path) -> None:
+    def __init__(self, path: Path, root: Path, cpu: int | None = None) -> None:
+        """`cpu`: the core the sampler stays on, which should not be the one of the work."""
         self._command = [
             sys.executable, "-m", "pqtelemetry", "power", "--settings", str(path), "--out", str(root / RAW),
-            "--exit-with-parent",
+            "--exit-with-parent", *([] if cpu is None else ["--cpu", str(cpu)]),
         ]  # fmt: skip
         self.header: dict[str, Any] = {}
         self.accounting: dict[str, Any] | None = None

@@ -20,6 +20,8 @@ from pqtunnel.kat import selftest
 from pqtunnel.primitives.providers import provider_facts
 
 MODE: Final = "performance"
+PACE_PRIOR_MS: Final = 10_000.0
+"""Work at the expected pace that the estimate of the time left begins with."""
 
 
 @contextlib.contextmanager
@@ -41,6 +43,15 @@ def pinned(cpu: int | None) -> Iterator[int | None]:
     finally:
         # whoever called, and what it starts next, has all its cores again
         os.sched_setaffinity(0, allowed)
+
+
+def other_cpu(cpu: int | None) -> int | None:
+    """A core for what runs beside the work that `pinned(cpu)` holds; None where there is no other."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    allowed = sorted(os.sched_getaffinity(0))
+    others = [one for one in allowed if one != (allowed[-1] if cpu is None else cpu)]
+    return others[-1] if others else None
 
 
 def environment(mode: str, cpu: int | None, overhead_ns: int) -> dict[str, Any]:
@@ -130,8 +141,17 @@ def _fill(root: Path, todo: list[Benchmark], count: int, facts: dict[str, Any], 
         left_ms -= own_ms
         spent_ms += (time.monotonic() - begin_s) * 1e3
         planned_ms += own_ms
-        pace = spent_ms / planned_ms
+        pace = pace_of(spent_ms, planned_ms)
     progress.end()
+
+
+def pace_of(spent_ms: float, planned_ms: float) -> float:
+    """How much longer than expected benchmarks take on this machine, from those that are done.
+
+    The first ones take microseconds, and mostly what surrounds them: they say little, and are weighed as
+    little beside some seconds of work at the expected pace.
+    """
+    return (spent_ms + PACE_PRIOR_MS) / (planned_ms + PACE_PRIOR_MS)
 
 
 def finish(root: Path, names: set[str], count: int) -> dict[str, Any]:
@@ -165,4 +185,3 @@ def _same_build(root: Path, facts: dict[str, Any]) -> None:
                 hint="give another --out: results of two builds do not belong in one tree",
             )
         return  # every file repeats the same two values; the integrity check looks at all of them
-
