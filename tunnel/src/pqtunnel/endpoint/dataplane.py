@@ -1,5 +1,4 @@
-"""Forwarding: plaintext datagrams are sealed one for one, sealed ones opened one for one, on blocking
-sockets.
+"""Forwarding on blocking sockets: plaintext datagrams are sealed one for one, sealed ones opened one for one.
 
 Two resident threads, one a direction, each asleep in the kernel until a datagram comes. The bounded queues
 are the kernel's socket buffers: what they drop is counted as `queue_full` from the kernel's own count.
