@@ -1,14 +1,16 @@
 //! Data plane of the tunnel.
 //!
-//! Reading order: `packet`, `replay`, `aead`, `counters`, `outcome`, `session`, `path`, then the forwarder around them. Only `raw` may
-//! hold `unsafe`. The Python module `pq_core` is made with the feature `python`.
+//! Reading order: `packet`, `replay`, `aead`, `counters`, `outcome`, `session`, `path`, then the forwarder around them:
+//! `shared`, `forward`, `sealing`, `opening`, `plane`. Only `raw` may hold `unsafe`. The Python module `pq_core` is made with the feature `python`.
 
 pub mod aead;
 pub mod bins;
 pub mod cell;
 pub mod counters;
+mod event;
 mod forward;
 pub mod ledger;
+mod opening;
 pub mod outcome;
 mod outgoing;
 pub mod packet;
@@ -18,5 +20,7 @@ pub mod plane;
 mod python;
 pub mod raw;
 pub mod replay;
+mod sealing;
 pub mod session;
+mod shared;
 pub mod udp;

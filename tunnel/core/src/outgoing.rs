@@ -4,8 +4,8 @@ use crate::cell::{locked, Cell, SharedCell};
 use crate::counters::Counter;
 use crate::ledger::Row;
 use crate::packet;
-use crate::plane::{Gate, Shared};
 use crate::session::SealError;
+use crate::shared::{Gate, Shared};
 use std::io;
 use std::net::SocketAddrV4;
 

@@ -7,39 +7,19 @@
 
 use crate::cell::{locked, ControlFrame, SharedCell};
 use crate::counters::Counter;
+pub use crate::event::Event;
 use crate::forward::{self, Lane};
 use crate::outgoing;
 use crate::session::{Role, SealError};
+use crate::shared::Shared;
+pub use crate::shared::{Gate, Route};
 use crate::udp;
-use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-const NOTES_A_CELL: usize = 50;
-
-/// Where plaintext of one kind comes from and goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// The only address accepted as sender.
-    pub source: Ipv4Addr,
-    /// Where opened plaintext goes.
-    pub target: SocketAddrV4,
-}
-
-/// Open while a traffic window runs: which route counts, and the window's place (from 1) for the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gate {
-    /// Place in the list of routes.
-    pub route: usize,
-    /// Place of the window, 0: none yet.
-    pub place: u16,
-    /// Is plaintext forwarded?
-    pub is_open: bool,
-}
 
 /// Set-up of an endpoint's UDP side. The first route is the one that announces go to.
 pub struct Setup {
@@ -55,97 +35,6 @@ pub struct Setup {
     pub routes: Vec<Route>,
     /// One moment on this clock and on the caller's monotonic clock, ns: both run on together.
     pub origin: (Instant, i64),
-}
-
-/// A flag that can be waited for.
-#[derive(Default)]
-pub struct Event {
-    set: AtomicBool,
-    lock: Mutex<()>,
-    changed: Condvar,
-}
-
-impl Event {
-    /// Set it; costs one load when it is set already.
-    pub fn set(&self) {
-        if !self.set.load(Ordering::Acquire) {
-            let _held = locked(&self.lock);
-            self.set.store(true, Ordering::Release);
-            self.changed.notify_all();
-        }
-    }
-
-    /// Clear it.
-    pub fn clear(&self) {
-        self.set.store(false, Ordering::Release);
-    }
-
-    /// Is it set?
-    #[must_use]
-    pub fn is_set(&self) -> bool {
-        self.set.load(Ordering::Acquire)
-    }
-
-    /// Wait until it is set, at most `limit`; says whether it is.
-    #[must_use]
-    pub fn wait(&self, limit: Duration) -> bool {
-        let held = locked(&self.lock);
-        let waited = self
-            .changed
-            .wait_timeout_while(held, limit, |()| !self.is_set());
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
-        self.is_set()
-    }
-}
-
-#[derive(Default)]
-struct Notes {
-    seen: HashSet<String>,
-    waiting: VecDeque<String>,
-}
-
-/// What the threads look at once a batch.
-pub(crate) struct State {
-    pub cell: Option<SharedCell>,
-    pub gate: Gate,
-    pub peer: Option<SocketAddrV4>,
-}
-
-/// All that threads and control share.
-pub(crate) struct Shared {
-    pub role: Role,
-    pub plain: UdpSocket,
-    pub sealed: UdpSocket,
-    pub routes: Vec<Route>,
-    pub state: Mutex<State>,
-    pub first_plaintext: Arc<Event>,
-    pub last_plaintext_ns: AtomicI64,
-    pub confirmed: Arc<Event>,
-    pub last_data_ns: AtomicI64,
-    pub stopping: AtomicBool,
-    notes: Mutex<Notes>,
-    origin: Instant,
-    origin_ns: i64,
-}
-
-impl Shared {
-    /// Now on the caller's monotonic clock, ns.
-    pub fn monotonic_ns(&self) -> i64 {
-        self.origin_ns + self.origin.elapsed().as_nanos() as i64
-    }
-
-    /// The same complaint once a cell: a flood must not become a flood of log lines.
-    pub fn note(&self, text: String) {
-        self.note_as(text.clone(), text);
-    }
-
-    /// The first complaint of a kind once a cell.
-    pub fn note_as(&self, kind: String, text: String) {
-        let mut notes = locked(&self.notes);
-        if notes.seen.len() < NOTES_A_CELL && notes.seen.insert(kind) {
-            notes.waiting.push_back(text);
-        }
-    }
 }
 
 /// The UDP side of an endpoint. Threads run from `open` to `close`; cells come and go beneath them.
@@ -176,31 +65,9 @@ impl Plane {
         assert!(!setup.routes.is_empty(), "an endpoint has a route");
         let bound =
             |plain: bool, address| udp::bind(address).map_err(|error| BindError { plain, error });
-        let closed = Gate {
-            route: 0,
-            place: 0,
-            is_open: false,
-        };
+        let (plain, sealed) = (bound(true, setup.plain)?, bound(false, setup.sealed)?);
         Ok(Self {
-            shared: Arc::new(Shared {
-                role: setup.role,
-                plain: bound(true, setup.plain)?,
-                sealed: bound(false, setup.sealed)?,
-                routes: setup.routes,
-                state: Mutex::new(State {
-                    cell: None,
-                    gate: closed,
-                    peer: setup.peer,
-                }),
-                first_plaintext: Arc::default(),
-                last_plaintext_ns: AtomicI64::new(0),
-                confirmed: Arc::default(),
-                last_data_ns: AtomicI64::new(0),
-                stopping: AtomicBool::new(false),
-                notes: Mutex::default(),
-                origin: setup.origin.0,
-                origin_ns: setup.origin.1,
-            }),
+            shared: Arc::new(Shared::new(setup, plain, sealed)),
             threads: Vec::new(),
             stamped: false,
         })
@@ -267,13 +134,9 @@ impl Plane {
             locked(cell).path.set_peer(peer);
         }
         state.cell = cell;
-        state.gate = Gate {
-            route: 0,
-            place: 0,
-            is_open: false,
-        };
+        state.gate = Gate::CLOSED;
         drop(state);
-        locked(&self.shared.notes).seen.clear();
+        self.shared.begin_notes();
     }
 
     fn cell(&self) -> Option<SharedCell> {
@@ -378,7 +241,7 @@ impl Plane {
     /// Complaints since the last call.
     #[must_use]
     pub fn take_notes(&self) -> Vec<String> {
-        locked(&self.shared.notes).waiting.drain(..).collect()
+        self.shared.take_notes()
     }
 }
 

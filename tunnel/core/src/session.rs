@@ -99,8 +99,7 @@ impl Session {
         self.tag_bytes == 0
     }
 
-    /// The path's round trip: from the next switch on the previous epoch receives for three of them, if that is
-    /// longer than 2 s.
+    /// The path's round trip: from the next switch on, the previous epoch receives for three of them, at least 2 s.
     pub fn set_rtt(&mut self, rtt_ns: i64) {
         self.rtt_ns = rtt_ns.clamp(0, RTT_LIMIT_NS);
     }
@@ -243,8 +242,7 @@ impl Session {
         Ok((epoch.number, sequence))
     }
 
-    /// Open one datagram in place. What is not authentic and fresh is dropped under a counted reason and moves
-    /// nothing.
+    /// Open one datagram in place. What is not authentic and fresh is counted and dropped, and moves nothing.
     ///
     /// # Errors
     /// The reason of the drop, already counted.
