@@ -104,6 +104,15 @@ def campaign(wanted: list[str], end_s: float, pause: Path | None, state: Path, e
     return found
 
 
+def yield_to_everything() -> None:
+    """Run only on what nobody else wants; every search inherits it."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    # Where the kernel groups processes by session, a group competes as one: then the group must yield, too.
+    group = Path("/proc/self/autogroup")
+    if group.is_file():
+        group.write_text("19", encoding="ascii")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -128,7 +137,7 @@ def main() -> int:
     wanted = [name for name in wanted if name not in native.TARGETS or native.TARGETS[name].program]
     if left_out := [name for name in args.targets or table if name not in wanted]:
         print(f"not built, so left out: {', '.join(left_out)} (tunnel/core/fuzz/run 0)", flush=True)
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # inherited by every search
+    yield_to_everything()
     ended = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())

@@ -37,7 +37,12 @@ def test_every_target_names_its_parser() -> None:
             '"""New."""\n\n\ndef f(a):  # why\n    return (\n        a + 1\n    )\n',
             "def f(a):\n    return a + 2\n",
         ),
-        ("p.rs", "// old\nfn f() {\n    1\n}\n", "/// New.\nfn f() {\n1\n}\n", "fn f() {\n    2\n}\n"),
+        (
+            "p.rs",
+            "// old\nfn f() {\n    1\n}\n",
+            "/// New.\n#[allow(clippy::all)]\nfn f() {\n1\n}\n",
+            "fn f() {\n    2\n}\n",
+        ),
         ("p.json", '{"least": 1}\n', '{"least": 1}\n', '{"least": 2}\n'),
     ],
 )
