@@ -125,7 +125,9 @@ def test_the_gcs_asks_and_the_drone_rekeys_to_the_suite_asked_for(lab_pair: Lab)
     lab_pair.handshakes()
     answer = lab_pair.gcs.call("event", cell_id="cell-1", kind="request_rekey", suite_id=OTHER)
     assert answer == {"requested": True, "epoch": 0}
-    assert wait_until(lambda: lab_pair.drone.counters()["rekey_completed"] == 1, 5)
+    # The row follows the count: it holds when the new epoch began to carry packets.
+    assert wait_until(lambda: events(lab_pair.drone, "rekey") != [], 10)
+    assert lab_pair.drone.counters()["rekey_completed"] == 1
     row = events(lab_pair.drone, "rekey")[0]
     assert (row["suite_to"], row["reason"]) == (OTHER, "asked")
     asked = lab_pair.gcs.counters()["tx_rekey_request"]

@@ -1,7 +1,8 @@
 //! Data plane of the tunnel.
 //!
 //! Reading order: `packet`, `replay`, `aead`, `counters`, `outcome`, `session`, `path`, then the forwarder around them:
-//! `shared`, `forward`, `sealing`, `opening`, `plane`. Only `raw` may hold `unsafe`. The Python module `pq_core` is made with the feature `python`.
+//! `shared`, `forward`, `sealing`, `opening`, `plane`. Only `raw` may hold `unsafe`. The Python module `pq_core` is made
+//! with the feature `python`.
 
 pub mod aead;
 pub mod bins;

@@ -112,7 +112,6 @@ impl Reason {
 /// An authenticated packet. Its plaintext is at `[8, 8 + length)` of the datagram that was opened in place.
 #[allow(clippy::struct_excessive_bools)] // four answers about one packet, none of which excludes another
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // independent facts of one packet, not states of a machine
 pub struct Opened {
     /// Packet type.
     pub kind: u8,
