@@ -60,7 +60,7 @@ def command(playbook: str, *words: str) -> list[str]:
     return [str(ROOT / ".venv-ansible/bin/ansible-playbook"), playbook, *words]
 
 
-def play(playbook: str, *words: str, timeout_s: float = 300) -> Played:
+def play(playbook: str, *words: str, timeout_s: float = 900) -> Played:
     """Run a playbook to its end."""
     started = time.monotonic()
     done = subprocess.run(

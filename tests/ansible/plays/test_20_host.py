@@ -36,7 +36,7 @@ def inventory_of(host: Host) -> dict[str, list[str]]:
         "folders": sorted(host.sh("find /etc /opt /usr/local /srv -xdev -type d").splitlines()),
         "users": sorted(host.sh("getent passwd; getent group").splitlines()),
         "packages": sorted(host.sh("dpkg-query -W -f '${db:Status-Abbrev}${Package}\\n'").splitlines()),
-        "units": sorted(host.sh("systemctl list-unit-files --no-legend 'pq*'").splitlines()),
+        "units": sorted(host.sh("systemctl list-unit-files --no-legend 'pq*' || true").splitlines()),
     }
 
 
