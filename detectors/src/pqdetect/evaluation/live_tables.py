@@ -122,10 +122,12 @@ def _campaign(bundle: Json) -> str:
     cells = ", ".join(f"{count} {verdict}" for verdict, count in bundle["cells"].items())
     note = (
         f"Scenario `{bundle['scenario']}` (ring {bundle['ring']}): {cells}; load average "
-        f"{bundle['loadavg'][0]:g} at its beginning, {bundle['loadavg'][1]:g} at its end. In its "
-        f"{sum(one['others_n'] for one in bare)} cells without a detector all detectors together used at "
-        f"most {number(max(cpu, default=None), 3)} ms of CPU."
+        f"{bundle['loadavg'][0]:g} at its beginning, {bundle['loadavg'][1]:g} at its end."
     )
+    if cpu:
+        cells_count = sum(one["others_n"] for one in bare)
+        note += f" In its {cells_count} cells without a detector all detectors together used at most "
+        note += f"{max(cpu):.3f} ms of CPU."
     head = [
         "condition", "model, history", "attack", "cells", "CPU, % of a core", "most", "RSS, MB",
         "windows judged", "latency p95, ms", "false alarms: an hour", "found, delay s", "canary, delay s",
