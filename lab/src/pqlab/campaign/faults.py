@@ -73,7 +73,11 @@ class Pause:
     what = "ground_pause"
 
     def __init__(self, container: str, for_s: float) -> None:
-        script = 'trap \'docker unpause "$1"\' EXIT; trap exit TERM; docker pause "$1"; sleep "$2" & wait $!'
+        # the sleep must not keep the pipe open that `end` reads, nor outlive its shell
+        script = (
+            'trap \'docker unpause "$1"; kill "$!" 2>/dev/null\' EXIT; trap exit TERM; '
+            'docker pause "$1"; sleep "$2" 2>/dev/null & wait $!'
+        )
         self._process = subprocess.Popen(
             ["sh", "-c", script, "sh", container, f"{for_s:g}"],
             stdin=subprocess.DEVNULL,
