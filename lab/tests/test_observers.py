@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from report_bundle import make_bundle, plan_cells
 from report_page import Page
 
 from pqlab.campaign.engine import Campaign
+from pqlab.campaign.faults import Pause
 from pqlab.campaign.observers import NO_OBSERVERS, ComposeObservers, compose_observers
 from pqlab.errors import LabError
 from pqlab.report import render
@@ -190,3 +193,24 @@ def test_accounts_are_read_from_groups_and_processes(tmp_path: Path, monkeypatch
 
 def test_where_no_containers_are_nobody_reads() -> None:
     assert compose_observers(None) is NO_OBSERVERS and NO_OBSERVERS.usage() == {}
+
+
+# ---------------------------------------------------------------------- standing still
+
+
+def test_a_pause_ends_before_its_time_and_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, docker = tmp_path / "log", tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\necho "$1" >> {log}\n[ "$1" != inspect ] || echo true\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    pause = Pause("c0ffee", 300.0)
+    pause.begun()
+    begin_s = time.monotonic()
+    pause.end()
+    assert time.monotonic() - begin_s < 5
+    words = log.read_text().split()
+    assert words[0] in ("pause", "inspect") and words[-1] == "unpause" and words.count("unpause") == 1
+    with pytest.raises(ProcessLookupError):
+        os.killpg(pause._process.pid, 0)
