@@ -41,7 +41,9 @@ def test_every_window_has_its_verdict_and_the_canary_is_raised(bundle: Path) -> 
     assert s["detector_verdict_count"]["value"] == s["detector_windows_due_count"]["value"]
     assert s["detector_ready"]["value"] is True
     assert s["detector_canary_raised"]["value"] is True
-    assert s["detector_packets_seen_count"]["value"] > 1000
+    # 320 packets a second come in beside the ground's own few, in windows of 0.6 s
+    due_packets = 320 * 0.6 * s["detector_windows_due_count"]["value"]
+    assert s["detector_packets_seen_count"]["value"] >= 0.95 * due_packets
     assert s["detector_deadline_missed_count"]["value"] == 0
     assert s["detector_history_windows_count"]["value"] <= 60
 
