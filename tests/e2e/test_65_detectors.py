@@ -21,7 +21,7 @@ def bundle() -> Path:
     """One cell without a detector and one with XGBoost."""
     done = run(
         "./pqlab", "run", "detectors", "--suites", SUITE, "--condition", "baseline", "--condition", "xgboost",
-        "--session-s", "4", "--json", timeout_s=600,
+        "--session-s", "5", "--json", timeout_s=600,
     )  # fmt: skip
     assert done.code == 0, done.text[-3000:]
     return ROOT / str(done.json()["bundle"])
@@ -41,7 +41,8 @@ def test_every_window_has_its_verdict_and_the_canary_is_raised(bundle: Path) -> 
     assert s["detector_verdict_count"]["value"] == s["detector_windows_due_count"]["value"]
     assert s["detector_ready"]["value"] is True
     assert s["detector_canary_raised"]["value"] is True
-    # 320 packets a second come in beside the ground's own few, in windows of 0.6 s
+    assert s["detector_packets_seen_count"]["value"] > 1000
+    # of both directions: the vehicle's 320 a second go out, in windows of 0.6 s
     due_packets = 320 * 0.6 * s["detector_windows_due_count"]["value"]
     assert s["detector_packets_seen_count"]["value"] >= 0.95 * due_packets
     assert s["detector_deadline_missed_count"]["value"] == 0

@@ -153,7 +153,8 @@ def table() -> str:
         if not rows:
             lines.append(f"| {name} | {subject.about} | 0 | – | – | – | – | never |")
             continue
-        code = max(rows, key=lambda row: row["last"])["code"]
+        # of one day's rows the one booked last
+        code = max(reversed(rows), key=lambda row: row["last"])["code"]
         of_code = [row for row in rows if row["code"] == code]
         hours = sum(row["cpu_s"] for row in of_code) / 3600
         executions = sum(row["executions"] for row in of_code)

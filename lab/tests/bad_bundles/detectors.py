@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,6 +143,21 @@ def awake_in_the_baseline(root: Path) -> None:
 def more_cpu_than_time(root: Path) -> None:
     """One thread used more CPU time than passed."""
     _watched(root, lambda cell: write_usage(cell, ("xgboost",), "xgboost", share=1.4))
+
+
+@registering(BAD, "detector_frozen")
+def readings_inside_the_window(root: Path) -> None:
+    """The last reading of its CPU came 5 ms before it would have framed the measured window."""
+
+    def early(cell: Path) -> None:
+        path = cell / "detectors.json"
+        usage = json.loads(path.read_text())
+        open_ns, close_ns = gate_of(cell)
+        window_ns = close_ns - open_ns
+        usage["after"]["xgboost"]["t_ns"] = usage["before"]["xgboost"]["t_ns"] + window_ns - 5_000_000
+        path.write_text(json.dumps(usage))
+
+    _watched(root, early)
 
 
 @registering(BAD, "detector_model")

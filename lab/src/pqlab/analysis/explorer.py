@@ -11,8 +11,7 @@ from pqlab.analysis.table import Row, Table, number
 from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
-#: operations of a handshake, in the order of its critical path
-#: operation → the host on its critical path; a drone that signs has other rows beside
+#: operation → its host, in the order of a handshake's critical path; a drone that signs has other rows beside
 STEPS = {"keygen": "gcs", "sign": "gcs", "verify": "drone", "encaps": "drone", "decaps": "gcs"}
 SIZES = ("public_key_bytes", "ciphertext_bytes", "signature_bytes")
 COLUMNS = (

@@ -13,11 +13,12 @@ from pqlab.budget import cell_seconds, load_costs
 from pqlab.campaign import hosts, steady
 from pqlab.campaign.agents import AgentFailure, Pair
 from pqlab.campaign.begin import check_disk, latest_bundle, new_run
-from pqlab.campaign.cell import CellRunner, plan_row, write_unrun
+from pqlab.campaign.cell import CellRunner
 from pqlab.campaign.clock import utc_text
 from pqlab.campaign.eta import Eta
 from pqlab.campaign.finish import exit_code, reconcile_run, secret_files, verdict_counts
 from pqlab.campaign.observers import NO_OBSERVERS
+from pqlab.campaign.rawcell import plan_row, write_unrun
 from pqlab.campaign.residents import Residents
 from pqlab.campaign.settle import Settler, greet, same_builds, same_detectors
 from pqlab.campaign.store import Store, disk_errors, write_json

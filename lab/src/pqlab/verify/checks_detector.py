@@ -13,8 +13,6 @@ from pqlab.verify.result import Tally
 from pqlab.verify.view import CellView
 
 ROUNDING_MS = 0.001
-#: share of the traffic window by which the readings of CPU may be shorter: a busy controller reads late
-FRAME_SLACK = 0.1
 #: fields of the sealed side's bins that make up `packets_seen`
 _SEEN = ("rx_datagrams", "tx_data")
 _COUNTED = ("detector_windows_due_count", "detector_verdict_count", "detector_deadline_missed_count")
@@ -145,7 +143,7 @@ def frozen(cell: CellView, tally: Tally) -> None:
             fits = 0 < used <= took
             tally.require(fits, f"{cell.label}: {name} used {used / 1e6:.1f} ms in {took / 1e6:.0f} ms")
             gate = cell.plane.gate_ns.get("traffic")
-            framed = gate is None or took >= (1 - FRAME_SLACK) * (gate[1] - gate[0])
+            framed = gate is None or took >= gate[1] - gate[0]
             tally.require(framed, f"{cell.label}: {name}: the readings do not frame the traffic window")
         else:
             tally.require(used == 0, f"{cell.label}: {name} used {used / 1e6:.3f} ms of CPU while frozen")
