@@ -260,12 +260,13 @@ class CellRunner:
         raw.windows[window] = {"route": route, "spec": drone_spec, **sides}
         sides["gcs"].update(self._pair.gcs.call("event", {**opening, "spec": gcs_spec}))
         watched = window == TRAFFIC_WINDOW
-        before = self._residents.usage() if watched else {}  # ahead of the drone's gate, which it frames
+        # ahead of the drone's gate, which these readings frame
+        before = self._residents.usage() if watched else {}
+        observed = self._observers.usage() if watched else {}
         sides["drone"].update(self._pair.drone.call("event", {**opening, "spec": drone_spec}))
         labelled = window != CANARY_WINDOW  # whose label holds more than this
         if labelled:
             journal.event("window_start", window=window)
-        observed = self._observers.usage() if watched else {}
         with nullcontext() if timeline is None else timeline.during():
             running = self._pair.drone.start(
                 "event",
