@@ -189,6 +189,27 @@ def test_accounts_are_read_from_groups_and_processes(tmp_path: Path, monkeypatch
     assert told["ends"] == {"drone": {"tunnel_cpu_ns": 123, "sampler_cpu_ns": 9}}
     assert told["machine"] == {"busy_ms": 200, "steal_ms": 80}
     assert told["services"]["drone"]["cpu_ns"] is None and told["services"]["drone"]["reason"]
+    assert told["reason"] is None
+
+
+@pytest.mark.parametrize(
+    ("client", "reason"),
+    [
+        ("exit 1", "the container engine did not name the containers"),
+        ("exit 0", "no container of p runs on this machine"),
+    ],
+)
+def test_an_engine_that_names_no_container_is_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str, reason: str
+) -> None:
+    (tmp_path / "stat").write_text("cpu  10 1 4 900 50 2 3 8 0 0\n")
+    docker = tmp_path / "docker"
+    docker.write_text(f"#!/bin/sh\n{client}\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    told = ComposeObservers("p", tmp_path).usage()
+    assert told["services"] == {} and told["ends"] == {}
+    assert told["reason"].startswith(reason)
 
 
 def test_where_no_containers_are_nobody_reads() -> None:

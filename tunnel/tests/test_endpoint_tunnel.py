@@ -16,6 +16,7 @@ import pytest
 from endpoint_kit import SUITE, Lab, Side, wait_until
 
 from pqtunnel import packet, suites
+from pqtunnel.endpoint.dataplane import DataPlane
 from pqtunnel.rpc import RemoteError, fetch_all
 
 pytestmark = pytest.mark.native
@@ -216,6 +217,29 @@ def test_stop_waits_for_what_is_in_flight_and_not_longer(lab_pair: Lab) -> None:
         lab_pair.gcs.agent.endpoint.drain()
         spent.append(time.monotonic() - start)
     assert min(spent) < 0.05
+
+
+@pytest.mark.parametrize("plane", ["python"])
+def test_a_sender_that_is_held_up_behind_its_send_is_waited_for(
+    lab_pair: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Python plane's thread may lose the processor between sending a packet and what follows."""
+    send = DataPlane._send
+
+    def slow(self: DataPlane, *given: Any) -> bool:
+        sent = send(self, *given)
+        time.sleep(0.03)
+        return sent
+
+    lab_pair.prepare()
+    lab_pair.handshakes(1)
+    lab_pair.open()
+    monkeypatch.setattr(DataPlane, "_send", slow)
+    start = time.monotonic()
+    lab_pair.drone.plain.send(b"last")
+    assert lab_pair.gcs.plain.receive() == b"last"
+    lab_pair.drone.call("stop", cell_id="cell-1")
+    assert time.monotonic() - start >= 0.1
 
 
 def test_forged_packets_stop_nothing(lab_pair: Lab) -> None:

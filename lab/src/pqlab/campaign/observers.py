@@ -50,12 +50,15 @@ class ComposeObservers:
     project: str
     proc: Path = Path("/proc")
     _files: dict[str, tuple[int, GroupFiles | None]] = field(default_factory=dict)
+    _reason: str | None = None
 
     def usage(self) -> Json:
         """cpu_ns of every service's control group, of both tunnels' and samplers' processes; busy and steal
         time of all cores together."""
         services, ends = self._services(), {}
-        told: Json = {"services": {}, "t_ns": time.time_ns(), "machine": self._machine()}
+        told: Json = {
+            "services": {}, "t_ns": time.time_ns(), "machine": self._machine(), "reason": self._reason,
+        }  # fmt: skip
         for name, (pid, files) in services.items():
             told["services"][name] = _group_use(files)
             if name in ENDS:
@@ -65,9 +68,13 @@ class ComposeObservers:
     def _services(self) -> dict[str, tuple[int, GroupFiles | None]]:
         """Asked of the engine once, and again when a container is another one: asking costs more."""
         if not self._files or any(not (self.proc / str(pid)).exists() for pid, _ in self._files.values()):
-            self._files = {
-                name: (pid, group_files(pid, self.proc)) for name, pid in _containers(self.project)
-            }
+            try:
+                found = _containers(self.project)
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                self._files, self._reason = {}, f"the container engine did not name the containers: {error}"
+            else:
+                self._files = {name: (pid, group_files(pid, self.proc)) for name, pid in found}
+                self._reason = None if found else f"no container of {self.project} runs on this machine"
         return self._files
 
     def _machine(self) -> Json:
@@ -120,14 +127,11 @@ def _group_use(files: GroupFiles | None) -> Json:
 
 
 def _containers(project: str) -> list[tuple[str, int]]:
-    """(service, first process) of every container of the lab; [] where the engine does not answer."""
+    """(service, first process) of every container of the lab. Raises what the engine's client raises."""
     label = "com.docker.compose.service"
-    try:
-        ids = _docker("ps", "-q", "--filter", f"label=com.docker.compose.project={project}")
-        form = '{{index .Config.Labels "' + label + '"}} {{.State.Pid}}'
-        rows = [row.split() for row in _docker("inspect", "--format", form, *ids)] if ids else []
-    except (OSError, subprocess.SubprocessError):
-        return []
+    ids = _docker("ps", "-q", "--filter", f"label=com.docker.compose.project={project}")
+    form = '{{index .Config.Labels "' + label + '"}} {{.State.Pid}}'
+    rows = [row.split() for row in _docker("inspect", "--format", form, *ids)] if ids else []
     return sorted((row[0], int(row[1])) for row in rows if len(row) == 2)
 
 

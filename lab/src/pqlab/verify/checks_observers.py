@@ -47,7 +47,8 @@ def still(cell: CellView, tally: Tally) -> None:
 
 def _judge(cell: CellView, tally: Tally, who: str, used: int | None, took_ns: int, *, stands: bool) -> None:
     if used is None:
-        tally.warn(f"{cell.label}: {who}: its account could not be read")
+        reason = (cell.raw.observers or {}).get("after", {}).get("reason") or "no reason given"
+        tally.warn(f"{cell.label}: {who}: its account could not be read: {reason}")
         return
     text = f"{cell.label}: {who} used {used / 1e6:.1f} ms of {took_ns / 1e6:.0f} ms"
     if stands:

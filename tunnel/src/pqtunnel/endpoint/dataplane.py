@@ -302,10 +302,11 @@ class DataPlane:
                 return
             counters["seal_ns_total"] += time.perf_counter_ns() - start_ns
         counters["seal_count"] += 1
+        # Before it leaves: who waits for the link to fall silent must not look between sending and noting it.
+        self.last_data_ns = time.monotonic_ns()
         if not self._send(self._sealed, datagram, peer, cell):
             return
         t_out_ns = time.time_ns()
-        self.last_data_ns = time.monotonic_ns()
         self._note_first(epoch)
         counters["digest_tx"] += _digest(sequence, payload)
         if cell.ledger is not None:
