@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pqdetect.evaluation import live_tables, tables
+from pqdetect.evaluation import csvfiles, figures, live_tables, tables
 from pqdetect.models import card as cards
 from pqdetect.models import vectors
 from pqdetect.models.transformer import Shape
@@ -102,3 +102,12 @@ def test_csv_files_and_figures_are_there_and_hold_the_results(results: dict[str,
         text = (EVALUATION / f"{figure}-test.svg").read_text()
         assert text.startswith("<svg")
         assert all(f"<title>{name}</title>" in text for name in results["sets"]["test"]["methods"])
+
+
+def test_csv_files_and_figures_are_drawn_from_the_results(results: dict[str, Any], tmp_path: Path) -> None:
+    csvfiles.write_csv(results, tmp_path)
+    figures.write_all(results, tmp_path)
+    drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    there = {path.name: path.read_bytes() for path in EVALUATION.iterdir() if path.suffix in (".csv", ".svg")}
+    assert set(drawn) == set(there)
+    assert [name for name in sorted(drawn) if drawn[name] != there[name]] == []

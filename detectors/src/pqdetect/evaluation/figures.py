@@ -79,36 +79,62 @@ def _log_axis(ticks: tuple[float, ...], label: str) -> list[str]:
     return [*items, _text((LEFT + RIGHT) / 2, BOTTOM + 40, label, "middle")]
 
 
-def _legend(names: list[str]) -> list[str]:
+def _dot(x: float, y: float, name: str, told: str) -> str:
+    title = f"<title>{escape(told)}</title>"
+    return f'<circle cx="{_n(x)}" cy="{_n(y)}" r="4" fill="{COLOURS[name]}">{title}</circle>'
+
+
+def _legend(names: list[str], dots: bool = False) -> list[str]:
     items = []
     for place, name in enumerate(names):
-        y = TOP + 14 + 20 * place
-        items += [_path([(RIGHT + 16, y - 4), (RIGHT + 44, y - 4)], name), _text(RIGHT + 50, y, name)]
+        y, x = TOP + 14 + 20 * place, RIGHT + 24
+        mark = _dot(x + 20, y - 4, name, name) if dots else _path([(x, y - 4), (x + 28, y - 4)], name)
+        items += [mark, _text(x + 34, y, name)]
     return items
 
 
+def best_within(points: Iterable[Json]) -> list[tuple[float, float]]:
+    """(false alarms an hour, share found): the most that any level finds at no more false alarms, as steps.
+
+    Below some level an alarm hardly ends: fewer alarms begin and fewer episodes are found, so that a line
+    from level to level would run back and forth. What is asked is what can be found at an allowed rate.
+    """
+    known = [
+        (float(one["false_alarms_per_h"]), float(one["recall_visible"]))
+        for one in points
+        if one["recall_visible"] is not None and one["false_alarms_per_h"] is not None
+    ]
+    known.sort(key=lambda point: (point[0], -point[1]))
+    steps: list[tuple[float, float]] = []
+    for rate, share in known:
+        if not steps:
+            steps.append((rate, share))
+        elif share > steps[-1][1]:
+            steps += [(rate, steps[-1][1]), (rate, share)]
+    if known and known[-1][0] > steps[-1][0]:
+        steps.append((known[-1][0], steps[-1][1]))
+    return steps
+
+
 def curve(part: Json, which: str) -> str:
-    """Share of visible episodes found against false alarms an hour, one line a detector."""
+    """Share of visible episodes found at no more than so many false alarms an hour, one line a detector."""
     ticks = (0.01, 0.1, 1.0, 10.0, 100.0)
     names, items = (
         order(part["methods"]),
-        [*_share_axis(), *_log_axis(ticks, "false alarms an attack-free hour")],
+        [*_share_axis(), *_log_axis(ticks, "at most so many false alarms an attack-free hour")],
     )
     budget = log_place(0.5, ticks[0], ticks[-1])
     items += [_line(budget, TOP, budget, BOTTOM, "a"), _text(budget + 3, TOP - 4, "0.5/h")]
     for name in names:
         points = [
-            (
-                log_place(point["false_alarms_per_h"] or ticks[0], ticks[0], ticks[-1]),
-                _share(point["recall_visible"]),
-            )
-            for point in part["methods"][name]["curve"]
-            if point["recall_visible"] is not None and point["false_alarms_per_h"] is not None
+            (log_place(rate or ticks[0], ticks[0], ticks[-1]), _share(share))
+            for rate, share in best_within(part["methods"][name]["curve"])
         ]
-        items.append(_path(sorted(points), name))
+        items.append(_path(points, name))
     return document(
         f"Detection against false alarms ({which})",
-        "Visible attack episodes found, against false alarms an hour; rates below 0.01 are drawn there.",
+        "Visible attack episodes found by the best level with at most so many false alarms an hour; rates "
+        "below 0.01 are drawn there.",
         [*items, *_legend(names)],
     )
 
@@ -148,14 +174,12 @@ def kinds(part: Json, which: str) -> str:
             value = part["methods"][name]["by_kind"][group]["recall"]["value"]
             if value is not None:
                 x, dot = left + (RIGHT - left) * value, y - 13.5 + 3 * number
-                items.append(
-                    f'<circle cx="{_n(x)}" cy="{_n(dot)}" r="4" fill="{COLOURS[name]}">'
-                    f"<title>{escape(f'{group}, {name}: {value * 100:.1f} %')}</title></circle>"
-                )
+                items.append(_dot(x, dot, name, f"{group}, {name}: {value * 100:.1f} %"))
     title = f"Visible episodes found, by kind of attack ({which})"
     return document(
-        title, "One dot a detector at the rule of its card.", [*items, *_legend(names)], max(bottom + 40, 300)
-    )
+        title, "One dot a detector at the rule of its card.", [*items, *_legend(names, dots=True)],
+        max(bottom + 40, 300),
+    )  # fmt: skip
 
 
 def _share(value: float) -> float:
