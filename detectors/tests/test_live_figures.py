@@ -80,6 +80,15 @@ def test_the_trade_of_degraded_over_levels(recordings: list[Recording]) -> None:
     assert "polyline" in drawn and "<title>threshold</title>" in drawn
 
 
+def test_a_curve_is_what_the_best_level_finds_at_no_more_alarms() -> None:
+    found = [(0.0, 0.1), (0.0, 0.6), (0.2, 0.5), (0.3, 0.9), (5.0, 0.9), (7.0, 0.2), (None, 1.0)]
+    points = [{"false_alarms_per_h": rate, "recall_visible": share} for rate, share in found]
+    steps = figures.best_within(points)
+    assert steps == [(0.0, 0.6), (0.3, 0.6), (0.3, 0.9), (7.0, 0.9)]
+    assert figures.best_within(points[:1]) == [(0.0, 0.1)]
+    assert figures.best_within([]) == figures.best_within(points[-1:]) == []
+
+
 # ---------------------------------------------------------------------- campaigns
 
 COLUMNS = {
@@ -128,8 +137,13 @@ def test_a_campaign_is_read_by_condition(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DetectError, match="no bundle of a campaign with detectors"):
+    with pytest.raises(DetectError, match=r"no bundle of a campaign with detectors.*no run\.json"):
         lab.read([tmp_path])
+    unwatched = bundle(tmp_path)
+    (unwatched / "data/analysis/detectors.csv").unlink()
+    with pytest.raises(DetectError, match=r"it has no detectors\.csv") as told:
+        lab.read([unwatched])
+    assert "--live" in told.value.hint
 
 
 def test_tables_hold_what_was_read(tmp_path: Path) -> None:

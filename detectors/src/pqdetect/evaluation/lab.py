@@ -37,6 +37,11 @@ def _bundle(folder: Path) -> Json:
         run = json.loads((data / "run.json").read_text())
         with (data / "analysis" / "detectors.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
+    except FileNotFoundError as error:
+        raise DetectError(
+            f"{folder} is no bundle of a campaign with detectors: it has no {Path(error.filename).name}",
+            code="bundle", hint="./pqlab run detectors; other campaigns are judged by recordings (--live)",
+        ) from error  # fmt: skip
     except (OSError, ValueError) as error:
         raise DetectError(
             f"{folder} is no bundle of a campaign with detectors: {error}", code="bundle",

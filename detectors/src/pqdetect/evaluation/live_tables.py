@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import median
 from typing import Any, Final
 
@@ -42,8 +43,11 @@ def live(results: Json) -> str:
         ]
         for row in part["quiet"]
     ]  # fmt: skip
+    runs = Counter(row["scenario_id"].rpartition("/")[0] for row in part["recordings"])
+    told = ", ".join(f"`{run}` {count}" for run, count in sorted(runs.items()))
     return "\n\n".join(
         [
+            f"Recordings by run: {told}.",
             attack_table(part),
             "Attack by attack, at the rules of the cards (found of all; median delay; a missed one is ∞):",
             markdown(head, rows),
