@@ -13,7 +13,7 @@ HELP = "write the evaluation's tables into a document"
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    results, document = Path("/evaluation/results.json"), Path("/docs/DETECTORS.md")
+    results, document = Path("detectors/evaluation/results.json"), Path("docs/DETECTORS.md")
     parser.add_argument(
         "results", type=Path, nargs="?", default=results, help="results.json of an evaluation"
     )

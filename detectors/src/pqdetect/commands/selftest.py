@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from pqdetect.models import card as cards
 
@@ -14,6 +15,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", action="append", default=[], metavar="NAME", help="only this one (repeatable)"
     )
+    parser.add_argument("--models", type=Path, metavar="FOLDER", help="models elsewhere (default $PQ_MODELS)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -21,13 +23,13 @@ def run(args: argparse.Namespace) -> int:
     from pqdetect.model import ModelError, load
     from pqdetect.models import vectors
 
-    root = cards.models_folder()
+    root = args.models or cards.models_folder()
     names = args.model or sorted(path.parent.name for path in root.glob(f"*/{vectors.FILE}"))
     if not names:
         raise ModelError(f"{root} holds no model with parity vectors")
     bad = 0
     for name in names:
-        apart = vectors.difference(load(name), root / name)
+        apart = vectors.difference(load(root / name), root / name)
         try:
             vectors.demand(apart, root / name)
         except ModelError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,10 +46,11 @@ Json = dict[str, Any]
 
 
 class Evaluation:
-    """One run over ``models``; results go to ``out``, ``work`` holds the seeds of a training run."""
+    """One run over ``models``; results go to ``out``, ``work`` holds the seeds of a training run, ``record``
+    what it said of itself."""
 
-    def __init__(self, models: Path, work: Path, out: Path, scale: float) -> None:
-        self.models_folder, self.work, self.out, self.scale = models, work, out, scale
+    def __init__(self, models: Path, work: Path, out: Path, scale: float, record: Path | None = None) -> None:
+        self.work, self.out, self.scale, self.record = work, out, scale, record or out
         self.began = time.monotonic()
         self.models: dict[str, Model] = {
             name: load(models / name)
@@ -56,7 +58,8 @@ class Evaluation:
             if (models / name / cards.CARD).is_file()
         }
         if not self.models:
-            raise DetectError(f"no model in {models}", code="model", hint="./pqdetect train")
+            tiny = " --tiny" if scale < 1 else ""
+            raise DetectError(f"no model in {models}", code="model", hint=f"./pqdetect train{tiny}")
         given = table()["held_out"]
         self.held_out = HeldOut(
             frozenset(given["kinds"]),
@@ -70,8 +73,7 @@ class Evaluation:
 
     def run(self, live: Sequence[Path], bundles: Sequence[Path] = ()) -> Json:
         """Everything; the JSON, CSV and SVG files are written to ``out``."""
-        self.work.mkdir(parents=True, exist_ok=True)
-        self.out.mkdir(parents=True, exist_ok=True)
+        self._folders()
         test = dataset("test", self.scale, self.work)
         report, equal = self._set(test, "test")
         results: Json = {
@@ -99,8 +101,9 @@ class Evaluation:
         return self._write(results, live, bundles)
 
     def add(self, live: Sequence[Path], bundles: Sequence[Path]) -> Json:
-        """What the lab showed, put into the results that ``out`` holds of these very models; the test
-        recordings are not judged again. Raises DetectError where there are none, or of other models."""
+        """What the lab showed, in the place of what it showed before, put into the results that ``out`` holds
+        of these very models; the test recordings are not judged again. Raises DetectError where there are
+        none, or of other models."""
         path = self.out / RESULTS
         try:
             results: Json = json.loads(path.read_text())
@@ -115,12 +118,25 @@ class Evaluation:
                 f"{path} was made of other models ({', '.join(other)})", code="results",
                 hint="./pqdetect evaluate, without --add",
             )  # fmt: skip
-        self.work.mkdir(parents=True, exist_ok=True)
+        self._folders()
         if "degraded_curve" not in results:
             results["degraded_curve"] = self._degraded(
                 dataset("test", self.scale, self.work), results["winner"]["default"]
             )
         return self._write(results, live, bundles)
+
+    def _folders(self) -> None:
+        """Both are there and take files. Raises DetectError now and not after the work."""
+        for folder in (self.work, self.out):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
+            except OSError as error:
+                raise DetectError(
+                    f"{folder}: {error.strerror or error}", code="folder",
+                    hint="name a folder that this user may write",
+                ) from error  # fmt: skip
 
     def _degraded(self, test: Dataset, default: str) -> Json:
         """The trade of DEGRADED for the default detector and the rule beside it."""
@@ -129,10 +145,11 @@ class Evaluation:
         return degraded.curves(scores, {name: model.rules for name, model in chosen.items()}, test.truth)
 
     def _write(self, results: Json, live: Sequence[Path], bundles: Sequence[Path]) -> Json:
+        campaigns = lab.read(bundles) if bundles else None
         if live:
-            results["sets"]["live"] = self._live(live)
-        if bundles:
-            results["lab"] = lab.read(bundles)
+            self._place(results["sets"], "live", self._live(live), "recordings of the lab", "recordings")
+        if campaigns is not None:
+            self._place(results, "lab", campaigns, "campaigns", "bundles")
         results["targets"] = tables.targets(results)
         if "live" in results["sets"]:
             results["targets_live"] = tables.targets(results, "live")
@@ -142,6 +159,12 @@ class Evaluation:
         figures.write_all(results, self.out)
         self.say(f"wrote {self.out}")
         return results
+
+    def _place(self, into: Json, key: str, new: Json, what: str, listed: str) -> None:
+        """Put a part of the results in its place, and say what it takes the place of."""
+        if key in into:
+            self.say(f"{len(into[key][listed])} {what} give way to {len(new[listed])}")
+        into[key] = new
 
     def _set(self, data: Dataset, name: str) -> tuple[Json, dict[str, Outcome]]:
         truth = data.truth
@@ -161,9 +184,11 @@ class Evaluation:
             points = sweep(values[:, 0].astype(np.float64), truth, rules[key]["attack"])
             equal[key] = at_equal_alarms(points)
             methods[key] = method_report(values, truth, rules[key], self.held_out, points)
-            found = methods[key]["recall_loss_30pct"]["value"]
+            found, heavy = (methods[key][share] for share in ("recall_visible", "recall_loss_30pct"))
             self.say(
-                f"{name}: {key}: {found} found, {methods[key]['false_alarms_per_h']['value']} false an hour"
+                f"{name}: {key}: {tables.percent(found, bounds=False)} of {found['n']} episodes found, "
+                f"of {heavy['n']} with ≥ 30 % loss {tables.percent(heavy, bounds=False)}, "
+                f"{tables.number(methods[key]['false_alarms_per_h']['value'])} false alarms/h"
             )
         loss = [episode.loss is not None and episode.loss >= 0.3 for episode in truth.episodes]
         return {
@@ -246,7 +271,7 @@ class Evaluation:
         }
 
     def _shuffled(self) -> Json:
-        path = self.out / "training.json"
+        path = self.record / "training.json"
         try:
             found: Json = json.loads(path.read_text())["models"]["shuffled labels"]
         except (OSError, ValueError, KeyError) as error:

@@ -127,7 +127,9 @@ class Progress:
     def at(self, done: float, note: str = "") -> None:
         """Say how far it is."""
         now = time.monotonic()
-        if now - self._told < self._every_s and done < self._total:
+        # Of what was over at once there is nothing to say.
+        told = self._told > self._began
+        if now - self._told < self._every_s and (done < self._total or not told):
             return
         self._told = now
         spent = now - self._began

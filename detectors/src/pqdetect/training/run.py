@@ -20,8 +20,8 @@ from pqdetect.decide import Rule
 from pqdetect.evaluation import baselines
 from pqdetect.evaluation.metrics import auroc
 from pqdetect.evaluation.scoring import score_all
-from pqdetect.features import FEATURE_NAMES, FIVE_WINDOW_NAMES, MULTI_SCALE_NAMES, FeatureStream
 from pqdetect.features import SCHEMA as FEATURES
+from pqdetect.features import FeatureStream
 from pqdetect.feed import WINDOW_S
 from pqdetect.model import load
 from pqdetect.models import card as cards
@@ -33,44 +33,15 @@ from pqdetect.models.session import open_graph
 from pqdetect.simulate import table_sha256
 from pqdetect.training import trees as boosted
 from pqdetect.training import tune
+from pqdetect.training.plan import SHAPES, TREE_HISTORY, TREE_NAMES, TREES, Plan
 from pqdetect.training.store import dataset
 
-TREES: Final = {"xgboost-5w": "five_window", "xgboost": "multi_scale"}
-TREE_HISTORY: Final = {"five_window": 5, "multi_scale": 100}
-TREE_NAMES: Final = {"five_window": FIVE_WINDOW_NAMES, "multi_scale": MULTI_SCALE_NAMES}
-SHAPES: Final = {
-    "tst-p8": transformer.Shape(len(FEATURE_NAMES), 8, (17, 16, 16)),
-    "tst": transformer.Shape(len(FEATURE_NAMES), 1, (133, 133, 133)),
-}
 TRIGGERS: Final = (0.02, 0.1, 0.3)
 # An alarm of a learned detector ends below half the score at which it began; that of a rule, below its level.
 RELEASE: Final = 0.5
 STEPS_TIMED: Final = 300
 
 Scores = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How much is trained: seeds by model, steps of the transformers."""
-
-    scale: float
-    seeds: dict[str, int]
-    trees: boosted.Settings
-    steps: dict[str, int]
-    shuffled_seeds: int
-
-    @classmethod
-    def full(cls) -> Plan:
-        """What the committed models come from."""
-        seeds = {"xgboost-5w": 5, "xgboost": 5, "tst-p8": 5, "tst": 1}
-        return cls(1.0, seeds, boosted.Settings(), {"tst-p8": 150, "tst": 150}, 5)
-
-    @classmethod
-    def tiny(cls) -> Plan:
-        """A check that everything runs; no model to use."""
-        seeds = dict.fromkeys([*TREES, *SHAPES], 1)
-        return cls(0.02, seeds, boosted.Settings(rounds=12), {"tst-p8": 6, "tst": 3}, 1)
 
 
 @dataclass(frozen=True)
@@ -155,7 +126,10 @@ class Training:
             if drawn is None:
                 drawn = boosted.sample(self.train, given, self.plan.trees, 0)
             got = boosted.train(drawn, self.plan.trees, seed, boosted.WIDE[given](probe))
-            self.say(f"{name} seed {seed}: {len(got.graph)} bytes, walk differs by {got.difference:.1e}")
+            self.say(
+                f"{name} seed {seed}: {len(got.graph)} bytes of ONNX; a plain walk through its trees is "
+                f"{got.difference:.1e} from XGBoost"
+            )
             self._put(folder, card | {"seed": seed, "parameters_count": got.parameters_count}, got.graph)
             vectors.write(folder, probe, got.theirs, f"xgboost {libraries()['xgboost-cpu']}")
         return made
@@ -245,7 +219,7 @@ class Training:
             attack = tune.attack_rule(one[:, 0], self.validation.truth, RELEASE)
             degraded = tune.degraded_rule(one[:, 1], self.validation.truth, RELEASE)
             self._rule_into(folder, attack, degraded)
-            self.say(f"{name} seed {seed}: {attack.figures}, {degraded.figures}")
+            self.say(f"{name} seed {seed}: {tune.attack_told(attack)}; {tune.degraded_told(degraded)}")
             found.append(Candidate(name, int(seed), folder, scores[seed], attack, degraded))
         return found
 
@@ -288,7 +262,7 @@ class Training:
             }
             cards.write(self.models / name, card, None)
             self.notes[name] = {"attack": attack.figures, "degraded": degraded.figures}
-            self.say(f"{name}: {signals['attack'].feature} {attack.figures}")
+            self.say(f"{name} on {signals['attack'].feature}: {tune.attack_told(attack)}")
 
     def _cascade(self, chosen: dict[str, Candidate]) -> None:
         first = chosen["xgboost"]
@@ -316,7 +290,9 @@ class Training:
         }
         cards.write(self.models / "cascade", card, None)
         self.notes["cascade"] = {"attack": best.attack.figures, "stages": card["stages"]}
-        self.say(f"cascade: {card['stages']} {best.attack.figures}")
+        self.say(
+            f"cascade: {second.name} from xgboost {trigger:g} on, {join}: {tune.attack_told(best.attack)}"
+        )
 
     # ------------------------------------------------------------------ checks and provenance
 
@@ -335,7 +311,7 @@ class Training:
             value = auroc(scores["shuffled"][:, 0].astype(np.float64), self.validation.truth.attack)
             values.append(None if value is None else round(value, 4))
         self.notes["shuffled labels"] = {"auroc": values, "model": "xgboost-5w", "rounds": settings.rounds}
-        self.say(f"shuffled labels: AUROC {values}")
+        self.say(f"shuffled labels: AUROC {', '.join(map(str, values))}")
 
     def _time(self, names: list[str]) -> None:
         """Time of a whole step (features of the newest window and inference), into each card."""

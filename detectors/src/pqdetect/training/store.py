@@ -5,19 +5,24 @@ Below the folder that --work names; nothing of it is committed and all of it can
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
+import pqdetect
 from pqdetect.evaluation.truth import Episode, Truth
 from pqdetect.recording import Recording
 from pqdetect.simulate import scenarios, simulate, table_sha256
 from pqdetect.training.data import Dataset, Progress, collect
 
+# The simulator, features and labels.
+_MADE_BY: Final = ("simulate/*.py", "features/*.py", "feed.py", "recording.py", "training/data.py")
 _ARRAYS = ("scenario", "starts", "attack", "hidden", "degraded", "degraded_known")
 
 
@@ -33,14 +38,23 @@ def recordings(split: str, scale: float) -> Iterator[Recording]:
 
 
 def dataset(split: str, scale: float, work: Path) -> Dataset:
-    """The recordings of a split as arrays, simulated unless ``work`` has them from the same table."""
-    path = work / f"{split}-{scale:g}-{table_sha256()[:12]}.npz"
+    """The recordings of a split as arrays; simulated unless ``work`` has them, of the same table and code."""
+    path = work / f"{split}-{scale:g}-{table_sha256()[:12]}-{code_sha256()[:12]}.npz"
     if path.is_file():
         print(f"  {split}: read from {path.name}", file=sys.stderr)
         return load(path)
     made = collect(recordings(split, scale))
     save(path, made)
     return made
+
+
+def code_sha256() -> str:
+    """Checksum of the modules that make a dataset: of others there is nothing to keep."""
+    root = Path(pqdetect.__file__).parent
+    total = hashlib.sha256()
+    for name in sorted(path for part in _MADE_BY for path in root.glob(part)):
+        total.update(name.read_bytes())
+    return total.hexdigest()
 
 
 def save(path: Path, data: Dataset) -> None:

@@ -103,6 +103,28 @@ def degraded_rule(scores: Scores, truth: Truth, release: float) -> Tuned:
     return Tuned(best[1], best[2])
 
 
+def attack_told(tuned: Tuned) -> str:
+    """The validation figures of an attack rule in words."""
+    one = tuned.figures
+    heavy, delay = one["recall_visible_loss_30pct"], one["median_delay_s"]
+    over = "" if one["within_budget"] else f" (over the {one['budget_per_h']:g} allowed)"
+    return (
+        f"ATTACK: {one['recall_visible'] * 100:.1f} % of the visible episodes found"
+        f"{'' if heavy is None else f' ({heavy * 100:.1f} % with ≥ 30 % loss)'}, "
+        f"median delay {'∞' if delay is None else f'{delay:.1f} s'}, "
+        f"{one['false_alarms_per_h']:.2f} false alarms/h in {one['attack_free_hours']:.1f} h{over}"
+    )
+
+
+def degraded_told(tuned: Tuned) -> str:
+    """The same of a degraded rule."""
+    one = tuned.figures
+    return (
+        f"DEGRADED: {one['recall'] * 100:.1f} % of {one['stretches']} stretches found, "
+        f"{one['precision'] * 100:.1f} % of the alarms right"
+    )
+
+
 def _value(share: object) -> float:
     value = share.get("value") if isinstance(share, dict) else None
     return float(value) if value is not None else 0.0
