@@ -13,7 +13,7 @@ import pytest
 from pqdetect.commands import evaluate
 from pqdetect.decide import Rule
 from pqdetect.errors import DetectError
-from pqdetect.evaluation.run import Evaluation
+from pqdetect.evaluation.run import Evaluation, find_recordings
 from pqdetect.simulate import GroundSpec, LinkSpec, Spec, simulate
 from pqdetect.training import data, store, tune
 
@@ -85,6 +85,12 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(tmp_path: Path) -
         with pytest.raises(DetectError, match="file") as told:
             evaluation.run([])
         assert "may write" in told.value.hint
+
+
+def test_a_folder_without_recordings_names_what_writes_them(tmp_path: Path) -> None:
+    with pytest.raises(DetectError, match="holds no recording") as told:
+        find_recordings([tmp_path])
+    assert "./pqlab recording" in told.value.hint
 
 
 def test_validation_figures_are_words() -> None:

@@ -286,8 +286,9 @@ def find_recordings(folders: Sequence[Path]) -> list[Path]:
         here = sorted(path.parent for path in folder.rglob(TRUTH_FILE) if (path.parent / BINS_FILE).is_file())
         if not here:
             raise DetectError(
-                f"{folder} holds no recording ({BINS_FILE} with {TRUTH_FILE})", code="recording"
-            )
+                f"{folder} holds no recording ({BINS_FILE} with {TRUTH_FILE})", code="recording",
+                hint="./pqlab recording BUNDLE --out DIR",
+            )  # fmt: skip
         found += here
     return found
 
