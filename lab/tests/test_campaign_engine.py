@@ -9,7 +9,7 @@ import pytest
 from fake_agent import FakeAgent, FakeLab, once
 
 from pqlab.campaign.engine import Campaign, Result, Surroundings
-from pqlab.campaign.hosts import controller_document
+from pqlab.campaign.hosts import controller_document, different_builds
 from pqlab.errors import LabError
 from pqlab.scenario import Scenario, load_scenario
 from pqtunnel.rpc import AgentUnreachableError, WrongKeyError
@@ -190,6 +190,15 @@ def test_a_pair_that_does_not_fit_starts_nothing(lab: FakeLab, change: dict[str,
     assert (caught.value.code, caught.value.exit_code) == (code, 4)
     assert caught.value.hint
     assert not (lab.results / ".work").exists()
+
+
+def test_one_build_is_one_build_wherever_its_files_lie() -> None:
+    """An image keeps liboqs in /opt, an archive on a host below the folder of its digest."""
+    image, host = ({"liboqs": {"sha256": "aa", "path": f"{top}/opt/liboqs"}} for top in ("", "/opt/pqlab/x"))
+    assert different_builds(image, host, binaries=True) == []
+    host["liboqs"]["sha256"] = "bb"
+    assert different_builds(image, host, binaries=True) == ["liboqs (aa at the drone, bb at the gcs)"]
+    assert different_builds(image, host, binaries=False) == []
 
 
 def test_an_unreachable_lab_says_how_to_start_it(lab: FakeLab) -> None:

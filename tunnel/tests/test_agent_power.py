@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from pqtunnel.agent import telemetry as telemetry_module
 from pqtunnel.agent.faults import Faults
 from pqtunnel.agent.feed import Feed
 from pqtunnel.agent.streams import Streams
@@ -40,7 +41,6 @@ def test_the_samples_come_out_of_the_cells_span(tmp_path: Path, monkeypatch: pyt
     telemetry.open()
     try:
         told = telemetry.facts()
-        assert told is not None
         (row,) = (row for row in told["sensors"] if row["name"] == "power")
         assert (row["available"], row["sensor_class"], row["raw"]) == (True, "model", True)
         start_ns = time.time_ns()
@@ -60,6 +60,21 @@ def test_no_sensor_is_an_empty_stream_with_its_reason(tmp_path: Path) -> None:
     assert answer["lines"] == [] and "PQ_POWER" in answer["reason"]
     answer = page(made(tmp_path, PQ_POWER="model"), 0, 1)
     assert answer["lines"] == [] and "no power samples" in answer["reason"]
+
+
+def test_facts_that_come_too_late_or_not_at_all_say_so_and_deny_no_sensor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TELEMETRY_SOURCE, os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setattr(telemetry_module, "FACTS_TIMEOUT_S", 0.01)
+    told = made(tmp_path, PQ_POWER="ina219").facts()
+    (row,) = told["sensors"]
+    assert told["host"] is None and "longer than 0.01 s" in told["reason"]
+    assert (row["sensor"], row["available"], row["reason"]) == ("ina219", False, told["reason"])
+    assert made(tmp_path).facts()["sensors"] == []
+    monkeypatch.setattr(telemetry_module, "FACTS_TIMEOUT_S", 30.0)
+    monkeypatch.setattr(telemetry_module.sys, "executable", "/bin/false")
+    assert "ended with 1" in made(tmp_path).facts()["reason"]
 
 
 def test_names_are_checked(tmp_path: Path) -> None:

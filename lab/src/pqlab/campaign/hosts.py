@@ -73,12 +73,13 @@ def different_builds(
     one: Json, other: Json, *, binaries: bool, named: tuple[str, str] = ("at the drone", "at the gcs")
 ) -> list[str]:
     """Names of the providers that differ, each side `named` in the text. Digests of native files count only
-    between equal architectures."""
+    between equal architectures; where a file lies (in an image, on a host) makes no other build of it."""
     differing = []
+    no_matter = {"path"} if binaries else {"path", "sha256"}
     for name in sorted({*one, *other}):
         ours, theirs = one.get(name), other.get(name)
-        if not binaries and isinstance(ours, dict) and isinstance(theirs, dict):
-            ours, theirs = ({k: v for k, v in side.items() if k != "sha256"} for side in (ours, theirs))
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            ours, theirs = ({k: v for k, v in side.items() if k not in no_matter} for side in (ours, theirs))
         if ours != theirs:
             differing.append(f"{name} ({_short(ours)} {named[0]}, {_short(theirs)} {named[1]})")
     return differing

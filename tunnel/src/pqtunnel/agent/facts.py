@@ -51,8 +51,8 @@ class HostFacts:
             self._facts = {
                 "agent_version": __version__,
                 "protocol_version": PROTOCOL_VERSION,
-                "host": told["host"] if told else _bare_host(),
-                "sensors": told["sensors"] if told else [],
+                "host": told["host"] or _bare_host(told["reason"]),
+                "sensors": told["sensors"],
                 "providers": provider_facts(),
                 "suites": probe(selftest_report=report),
                 "selftest": report,
@@ -71,10 +71,10 @@ class HostFacts:
         return self._facts
 
 
-def _bare_host() -> dict[str, Any]:
-    """What the standard library knows, for a host without the telemetry package; the rest is null."""
+def _bare_host(reason: str) -> dict[str, Any]:
+    """What the standard library knows, for a host of which pqtelemetry told nothing; the rest is null."""
     return {
         "machine": platform.machine(), "cpu_model": None, "cpu_count": os.cpu_count(), "cpu_features": None,
         "kernel": platform.release(), "hostname": platform.node(), "board_revision": None, "boot_id": None,
-        "in_container": None, "reason": "pqtelemetry is not installed here: fields it reads are null",
+        "in_container": None, "reason": f"{reason}: fields it reads are null",
     }  # fmt: skip

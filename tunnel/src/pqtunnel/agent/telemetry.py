@@ -20,7 +20,8 @@ from pqtunnel.config import FAST_POWER, EndpointConfig
 from pqtunnel.errors import TunnelError
 
 RESTART_AFTER_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
-FACTS_TIMEOUT_S: Final = 15.0
+FACTS_TIMEOUT_S: Final = 60.0
+"""A slow processor that loads the endpoint's libraries meanwhile needs twenty seconds for it."""
 """A fast power sensor's verdict is waited for, 8 s at most."""
 SLICE_TIMEOUT_S: Final = 60.0
 _BLOCK_BYTES: Final = 1 << 20
@@ -163,16 +164,24 @@ class Telemetry:
         older = _lines_between(self._out.with_name(self._out.name + ".1"), start_ns, end_ns)
         return older + _lines_between(self._out, start_ns, end_ns)
 
-    def facts(self) -> dict[str, Any] | None:
-        """`pqtelemetry facts` as {"host": …, "sensors": …}; None where it is not installed or fails."""
+    def facts(self) -> dict[str, Any]:
+        """`pqtelemetry facts` as {"host": …, "sensors": …}. Where it is not installed or fails, host is None
+        and a power sensor that was asked for is unavailable; "reason" says why."""
         command = [sys.executable, "-m", "pqtelemetry", "facts", *self._power_options()]
         try:
             done = subprocess.run(command, capture_output=True, timeout=FACTS_TIMEOUT_S, check=True)
             facts = json.loads(done.stdout)
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
-            self._note(f"telemetry: no host facts from pqtelemetry ({error})")
-            return None
-        return facts if isinstance(facts, dict) else None
+            return {"host": facts["host"], "sensors": facts["sensors"]}
+        except subprocess.TimeoutExpired:
+            reason = f"pqtelemetry facts took longer than {FACTS_TIMEOUT_S:g} s on this host"
+        except subprocess.CalledProcessError as error:
+            last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            reason = f"pqtelemetry facts ended with {error.returncode}: {last}"
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = f"pqtelemetry facts told nothing that can be read ({error})"
+        self._note(f"telemetry: {reason}")
+        unknown = {"name": "power", "sensor": self._config.power, "available": False, "reason": reason}
+        return {"host": None, "sensors": [] if self._config.power == "none" else [unknown], "reason": reason}
 
 
 def _lines_between(path: Path, start_ns: int, end_ns: int) -> list[str]:
