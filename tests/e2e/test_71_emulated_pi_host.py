@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, Finished, load_records, pqlab, run
+from played import Played, play
+
+from .conftest import ROOT, load_records, pqlab, run
 
 pytestmark = [
     pytest.mark.e2e,
@@ -27,8 +28,19 @@ pytestmark = [
     ),
 ]
 
+HOST = "emulated-pi"
 INVENTORY = "ansible/inventories/emulated-pi.ini"
+BOARD = ("-i", "inventories/emulated-pi.ini")
+#: a module takes the emulated processor 2 to 10 s, and a converge is some seventy of them
+PLAY_LIMIT_S = 1800.0
 SUITE = "cs-mlkem768-aesgcm-mldsa65"
+#: what the roles make on a host, by what it leaves; nothing printed: nothing there
+LEFT = (
+    "ls -d /etc/pqlab /opt/pqlab /var/lib/pqlab-host /etc/systemd/system/*pq* /etc/systemd/system/*.wants/*pq*"
+    " /etc/udev/rules.d/*pqlab* /etc/modules-load.d/pqlab* /etc/chrony/sources.d/pqlab* 2>/dev/null;"
+    " getent passwd pqlab; getent group pqlab; sudo nft list tables | grep pqlab;"
+    " grep PQ-MAV /boot/firmware/config.txt; true"
+)
 
 
 def ssh(*words: str, stdin: bytes | None = None) -> str:
@@ -45,25 +57,8 @@ def ssh(*words: str, stdin: bytes | None = None) -> str:
     return done.stdout.decode()
 
 
-def play(name: str, *words: str, timeout_s: float = 420) -> Finished:
-    """A playbook on the emulated Pi alone."""
-    command = [
-        str(ROOT / ".venv-ansible/bin/ansible-playbook"),
-        "-i",
-        "inventories/emulated-pi.ini",
-        *words,
-        name,
-    ]
-    done = subprocess.run(
-        command, cwd=ROOT / "ansible", capture_output=True, text=True, timeout=timeout_s, check=False
-    )
-    return Finished(done.returncode, done.stdout, done.stderr, 0.0)
-
-
-def recap(done: Finished, host: str = "emulated-pi") -> dict[str, int]:
-    """ok, changed, failed, … of one host."""
-    line = next(line for line in done.out.splitlines() if re.match(rf"{host}\s+:", line))
-    return {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", line)}
+def provision(*words: str) -> Played:
+    return play("provision.yml", *BOARD, *words, timeout_s=PLAY_LIMIT_S)
 
 
 @pytest.fixture(scope="module")
@@ -83,19 +78,32 @@ def board(lab: None) -> Iterator[None]:
 
 
 def test_check_mode_is_clean_on_a_virgin_host(board: None) -> None:
-    done = play("provision.yml", "--check")
-    assert done.code == 0, done.text[-4000:]
-    assert recap(done)["failed"] == 0
-    assert "no pqtunnel" in ssh("test -e /etc/pqlab && echo there || echo no pqtunnel")
+    played = provision("--check")
+    assert played.code == 0, played.failures or played.text[-3000:]
+    assert len(played.changed) > 10
+    assert ssh(LEFT) == ""
 
 
-def test_provisioning_converges_and_a_second_run_changes_nothing(board: None) -> None:
-    first = play("provision.yml")
-    assert first.code == 0, first.text[-4000:]
-    assert recap(first)["changed"] > 0
-    second = play("provision.yml")
-    assert second.code == 0, second.text[-4000:]
-    assert recap(second)["changed"] == 0, second.out[-4000:]
+def test_converge_brings_an_agent_that_runs(board: None) -> None:
+    played = provision()
+    assert played.code == 0, played.failures or played.text[-3000:]
+    assert len(played.changed) > 10
+    assert ssh("systemctl is-active pqtunnel-drone pqlab-firewall").split() == ["active"] * 2
+
+
+def test_the_second_converge_changes_nothing(board: None) -> None:
+    played = provision()
+    assert played.code == 0, played.failures or played.text[-3000:]
+    assert played.changed == []
+
+
+def test_a_deleted_file_is_all_that_changes(board: None) -> None:
+    ssh("sudo rm /etc/udev/rules.d/60-pqlab-i2c.rules")
+    played = provision()
+    assert played.code == 0, played.failures or played.text[-3000:]
+    # here udev runs, so the rule is also read again
+    assert played.changed == [f"{HOST}: Give the bus to that group", f"{HOST}: Read the udev rules again"]
+    assert "i2c" in ssh("stat -c %G /dev/i2c-0")
 
 
 def test_tune_sets_real_settings_and_untune_gives_them_back(board: None) -> None:
@@ -152,10 +160,7 @@ def test_a_scenario_through_the_emulated_pi_makes_a_bundle_of_ring_lab(board: No
 
 
 def test_teardown_leaves_nothing_of_ours_on_the_host(board: None) -> None:
-    done = play("teardown.yml")
-    assert done.code == 0, done.text[-4000:]
-    left = ssh(
-        "ls -d /etc/pqlab /opt/pqlab /var/lib/pqlab-host /etc/systemd/system/pqtunnel* /etc/udev/rules.d/*pqlab* 2>/dev/null;"
-        " getent passwd pqlab; sudo nft list tables | grep pqlab; true"
-    )
-    assert left == ""
+    played = play("teardown.yml", *BOARD, timeout_s=PLAY_LIMIT_S)
+    assert played.code == 0, played.failures or played.text[-3000:]
+    assert ssh(LEFT) == ""
+    assert "pqtunnel" not in ssh("ps -eo args")

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from .conftest import ANSIBLE, LAB, ROOT, command, play, run
+from played import ANSIBLE, ROOT, command, play
+
+from .conftest import LAB, run
 
 PLAYBOOKS = ("provision.yml", "run-scenario.yml", "collect.yml", "teardown.yml")
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ADDRESS, ANSIBLE, HOST, ONE_HOST, ROOT, Host, Played, play, run
+from played import ANSIBLE, ROOT, Played, play
+
+from .conftest import ADDRESS, HOST, ONE_HOST, Host, run
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import ANSIBLE, LAB, ROOT, Played, command, environment, play, read, run
+from played import ANSIBLE, ROOT, Played, command, environment, play, read
+
+from .conftest import LAB, run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
