@@ -253,3 +253,19 @@ def test_a_redial_within_the_session_is_no_cold_handshake(work: Path, context: R
     assert (after["verdict"], after["reason"]) == ("pass", None)
     assert after["categories"]["D"] == before["categories"]["D"]
     assert after["categories"]["E"] == before["categories"]["E"]
+
+
+def test_samples_are_due_until_their_end_stopped_however_long_its_files_travel(work: Path) -> None:
+    folder, row = first(work, load_context(work / "data"))
+    record = build_record(folder, row, load_context(work / "data"))
+    events = [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
+    assert {event["host"] for event in events if event["event"] == "stop"} >= {"drone", "gcs"}
+    for event in events:
+        if event["host"] == "controller" and event["event"] in ("stop", "cell_end"):
+            event["t_ns"] += 7_000_000_000
+    (folder / "events.ndjson").write_text("".join(json.dumps(event) + "\n" for event in events))
+    late = build_record(folder, row, load_context(work / "data"))
+    assert late["wall"]["overhead_s"] == pytest.approx(record["wall"]["overhead_s"] + 7)
+    for name in ("expected_samples_count", "lost_samples_count"):
+        assert value(late, "R", name) == value(record, "R", name)
+    assert "samples" not in str(late["reason"])

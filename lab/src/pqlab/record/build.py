@@ -99,7 +99,12 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     pooled_asked = shakes and _pooled_count(context) is not None
     telemetry = _telemetry(cell, wall)
     rate_hz = float((context.scenario.get("telemetry") or {}).get("rate_hz", 10))
-    accounts = {role: sample_account(telemetry[role], *wall, rate_hz) for role in telemetry} if wall else {}
+    accounts = {}
+    if wall:
+        accounts = {
+            role: sample_account(told, wall[0], _sampled_until(cell, role, wall[1]), rate_hz)
+            for role, told in telemetry.items()
+        }
     redialled = traces(cell.spans or [], REDIAL)
     completed, failed = _handshake_counts(cell, len(pooled) + len(redialled))
 
@@ -190,6 +195,13 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
 def _wall(cell: RawCell) -> tuple[int, int] | None:
     times = [int(e["t_ns"]) for e in cell.events if e.get("host") == "controller"]
     return (min(times), max(times)) if times else None
+
+
+def _sampled_until(cell: RawCell, role: str, end_ns: int) -> int:
+    """When this end stopped: its samples after that belong to no cell. What remains until the cell's end is
+    the way of its files to the controller, which takes seconds from a slow host."""
+    stopped = [int(e["t_ns"]) for e in cell.events if e.get("host") == role and e.get("event") == "stop"]
+    return min(max(stopped, default=end_ns), end_ns)
 
 
 def _windows(cell: RawCell) -> list[Json]:

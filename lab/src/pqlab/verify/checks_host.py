@@ -49,13 +49,13 @@ def ring_claims(cell: CellView, tally: Tally) -> None:
 
 
 def samples(cell: CellView, tally: Tally) -> None:
-    """Ticks of each sampler in the file against the cell's length and the sampler's own account."""
+    """Ticks of each sampler in the file against the time until its end stopped and its own account."""
     start, end = cell.wall
     rate_hz = float((cell.run.scenario.get("telemetry") or {}).get("rate_hz", 10))
-    due = int((end - start) / 1e9 * rate_hz)
     if "sampler" in without(cell.run.condition(str(cell.plan["condition"]))):
         return  # it stood still on purpose, which `observers_still` looks at
     for role in ROLES:
+        due = int((cell.stopped_ns(role) - start) / 1e9 * rate_hz)
         rows = [line for line in cell.raw.telemetry.get(role, []) if line.startswith("pq_sampler,")]
         inside = [line for line in rows if start <= int(line.rsplit(" ", 1)[1]) <= end]
         where = f"{cell.label} {role}"

@@ -188,6 +188,12 @@ class CellView:
         times = [int(event["t_ns"]) for event in self.raw.events if event.get("host") == "controller"]
         return min(times), max(times)
 
+    def stopped_ns(self, role: str) -> int:
+        """When one end had stopped; the cell's end where it never said so. Its files are fetched later."""
+        events = [event for event in self.raw.events if event.get("event") == "stop"]
+        times = [int(event["t_ns"]) for event in events if event.get("host") == role]
+        return min(max(times, default=self.wall[1]), self.wall[1])
+
     @cached_property
     def handshakes(self) -> dict[str, dict[str, list[Span]]]:
         """Cold spans by handshake id and host, in order of start; the wall row (`handshake`) included."""
