@@ -160,6 +160,8 @@ def test_features_far_from_the_simulator_are_named() -> None:
         return {"condition": "no attack", "feature": feature, "ks": ks, "lab_median": 13.0, "sim_median": 9.0,
                 "lab_p95": None, "sim_p95": 12.0, "lab_count": 1200, "sim_count": 6000}  # fmt: skip
 
+    none = live_tables.simulator({"sets": {"live": {"simulator": [row("tx_peak", None)]}}})
+    assert none == "**no attack**: these recordings hold no whole window of it."
     part = {"simulator": [row("tx_peak", 0.7), row("rx_bytes", 0.05), row("udp_errors", None)]}
     text = live_tables.simulator({"sets": {"live": part}})
     assert "1,200 windows of the lab" in text and "Of 2 features 1 lie within 0.1" in text

@@ -73,6 +73,9 @@ def simulator(results: Json) -> str:
     blocks = []
     for condition in dict.fromkeys(row["condition"] for row in part["simulator"]):
         known = [row for row in part["simulator"] if row["condition"] == condition and row["ks"] is not None]
+        if not known:
+            blocks.append(f"**{condition}**: these recordings hold no whole window of it.")
+            continue
         far = sorted((row for row in known if row["ks"] > FAR_KS), key=lambda row: -row["ks"])
         same = sum(row["ks"] <= 0.1 for row in known)
         rows = [
