@@ -51,6 +51,21 @@ def test_verify_changes_nothing(sealed: Path) -> None:
     assert state() == before
 
 
+def test_an_emulated_drone_is_of_the_labs_machine_wherever_files_lie(sealed: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(sealed, tmp_path / sealed.name)
+
+    def told(cpu_model: str) -> dict[str, str]:
+        other = {"boot_id": "99999999-1111-4222-8333-444444444444", "cpu_model": cpu_model}
+        edit(root / "data/hosts/drone.json", lambda facts: facts["host"].update(other))
+        return {result.name: result.status for result in verify_bundle(root)}
+
+    elsewhere = "/opt/pqlab/tunnel-aa/opt/liboqs/lib/liboqs.so"
+    edit(root / "data/providers.json", lambda both: both["drone"]["liboqs"].update(path=elsewhere))
+    emulated = told("QEMU TCG CPU version 2.5+")
+    assert (emulated["providers_equal"], emulated["host_identity"]) == ("ok", "ok")
+    assert told("Cortex-A76")["host_identity"] == "fail"
+
+
 def test_an_unsealed_run_warns(tmp_path: Path) -> None:
     results = verify_bundle(make_ready(tmp_path))
     assert results[0].name == "sealed" and results[0].status == "warn"
