@@ -47,6 +47,20 @@ def edit(root: Path) -> None:
         if "ledger" in without:
             for role in ("drone", "gcs"):
                 (folder / f"ledger.{role}.csv").unlink()
+        if "sampler" in without:
+            stand_still(folder)
+
+
+def stand_still(folder: Path) -> None:
+    """No sample of either end, and the events that say why."""
+    path = folder / "events.ndjson"
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    begin_ns = min(int(event["t_ns"]) for event in events)
+    for role in ("drone", "gcs"):
+        events += [{"t_ns": begin_ns + 1, "host": role, "event": "sensor_stall", "for_s": 3600.0}]
+        (folder / f"telemetry.{role}.lp").write_text("")
+    events.sort(key=lambda event: int(event["t_ns"]))
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +89,12 @@ def test_what_stood_still_is_what_is_saved(rows: dict[tuple[str, str], dict[str,
     tunnel = rows["no-ledger", "tunnel_cpu_drone_pct"]
     assert float(tunnel["mean_effect"]) == pytest.approx(-20 * TUNNEL, rel=0.05)
     assert float(tunnel["reference_median"]) == pytest.approx(100 * TUNNEL, rel=0.03)
+
+
+def test_samples_of_a_sampler_that_stands_still_are_not_due(bundle: Path) -> None:
+    for cell in plan_cells(bundle):
+        record = json.loads((bundle / "data" / "cells" / cell["cell_id"] / "record.json").read_text())
+        assert (record["verdict"], record["reason"]) == ("pass", None), cell["condition"]
 
 
 def test_a_twin_shows_nothing_and_without_a_ledger_there_is_no_latency(

@@ -59,7 +59,7 @@ from pqlab.record.system import (
     sample_account,
 )
 from pqlab.record.verdict import Direction, Evidence, Verdict, decide
-from pqlab.scenario.conditions import impairs, keeps_ledger
+from pqlab.scenario.conditions import impairs, keeps_ledger, without
 from pqsitl.contract import check_traffic
 from pqsitl.errors import SitlError
 from pqtelemetry.errors import TelemetryError
@@ -102,7 +102,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     accounts = {}
     if wall:
         accounts = {
-            role: sample_account(told, wall[0], _sampled_until(cell, role, wall[1]), rate_hz)
+            role: sample_account(told, wall[0], _sampled_until(cell, role, condition, wall[1]), rate_hz)
             for role, told in telemetry.items()
         }
     redialled = traces(cell.spans or [], REDIAL)
@@ -197,11 +197,13 @@ def _wall(cell: RawCell) -> tuple[int, int] | None:
     return (min(times), max(times)) if times else None
 
 
-def _sampled_until(cell: RawCell, role: str, end_ns: int) -> int:
+def _sampled_until(cell: RawCell, role: str, condition: Mapping[str, Any], end_ns: int) -> int:
     """When this end stopped: its samples after that belong to no cell. What remains until the cell's end is
-    the way of its files to the controller, which takes seconds from a slow host."""
-    stopped = [int(e["t_ns"]) for e in cell.events if e.get("host") == role and e.get("event") == "stop"]
-    return min(max(stopped, default=end_ns), end_ns)
+    the way of its files to the controller, which takes seconds from a slow host. Where the condition leaves
+    the sampler out: when it was told to stand still."""
+    last = "sensor_stall" if "sampler" in without(condition) else "stop"
+    times = [int(e["t_ns"]) for e in cell.events if e.get("host") == role and e.get("event") == last]
+    return min(max(times, default=end_ns), end_ns)
 
 
 def _windows(cell: RawCell) -> list[Json]:
