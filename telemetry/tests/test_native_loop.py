@@ -61,10 +61,17 @@ def test_both_models_give_the_same_words(adc: str, range_mv: int) -> None:
 
 
 def test_a_run_in_real_time_accounts_for_every_deadline(tmp_path: Path) -> None:
-    end_ns = time.monotonic_ns() + 1_200 * MS
+    """For 1.2 s; for longer where a busy machine gives the loop too little of them."""
+    begin_ns = time.monotonic_ns()
     lines: list[dict[str, Any]] = []
     out = tmp_path / "power.bin"
-    clock = SystemClock(lambda: time.monotonic_ns() < end_ns)
+
+    def goes_on() -> bool:
+        spent_ns = time.monotonic_ns() - begin_ns
+        enough = out.exists() and out.stat().st_size > 600 * RECORD.size
+        return spent_ns < 1_200 * MS or (not enough and spent_ns < 20_000 * MS)
+
+    clock = SystemClock(goes_on)
     command.run(PowerSettings(sensor="model"), tmp_path, out, clock, lambda t: lines.append(json.loads(t)))
     raw = read_raw(out)
     counts = lines[-1]["accounting"]
@@ -73,7 +80,8 @@ def test_a_run_in_real_time_accounts_for_every_deadline(tmp_path: Path) -> None:
     taken = counts["got_count"] + counts["late_count"]
     assert taken == counts["stored_count"] + counts["stale_count"] + counts["failed_count"]
     assert counts["stored_count"] == len(raw.samples) > 500
-    assert counts["expected_count"] == pytest.approx(1_200, abs=150)
+    spent_ms = (time.monotonic_ns() - begin_ns) / MS
+    assert len(raw.samples) <= counts["expected_count"] <= spent_ms
     assert {round(s.current_a or 0, 1) for s in raw.samples} == {0.6, 1.0}
     assert {round(s.voltage_v or 0, 1) for s in raw.samples} == {5.1}
     late = sum(bool(s.flags & 4) for s in raw.samples)
