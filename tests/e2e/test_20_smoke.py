@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -79,10 +80,16 @@ def test_latest_points_to_it(bundle: Path) -> None:
 
 
 def test_handshakes_are_crypto_not_sleeps(bundle: Path) -> None:
-    """ML-KEM with ML-DSA: 3,005 ms was published. Absolute times are a matter of `make bench`."""
-    ratios = [connects_beyond_crypto(bundle, record) for record in load_records(bundle)]
-    assert max(ratios) <= 20, ratios
-    assert statistics.median(ratios) <= 10, ratios
+    """ML-KEM with ML-DSA: 3,005 ms was published. Absolute times are a matter of `make bench`.
+
+    A suite's best repetition counts: a sleep is in all of them, a pause of the machine in one.
+    """
+    ratios = defaultdict[str, list[float]](list)
+    for record in load_records(bundle):
+        ratios[record["suite_id"]].append(connects_beyond_crypto(bundle, record))
+    assert {len(each) for each in ratios.values()} == {3}
+    assert max(min(each) for each in ratios.values()) <= 20, ratios
+    assert statistics.median(one for each in ratios.values() for one in each) <= 10, ratios
 
 
 def test_no_physical_claim_without_a_sensor(bundle: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +50,18 @@ def test_spans_cover_each_hosts_wall(records: list[dict[str, Any]]) -> None:
 
 
 def test_fast_lattice_suites_are_crypto_and_not_sleeps(baseline: Path, records: list[dict[str, Any]]) -> None:
-    """3,005 ms was published for each of them. Absolute times are a matter of `make bench`."""
-    ratios = {
-        r["suite_id"]: connects_beyond_crypto(baseline, r)
-        for r in records
-        if "mlkem" in r["suite_id"] and ("mldsa" in r["suite_id"] or "falcon" in r["suite_id"])
-    }
-    assert len(ratios) == 15
-    assert max(ratios.values()) <= 20, ratios
-    assert statistics.median(ratios.values()) <= 10, ratios
+    """3,005 ms was published for each of them. Absolute times are a matter of `make bench`.
+
+    The best of a pair's three AEADs counts: a sleep is in all of them, a pause of the machine in one.
+    """
+    ratios = defaultdict[tuple[str, str], list[float]](list)
+    for record in records:
+        _, kem, _, signature = record["suite_id"].split("-")
+        if kem.startswith("mlkem") and signature.startswith(("mldsa", "falcon")):
+            ratios[kem, signature].append(connects_beyond_crypto(baseline, record))
+    assert [len(each) for each in ratios.values()] == [3] * 5
+    assert max(min(each) for each in ratios.values()) <= 20, ratios
+    assert statistics.median(one for each in ratios.values() for one in each) <= 10, ratios
 
 
 def test_heavy_suites_cost_their_primitives(records: list[dict[str, Any]]) -> None:
