@@ -49,7 +49,9 @@ class Agent:
     def close(self) -> None: ...
 
 
-def findings(ends: dict[str, Json | str], offsets_ns: dict[str, int] | None = None) -> dict[str, Finding]:
+def findings(
+    ends: dict[str, Json | str], offsets_ns: dict[str, int] | None = None, ring: str = "hardware"
+) -> dict[str, Finding]:
     clock = [10**18]
 
     def connect(address: AgentAddress) -> Agent:
@@ -59,7 +61,7 @@ def findings(ends: dict[str, Json | str], offsets_ns: dict[str, int] | None = No
         return Agent(end, (offsets_ns or {}).get(address.role, 0), clock)
 
     inventory = Inventory(Path("x"), {role: AgentAddress(role, role, "192.0.2.1", 48080) for role in ("drone", "gcs")},
-                          "hardware", Path("keys"), None, "pqlab", None)  # fmt: skip
+                          ring, Path("keys"), None, "pqlab", None)  # fmt: skip
     asked = both.ask(inventory, connect, lambda: clock[0])
     return {row.name: row for row in examine(both.requirements(asked), System(Path()))}
 
@@ -103,6 +105,19 @@ def test_other_architectures_need_not_have_equal_binaries() -> None:
     other = hello("gcs", host={**hello("x")["host"], "machine": "AMD64"},
                   providers={"liboqs": {"version": "0.13.0", "sha256": "cd" * 32}})  # fmt: skip
     assert findings({"drone": hello("drone"), "gcs": other})["providers"].status == "ok"
+
+
+def test_ring_lab_is_one_machine_and_what_it_emulates() -> None:
+    def rings(cpu_model: str) -> Finding:
+        ends: dict[str, Json | str] = {
+            role: hello(role, ring="lab", host={**hello(role)["host"], "boot_id": role, "cpu_model": model})
+            for role, model in (("drone", cpu_model), ("gcs", "Xeon"))
+        }
+        return findings(ends, ring="lab")["ring"]
+
+    assert rings("QEMU TCG CPU version 2.5+").status == "ok"
+    two = rings("Cortex-A76")
+    assert (two.status, two.observed) == ("fail", "ring lab is one machine's, and these are two")
 
 
 def test_watts_of_a_stub_are_called_synthetic() -> None:

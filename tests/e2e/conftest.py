@@ -166,6 +166,11 @@ def value(record: dict[str, Any], letter: str, name: str) -> Any:
     return record["categories"][letter][name]["value"]
 
 
+def had_its_processor(record: dict[str, Any]) -> bool:
+    """No end lost more of its processor to the hypervisor than its record allows a CPU figure (5 %)."""
+    return all(record["categories"][end]["cpu_usage_mean_pct"]["validity"] != "invalid" for end in "NO")
+
+
 def connects_beyond_crypto(bundle: Path, record: dict[str, Any]) -> float:
     """What a cell's cold handshakes take beside their crypto, in TCP connects of the same handshakes: median.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import ROOT, connects_beyond_crypto, load_records, pqlab, value
+from .conftest import ROOT, connects_beyond_crypto, had_its_processor, load_records, pqlab, value
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
@@ -52,16 +52,15 @@ def test_spans_cover_each_hosts_wall(records: list[dict[str, Any]]) -> None:
 def test_fast_lattice_suites_are_crypto_and_not_sleeps(baseline: Path, records: list[dict[str, Any]]) -> None:
     """3,005 ms was published for each of them. Absolute times are a matter of `make bench`.
 
-    The best of a pair's three AEADs counts: a sleep is in all of them, a pause of the machine in one.
+    Every cell counts that the hypervisor left its processor, and of each KEM and signature there must be one.
     """
-    ratios = defaultdict[tuple[str, str], list[float]](list)
-    for record in records:
-        _, kem, _, signature = record["suite_id"].split("-")
-        if kem.startswith("mlkem") and signature.startswith(("mldsa", "falcon")):
-            ratios[kem, signature].append(connects_beyond_crypto(baseline, record))
-    assert [len(each) for each in ratios.values()] == [3] * 5
-    assert max(min(each) for each in ratios.values()) <= 20, ratios
-    assert statistics.median(one for each in ratios.values() for one in each) <= 10, ratios
+    fast = [r for r in records if "mlkem" in r["suite_id"] and re.search("mldsa|falcon", r["suite_id"])]
+    assert len(fast) == 15
+    ratios = {r["suite_id"]: connects_beyond_crypto(baseline, r) for r in fast}
+    ours = [r["suite_id"] for r in fast if had_its_processor(r)]
+    assert len({(suite.split("-")[1], suite.split("-")[3]) for suite in ours}) == 5
+    assert max(ratios[suite] for suite in ours) <= 20, ratios
+    assert statistics.median(ratios.values()) <= 10, ratios
 
 
 def test_heavy_suites_cost_their_primitives(records: list[dict[str, Any]]) -> None:

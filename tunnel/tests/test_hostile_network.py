@@ -25,7 +25,6 @@ from pqtunnel.endpoint.sockets import failed_send
 pytestmark = pytest.mark.native
 
 SLOW_PEERS = 200
-SLOW_ROUNDS = 3
 HERE = Path(__file__).parent
 
 
@@ -62,27 +61,25 @@ def drone_walls(pair: Lab) -> list[float]:
 
 
 def test_slowloris_leaves_a_good_drone_twice_its_idle_handshake_at_most(lab_pair: Lab) -> None:
-    """Idle and attacked blocks take turns, so that a busy machine is busy for both. The best round counts:
-    other work spoils some, slow peers all."""
+    """Idle and attacked blocks take turns, so that a busy machine is busy for both."""
     lab_pair.prepare()
     address = lab_pair.gcs.agent.endpoint.handshake_address
     assert address is not None
-    handshake_ms(lab_pair, 10)
-    ratios = list[float]()
-    for _ in range(SLOW_ROUNDS):
-        idle = handshake_ms(lab_pair, 20)
+    idle, attacked = handshake_ms(lab_pair, 10)[:0], list[float]()
+    for _ in range(3):
+        idle += handshake_ms(lab_pair, 20)
         with slow_peers(address, SLOW_PEERS, 30.0):
-            attacked = handshake_ms(lab_pair, 20)
-        ratios.append(statistics.median(attacked) / statistics.median(idle))
-        print(
-            f"handshake median idle {statistics.median(idle):.2f} ms, beside {SLOW_PEERS} slow peers "
-            f"{statistics.median(attacked):.2f} ms: {ratios[-1]:.2f} x; slowest {max(attacked):.1f} ms; "
-            f"load average {os.getloadavg()[0]:.1f}"
-        )
+            attacked += handshake_ms(lab_pair, 20)
+    ratio = statistics.median(attacked) / statistics.median(idle)
+    print(
+        f"handshake median idle {statistics.median(idle):.2f} ms, beside {SLOW_PEERS} slow peers "
+        f"{statistics.median(attacked):.2f} ms: {ratio:.2f} x; slowest {max(attacked):.1f} ms; "
+        f"load average {os.getloadavg()[0]:.1f}"
+    )
     counted = lab_pair.gcs.counters()
     assert counted["hs_evicted"] >= SLOW_PEERS - lab_pair.gcs.config.half_open_limit  # they were there
-    assert counted["hs_completed"] == 40 * SLOW_ROUNDS + 10
-    assert min(ratios) <= 2.0
+    assert counted["hs_completed"] == len(idle) + len(attacked) + 10
+    assert ratio <= 2.0
 
 
 def open_descriptors() -> int:

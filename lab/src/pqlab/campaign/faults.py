@@ -75,7 +75,7 @@ class Pause:
     def __init__(self, container: str, for_s: float) -> None:
         # the sleep must not keep the pipe open that `end` reads, nor outlive its shell
         script = (
-            'trap \'docker unpause "$1"; kill "$!" 2>/dev/null\' EXIT; trap exit TERM; '
+            'trap \'docker unpause "$1"; { kill "$!"; wait "$!"; } 2>/dev/null\' EXIT; trap exit TERM; '
             'docker pause "$1"; sleep "$2" 2>/dev/null & wait $!'
         )
         self._process = subprocess.Popen(

@@ -15,6 +15,7 @@ from pqlab.doctor.model import Reading, Requirement
 from pqlab.doctor.system import System
 from pqlab.errors import LabError
 from pqlab.inventory import ROLES, Inventory
+from pqlab.record.raw import kernels
 from pqtunnel.rpc import RpcError
 
 Json = dict[str, Any]
@@ -108,7 +109,13 @@ def _ring(pair: Pair) -> Reading:
         return Reading(
             False,
             "the drone has no board revision in a device tree",
-            "ring hardware needs a board: pqlab_ring=lab",
+            "ring hardware needs a Raspberry Pi as the drone; where all runs on one machine: pqlab_ring=lab",
+        )
+    if pair.ring == "lab" and len(kernels(pair.hello)) > 1:
+        return Reading(
+            False,
+            "ring lab is one machine's, and these are two",
+            "a Raspberry Pi as the drone and pqlab_ring=hardware, or both ends on one machine",
         )
     return Reading(True, told)
 

@@ -20,6 +20,8 @@ from pqlab.record.ledger import Ledger, LedgerError, read_ledger, without_window
 ROLES = ("drone", "gcs")
 #: the window that no statistic sees
 CANARY = "canary"
+#: what QEMU's emulator calls its processor; a virtual machine with a processor of its own has that one's name
+EMULATED = "QEMU TCG CPU"
 #: mode of a handshake that is no part of any block
 REDIAL = "redial"
 PRIMITIVES = ("keygen", "sign", "verify", "encaps", "decaps")
@@ -83,6 +85,13 @@ class RawRun:
         """True when both agents read the same boot id, so that their realtime clocks are one clock."""
         boots = {str(self.hosts.get(role, {}).get("host", {}).get("boot_id") or role) for role in ROLES}
         return len(boots) == 1
+
+
+def kernels(hosts: dict[str, Json]) -> set[str]:
+    """Boot ids of the given hosts' facts, leaving out each whose processor another of them emulates: ring lab is
+    one machine's, so it has one."""
+    facts = (each["host"] for each in hosts.values())
+    return {str(host.get("boot_id")) for host in facts if not str(host.get("cpu_model")).startswith(EMULATED)}
 
 
 @dataclass

@@ -21,8 +21,8 @@ from pqtunnel.errors import TunnelError
 
 RESTART_AFTER_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 FACTS_TIMEOUT_S: Final = 60.0
-"""A slow processor that loads the endpoint's libraries meanwhile needs twenty seconds for it."""
-"""A fast power sensor's verdict is waited for, 8 s at most."""
+"""A slow processor that loads the endpoint's libraries meanwhile needs twenty seconds for it; a fast power
+sensor's verdict is waited for, 8 s at most."""
 SLICE_TIMEOUT_S: Final = 60.0
 _BLOCK_BYTES: Final = 1 << 20
 
