@@ -175,7 +175,7 @@ def test_told_to_forget_it_says_so() -> None:
 def test_what_comes_after_a_mark_is_judged_and_not_carried_into_the_next_cell() -> None:
     host = Host()
     host.run(3.0)
-    host.core.mark()
+    host.core.mark(host.feed())
     lines = host.run(1.8)
     assert [(line.state, line.history_windows, line.reset) for line in lines] == [
         ("ready", 6, None), ("ready", 7, None), ("ready", 8, None),
@@ -195,25 +195,61 @@ def test_what_comes_after_a_mark_is_judged_and_not_carried_into_the_next_cell() 
 def test_another_attempt_at_the_same_cell_drops_what_was_marked_in_the_first() -> None:
     host = Host()
     host.run(3.0)
-    host.core.mark()
+    host.core.mark(host.feed())
     host.run(1.2)
     host.began_bin += 500
     assert host.run(0.6)[0].history_windows == 6
 
 
+def test_a_restart_between_mark_and_attack_does_not_carry_the_attack_on() -> None:
+    host = Host()
+    host.run(3.0)
+    host.core.mark(host.feed())
+    host.boot = "boot-2"
+    host.run(1.2)
+    host.cell = "cell-2"
+    assert host.run(0.6)[0].history_windows == 1
+
+
+def test_the_last_windows_of_a_cell_do_not_begin_the_history_of_the_next_cold_one() -> None:
+    host = Host()
+    host.run(3.0)
+    host.core.forget("cold start")
+    (last,) = host.run(0.6)  # complete only now, and the canary's attack is in it
+    assert (last.history_windows, last.reset) == (1, "cold start")
+    host.cell, host.began_bin = "cell-2", 2
+    first, second = host.run(1.2)
+    assert (first.history_windows, first.reset) == (1, "cold start")
+    assert (second.history_windows, second.reset) == (2, None)
+    assert host.watcher.recalled == 1  # with it go its alarms
+
+
+def test_a_mark_after_a_pause_is_of_the_cell_that_runs_by_then() -> None:
+    host = Host()
+    host.run(3.0)
+    host.mono += 60 * 10**9
+    host.cell, host.began_bin = "cell-2", 2
+    host.core.mark(host.feed())
+    assert [line.history_windows for line in host.run(1.2)] == [6, 7]
+    host.cell, host.began_bin = "cell-3", 3
+    (after,) = host.run(0.6)
+    assert (after.history_windows, after.reset) == (6, "marked windows dropped")
+
+
 def test_a_mark_does_not_outlive_the_history_it_is_of() -> None:
     host = Host()
     host.run(3.0)
-    host.core.mark()
+    host.core.mark(host.feed())
     host.core.forget("cold start")
     host.cell = "cell-2"
     assert host.run(1.2)[0].history_windows == 1
-    host.core.mark()
+    host.core.mark(host.feed())
     host.boot, host.cell = "boot-2", "cell-3"
     host.run(1.2)
     host.cell = "cell-4"
     host.run(0.6)
-    assert host.watcher.recalled == 1  # at the change of the cell, not after the restart once more
+    assert host.watcher.history == 3
+    assert host.watcher.recalled == 2  # at each change of the cell, not after the restart once more
 
 
 def test_a_late_verdict_counts_as_a_missed_deadline() -> None:

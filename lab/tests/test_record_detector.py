@@ -136,6 +136,20 @@ def test_a_cold_cell_that_knows_the_past_is_invalid(work: Path) -> None:
     assert "reaches back before the cell" in record["reason"]
 
 
+def test_a_cold_cell_whose_history_begins_in_the_cell_before_is_invalid(work: Path) -> None:
+    def from_before(rows: list[Any]) -> None:
+        rows[0]["cell_id"] = "the-cell-before"
+
+    folder = folder_of(work, "xgboost")
+    assert record_of(work, "xgboost")["verdict"] == "pass"
+    first = json.loads((folder / "detector.ndjson").read_text().splitlines()[0])
+    assert first["history_windows"] == 1
+    change(folder, from_before)
+    record = record_of(work, "xgboost")
+    assert record["verdict"] == "invalid"
+    assert "reaches back before the cell" in record["reason"]
+
+
 def test_another_detector_than_the_condition_names_is_invalid(work: Path) -> None:
     change(folder_of(work, "xgboost"), lambda rows: [r.update(detector="tst") for r in rows])
     assert "signed tst" in record_of(work, "xgboost")["reason"]

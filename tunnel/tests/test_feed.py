@@ -250,6 +250,7 @@ def test_attackers_datagrams_show_within_two_windows_and_plaintext_does_not(fed:
 def test_the_file_is_written_ten_times_a_second_and_tells_whose_it_is(fed: tuple[Lab, Path]) -> None:
     pair, path = fed
     pair.prepare(feed=True, cell="cell-9")
+    assert read(path)["cell_id"] == "cell-9", "at once: who marks a detector now means this cell"
     assert wait_until(path.exists)
     stamps = set()
     end = time.monotonic() + 1.05

@@ -93,22 +93,31 @@ class Core:
         self._told_ns: int | None = None
         self._silent = 0
         self._reset: str | None = "started"
-        #: cell and beginning of its hold: the one in progress, and the one that was marked
+        #: cell and beginning of its hold: the one in progress, and the one that was marked, with what is said
+        #: when its windows are dropped
         self._hold: tuple[str | None, int] | None = None
         self._marked: tuple[str | None, int] | None = None
+        self._dropped = ""
         self.complaint: str | None = None
         """Why the newest window could not be judged although its bins are there."""
 
     def forget(self, why: str) -> None:
-        """Empty history from the next window on; the line says so."""
+        """Empty history from the next window on; the line says so. What this cell still brings is judged, and
+        not carried into the next: its last windows are complete only after the controller has gone on."""
         self._watcher.forget()
-        self._marked = None
         self._reset = why
+        self._keep(why)
 
-    def mark(self) -> None:
-        """What comes from here to the end of this cell is judged, and not carried into the next."""
+    def mark(self, feed: Feed | None) -> None:
+        """What comes from here to the end of the cell of `feed` is judged, and not carried into the next."""
+        if feed is not None:
+            # after a pause it may not be the cell of the last step
+            self._enter(feed)
+        self._keep("marked windows dropped")
+
+    def _keep(self, dropped: str) -> None:
         self._watcher.mark()
-        self._marked = self._hold
+        self._marked, self._dropped = self._hold, dropped
 
     def wait_ns(self) -> int:
         """How long nothing can be new, at most."""
@@ -149,23 +158,16 @@ class Core:
     def _follow(self, feed: Feed, paused: bool) -> None:
         """Where numbering goes on after a restart, a pause or a stepped clock."""
         begun = feed.complete_before // BINS
-        hold = (feed.cell_id, feed.began_bin)
-        if self._marked is not None and hold != self._marked:
-            self._watcher.recall()
-            self._marked = None
-            self._reset = ", ".join(text for text in (self._reset, "marked windows dropped") if text)
-        self._hold = hold
+        self._enter(feed)
         why = None
         if self._boot is not None and feed.boot != self._boot:
-            self._watcher.forget()
-            self._marked = None
+            self._empty()
             why = "endpoint restarted"
         elif paused:
             why = "paused"
         elif self._judged is not None and begun <= self._judged:
             # windows go by number: history of later ones cannot stay
-            self._watcher.forget()
-            self._marked = None
+            self._empty()
             why = "clock set back"
         elif self._next is not None and self._next * BINS < feed.first_bin:
             why = "clock set forward, or windows missed"
@@ -174,8 +176,29 @@ class Core:
             if why == "clock set back":
                 self._judged = None
             self._silent = 0
-            self._reset = ", ".join(text for text in (self._reset, why) if text) or None
+            if why is not None:
+                self._tell(why)
         self._boot, self._offset_ns = feed.boot, feed.offset_ns
+
+    def _enter(self, feed: Feed) -> None:
+        """At another cell, or another attempt at it, what was marked in the one before is dropped."""
+        hold = (feed.cell_id, feed.began_bin)
+        if self._marked is not None and hold != self._marked:
+            self._watcher.recall()
+            self._marked = None
+            self._tell(self._dropped)
+        self._hold = hold
+
+    def _empty(self) -> None:
+        """No history; a mark stays, of nothing."""
+        self._watcher.forget()
+        if self._marked is not None:
+            self._watcher.mark()
+
+    def _tell(self, why: str) -> None:
+        """With the next judged line; each reason once."""
+        told = self._reset.split(", ") if self._reset else []
+        self._reset = ", ".join([*told, *([] if why in told else [why])])
 
     # ------------------------------------------------------------------ lines
 

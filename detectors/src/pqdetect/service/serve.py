@@ -73,10 +73,14 @@ def serve(
         if told.forget.is_set():
             told.forget.clear()
             core.forget("cold start")
-        if told.mark.is_set():
+        marked = told.mark.is_set()
+        if marked:
             told.mark.clear()
-            core.mark()
-        verdicts = core.step(feed.read())
+        # read after the signal was seen: the endpoint had written this cell's first document by then
+        newest = feed.read()
+        if marked:
+            core.mark(newest)
+        verdicts = core.step(newest)
         if core.complaint is not None:
             feed.say(core.complaint)
             core.complaint = None

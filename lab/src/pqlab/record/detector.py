@@ -171,8 +171,9 @@ def detector_problems(cell: RawCell, condition: Json, plane: DataPlane) -> list[
 
 def _began_cold(told: Told) -> bool:
     """No verdict rests on more windows than there are lines of this cell up to it."""
-    first = told.ordered[0]
-    seen = sum(1 for line in told.lines if int(line["k"]) <= int(first["k"]))
+    first, last = told.ordered[0], told.ordered[-1]
+    own = [line for line in told.lines if line["cell_id"] == last["cell_id"]]
+    seen = sum(1 for line in own if int(line["k"]) <= int(first["k"]))
     return int(first["history_windows"]) <= seen
 
 

@@ -88,8 +88,8 @@ class RawRun:
 
 
 def kernels(hosts: dict[str, Json]) -> set[str]:
-    """Boot ids of the given hosts' facts, leaving out each whose processor another of them emulates: ring lab is
-    one machine's, so it has one."""
+    """Boot ids of the given hosts' facts, leaving out each whose processor another of them emulates: ring lab
+    is one machine's, so it has one."""
     facts = (each["host"] for each in hosts.values())
     return {str(host.get("boot_id")) for host in facts if not str(host.get("cpu_model")).startswith(EMULATED)}
 

@@ -153,7 +153,8 @@ class Feed:
         self._complained: set[str] = set()
 
     def begin(self, work: CellWork, state: Callable[[], str]) -> None:
-        """A cell is prepared. Without a feed asked for this does nothing but forget the last one."""
+        """A cell is prepared. Without a feed asked for this does nothing but forget the last one. Its first
+        document is there when this returns: who then tells a detector something means this cell."""
         self._work, self._cell = work, None
         if not work.plan.feed:
             return
@@ -169,6 +170,7 @@ class Feed:
             # The first window that is seen whole.
             first = (now_ns // (BIN_NS * WINDOW_BINS) + 1) * WINDOW_BINS
             self._cell = FeedCell(self._header(work), first)
+        self._tell(work, over=False)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(work, self._ended), name="feed", daemon=True)
         self._thread.start()
@@ -225,12 +227,15 @@ class Feed:
         while True:
             now_ns = time.time_ns()
             over = ended.wait((TICK_NS - now_ns % TICK_NS) / 1e9)
-            try:
-                self._tick(work, over)
-            except TunnelError as error:
-                self._complain(str(error))
+            self._tell(work, over)
             if over:
                 return
+
+    def _tell(self, work: CellWork, over: bool) -> None:
+        try:
+            self._tick(work, over)
+        except TunnelError as error:
+            self._complain(str(error))
 
     def _tick(self, work: CellWork, over: bool) -> None:
         now_ns = time.time_ns()
