@@ -15,6 +15,7 @@ from pqlab.paths import project_root, shown
 
 ROLES = ("drone", "gcs")
 DEFAULT_AGENT_PORT = 48080
+DETECTORS = ("xgboost", "tst", "cascade")
 DEFAULT_INVENTORY = Path("ansible") / "inventories" / "lab.ini"
 PLACEHOLDER = "REPLACE_WITH_"
 
@@ -31,7 +32,11 @@ class AgentAddress:
 
 @dataclass(frozen=True)
 class Inventory:
-    """The hosts of one lab. influx_url is None where no database is named: then nothing is reconciled."""
+    """The hosts of one lab. influx_url is None where no database is named: then nothing is reconciled.
+
+    detectors: names of those that are installed on the drone's host; () in the container lab, which has
+    its own.
+    """
 
     file: Path
     agents: dict[str, AgentAddress]
@@ -40,6 +45,7 @@ class Inventory:
     influx_url: str | None
     influx_database: str
     compose_project: str | None
+    detectors: tuple[str, ...] = ()
 
     @property
     def controller_keys(self) -> Path:
@@ -69,6 +75,7 @@ def load_inventory(file: str | None = None, keys: str | None = None) -> Inventor
     groups = _parse(text, shown(path))
     shared = _shared_variables(groups)
     agents = {role: _agent(role, groups, shared, path) for role in ROLES}
+    drone = {**shared, **groups["drone"].variables, **next(iter(groups["drone"].hosts.values()))}
     folder = Path(keys) if keys else Path(shared.get("pqlab_keys", "keys"))
     if not folder.is_absolute():
         folder = (Path.cwd() if keys else project_root()) / folder
@@ -80,6 +87,7 @@ def load_inventory(file: str | None = None, keys: str | None = None) -> Inventor
         influx_url=shared.get("pqlab_influx_url") or None,
         influx_database=shared.get("pqlab_influx_database", "pqlab"),
         compose_project=shared.get("pqlab_compose_project") or None,
+        detectors=_detectors(drone.get("pqlab_detectors", ""), path),
     )
 
 
@@ -139,6 +147,16 @@ def _shared_variables(groups: dict[str, _Group]) -> dict[str, str]:
         if name in groups:
             shared.update(groups[name].variables)
     return shared
+
+
+def _detectors(text: str, path: Path) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if unknown := [name for name in names if name not in DETECTORS]:
+        raise UsageError(
+            "bad-detector", f"{shown(path)}: no detector is named {unknown[0]!r}", "pqlab_detectors names it",
+            f"choose of {', '.join(DETECTORS)}, separated by commas",
+        )  # fmt: skip
+    return names
 
 
 def _agent(role: str, groups: dict[str, _Group], shared: dict[str, str], path: Path) -> AgentAddress:

@@ -105,7 +105,8 @@ class Host:
 @pytest.fixture(scope="session")
 def artefacts(ansible: None) -> None:
     """Image of the host, keys, and the archives of this machine's platform."""
-    run("./images/build.sh", "base", "liboqs", "ascon", "tunnel", "sitl", "host", timeout_s=900)
+    images = ("base", "liboqs", "ascon", "tunnel", "sitl", "host", "detector-xgboost")
+    run("./images/build.sh", *images, timeout_s=900)
     if not (ROOT / "keys/complete").exists():
         run("./pqtunnel", "keys", timeout_s=120)
-    run("./images/export", "tunnel", "sitl", timeout_s=300)
+    run("./images/export", "tunnel", "sitl", "detector-xgboost", timeout_s=300)

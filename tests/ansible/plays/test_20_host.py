@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,23 @@ from .conftest import ADDRESS, HOST, ONE_HOST, Host, run
 
 pytestmark = pytest.mark.e2e
 
-UNITS = ("pqtunnel-drone", "pqlab-vehicle", "pqlab-mavproxy", "pqlab-firewall")
+UNITS = ("pqtunnel-drone", "pqlab-vehicle", "pqlab-mavproxy", "pqlab-firewall", "pqlab-detector-xgboost")
+MOVED = """
+import json, pathlib, time
+from pqtunnel.agent.detectors import Detectors
+agent = Detectors(pathlib.Path("/run/pqlab-verdicts"))
+def ask(action):
+    return agent.handle({"name": "xgboost", "action": action})
+def used(seconds):
+    before = ask("usage")["cpu_ns"]
+    time.sleep(seconds)
+    return ask("usage")["cpu_ns"] - before
+told = {"facts": ask("facts"), "at first": {"asleep": ask("usage")["frozen"]}, "slept": used(1.0)}
+told["woken"] = ask("wake")
+told["woke"] = used(2.0)
+told["put to sleep"] = ask("sleep")
+print(json.dumps(told))
+"""
 #: rewritten by every change of users; their content is compared by `getent`
 _ACCOUNTS = re.compile(r"^/etc/((passwd|group|shadow|gshadow|subuid|subgid)-?|ld\.so\.cache|\.pwd\.lock)$")
 
@@ -109,7 +126,7 @@ def test_converge_brings_an_agent_that_runs(host: Host) -> None:
     played = provision()
     assert played.code == 0, played.failures or played.text[-3000:]
     states = host.sh(f"systemctl is-active {' '.join(UNITS)}", check=False).split()
-    assert states == ["active"] * 4, host.sh("journalctl --no-pager -n 40", check=False)
+    assert states == ["active"] * len(UNITS), host.sh("journalctl --no-pager -n 40", check=False)
     assert host.sh("systemctl show -p User --value pqtunnel-drone").strip() == "pqlab"
     modes = host.sh("find /etc/pqlab/keys -type f -printf '%m %u\\n' | sort -u").split("\n")
     assert modes[:-1] == ["600 pqlab"]
@@ -117,6 +134,19 @@ def test_converge_brings_an_agent_that_runs(host: Host) -> None:
     ports = {int(port) for port in re.findall(r"dport (\d+)", rules)}
     assert ports == {46012, 47003, 47004, 48080}
     assert "48080 ip saddr 192.0.2.1 accept" in rules
+
+
+def test_the_detector_sleeps_and_its_agent_moves_it(host: Host) -> None:
+    """By the agent's own code, as the agent's user: what a campaign asks for over the network."""
+    asked = host.sh(
+        "tree=$(ls -d /opt/pqlab/tunnel-*); cd /tmp; runuser -u pqlab -- env PYTHONDONTWRITEBYTECODE=1"
+        f" PYTHONPATH=$tree/opt/pqlab $tree/opt/venv/bin/python3 -c {shlex.quote(MOVED)}"
+    )
+    told = json.loads(asked)
+    assert told["facts"]["model"] == "xgboost-5w"
+    assert [told[name]["asleep"] for name in ("at first", "woken", "put to sleep")] == [True, False, True]
+    assert told["slept"] == 0
+    assert told["woke"] > 0
 
 
 def test_the_second_converge_changes_nothing(host: Host) -> None:

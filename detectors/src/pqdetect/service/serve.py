@@ -1,7 +1,8 @@
 """`pqdetect serve`: the process around the core.
 
 SIGTERM ends it, SIGUSR1 makes it forget its history. SIGUSR2 marks it: what comes after, to the end of the
-cell, is judged and not carried into the next one.
+cell, is judged and not carried into the next one. With `--asleep` it says where it is and stands still: the
+agent of its host wakes it (SIGCONT) for the cells that are its own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pqdetect.errors import DetectError, FeedError, UsageError
 from pqdetect.service.core import Core, Cost, Watcher
 from pqdetect.service.feed import Feed, FeedFile
 from pqdetect.service.outputs import Telegraf, VerdictFile
+from pqdetect.service.resident import FILE as RESIDENT
+from pqdetect.service.resident import Resident
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -99,6 +102,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--telegraf", default=os.environ.get("PQ_TELEGRAF", ""), help="host:port of a line-protocol listener"
     )
+    parser.add_argument(
+        "--asleep", action="store_true",
+        help=f"write {RESIDENT} beside the verdicts, then stand still until SIGCONT",
+    )  # fmt: skip
     parser.add_argument("--host", default=os.environ.get("PQ_ROLE", "drone"), help="end whose feed it is")
 
 
@@ -132,10 +139,15 @@ def run(args: argparse.Namespace) -> int:
     address = (host, int(port)) if colon else None
     telegraf = Telegraf(address, args.host, os.environ.get("PQ_RING", "lab"))
     print(f"detector ready: model {watcher.model}, {watcher.sha256[:12]}", file=sys.stderr, flush=True)
+    resident = Resident(Path(args.verdicts)) if args.asleep else None
     try:
         source = FeedSource(Path(args.feed) / "feed.json")
+        if resident is not None:
+            resident.lie_down(watcher.card, args.name or watcher.model)
         serve(args.name or watcher.model, watcher, source, file, telegraf, told)
     finally:
+        if resident is not None:
+            resident.leave()
         file.close()
         telegraf.close()
         print(f"detector ends; {telegraf.dropped_count} lines did not reach Telegraf", file=sys.stderr)

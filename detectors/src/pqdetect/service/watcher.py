@@ -24,6 +24,8 @@ class ModelWatcher:
         self._loaded = models.load(name)
         self.model = self._loaded.name
         self.sha256 = self._loaded.sha256
+        self.card = {**self._loaded.card, "sha256": self.sha256}
+        """As `pqdetect card` prints it."""
         self._stream = FeatureStream()
         self._attack, self._degraded = (Decider(self._loaded.rules[kind]) for kind in ("attack", "degraded"))
         self._fields: tuple[str, ...] = ()

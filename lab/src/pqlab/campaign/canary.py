@@ -13,6 +13,8 @@ CANARY_S: Final = 4.0
 CANARY_AT_S: Final = 0.5
 CANARY_FOR_S: Final = 3.0
 CANARY_PPS: Final = 1000
+#: kind of event by which the drone's agent sends it
+AGENT_CANARY: Final = "canary"
 
 
 def fed_roles(condition: Json) -> frozenset[str]:
@@ -23,11 +25,14 @@ def fed_roles(condition: Json) -> frozenset[str]:
     return frozenset({"drone", *targets} if watched or targets else ())
 
 
-def canary_condition(condition: Json) -> Json:
-    """What happens in the canary window: packets with forged headers at the drone, and nothing else."""
-    event = {
-        "at_s": CANARY_AT_S, "kind": "attack", "for_s": CANARY_FOR_S,
-        "attack": {"kind": "forged", "rate_pps": CANARY_PPS, "target": "drone", "path": "direct"},
-    }  # fmt: skip
+def canary_condition(condition: Json, *, by_agent: bool = False) -> Json:
+    """What happens in the canary window, and nothing else: packets with forged headers at the drone, from the
+    attacker on the air; `by_agent`: with a header that does not exist, from the drone's own agent, where
+    there is no attacker."""
+    event: Json = {"at_s": CANARY_AT_S, "kind": "attack", "for_s": CANARY_FOR_S}
+    if by_agent:
+        event |= {"kind": AGENT_CANARY, "rate_pps": CANARY_PPS}
+    else:
+        event["attack"] = {"kind": "forged", "rate_pps": CANARY_PPS, "target": "drone", "path": "direct"}
     quiet = {"link": "none", "attack": "none", "policy": "none", "rekey": "none"}
     return {**condition, **quiet, "events": [event]}

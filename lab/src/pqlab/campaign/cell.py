@@ -55,6 +55,8 @@ class CellRunner:
         fast_power: frozenset[str] = frozenset(),
         residents: Residents = NO_RESIDENTS,
         observers: Observers = NO_OBSERVERS,
+        *,
+        canary_by_agent: bool = False,
     ) -> None:
         self._pair = pair
         self._scenario = scenario
@@ -64,6 +66,7 @@ class CellRunner:
         self._fast_power = fast_power
         self._residents = residents
         self._observers = observers
+        self._canary_by_agent = canary_by_agent
 
     def run(self, cell: Cell, folder: Path) -> AgentFailure | None:
         """Carry out `cell` and write its raw files into `folder`. Raises LabError when the disk is full."""
@@ -174,16 +177,16 @@ class CellRunner:
         if condition.get("detector", "none") == "none":
             return None
         (folder / CANARY_WINDOW).mkdir(exist_ok=True)
-        return self._make_timeline(
-            canary_condition(condition), cell, self._pair, self._clock, journal, folder / CANARY_WINDOW
-        )
+        told = canary_condition(condition, by_agent=self._canary_by_agent)
+        place = folder / CANARY_WINDOW
+        return self._make_timeline(told, cell, self._pair, self._clock, journal, place)
 
     def _canary(
         self, cell: Cell, condition: Json, canary: CellTimeline, journal: Journal, raw: RawCell
     ) -> None:
         """A known attack after the measured part: proof that the detector sees. All that it takes is
-        labelled, from the attacker's first order to its account; it enters no statistic and no later cell's
-        history."""
+        labelled, from the first order to the account of what was sent; it enters no statistic and no later
+        cell's history."""
         journal.event("window_start", window=CANARY_WINDOW)
         if not attack_events(condition):
             self._residents.mark(condition)

@@ -62,8 +62,9 @@ class Campaign:
         fast = hosts.fast_power(hello)
         observers = around.observers if observers_vary(scenario.data) else NO_OBSERVERS
         self._runner = CellRunner(
-            pair, scenario, around.clock, around.timeline, gate, fast, residents, observers
-        )
+            pair, scenario, around.clock, around.timeline, gate, fast, residents, observers,
+            canary_by_agent=bool(around.inventory.detectors),
+        )  # fmt: skip
         self._residents = residents
         self._settler = Settler(around, pair, store, scenario.ring)
         self._eta = Eta([], {})

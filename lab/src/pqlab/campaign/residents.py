@@ -52,8 +52,8 @@ class Residents:
             raise LabError(
                 "no-detector",
                 f"no detector `{missing[0]}` in this lab",
-                "the inventory names no driver for it",
-                "choose conditions with `detector: none`",
+                "the inventory names none: pqlab_detectors of the drone says which are on its host",
+                "name it there, then: ansible-playbook provision.yml; or choose conditions without one",
             )
         self._drivers = {name: drivers[name] for name in sorted(wanted)}
         self._others = [drivers[name] for name in sorted(set(drivers) - wanted)]

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pqattack.errors import SettingsError
+from pqattack.settings import Episode
 from pqlab.campaign.agents import Agent, AgentFailure, Pair
 from pqlab.campaign.attack import AttackControl, AttackFailure
+from pqlab.campaign.canary import AGENT_CANARY
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.faults import DiskFull, Pause, Restart, container_of
 from pqlab.campaign.link import LinkControl, LinkFailure
@@ -83,6 +85,7 @@ class Timeline:
         self._thread: threading.Thread | None = None
         self._restarts: list[Restart | Pause] = []
         self._view: list[Pause] = []
+        self._canary: Json | None = None
         self._document: Json | None = None
 
     # ------------------------------------------------------------------ before
@@ -204,6 +207,7 @@ class Timeline:
         return {
             "link": self._change_link, "partition": self._change_link, "peer_kill": self._peer_kill,
             "disk_full": self._disk_full, "attack": self._begin_attack, "ground_pause": self._ground_pause,
+            AGENT_CANARY: self._agent_canary,
         }[kind]  # fmt: skip
 
     def _change_link(self, event: Json, agents: dict[str, Agent]) -> Json:
@@ -217,10 +221,8 @@ class Timeline:
     def _at_agent(self, event: Json, agents: dict[str, Agent]) -> Json:
         kind = str(event["kind"])
         role = str(event.get("role") or ("gcs" if kind == "request_rekey" else "drone"))
-        if role not in agents:
-            agents[role] = self._pair.agents[role].another()
         wanted = {key: event[key] for key in _PASSED_ON if event.get(key) is not None}
-        return self._agent_event(agents[role], kind, wanted)
+        return self._agent_event(self._another(role, agents), kind, wanted)
 
     def _peer_kill(self, event: Json, agents: dict[str, Agent]) -> Json:
         project = self._need_project("peer_kill has nothing to restart")
@@ -233,6 +235,16 @@ class Timeline:
         except SettingsError as error:
             raise AttackFailure("attack-settings", str(error), "the scenario says so", error.hint) from error
         return {"episode": self._need_attacker().start(episode)["episode"]}
+
+    def _agent_canary(self, event: Json, agents: dict[str, Agent]) -> Json:
+        """The drone's agent sends the known attack to itself; its account is the ground truth."""
+        wanted = {key: event[key] for key in ("rate_pps", "for_s")}
+        account = self._agent_event(self._another("drone", agents), AGENT_CANARY, wanted)
+        episode = Episode.parse(
+            {"kind": "bad-header", "seed": self._cell.seed, "size_bytes": account.pop("size_bytes"), **wanted}
+        )
+        self._canary = {"episode": 1, **episode.as_dict(), "benign": episode.benign, **account}
+        return {"sent_count": account["sent_count"]}
 
     def _ground_pause(self, event: Json, agents: dict[str, Agent]) -> Json:
         """The ground's own MAVLink program stands still; the tunnel does not."""
@@ -252,7 +264,10 @@ class Timeline:
         """Undo what still stands; returns what that was. A step that fails is written down."""
         self._end_thread()
         undone: list[Json] = []
-        for step in (self._heal_attack, self._heal_link, self._heal_restarts, self._heal_view):
+        steps = (
+            self._keep_canary, self._heal_attack, self._heal_link, self._heal_restarts, self._heal_view,
+        )  # fmt: skip
+        for step in steps:
             try:
                 undone += step()
             except LabError as error:
@@ -260,6 +275,14 @@ class Timeline:
         for row in undone:
             self._journal.event("healed", **row)
         return undone
+
+    def _keep_canary(self) -> list[Json]:
+        """What the agent sent to itself is written down; there is nothing to undo."""
+        sent, self._canary = self._canary, None
+        if sent is not None and self._folder is not None:
+            lines = truth_lines(str(self._cell.cell_id), [sent])
+            write_atomic(self._folder / "attack.ndjson", "".join(f"{line}\n" for line in lines))
+        return []
 
     def _heal_attack(self) -> list[Json]:
         """Whatever is still sent is stopped; what was sent is written down before the attacker forgets it."""
@@ -328,6 +351,12 @@ class Timeline:
         if self._thread is not None:
             self._thread.join(timeout=_SLACK_S)
             self._thread = None
+
+    def _another(self, role: str, agents: dict[str, Agent]) -> Agent:
+        """A connection of this thread's own, kept in `agents`."""
+        if role not in agents:
+            agents[role] = self._pair.agents[role].another()
+        return agents[role]
 
     def _agent_event(self, agent: Agent, kind: str, details: Json) -> Json:
         limit_s = float(details.get("for_s") or 0.0) + _SLACK_S

@@ -17,9 +17,9 @@ from typing import NoReturn
 from pqlab.bundle import locate
 from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
-from pqlab.campaign.detectors import compose_detectors
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.finish import exit_code
+from pqlab.campaign.host_detectors import detectors_of
 from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.observers import compose_observers
 from pqlab.campaign.outputs import production
@@ -112,11 +112,12 @@ def surroundings(
             "begin anew: ./pqlab run SCENARIO --inventory ansible/inventories/sim.ini",
         )
     told = reporter(json_output=args.json)
+    connect = tls_connector(inventory)
     timelines = LabTimelines(inventory.compose_project, told.note)
     around = Surroundings(
         inventory=inventory,
         results=results_dir(args.out),
-        connect=tls_connector(inventory),
+        connect=connect,
         clock=SystemClock(),
         outputs=production(inventory.influx_url, inventory.influx_database),
         reporter=told,
@@ -128,7 +129,7 @@ def surroundings(
         only=only,
         rerun_failed=rerun_failed,
         timeline=timelines.make,
-        residents=compose_detectors(inventory.compose_project, told.note),
+        residents=detectors_of(inventory, connect, told.note),
         observers=compose_observers(inventory.compose_project),
         steadiness=look,
     )

@@ -8,6 +8,7 @@ import ssl
 import threading
 from types import FrameType
 
+from pqtunnel.agent.detectors import Detectors
 from pqtunnel.agent.drivers.base import NoTraffic, TrafficDriver
 from pqtunnel.agent.drivers.compose import ComposeTraffic
 from pqtunnel.agent.facts import HostFacts
@@ -57,7 +58,10 @@ class Agent:
         faults = Faults(self.endpoint, self.telemetry)
         feed = Feed(config, note)
         streams = Streams(self.telemetry, faults, feed, Verdicts(config.verdicts))
-        self.methods = Methods(config, self.endpoint, traffic, self.facts, streams, self.state, faults, feed)
+        self.methods = Methods(
+            config, self.endpoint, traffic, self.facts, streams, self.state, faults, feed,
+            Detectors(config.verdicts),
+        )  # fmt: skip
         try:
             self.server = RpcServer(
                 (config.control_bind, config.control_port), context, self.methods.table(), note

@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Any, Final
 
+from pqtunnel.agent.canary import Canary
+from pqtunnel.agent.detectors import Detectors
 from pqtunnel.agent.drivers.base import TrafficDriver
 from pqtunnel.agent.facts import HostFacts
 from pqtunnel.agent.faults import Faults
@@ -31,7 +33,7 @@ class Methods:
 
     def __init__(
         self, config: EndpointConfig, endpoint: Endpoint, traffic: TrafficDriver, facts: HostFacts,
-        streams: Streams, state: CellState, faults: Faults, feed: Feed,
+        streams: Streams, state: CellState, faults: Faults, feed: Feed, detectors: Detectors,
     ) -> None:  # fmt: skip
         self._config = config
         self._endpoint = endpoint
@@ -41,6 +43,8 @@ class Methods:
         self._state = state
         self._faults = faults
         self._feed = feed
+        self._detectors = detectors
+        self._canary = Canary(endpoint)
         self._rekeys = RekeyEvents(endpoint, streams.temperature_c)
         self._order = threading.Lock()
         self._stopped = threading.Event()
@@ -53,6 +57,7 @@ class Methods:
         methods: dict[str, Handler] = {
             "hello": self.hello, "prepare": self.prepare, "start": self.start, "event": self.event,
             "counters": self.counters, "stop": self.stop, "fetch": self.fetch,
+            "detector": self._detectors.handle,
         }  # fmt: skip
 
         def alive(handler: Handler) -> Handler:
@@ -132,6 +137,7 @@ class Methods:
                 self._state.enter("idle", since=("prepared",))
                 raise
             self._faults.forget()
+            self._canary.forget()
             self._feed.begin(self._endpoint.work, lambda: self._state.state)
             self._stopped.clear()
             self._source_running = False
@@ -179,6 +185,7 @@ class Methods:
         self._state.enter("draining", since=("prepared", "running"))
         self._stopped.set()
         self._faults.end()
+        self._canary.end()
         try:
             if self._source_running:
                 self._stop_source_quietly()
@@ -205,6 +212,7 @@ class Methods:
             "handshake_block": self._handshake_block, "traffic_open": self._traffic_open,
             "traffic_run": self._traffic_run, "traffic_close": self._traffic_close,
             "key_pool": self._key_pool, **self._rekeys.table(), **self._faults.table(),
+            **self._canary.table(),
         }  # fmt: skip
         handler = handlers.get(kind)
         if handler is None:
