@@ -35,6 +35,7 @@ impl Lane {
 pub(crate) struct Worker<'a> {
     pub shared: &'a Shared,
     sender: Sender,
+    slices: Vec<IoSlice<'static>>,
     /// Sealed datagrams of this batch, one after another.
     pub arena: Vec<u8>,
     pub outgoing: Vec<Outgoing>,
@@ -50,6 +51,7 @@ pub(crate) fn run(shared: &Shared, lane: Lane) {
     let mut worker = Worker {
         shared,
         sender: Sender::default(),
+        slices: Vec::new(),
         arena: Vec::new(),
         outgoing: Vec::new(),
         replies: Vec::new(),
@@ -99,8 +101,8 @@ impl Worker<'_> {
         fresh
     }
 
-    /// Is this sender the gate's route? If so, note it for whoever waits for the first datagram.
-    pub fn is_on_route(&self, gate: Gate, source: SocketAddrV4) -> bool {
+    /// Is this sender the gate's route? If so, note it for whoever waits for the first datagram, as of `now_ns`.
+    pub fn is_on_route(&self, gate: Gate, source: SocketAddrV4, now_ns: i64) -> bool {
         let routes = &self.shared.routes;
         if *source.ip() != routes[gate.route].source {
             return false;
@@ -111,7 +113,6 @@ impl Worker<'_> {
         if routes.iter().enumerate().any(is_other) {
             return false;
         }
-        let now_ns = self.shared.monotonic_ns();
         self.shared
             .last_plaintext_ns
             .store(now_ns, Ordering::Relaxed);
@@ -127,11 +128,9 @@ impl Worker<'_> {
         memory: &[u8],
         cell: &SharedCell,
     ) {
-        let slices: Vec<_> = self
-            .outgoing
-            .iter()
-            .map(|one| IoSlice::new(&memory[one.start..one.start + one.length]))
-            .collect();
+        let mut slices: Vec<IoSlice<'_>> = std::mem::take(&mut self.slices);
+        let places = self.outgoing.iter();
+        slices.extend(places.map(|one| IoSlice::new(&memory[one.start..one.start + one.length])));
         let mut next = 0;
         while next < slices.len() {
             let (passed, sent) = match self.sender.send(socket, target, &slices[next..]) {
@@ -149,5 +148,8 @@ impl Worker<'_> {
             }
             next += passed;
         }
+        slices.clear();
+        // Nothing is left that could outlive `memory`: collecting in place keeps the allocation alone.
+        self.slices = slices.into_iter().map(|_| IoSlice::new(&[])).collect();
     }
 }

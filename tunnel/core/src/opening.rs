@@ -10,7 +10,6 @@ use crate::session::{Opened, Role};
 use crate::udp::Arrival;
 use std::net::SocketAddrV4;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 impl Worker<'_> {
     /// Everything that came to the sealed port by now.
@@ -21,11 +20,10 @@ impl Worker<'_> {
             return;
         };
         self.outgoing.clear();
-        let now_ns = self.shared.monotonic_ns();
-        {
+        let now_ns = {
             let cell = &mut *locked(&shared_cell);
             let dropped = self.count_drops(arrivals, Some(cell));
-            let start = Instant::now();
+            let now_ns = self.shared.monotonic_ns();
             for arrival in arrivals {
                 self.open_arrival(cell, arrival, buffer, now_ns);
             }
@@ -33,12 +31,13 @@ impl Worker<'_> {
                 cell.bins.add(last.time_ns(), Field::QueueFull, dropped);
             }
             if !self.outgoing.is_empty() {
-                let spent_ns = start.elapsed().as_nanos() as u64;
+                let spent_ns = (self.shared.monotonic_ns() - now_ns) as u64;
                 let count = self.outgoing.len() as u64;
                 cell.counters.add(Counter::OpenNsTotal, spent_ns);
                 cell.counters.add(Counter::OpenCount, count);
             }
-        }
+            now_ns
+        };
         for (to, datagram) in self.replies.drain(..) {
             send_one(self.shared, &shared_cell, to, &datagram);
         }
