@@ -30,8 +30,8 @@ def result() -> dict[str, Any]:
     }  # fmt: skip
     run = {
         "name": "mlkem768", "rekeys": 1000, "lost_count": 0, "largest_gap_ms": 6.0, "send_interval_ms": 3.125,
-        "switches": 2000, "judged_switches": 1990, "largest_judged_gap_ms": 5.0,
-        "largest_added_gap_between_ms": 1.5,
+        "switches": 2000, "judged_switches": 1990, "judged_over_count": 0, "largest_judged_gap_ms": 5.0,
+        "judged_between": 1985, "judged_between_over_count": 3,
     }  # fmt: skip
     return {
         "utc": "2026-01-02T03:04:05Z", "mode": "default",

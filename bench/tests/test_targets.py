@@ -54,7 +54,7 @@ def _lost(run: dict[str, Any]) -> None:
 
 
 def _gap(run: dict[str, Any]) -> None:
-    run["rekey"]["runs"][0]["largest_judged_gap_ms"] = 6.3
+    run["rekey"]["runs"][0] |= {"largest_judged_gap_ms": 6.3, "judged_over_count": 1}
 
 
 def _flood_loss(run: dict[str, Any]) -> None:
@@ -116,6 +116,14 @@ def test_a_short_rekey_run_disproves_and_never_proves() -> None:
     assert judged(run)["rekey, mlkem768"] is None
     run["rekey"]["runs"][0]["lost_count"] = 1
     assert judged(run)["rekey, mlkem768"] is False
+
+
+def test_a_missed_gap_says_what_the_same_look_finds_where_nobody_rekeys() -> None:
+    run = result()
+    run["rekey"]["runs"][0] |= {"largest_judged_gap_ms": 6.6, "judged_over_count": 4}
+    row = next(row for row in targets.rows(run) if row["name"] == "rekey, mlkem768")
+    assert row["met"] is False
+    assert "at 4 of 1,990 switches" in row["why"] and "at 3 of 1,985" in row["why"]
 
 
 def test_a_gap_that_the_load_generator_made_is_no_gap_of_the_tunnel() -> None:

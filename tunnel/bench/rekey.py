@@ -40,6 +40,9 @@ SPAN_NS = 100_000_000
 """How far around a switch, and around the moment halfway between two, gaps are looked for."""
 PACE = 1.5
 """Send intervals that may lie between two datagrams as they come to the tunnel, for a switch to be judged."""
+LIMIT = 2.0
+"""Send intervals that a gap may last."""
+JUDGED = ("judged_switches", "judged_over_count", "judged_between", "judged_between_over_count")
 PAYLOAD_BYTES = 64
 CELL = "rekey-bench"
 MLKEM = "cs-mlkem768-aesgcm-mldsa65"
@@ -185,15 +188,22 @@ def direction_report(
     delays = sorted(row[2] - sent_at[row[0]] for row in received)
     gaps = sorted(one.gap_ns for one in found)
     judged = [one.gap_ns for one in found if one.send_gap_ns <= PACE * 1e9 / HZ]
+    over = sum(1 for gap_ns in judged if gap_ns > LIMIT * 1e9 / HZ)
     # The same look halfway between two switches: what this machine does to packets when nobody rekeys.
     came = sorted((row[2], row[2] - sent_at[row[0]]) for row in received)
-    quiet = [_added_ns(came, (one.at_ns + two.at_ns) // 2) for one, two in pairwise(found)]
+    halfway = [(one.at_ns + two.at_ns) // 2 for one, two in pairwise(found)]
+    quiet = [_added_ns(came, at_ns) for at_ns in halfway]
+    left, arrived = sorted(row[1] for row in sent), [row[0] for row in came]
+    paced = [at_ns for at_ns in halfway if _gap_ns(left, at_ns) <= PACE * 1e9 / HZ]
+    over_between = sum(1 for at_ns in paced if _gap_ns(arrived, at_ns) > LIMIT * 1e9 / HZ)
     return {
         "sent_count": len(sent), "received_count": len(received),
         "lost_count": sum(1 for row in sent if row[0] not in got),
         "duplicate_count": len(received) - len(got), "switches": len(found),
         "late_old_epoch_count": sum(one.late for one in found),
-        "judged_switches": len(judged), "largest_judged_gap_ms": max(judged) / 1e6 if judged else None,
+        "judged_switches": len(judged), "judged_over_count": over,
+        "judged_between": len(paced), "judged_between_over_count": over_between,
+        "largest_judged_gap_ms": max(judged) / 1e6 if judged else None,
         "largest_gap_ms": gaps[-1] / 1e6 if gaps else None,
         "median_gap_ms": statistics.median(gaps) / 1e6 if gaps else None,
         "largest_added_gap_ms": max((one.added_ns for one in found), default=0) / 1e6,
@@ -201,10 +211,15 @@ def direction_report(
         "largest_added_gap_between_ms": max(quiet, default=0) / 1e6,
         "median_added_gap_between_ms": statistics.median(quiet) / 1e6 if quiet else None,
         "largest_send_gap_ms": max((one.send_gap_ns for one in found), default=0) / 1e6,
-        "gaps_over_two_intervals": sum(1 for one in found if one.gap_ns > 2e9 / HZ),
+        "gaps_over_two_intervals": sum(1 for one in found if one.gap_ns > LIMIT * 1e9 / HZ),
         "largest_gap_anywhere_ms": largest_gap_ns(sorted(row[2] for row in received)) / 1e6,
         "delay_p50_ms": delays[len(delays) // 2] / 1e6, "delay_max_ms": delays[-1] / 1e6,
     }  # fmt: skip
+
+
+def _gap_ns(times_ns: list[int], at_ns: int) -> int:
+    near = times_ns[bisect_left(times_ns, at_ns - SPAN_NS) : bisect_left(times_ns, at_ns + SPAN_NS)]
+    return largest_gap_ns(near)
 
 
 def _added_ns(came: list[tuple[int, int]], at_ns: int) -> int:
@@ -262,7 +277,7 @@ def measure(ends: dict[str, End], run: Run) -> dict[str, Any]:
         "queue_full_count": sum(counters[role]["queue_full"] for role in counters),
         "largest_gap_ms": max(side["largest_gap_ms"] or 0.0 for side in both.values()),
         "switches": sum(side["switches"] for side in both.values()),
-        "judged_switches": sum(side["judged_switches"] for side in both.values()),
+        **{name: sum(side[name] for side in both.values()) for name in JUDGED},
         "largest_judged_gap_ms": max(
             (side["largest_judged_gap_ms"] for side in both.values() if side["judged_switches"]), default=None
         ),

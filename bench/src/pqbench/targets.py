@@ -26,6 +26,7 @@ FLOOD_CPU_PCT: Final = 10.0
 GAP_INTERVALS: Final = 2.0
 REKEY_FIGURES: Final = (
     "rekeys", "lost_count", "largest_gap_ms", "send_interval_ms", "switches", "judged_switches",
+    "judged_over_count", "judged_between", "judged_between_over_count",
 )  # fmt: skip
 JUDGED_SHARE: Final = 0.9
 """Of all switches, that the load generator must have kept its pace at: fewer decide nothing."""
@@ -181,8 +182,11 @@ def _rekey_row(name: str, target: str, run: Figures) -> Figures:
         f"where the load generator kept its pace, {run['largest_gap_ms']:.2f} ms at any"
     )
     if intervals > GAP_INTERVALS:
-        between_ms = run["largest_added_gap_between_ms"]
-        why = f"halfway between two switches, where nobody rekeys, up to {between_ms:.2f} ms came on top"
+        over, over_between = run["judged_over_count"], run["judged_between_over_count"]
+        why = (
+            f"over {GAP_INTERVALS:.0f} × at {over:,} of {judged:,} switches; halfway between two switches, "
+            f"where nobody rekeys, at {over_between:,} of {run['judged_between']:,}"
+        )
         return row(name, target, text, False, why)
     if run["rekeys"] < REKEYS.get(run["name"], 0):
         return row(name, target, text, None, f"{REKEYS[run['name']]:,} rekeys are asked for: BENCH=full")
