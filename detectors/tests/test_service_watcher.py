@@ -15,8 +15,7 @@ from pqdetect.service.watcher import ModelWatcher
 
 QUIET = tuple(0 if name != "tx_data" else 7 for name in FIELDS)
 FORGED = tuple(
-    5 if name in ("rx_datagrams", "auth_failed") else count
-    for name, count in zip(FIELDS, QUIET, strict=True)
+    5 if name in ("rx_datagrams", "auth_failed") else count for name, count in zip(FIELDS, QUIET, strict=True)
 )
 
 

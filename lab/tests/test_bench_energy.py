@@ -26,7 +26,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-
 def test_known_joules_come_out_within_the_stated_uncertainty(folder: Path) -> None:
     results = {one.name: one for one in load(folder).results}
     for name, seconds, extra_a in (("ML-KEM-512 keygen", 0.002, 0.3), ("HQC-128 decapsulate", 0.05, 0.4)):

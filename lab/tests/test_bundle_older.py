@@ -44,9 +44,7 @@ def test_its_numbers_are_compared_all_the_same(older: Path) -> None:
     assert "N.cpu_usage_mean_pct: 1.5, the raw files give" in results["record_rebuild"].observed
 
 
-def test_every_other_reader_takes_it(
-    older: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_other_reader_takes_it(older: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert main(["report", str(older), "--out", str(out)]) == 0
     assert (out / "report.html").stat().st_size > 50_000

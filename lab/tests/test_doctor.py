@@ -63,7 +63,9 @@ class Machine:
         self.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n")
         self.write("proc/sys/net/core/rmem_max", "4194304\n")
         self.write("proc/sys/net/core/wmem_max", "16777216\n")
-        self.answers["chronyc -c"] = CommandResult(0, "C0000201,192.0.2.1,2,1764,-0.000210,0.0,0.0,1,0,0,0,0,0,Normal", "")
+        self.answers["chronyc -c"] = CommandResult(
+            0, "C0000201,192.0.2.1,2,1764,-0.000210,0.0,0.0,1,0,0,0,0,0,Normal", ""
+        )
         self.write("sys/module/wireguard/version", "1\n")
         self.write("lib/modules/6.1.0-test/modules.dep", "kernel/net/sched/sch_netem.ko.xz:\n")
         self.write("dev/net/tun", "")

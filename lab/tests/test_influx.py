@@ -287,9 +287,7 @@ def test_a_run_waits_once_for_what_never_comes(influx: FakeInflux) -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    compare_cell = settling(
-        InfluxView(influx.url, "pqlab"), timeout_s=5.0, sleep=sleep, clock=lambda: now[0]
-    )
+    compare_cell = settling(InfluxView(influx.url, "pqlab"), timeout_s=5.0, sleep=sleep, clock=lambda: now[0])
     for _ in range(4):
         assert not all(row.ok for row in compare_cell(telemetry()))
     assert now[0] == 5.0

@@ -1,6 +1,6 @@
 """docs/SCENARIOS.md against the schema: every key with its default, every event, and examples that load.
 
-    python lab/tests/test_scenario_docs.py      prints the tables as they have to stand there
+python lab/tests/test_scenario_docs.py      prints the tables as they have to stand there
 """
 
 from __future__ import annotations

@@ -85,9 +85,7 @@ def test_without_the_check_some_bad_bundle_would_pass(check: str, verdicts: Verd
     for bad in (*CORPUS, DOUBTFUL):
         if bad.check != check:
             continue
-        results = [
-            result for result in verdicts(bad) if result.name == check or result.name not in CATCH_ALL
-        ]
+        results = [result for result in verdicts(bad) if result.name == check or result.name not in CATCH_ALL]
         without = [result for result in results if result.name != check]
         if exit_code(without) < exit_code(results):
             return

@@ -68,9 +68,7 @@ class Pace:
     def __init__(self, start_ns: int, period_ns: int) -> None:
         """Raises OSError."""
 
-    def block(
-        self, bus: Model | I2c | None, scale: Scale | None, from_index: int, end_index: int
-    ) -> Block:
+    def block(self, bus: Model | I2c | None, scale: Scale | None, from_index: int, end_index: int) -> Block:
         """Samples for deadlines from `from_index` up to `end_index`; sooner back at a signal or a failed
         transfer. Without a bus only the schedule is kept: every sample counts as stale. Raises OSError when
         the kernel's timers fail."""

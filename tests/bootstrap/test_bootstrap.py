@@ -89,9 +89,7 @@ def test_mirror_is_the_hosts_own(tmp_path: Path, name: str, text: str, suite: st
 def test_only_the_named_packages_may_come_from_the_next_release(tmp_path: Path) -> None:
     folder = apt_folder(tmp_path, "sources.list.d/debian.sources", DEB822)
     state = tmp_path / "state"
-    done = sourced(
-        "os_value() { echo bookworm; }; apt_prepare", PQLAB_APT_ETC=folder, PQLAB_STATE=str(state)
-    )
+    done = sourced("os_value() { echo bookworm; }; apt_prepare", PQLAB_APT_ETC=folder, PQLAB_STATE=str(state))
     assert done.returncode == 0, done.stderr
     sources = (state / "apt/sources.list.d/lab.sources").read_text(encoding="utf-8")
     assert f"URIs: {MIRROR}\nSuites: bookworm bookworm-updates trixie\n" in sources

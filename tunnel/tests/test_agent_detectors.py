@@ -185,9 +185,7 @@ def test_the_canary_ends_with_the_cell(lab_pair: Lab) -> None:
     lab_pair.prepare()
     with lab_pair.drone.client() as other:
         running = _in_thread(
-            lambda: other.call(
-                "event", {"cell_id": "cell-1", "kind": "canary", "rate_pps": 100, "for_s": 10}
-            )
+            lambda: other.call("event", {"cell_id": "cell-1", "kind": "canary", "rate_pps": 100, "for_s": 10})
         )
         time.sleep(0.2)
         begun = time.monotonic()

@@ -99,9 +99,7 @@ def tested_scopes(differences: Sequence[Difference], seed: int, metrics_count: i
         blocks[difference.pair.block].append(difference.value)
         suites[difference.pair.suite_id].append(difference)
     means = [math.fsum(blocks[block]) / len(blocks[block]) for block in sorted(blocks)]
-    found = [
-        Tested(ALL_SUITES, differences, estimate(means, seed=seed, tests=metrics_count))
-    ]
+    found = [Tested(ALL_SUITES, differences, estimate(means, seed=seed, tests=metrics_count))]
     for suite_id, members in suites.items():
         result = estimate([d.value for d in members], seed=seed, tests=len(suites))
         found.append(Tested(suite_id, members, result))

@@ -41,9 +41,7 @@ class Extension:
         check_whole(root)
         before = read_json(data / "providers.json")
         for role in ("drone", "gcs"):
-            changed = different_builds(
-                before[role], providers[role], binaries=True, named=("there", "now")
-            )
+            changed = different_builds(before[role], providers[role], binaries=True, named=("there", "now"))
             if changed:
                 raise LabError(
                     "builds-changed",

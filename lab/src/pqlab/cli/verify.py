@@ -44,9 +44,7 @@ def _export(target: Path, *, as_json: bool) -> int:
 
     done = export(target)
     if as_json:
-        print_json(
-            {"file": shown(done.file), "files_count": done.files_count, "size_bytes": done.size_bytes}
-        )
+        print_json({"file": shown(done.file), "files_count": done.files_count, "size_bytes": done.size_bytes})
         return EXIT_OK
     print(f"{shown(done.file)}: {done.files_count} files, {done.size_bytes:,} bytes")
     print(f"check a bundle with it anywhere: python3 {done.file.name} BUNDLE")

@@ -175,7 +175,13 @@ class Curve:
 
 
 def curves(
-    figure_id: str, title: str, x_title: str, y_title: str, lines: Sequence[Curve], *, logarithmic: bool,
+    figure_id: str,
+    title: str,
+    x_title: str,
+    y_title: str,
+    lines: Sequence[Curve],
+    *,
+    logarithmic: bool,
     identity: bool = True,
 ) -> str:
     """Lines with direct labels; both axes logarithmic, or both linear from zero.
@@ -350,9 +356,7 @@ def heat_map(
                 )
             )
     bottom = top + height * len(rows)
-    items.append(
-        svg.text(WIDTH, bottom + 20, f"{unit}; empty: {empty}", class_="axis", text_anchor="end")
-    )
+    items.append(svg.text(WIDTH, bottom + 20, f"{unit}; empty: {empty}", class_="axis", text_anchor="end"))
     size = f"{len(rows)} by {len(columns)}"
     description = f"Values for {size} combinations; darker is {darker}, logarithmically."
     return svg.document(figure_id, WIDTH, bottom + 30, title, description, items)
