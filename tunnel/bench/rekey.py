@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from pqtunnel.blackout import Switch, largest_gap_ns, switches
+from pqtunnel.blackout import Switch, around, largest_gap_ns, switches
 from pqtunnel.keys import provision
 from pqtunnel.primitives import load
 from pqtunnel.rpc import AgentUnreachableError, RpcClient, TlsFiles, fetch_all
@@ -191,11 +190,13 @@ def direction_report(
     over = sum(1 for gap_ns in judged if gap_ns > LIMIT * 1e9 / HZ)
     # The same look halfway between two switches: what this machine does to packets when nobody rekeys.
     came = sorted((row[2], row[2] - sent_at[row[0]]) for row in received)
-    halfway = [(one.at_ns + two.at_ns) // 2 for one, two in pairwise(found)]
-    quiet = [_added_ns(came, at_ns) for at_ns in halfway]
     left, arrived = sorted(row[1] for row in sent), [row[0] for row in came]
-    paced = [at_ns for at_ns in halfway if _gap_ns(left, at_ns) <= PACE * 1e9 / HZ]
-    over_between = sum(1 for at_ns in paced if _gap_ns(arrived, at_ns) > LIMIT * 1e9 / HZ)
+    halfway = [(one.at_ns + two.at_ns) // 2 for one, two in pairwise(found)]
+    near = [came[around(arrived, at_ns, SPAN_NS)] for at_ns in halfway]
+    quiet = [max((two[1] - one[1] for one, two in pairwise(rows)), default=0) for rows in near]
+    pauses = [largest_gap_ns(left[around(left, at_ns, SPAN_NS)]) for at_ns in halfway]
+    paced = [rows for rows, pause_ns in zip(near, pauses, strict=True) if pause_ns <= PACE * 1e9 / HZ]
+    over_between = sum(1 for rows in paced if largest_gap_ns([row[0] for row in rows]) > LIMIT * 1e9 / HZ)
     return {
         "sent_count": len(sent), "received_count": len(received),
         "lost_count": sum(1 for row in sent if row[0] not in got),
@@ -215,16 +216,6 @@ def direction_report(
         "largest_gap_anywhere_ms": largest_gap_ns(sorted(row[2] for row in received)) / 1e6,
         "delay_p50_ms": delays[len(delays) // 2] / 1e6, "delay_max_ms": delays[-1] / 1e6,
     }  # fmt: skip
-
-
-def _gap_ns(times_ns: list[int], at_ns: int) -> int:
-    near = times_ns[bisect_left(times_ns, at_ns - SPAN_NS) : bisect_left(times_ns, at_ns + SPAN_NS)]
-    return largest_gap_ns(near)
-
-
-def _added_ns(came: list[tuple[int, int]], at_ns: int) -> int:
-    near = came[bisect_left(came, (at_ns - SPAN_NS, 0)) : bisect_left(came, (at_ns + SPAN_NS, 0))]
-    return max((after[1] - before[1] for before, after in pairwise(near)), default=0)
 
 
 def measure(ends: dict[str, End], run: Run) -> dict[str, Any]:

@@ -55,7 +55,7 @@ counters! {
     OpenNsTotal = "open_ns_total": "ns spent opening",
 }
 
-/// Names of the two digest sums: BLAKE2b-64 over each data packet, added modulo 2^64.
+/// Names of the two digest sums: XXH3-64 over each data packet, added modulo 2^64.
 pub const DIGEST_NAMES: [&str; 2] = ["digest_tx", "digest_rx"];
 
 /// The counters that a session keeps by itself, without sockets around it.

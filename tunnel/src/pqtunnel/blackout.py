@@ -41,6 +41,11 @@ def largest_gap_ns(times_ns: Sequence[int]) -> int:
     return max((after - before for before, after in pairwise(times_ns)), default=0)
 
 
+def around(times_ns: Sequence[int], at_ns: int, span_ns: int) -> slice:
+    """Which of sorted times lie within `span_ns` of a moment."""
+    return slice(bisect_left(times_ns, at_ns - span_ns), bisect_right(times_ns, at_ns + span_ns))
+
+
 def switches(
     sent_key: Sequence[int], sent_ns: Sequence[int], received_key: Sequence[int], received_ns: Sequence[int],
     span_ns: int = SPAN_NS,
@@ -62,17 +67,17 @@ def switches(
             newest = epoch if newest is None else newest
             continue
         newest = epoch
-        around = came[_span(came_times, at_ns, span_ns)]
-        sender = _span(sent_times, first_sent.get(epoch, at_ns), span_ns)
+        near = came[around(came_times, at_ns, span_ns)]
+        sender = around(sent_times, first_sent.get(epoch, at_ns), span_ns)
         # Late packets come within a few round trips; an older epoch cannot be received for long.
         after = (later for _, later in came[place + 1 : bisect_right(came_times, at_ns + 20 * span_ns)])
         found.append(
             Switch(
                 epoch,
                 at_ns,
-                largest_gap_ns([row[0] for row in around]),
+                largest_gap_ns([row[0] for row in near]),
                 largest_gap_ns(sent_times[sender]),
-                added_ns=max((b - a for a, b in pairwise(_delays(around, sent_at))), default=0),
+                added_ns=max((b - a for a, b in pairwise(_delays(near, sent_at))), default=0),
                 late=sum(1 for later in after if later >> EPOCH_SHIFT < epoch),
                 lost=sum(1 for _, one in sent[sender] if one not in got),
             )
@@ -82,7 +87,3 @@ def switches(
 
 def _delays(came: Sequence[tuple[int, int]], sent_at: dict[int, int]) -> list[int]:
     return [at_ns - sent_at[key] for at_ns, key in came if key in sent_at]
-
-
-def _span(times_ns: Sequence[int], at_ns: int, span_ns: int) -> slice:
-    return slice(bisect_left(times_ns, at_ns - span_ns), bisect_right(times_ns, at_ns + span_ns))

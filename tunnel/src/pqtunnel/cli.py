@@ -48,10 +48,16 @@ def _parser() -> argparse.ArgumentParser:
                             description="Make the lab's keys, or complete what is there.")  # fmt: skip
     keys.add_argument("--out", type=Path, default=Path("keys"), help="folder of the keys (default: keys)")
     keys.add_argument("--force", action="store_true", help="replace all keys; restart the lab afterwards")
-    keys.add_argument("--second-pin", action="store_true",
-                      help="begin a rotation: make the GCS's next identity, pin it at the drone too")
-    keys.add_argument("--rotate", action="store_true",
-                      help="finish it: the next identity replaces the present one, whose pin goes")
+    keys.add_argument(
+        "--second-pin",
+        action="store_true",
+        help="begin a rotation: make the GCS's next identity, pin it at the drone too",
+    )
+    keys.add_argument(
+        "--rotate",
+        action="store_true",
+        help="finish it: the next identity replaces the present one, whose pin goes",
+    )
     keys.add_argument("--owner", metavar="UID:GID", help="give all files to this user (needs root)")
     keys.add_argument("--json", action="store_true", help="print what was made and kept as JSON")
 
@@ -81,11 +87,19 @@ def _parser() -> argparse.ArgumentParser:
                        help="98 files as in primitives-2026-01, everything, or the ladder")  # fmt: skip
     bench.add_argument("--only", metavar="GLOB", help="only raw files whose category/name matches")
     bench.add_argument("--cpu", type=int, help="core to stay on (default: the last one)")
-    bench.add_argument("--mode", choices=("performance", "energy"), default="performance",
-                       help="single iterations, or batches between idle spans with a power sensor")
+    bench.add_argument(
+        "--mode",
+        choices=("performance", "energy"),
+        default="performance",
+        help="single iterations, or batches between idle spans with a power sensor",
+    )
     bench.add_argument("--power", choices=("ina219", "ina219-stub", "model"), help="energy mode: the sensor")
-    bench.add_argument("--power-settings", type=Path, metavar="FILE",
-                       help="energy mode: JSON of docs/TELEMETRY.md (shunt, bus, calibration, …)")
+    bench.add_argument(
+        "--power-settings",
+        type=Path,
+        metavar="FILE",
+        help="energy mode: JSON of docs/TELEMETRY.md (shunt, bus, calibration, …)",
+    )
     bench.add_argument("--blocks", type=int, default=5, help="energy mode: blocks a batch size (5 or more)")
     bench.add_argument("--block-s", type=float, default=1.5, help="energy mode: length of a block (≥ 1)")
     bench.add_argument("--seed", type=int, default=1, help="energy mode: seed of the order of blocks")

@@ -87,9 +87,7 @@ def provision(
             _rotate(root)
         identities = [_gcs_identity(root / "gcs", "gcs", primitives, report, progress)]
         if second_pin or (root / NEXT_FOLDER).is_dir():
-            identities.append(
-                _gcs_identity(root / NEXT_FOLDER, NEXT_FOLDER, primitives, report, progress)
-            )
+            identities.append(_gcs_identity(root / NEXT_FOLDER, NEXT_FOLDER, primitives, report, progress))
         _psk(root, report)
         _drone_signing_keys(root, primitives, report, progress)
         _pins(root, report, identities)

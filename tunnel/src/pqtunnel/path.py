@@ -55,11 +55,7 @@ class PathState:
         if self._last_ns is not None and now_ns - self._last_ns < CHALLENGE_EVERY_NS:
             return None
         outstanding = self._outstanding
-        if (
-            outstanding is None
-            or outstanding.to != source
-            or now_ns - self._made_ns > CHALLENGE_VALID_NS
-        ):
+        if outstanding is None or outstanding.to != source or now_ns - self._made_ns > CHALLENGE_VALID_NS:
             outstanding = self._outstanding = Challenge(source, self._rng(TOKEN_BYTES))
             self._made_ns = now_ns
         self._last_ns = now_ns

@@ -46,6 +46,7 @@ __all__ = [
     "Suite", "by_wire", "canonical", "get", "match", "nearest",
 ]  # fmt: skip
 
+
 @dataclass(frozen=True, slots=True)
 class Suite:
     """One KEM × AEAD × SIG at one NIST level; or `plain`, which has none of the three and level 0."""

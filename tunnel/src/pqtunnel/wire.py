@@ -70,9 +70,7 @@ ALERT_FRAME: Final = frame_header(ALERT, 0)
 """The one alert there is: no reason, no body."""
 
 
-def body_length_bounds(
-    frame_type: int, suite: Suite | None, *, drone_signs: bool = False
-) -> tuple[int, int]:
+def body_length_bounds(frame_type: int, suite: Suite | None, *, drone_signs: bool = False) -> tuple[int, int]:
     """(least, greatest) body length in bytes of a frame; `suite` is needed from ServerHello on, and
     `drone_signs` tells whether ClientKem ends with a signature.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any, Literal
 
 from pqlab.sim.clock import START_NS, VirtualClock
 from pqtunnel import packet
 from pqtunnel.endpoint.counters import CellCounters
+from pqtunnel.endpoint.digest import digest
 from pqtunnel.endpoint.ledger import Ledger
 from pqtunnel.epochs import EpochBook
 from pqtunnel.primitives.interfaces import Primitives
@@ -18,7 +18,6 @@ Role = Literal["drone", "gcs"]
 #: invented cost of sealing or opening one datagram, and of one pass through a socket
 CRYPTO_NS, SOCKET_NS = 2_000, 6_000
 _TICK_NS = 100_000_000
-_DIGEST_BYTES = 8
 
 
 class End:
@@ -56,7 +55,7 @@ class End:
         data["plaintext_in_bytes"] += len(plaintext)
         data["seal_count"] += 1
         data["seal_ns_total"] += CRYPTO_NS
-        data["digest_tx"] += _digest(sequence, plaintext)
+        data["digest_tx"] += digest(sequence, plaintext)
         self.busy_ns += SOCKET_NS + CRYPTO_NS
         if self.ledger is not None:
             times = (START_NS + t_in_ns, START_NS + left_ns)
@@ -74,7 +73,7 @@ class End:
             return None
         data["plaintext_out"] += 1
         data["plaintext_out_bytes"] += len(got.payload)
-        data["digest_rx"] += _digest(got.sequence, got.payload)
+        data["digest_rx"] += digest(got.sequence, got.payload)
         if self.ledger is not None:
             times = (START_NS + arrived_ns, START_NS + arrived_ns + SOCKET_NS + CRYPTO_NS)
             self.ledger.rx.add(got.epoch, got.sequence, len(datagram), *times, self._window)
@@ -92,11 +91,6 @@ class End:
         share = self.busy_ns // max(1, len(ticks))
         for tick, t_ns in enumerate(ticks):
             self.telemetry += _lines(self.role, tick, share, t_ns)
-
-
-def _digest(sequence: int, plaintext: bytes) -> int:
-    joined = sequence.to_bytes(8, "big") + plaintext
-    return int.from_bytes(hashlib.blake2b(joined, digest_size=_DIGEST_BYTES).digest(), "big")
 
 
 def _lines(role: Role, tick: int, busy_ns: int, t_ns: int) -> list[str]:

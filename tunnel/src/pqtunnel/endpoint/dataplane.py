@@ -6,7 +6,6 @@ are the kernel's socket buffers: what they drop is counted as `queue_full` from 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 import threading
@@ -19,6 +18,7 @@ from pqtunnel import packet
 from pqtunnel.config import Address, EndpointConfig, Route
 from pqtunnel.endpoint import timestamps
 from pqtunnel.endpoint.counters import CellCounters
+from pqtunnel.endpoint.digest import digest
 from pqtunnel.endpoint.ledger import Ledger
 from pqtunnel.endpoint.plane import Bins, ControlFrame, SessionHandle
 from pqtunnel.endpoint.roaming import Roaming
@@ -308,7 +308,7 @@ class DataPlane:
             return
         t_out_ns = time.time_ns()
         self._note_first(epoch)
-        counters["digest_tx"] += _digest(sequence, payload)
+        counters["digest_tx"] += digest(sequence, payload)
         if cell.ledger is not None:
             cell.ledger.tx.add(epoch, sequence, len(datagram), t_in_ns, t_out_ns, gate.place)
 
@@ -365,7 +365,7 @@ class DataPlane:
         counters = cell.counters.data
         counters["open_count"] += 1
         counters["open_ns_total"] += spent_ns
-        counters["digest_rx"] += _digest(received.sequence, received.payload)
+        counters["digest_rx"] += digest(received.sequence, received.payload)
         gate = self._gate
         if self._send(self._plain, received.payload, gate.route.target, cell):
             counters["plaintext_out"] += 1
@@ -393,9 +393,3 @@ class DataPlane:
         if text not in self._noted and len(self._noted) < 50:
             self._noted.add(text)
             self._note(text)
-
-
-def _digest(sequence: int, plaintext: bytes) -> int:
-    """BLAKE2b-64 of seq_be64 ‖ plaintext as an integer; both ends sum it, so order does not matter."""
-    message = sequence.to_bytes(8, "big") + plaintext
-    return int.from_bytes(hashlib.blake2b(message, digest_size=8).digest(), "big")

@@ -58,9 +58,7 @@ class Dialling:
         self._dataplane = dataplane
         self._install = install
 
-    def dial(
-        self, work: CellWork, suite_id: str, *, rekey: bool, label: str = "cold"
-    ) -> DialResult:
+    def dial(self, work: CellWork, suite_id: str, *, rekey: bool, label: str = "cold") -> DialResult:
         """One handshake, its epoch installed and a keepalive sent on it. Raises HandshakeError, and CellEnded
         rather than dial for a cell that was stopped: the next one would inherit the session."""
         with work.handshake_lock:  # one handshake in flight

@@ -92,9 +92,7 @@ def load_gcs(folder: Path) -> GcsKeys:
     """Raises KeyMaterialError naming the file and the next command."""
     public = GcsPublicIdentity.from_json(_json(folder / IDENTITY_FILE))
     secrets = {token: _bytes(folder / "sig" / f"{token}.secret") for token in public.keys}
-    drones = [
-        DronePsk(bytes.fromhex(path.stem), _bytes(path)) for path in _files(folder / "psk", ".secret")
-    ]
+    drones = [DronePsk(bytes.fromhex(path.stem), _bytes(path)) for path in _files(folder / "psk", ".secret")]
     if not drones:
         raise KeyMaterialError(f"{folder / 'psk'} holds no drone's PSK", hint="run `make keys`")
     registered = [

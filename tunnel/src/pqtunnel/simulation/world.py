@@ -89,6 +89,7 @@ class World:
 
     def traffic(self, hz: float, seconds: float, senders: Collection[str] = ("drone", "gcs")) -> None:
         """Plan uniform traffic from now on."""
+
         def one() -> None:
             for sender in senders:
                 self.send(sender)

@@ -92,7 +92,7 @@ def traffic(source: Source) -> Section | None:
                 blocks.rows_of(contract),
                 source.ring,
                 "analysis/traffic.csv",
-                "Digest: the sum of BLAKE2b-64 over sequence and plaintext of every datagram; equal "
+                "Digest: the sum of a 64-bit hash of sequence and plaintext of every datagram; equal "
                 "digests mean the "
                 "same bytes arrived, whatever their order.",
                 collapsed=len(contract) > 60,
