@@ -19,12 +19,16 @@ from pqlab.campaign.link_probe import ProbeSettings, probe_link
 from pqlink.achieved import check_tcp, check_udp
 from pqlink.settings import NOTHING, Side
 
-from .conftest import ROOT, container, docker, run
+from .conftest import ROOT, container, docker, processor_ticks, run
 from .test_40_air import is_mavlink2, split_train
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("link")]
 
 LOSSY = Side(delay_ms=80, jitter_ms=10, loss_pct=5)
+#: with half of its processors taken a machine adds 2 to 19 ms to 80, and loses what waits for too long
+STOLEN_PCT = 5.0
+#: a hypervisor that is busy is so for minutes
+PATIENCE_S = 480.0
 SERVICES = ("link", "link-drone", "link-gcs")
 #: holds the link with a partition on it until it is killed
 HOLDER = """
@@ -79,10 +83,24 @@ def test_services_hold_one_capability_and_no_more() -> None:
         assert not json.loads(docker("inspect", container(service)))[0]["HostConfig"]["CapAdd"], service
 
 
+def probe_undisturbed(control: LinkControl) -> Any:
+    """Probes while the hypervisor left us our processors: a router without one delays what it holds."""
+    stolen_pct: list[float] = []
+    deadline_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline_s:
+        before = processor_ticks()
+        control.take("test", LOSSY, LOSSY, seed=1)
+        found = probe_link(control.connection, LOSSY, LOSSY, ProbeSettings(12_500, 12_500, 1250))
+        spent = {name: after - before[name] for name, after in processor_ticks().items()}
+        stolen_pct.append(round(100 * spent["steal"] / sum(spent.values()), 1))
+        if stolen_pct[-1] <= STOLEN_PCT:
+            return found
+    pytest.fail(f"of the machine's processors the hypervisor took {stolen_pct} %, {STOLEN_PCT:g} is allowed")
+
+
 def test_achieved_values_are_those_that_were_set(control: LinkControl) -> None:
     """80 ± 10 ms and 5 % each way, within 10 %, by UDP in each direction and by TCP over both."""
-    control.take("test", LOSSY, LOSSY, seed=1)
-    found = probe_link(control.connection, LOSSY, LOSSY, ProbeSettings(16_000, 10_000, 1250))
+    found = probe_undisturbed(control)
     udp, tcp = found["udp"], found["tcp"]
     for name in ("up", "down"):
         assert udp[name]["delay_mean_ms"] == pytest.approx(80, rel=0.10), udp

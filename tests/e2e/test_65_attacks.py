@@ -25,14 +25,14 @@ SCENARIO = """schema: pqlab/scenario/v1
 name: attacked
 suites: [cs-mlkem768-aesgcm-mldsa65]
 handshake: {count: 5, min_count: 5, max_s: 5}
-traffic: {source: embedded, session_s: 10}
+traffic: {source: embedded, session_s: 16}
 conditions:
   - name: four-kinds
     events:
       - {at_s: 1, kind: attack, for_s: 3, attack: {kind: forged, rate_pps: 20000}}
-      - {at_s: 4.5, kind: attack, for_s: 1, attack: {kind: replay, rate_pps: 500}}
-      - {at_s: 6, kind: attack, for_s: 1, attack: {kind: spoof, rate_pps: 500}}
-      - {at_s: 7.5, kind: attack, for_s: 1, attack: {kind: bad-header, rate_pps: 500, target: gcs}}
+      - {at_s: 6, kind: attack, for_s: 1, attack: {kind: replay, rate_pps: 500}}
+      - {at_s: 9, kind: attack, for_s: 1, attack: {kind: spoof, rate_pps: 500}}
+      - {at_s: 12, kind: attack, for_s: 1, attack: {kind: bad-header, rate_pps: 500, target: gcs}}
 """
 #: holds the attacker with a flood that would last a minute, until it is killed
 HOLDER = """
@@ -116,7 +116,8 @@ def test_nothing_legitimate_is_lost_and_each_kind_is_known_for_what_it_is(attack
     assert window["drone"]["replay"] == replayed
     assert window["gcs"]["bad_header"] == sent["bad-header"]["sent_count"]
     seconds = (sent["forged"]["t_off_ns"] - sent["forged"]["t_on_ns"]) / 1e9
-    # What a busy machine's sender reaches of the 20,000; the rate itself is a matter of `make bench`.
+    # Where the hypervisor takes half of its processor a sender reaches 12,000 of the 20,000. The rate itself
+    # is a matter of `make bench`.
     assert forged / seconds >= 10_000, f"{forged} in {seconds:.2f} s, load {os.getloadavg()}"
 
 

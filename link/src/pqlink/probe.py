@@ -2,12 +2,14 @@
 
 UDP: stamped datagrams, echoed with the other end's stamp; each direction apart. One-way delays need one clock
 for both ends, which containers on one machine have. TCP: the time from SYN to SYN-ACK; an attempt that is not
-answered before its first repetition (1 s, RFC 6298 section 2.1) has lost one of the two.
+answered before its first repetition (1 s, RFC 6298 section 2.1) has lost one of the two. Both figures are the
+kernel's (struct tcp_info, linux/tcp.h), so that a prober that comes late counts nothing as lost or slow.
 """
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import secrets
 import selectors
@@ -35,7 +37,14 @@ ECHO_MAX_S: Final = 120.0
 _FORM: Final = struct.Struct("!8sIqq")
 _KEPT_CONNECTIONS: Final = 2000
 _BUFFER_BYTES: Final = 4 << 20
+#: local ports of attempts, in turn and below those that the kernel gives out: the other end may still hold a
+#: connection whose reset was lost, and answers a SYN to it with an ACK (RFC 5961 section 4)
+_LOCAL_PORTS: Final = range(20_000, 32_000)
 _SO_TIMESTAMPNS: Final = 35
+#: struct tcp_info up to total_retrans, of which rtt (µs) and total_retrans itself are read
+_TCP_INFO: Final = struct.Struct("8B24I")
+_RTT_AT: Final = 8 + 15
+_RETRANS_AT: Final = 8 + 23
 
 
 @dataclass(frozen=True)
@@ -218,30 +227,33 @@ def _tcp(plan: ProbePlan) -> Json:
     refused: list[int] = []
     open_since: dict[socket.socket, int] = {}
     with selectors.DefaultSelector() as selector:
+
+        def end(sock: socket.socket, answered: bool) -> None:
+            selector.unregister(sock)
+            del open_since[sock]
+            if answered:
+                _account(sock, times_ns, refused)
+            _close_hard(sock)
+
         for step in _paced(plan):
             until_s = step[1] if step is not None else time.monotonic() + limit_s
-            while (wait_s := until_s - time.monotonic()) > 0 and (step is not None or open_since):
-                for key, _ in selector.select(wait_s):
-                    sock = key.fileobj
-                    assert isinstance(sock, socket.socket)
-                    selector.unregister(sock)
-                    spent_ns = time.monotonic_ns() - open_since.pop(sock)
-                    error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                    # a reset can only follow an answer: the other end closed what it had accepted
-                    if error not in (0, errno.ECONNRESET):
-                        refused.append(error)
-                    elif spent_ns <= limit_s * 1e9:
-                        times_ns.append(spent_ns)
-                    _close_hard(sock)
-                _give_up(selector, open_since, limit_s)
+            while step is not None or open_since:
+                wait_s = until_s - time.monotonic()
+                # also when the schedule is missed: what has been answered meanwhile was not lost
+                for key, _ in selector.select(max(0.0, wait_s)):
+                    assert isinstance(key.fileobj, socket.socket)
+                    end(key.fileobj, answered=True)
+                for sock in _waited_for(open_since, limit_s):
+                    end(sock, answered=False)
+                if wait_s <= 0:
+                    break
             if step is not None:
-                sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-                sock.setblocking(False)
-                sock.bind((plan.here, 0))
+                sock = _bound(plan.here)
                 open_since[sock] = time.monotonic_ns()
                 sock.connect_ex((plan.peer, PORT))
                 selector.register(sock, selectors.EVENT_WRITE)
-        _give_up(selector, open_since, 0.0)
+        for sock in _waited_for(open_since, 0.0):
+            end(sock, answered=False)
     if refused:
         why = os.strerror(refused[0])
         raise LinkError(f"{len(refused)} of {plan.count} connection attempts: {why}", code="no_echo")
@@ -251,15 +263,40 @@ def _tcp(plan: ProbePlan) -> Json:
     }  # fmt: skip
 
 
-def _give_up(selector: selectors.BaseSelector, open_since: dict[socket.socket, int], limit_s: float) -> None:
-    """Close what waits for longer than the limit, before the kernel repeats its SYN."""
+_ports: Final = itertools.cycle(_LOCAL_PORTS)
+
+
+def _bound(address: str) -> socket.socket:
+    """A non-blocking socket at the next local port that nobody holds. Raises OSError when all are held."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    for tried, port in enumerate(_ports, 1):
+        try:
+            sock.bind((address, port))
+            break
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or tried == len(_LOCAL_PORTS):
+                sock.close()
+                raise
+    return sock
+
+
+def _account(sock: socket.socket, times_ns: list[int], refused: list[int]) -> None:
+    """Book an attempt that has ended: its round trip, its refusal, or nothing when its SYN was repeated."""
+    error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    # a reset can only follow an answer: the other end closed what it had accepted
+    if error not in (0, errno.ECONNRESET):
+        refused.append(error)
+        return
+    info = _TCP_INFO.unpack(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size))
+    if info[_RETRANS_AT] == 0:
+        times_ns.append(1000 * info[_RTT_AT])
+
+
+def _waited_for(open_since: dict[socket.socket, int], limit_s: float) -> list[socket.socket]:
+    """What waits for longer than the limit, in order of their start."""
     before_ns = time.monotonic_ns() - round(limit_s * 1e9)
-    for sock, since_ns in list(open_since.items()):
-        if since_ns > before_ns:
-            return  # in order of their start
-        selector.unregister(sock)
-        del open_since[sock]
-        _close_hard(sock)
+    return list(itertools.takewhile(lambda sock: open_since[sock] <= before_ns, open_since))
 
 
 def _close_hard(sock: socket.socket) -> None:
