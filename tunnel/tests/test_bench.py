@@ -96,15 +96,21 @@ def test_each_kind_of_operation_really_runs(tmp_path: Path) -> None:
 
 
 def test_the_ladder_does_its_work_inside_the_timer() -> None:
-    def best_ns(name: str) -> int:
-        benchmark = next(b for b in ladder_benchmarks() if b.name == name)
-        return min(one.perf_time_ns for one in timing.run(benchmark, 30))
+    rungs = {benchmark.name: benchmark for benchmark in ladder_benchmarks()}
+    assert len(rungs) == 23
 
-    assert len(list(ladder_benchmarks())) == 23
+    def best_ns(*names: str) -> list[int]:
+        """Least of ten looks at each, in turn: thirty short steps pass within one moment of a busy machine."""
+        looks = [[timing.run(rungs[name], 30) for name in names] for _ in range(10)]
+        return [min(one.perf_time_ns for one in sum(looks_at, [])) for looks_at in zip(*looks, strict=True)]
+
     # 512 times the data: a timer that misses the work would read the same, as the published board does
-    assert best_ns("SHA_256_32768B") > 5 * best_ns("SHA_256_64B")
-    assert best_ns("AES_256_CTR_32768B") > best_ns("AES_256_CTR_64B")
-    assert best_ns("RSA_2048_modexp_e2048bit") > 20 * best_ns("RSA_2048_modexp_e17bit")
+    most, least = best_ns("SHA_256_32768B", "SHA_256_64B")
+    assert most > 5 * least
+    most, least = best_ns("AES_256_CTR_32768B", "AES_256_CTR_64B")
+    assert most > least
+    most, least = best_ns("RSA_2048_modexp_e2048bit", "RSA_2048_modexp_e17bit")
+    assert most > 20 * least
 
 
 def test_warm_ups_are_kept_and_marked_and_stamps_are_distinct() -> None:
@@ -227,9 +233,7 @@ def test_killed_without_a_word_and_started_again_it_does_only_what_is_missing(tm
         first.kill()
     before = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
     assert 5 <= len(before) < 23
-    again = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, env=environment
-    )
+    again = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert again.returncode == 0, again.stderr
     after = {path: path.read_bytes() for path in summary.raw_files(tmp_path)}
     assert len(after) == 23 and all(after[path] == data for path, data in before.items())
