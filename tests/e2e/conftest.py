@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -199,20 +200,36 @@ def connects_beyond_crypto(bundle: Path, record: dict[str, Any]) -> float:
 
 
 def assert_no_sleeps(
-    bundle: Path, records: list[dict[str, Any]], group: Callable[[dict[str, Any]], str]
+    bundle: Path, suites: str, group: Callable[[dict[str, Any]], str], again: Callable[[], Path]
 ) -> None:
     """Cold handshakes are crypto and a few wake-ups, on a machine whose hypervisor takes time as well.
 
-    A sleep is in every handshake of its group; time that is taken comes and goes. So of each group the best
-    cell counts, beside it every cell that had its processor, and the median of all. A sleep within the
-    connect, our unit, makes everything else small: 1.3 connects for 5 ms, of 3 to 6 without.
+    A sleep is in every handshake of its group, however often one looks; time that is taken comes and goes. So
+    what fails where the hypervisor took some is measured `again`, twice at most.
     """
-    ratios = {r["cell_id"]: connects_beyond_crypto(bundle, r) for r in records}
+    for left in (2, 1, 0):
+        records = [r for r in load_records(bundle) if fnmatch(r["suite_id"], suites)]
+        ratios = {r["cell_id"]: connects_beyond_crypto(bundle, r) for r in records}
+        kept = {r["cell_id"]: had_its_processor(r) for r in records}
+        faults = signs_of_sleep([(group(r), ratios[r["cell_id"]], kept[r["cell_id"]]) for r in records])
+        if not faults or all(kept.values()) or not left:
+            break
+        bundle = again()
+    assert faults == [], (ratios, kept)
+
+
+def signs_of_sleep(cells: list[tuple[str, float, bool]]) -> list[str]:
+    """What is wrong with cells of (group, connects beyond crypto, kept its processor); [] for nothing.
+
+    Of each group the best cell counts, beside it every cell that had its processor, and the median of all. A
+    sleep within the connect, our unit, makes everything else small: 1.3 connects for 5 ms, of 3 to 6 without.
+    """
     groups: dict[str, list[float]] = defaultdict(list)
-    for record in records:
-        groups[group(record)].append(ratios[record["cell_id"]])
-    assert {name: found for name, found in groups.items() if min(found) > 20} == {}, ratios
-    assert {name: found for name, found in groups.items() if max(found) < 2} == {}, ratios
-    undisturbed = {r["cell_id"]: ratios[r["cell_id"]] for r in records if had_its_processor(r)}
-    assert {cell: ratio for cell, ratio in undisturbed.items() if ratio > 20} == {}, ratios
-    assert statistics.median(ratios.values()) <= 10, ratios
+    for name, ratio, _ in cells:
+        groups[name].append(ratio)
+    faults = [f"{name}: never under 20 connects" for name, found in groups.items() if min(found) > 20]
+    faults += [f"{name}: never 2 connects" for name, found in groups.items() if max(found) < 2]
+    undisturbed = [(name, ratio) for name, ratio, kept in cells if kept]
+    faults += [f"{name}: {ratio:.1f} connects, undisturbed" for name, ratio in undisturbed if ratio > 20]
+    median = statistics.median(ratio for _, ratio, _ in cells)
+    return faults + ([f"median of all: {median:.1f} connects"] if median > 10 else [])

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, assert_no_sleeps, load_records, pqlab, run
+from .conftest import ROOT, assert_no_sleeps, load_records, pqlab, run, signs_of_sleep
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
 
-@pytest.fixture(scope="module")
-def bundle(lab: None) -> Path:
+def smoke() -> Path:
     """As the README says it; the report's path comes last."""
     done = run("make", "run", "SCENARIO=smoke", timeout_s=600)
     assert done.code == 0, done.text[-4000:]
@@ -23,6 +22,11 @@ def bundle(lab: None) -> Path:
     found = report.parents[1]
     assert [r["verdict"] for r in load_records(found)] == ["pass"] * 15
     return found
+
+
+@pytest.fixture(scope="module")
+def bundle(lab: None) -> Path:
+    return smoke()
 
 
 def test_the_live_view_sees_what_ran(bundle: Path) -> None:
@@ -79,7 +83,17 @@ def test_latest_points_to_it(bundle: Path) -> None:
 
 def test_handshakes_are_crypto_not_sleeps(bundle: Path) -> None:
     """ML-KEM with ML-DSA: 3,005 ms was published. Absolute times are a matter of `make bench`."""
-    assert_no_sleeps(bundle, load_records(bundle), lambda record: str(record["suite_id"]))
+    assert_no_sleeps(bundle, "*", lambda record: str(record["suite_id"]), smoke)
+
+
+def test_a_sleep_would_be_seen_and_a_busy_moment_is_none() -> None:
+    calm = [(name, 6.0, True) for name in "abcde" for _ in range(3)]
+    assert signs_of_sleep(calm) == []
+    assert signs_of_sleep([("a", 25.0, False), *calm]) == []
+    assert signs_of_sleep([("a", 25.0, True), *calm]) == ["a: 25.0 connects, undisturbed"]
+    assert signs_of_sleep([("slow", 25.0, False), *calm]) == ["slow: never under 20 connects"]
+    assert signs_of_sleep([("f", 1.3, True), *calm]) == ["f: never 2 connects"]
+    assert signs_of_sleep([(name, 11.0, True) for name in "abc"]) == ["median of all: 11.0 connects"]
 
 
 def test_no_physical_claim_without_a_sensor(bundle: Path) -> None:

