@@ -84,8 +84,8 @@ def test_services_hold_one_capability_and_no_more() -> None:
 
 
 def probe_undisturbed(control: LinkControl) -> Any:
-    """A probe while the hypervisor left us our processors: a router without one delays what it holds. Where no
-    such moment comes, the probe during which it took least; what was measured has no say in that."""
+    """A probe while the hypervisor left us our processors: a router without one delays what it holds. Where
+    no such moment comes, the probe during which it took least; what was measured has no say in that."""
     probes: list[tuple[float, Any]] = []
     deadline_s = time.monotonic() + PATIENCE_S
     while not probes or (probes[-1][0] > STOLEN_PCT and time.monotonic() < deadline_s):
