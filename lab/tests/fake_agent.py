@@ -164,7 +164,7 @@ class QuietReporter:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def begin(self, total: int, done: int) -> None:
+    def begin(self, total: int, done: int, eta_s: float | None) -> None:
         self.lines.append(f"begin {done}/{total}")
 
     def cell_begins(self, cell: Cell, attempt: int) -> None:

@@ -76,6 +76,18 @@ def test_only_carries_out_what_is_named_and_seals_nothing_else(lab: FakeLab) -> 
     assert done == [ids[0], ids[1], ids[3]]
 
 
+def test_the_status_foretells_while_a_cell_runs(lab: FakeLab) -> None:
+    foretold: list[float] = []
+
+    def look(agent: FakeAgent, called: str, params: Any) -> None:
+        if called == "prepare":
+            foretold.append(Store(lab.results, work_runs(lab.results)[0]).read_status()["eta_s"])
+
+    lab.drone.hooks.append(look)
+    begin(lab, 3)
+    assert len(foretold) == 3 and foretold[0] > foretold[1] > foretold[2] > 0.0
+
+
 # ---------------------------------------------------------------------- adding to a bundle
 
 

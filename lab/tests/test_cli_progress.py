@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from pqlab.plan import Cell
-from pqlab.progress import Board, PlainReporter, RichReporter, cell_line, clock_text, hottest_c
+from pqlab.progress import Board, PlainReporter, RichReporter, begin_line, cell_line, clock_text, hottest_c
 
 RECORD = {
     "suite_id": "cs-mlkem768-aesgcm-mldsa65",
@@ -54,16 +54,31 @@ def test_log_and_terminal_say_the_same() -> None:
     for kind in (PlainReporter, RichReporter):
         stream = io.StringIO()
         reporter = kind(stream)
-        reporter.begin(1, 0)
+        reporter.begin(1, 0, 3640.0)
         reporter.cell_begins(CELL, 1)
         reporter.cell_ends(0, RECORD, 0.0)
         reporter.note("warning: [brackets] stay")
         reporter.end()
         said.append(" ".join(stream.getvalue().split()))
+    assert said[0].startswith("1 cell, about 1:00:40 "), "a cell may take an hour: a log begins before it"
     assert "warning: [brackets] stay" in said[0]
     for text in said:
+        assert "1 cell, about 1:00:40" in text
         assert "hs 1.21 ms 2 lost" in text
         assert "warning: [brackets] stay" in text
+
+
+@pytest.mark.parametrize(
+    ("total", "done", "eta_s", "line"),
+    [
+        (72, 0, 730.0, "72 cells, about 12:10"),
+        (72, 5, 680.0, "5 of 72 cells are done already, about 11:20 left"),
+        (72, 72, 0.0, "72 of 72 cells are done already"),
+        (2, 0, None, "2 cells"),
+    ],
+)
+def test_the_first_line(total: int, done: int, eta_s: float | None, line: str) -> None:
+    assert begin_line(total, done, eta_s) == line
 
 
 def test_condition_heat_and_lost_samples_stand_where_there_are_any() -> None:
@@ -82,7 +97,8 @@ def test_condition_heat_and_lost_samples_stand_where_there_are_any() -> None:
 def test_the_board_counts_down_between_cells_and_keeps_the_sum() -> None:
     now = [100.0]
     board = Board(lambda: now[0])
-    board.total, board.now = 4, "cs-mlkem768-aesgcm-mldsa65 rekey rep 1"
+    board.begin(4, 0, None)
+    board.now = "cs-mlkem768-aesgcm-mldsa65 rekey rep 1"
 
     def drawn() -> list[str]:
         console = Console(file=io.StringIO(), width=78)
@@ -94,6 +110,9 @@ def test_the_board_counts_down_between_cells_and_keeps_the_sum() -> None:
     first = drawn()
     assert len(first) == 3
     assert first[0].startswith("0/4") and first[0].endswith("left unknown")
+    board.begin(4, 0, 100.0)
+    now[0] += 30.0
+    assert drawn()[0].endswith("left 01:10"), "it counts down within the first cell"
     assert first[2] == "no cell yet · no temperature · 0 samples lost"
     lost = {**RECORD["categories"], "R": {"lost_samples_count": {"value": 2}}}  # type: ignore[dict-item]
     board.finished({**RECORD, "categories": lost}, 90.0)

@@ -11,6 +11,7 @@ from typing import Any
 import fixture_cell
 import pytest
 
+from pqlab.campaign.clock import utc_text
 from pqlab.campaign.store import Store
 from pqlab.cli.main import main
 from pqlab.influx import InfluxError, InfluxView
@@ -116,7 +117,7 @@ def test_synthetic_watts_are_never_asked_for() -> None:
 def test_without_a_database_the_progress_is_still_there(tmp_path: Path) -> None:
     store = Store(tmp_path, "20260301T120000Z-ab12cd")
     store.write("plan.json", {"cells": []})
-    store.write_status({"run_id": store.run_id, "state": "running", "done": 1, "total": 2})
+    store.write_status({"run_id": store.run_id, "state": "running", "done": 1, "total": 2, "eta_s": 9.0})
     view = View()
     view.broken = True
     for given, why in ((view, "refused"), (None, "names no database")):
@@ -126,9 +127,14 @@ def test_without_a_database_the_progress_is_still_there(tmp_path: Path) -> None:
         assert [panel["series"] for panel in document["panels"]] == [[]] * len(PANELS)
         assert all(panel["none"] for panel in document["panels"])
     assert not (store.root / "lock").exists(), "looking makes no file"
+    begun_ns = 1_772_366_400_000_000_000
+    store.write_status({**store.read_status(), "updated_utc": utc_text(begun_ns)})
     store.lock()
     assert Snapshot(tmp_path, None).document()["run"]["state"] == "running"
+    seen = [store.status_at(begun_ns + seconds * 10**9)["eta_s"] for seconds in (-5, 0, 4, 60)]
+    assert seen == [9.0, 9.0, 5.0, 0.0], "it runs down, from what was written to nothing"
     store.unlock()
+    assert store.status_at(begun_ns)["eta_s"] is None, "a dead run has no time left"
 
 
 def test_the_verb_prints_its_document_or_says_that_its_port_is_taken(

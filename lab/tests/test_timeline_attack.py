@@ -12,6 +12,7 @@ from attack_stub import StubAttacker
 from fake_agent import FakeLab
 from test_timeline import CELL, Notes
 
+from pqattack.settings import Episode
 from pqlab.campaign.agents import AgentFailure, Pair
 from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.clock import SystemClock
@@ -114,6 +115,21 @@ def test_what_the_attacker_refuses_is_an_error_of_the_cell(stub: StubAttacker, t
         time.sleep(0.15)
     timeline.heal()
     assert [row["code"] for row in notes.rows if row["event"] == "error"] == ["attack-settings"]
+
+
+def test_an_episode_waits_for_one_that_ends_late_but_not_for_one_that_is_stuck(stub: StubAttacker) -> None:
+    control = AttackControl(stub.address)
+    control.take("cell")
+    late, stuck, after = (
+        Episode.parse({**FORGED, "seed": 1, "for_s": for_s}) for for_s in (0.3, 30.0, 0.1)
+    )  # fmt: skip
+    first = control.start(late)
+    assert control.start(stuck)["episode"] == 2, "begun once the first was over"
+    assert control.truth(first["episode"])["ended"] == "deadline"
+    with pytest.raises(AttackFailure, match="episode 2 is still on") as caught:
+        control.start(after)
+    assert caught.value.code == "attack-busy"
+    control.close()
 
 
 def test_a_held_attacker_is_renewed_and_lost_in_silence(stub: StubAttacker) -> None:

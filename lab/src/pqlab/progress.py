@@ -23,7 +23,7 @@ _COLOURS = {"pass": "green", "fail": "red", "invalid": "red", "unsupported": "ye
 class Reporter(Protocol):
     """What the engine tells about its work."""
 
-    def begin(self, total: int, done: int) -> None: ...
+    def begin(self, total: int, done: int, eta_s: float | None) -> None: ...
 
     def cell_begins(self, cell: Cell, attempt: int) -> None: ...
 
@@ -62,6 +62,15 @@ def cell_line(position: int, total: int, record: Json, eta_s: float | None) -> s
     return "  ".join(parts)
 
 
+def begin_line(total: int, done: int, eta_s: float | None) -> str:
+    """`72 cells, about 12:10`; when resumed `5 of 72 cells are done already, about 11:20 left`."""
+    cells = f"{total} cell{'' if total == 1 else 's'}"
+    told = f"{done} of {cells} are done already" if done else cells
+    if eta_s is None or done == total:
+        return told
+    return f"{told}, about {clock_text(eta_s)}{' left' if done else ''}"
+
+
 def clock_text(seconds: float) -> str:
     """mm:ss, or h:mm:ss from an hour on."""
     whole = round(seconds)
@@ -87,10 +96,9 @@ class PlainReporter:
         self._stream = stream
         self._total = 0
 
-    def begin(self, total: int, done: int) -> None:
+    def begin(self, total: int, done: int, eta_s: float | None) -> None:
         self._total = total
-        if done:
-            self.note(f"{done} of {total} cells are done already")
+        self.note(begin_line(total, done, eta_s))
 
     def cell_begins(self, cell: Cell, attempt: int) -> None:
         if attempt > 1:
@@ -121,6 +129,11 @@ class Board:
         self._degrees: float | None = None
         self._eta: tuple[float, float] | None = None
 
+    def begin(self, total: int, done: int, eta_s: float | None) -> None:
+        """Before the first cell, which may take an hour: how much there is, and how long it may take."""
+        self.total, self.done = total, done
+        self._foresee(eta_s)
+
     def finished(self, record: Json, eta_s: float | None) -> None:
         """One more cell."""
         self.done += 1
@@ -128,6 +141,9 @@ class Board:
         self._counts[self._last] += 1
         self._lost_samples += int(_value(record, "R", "lost_samples_count") or 0)
         self._degrees = hottest_c(record)
+        self._foresee(eta_s)
+
+    def _foresee(self, eta_s: float | None) -> None:
         self._eta = None if eta_s is None else (self._clock_s(), eta_s)
 
     def __rich__(self) -> RenderableType:
@@ -160,9 +176,10 @@ class RichReporter:
             refresh_per_second=1,  # the machine under test may be this one
         )
 
-    def begin(self, total: int, done: int) -> None:
-        self._board.total, self._board.done = total, done
+    def begin(self, total: int, done: int, eta_s: float | None) -> None:
+        self._board.begin(total, done, eta_s)
         self._live.start()
+        self._console.print(begin_line(total, done, eta_s), markup=False)
 
     def cell_begins(self, cell: Cell, attempt: int) -> None:
         again = f", attempt {attempt}" if attempt > 1 else ""

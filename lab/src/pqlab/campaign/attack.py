@@ -23,6 +23,8 @@ _ANSWER_S: Final = 5.0
 _POLL_S: Final = 0.02
 #: an episode ends by itself; this much later it is an error
 _SLACK_S: Final = 2.0
+#: scenarios cannot let two episodes overlap, so an episode in the way ends within this or is stuck
+_BUSY_S: Final = 1.0
 
 
 class AttackFailure(LabError):
@@ -58,8 +60,18 @@ class AttackControl:
         return state
 
     def start(self, episode: Episode) -> Json:
-        """Begin one episode; it ends by itself. Returns its account so far, with its number as `episode`."""
-        return self._call("start", owner=self._owner, attack=episode.as_dict())
+        """Begin one episode; it ends by itself. Returns its account so far, with its number as `episode`.
+
+        Waits for one before it that ends late, as on a busy machine; its account says when it began.
+        """
+        deadline_s = time.monotonic() + _BUSY_S
+        while True:
+            try:
+                return self._call("start", owner=self._owner, attack=episode.as_dict())
+            except AttackFailure as error:
+                if error.code != "attack-busy" or time.monotonic() > deadline_s:
+                    raise
+            time.sleep(_POLL_S)
 
     def wait(self, number: int, limit_s: float) -> Json:
         """The account of an episode that is over. Raises AttackFailure when it does not end."""

@@ -120,7 +120,7 @@ class Campaign:
                 self._verdicts[str(cell.cell_id)] = str(record["verdict"])
         todo = self._todo(run)
         self._eta = Eta(todo, self._predicted_s())
-        around.reporter.begin(len(self._cells), len(self._cells) - len(todo))
+        around.reporter.begin(len(self._cells), len(self._cells) - len(todo), self._left_s())
         try:
             self._settler.settle(first=True)
             wait_for_vehicle(self._pair.drone, self._scenario, around.clock, around.reporter.note)
@@ -207,9 +207,8 @@ class Campaign:
         self._verdicts[cell_id] = str(record["verdict"])
         self._current = None
         self._eta.finished(cell, around.clock.monotonic_s() - begun_s)
-        eta_s = self._eta.left_s() if self._foretells else None
-        around.reporter.cell_ends(cell.position, record, eta_s)
-        self._write_status("running", eta_s)
+        around.reporter.cell_ends(cell.position, record, self._left_s())
+        self._write_status("running")
         self._count_bad(str(record["verdict"]))
 
     def _count_bad(self, verdict: str) -> None:
@@ -283,7 +282,10 @@ class Campaign:
 
     # ------------------------------------------------------------------ status.json
 
-    def _write_status(self, state: str, eta_s: float | None = None, error: LabError | None = None) -> None:
+    def _left_s(self) -> float | None:
+        return self._eta.left_s() if self._foretells else None
+
+    def _write_status(self, state: str, error: LabError | None = None) -> None:
         current = self._current
         self._store.write_status(
             {
@@ -296,7 +298,7 @@ class Campaign:
                 "total": len(self._cells),
                 "verdict_counts": verdict_counts(self._verdicts.values()),
                 "current": None if current is None else plan_row(current),
-                "eta_s": eta_s,
+                "eta_s": self._left_s() if state == "running" else None,
                 "error": None if error is None else error.as_dict(),
             }
         )

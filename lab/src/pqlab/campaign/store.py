@@ -13,6 +13,7 @@ import fcntl
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -136,6 +137,19 @@ class Store:
 
     def read_status(self) -> Json:
         return read_json(self.root / "status.json")
+
+    def status_at(self, now_ns: int) -> Json:
+        """The status as others see it at `now_ns` (Unix time): a run that nobody holds was killed, and
+        `eta_s`, written with `updated_utc`, has run down since. Raises LabError without a status."""
+        status = self.read_status()
+        if status["state"] in ("running", "finishing") and not self.is_locked():
+            status["state"] = "killed"
+        if status["state"] != "running":
+            status["eta_s"] = None
+        elif status["eta_s"] is not None:
+            age_s = now_ns / 1e9 - datetime.fromisoformat(status["updated_utc"]).timestamp()
+            status["eta_s"] = round(max(0.0, status["eta_s"] - max(0.0, age_s)), 1)
+        return status
 
     def clear_scaffolding(self) -> None:
         """Leave only what belongs in a bundle; the lock stays held through its open file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +51,13 @@ def run(args: argparse.Namespace) -> int:
 def _status(results: Path, run_id: str) -> dict[str, Any]:
     store = Store(results, run_id)
     try:
-        status = store.read_status()
+        return store.status_at(time.time_ns())
     except LabError:
         # killed between its plan and its first cell
         plan = store.read("plan.json")
         status = {"run_id": run_id, "scenario": plan["scenario"], "state": "begun", "done": 0}
         status.update(total=len(plan["cells"]), verdict_counts={}, current=None, eta_s=None, error=None)
-    if status["state"] in ("running", "finishing") and not store.is_locked():
-        status["state"] = "killed"
-    return status
+        return status
 
 
 def _line(status: dict[str, Any]) -> str:

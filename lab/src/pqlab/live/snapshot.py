@@ -49,11 +49,9 @@ class Snapshot:
         for run_id in reversed(runs):
             store = Store(self._results, run_id)
             try:
-                status = store.read_status()
+                status = store.status_at(time.time_ns())
             except LabError:
                 continue  # its first cell has not begun, or it has just been sealed
-            if status["state"] in ("running", "finishing") and not store.is_locked():
-                status["state"] = "killed"
             return {"run": status, "latest": newest}
         return {"run": None, "latest": newest}
 
