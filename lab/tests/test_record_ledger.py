@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pqlab.record.ledger import HEADER, Column, LedgerError, join, read_ledger
+from pqtunnel.blackout import EPOCH_SHIFT
 
 
 def column(rows: list[tuple[int, int, int, int, str]]) -> Column:
@@ -64,8 +65,16 @@ def test_epochs_are_apart(tmp_path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
     ledger = read_ledger(path)
     assert len(set(ledger.tx.key)) == 2
-    assert ledger.rx.key == [(4294967295 << 64) + 7]
+    assert ledger.rx.key == [(4294967295 << EPOCH_SHIFT) + 7]
     assert join(ledger.tx, ledger.tx).duplicates == 0
+
+
+def test_keys_of_many_epochs_hash_apart() -> None:
+    """An hour with a rekey every ten seconds took minutes to join while they did not."""
+    hashes = {hash(epoch << EPOCH_SHIFT | sequence) for epoch in range(360) for sequence in range(1000)}
+    assert len(hashes) == 360 * 1000
+    wide = {hash(epoch << EPOCH_SHIFT | 2**34 + step) for epoch in range(4096) for step in range(64)}
+    assert len(wide) == 4096 * 64
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from pqtunnel.blackout import Switch, around, largest_gap_ns, switches
+from pqtunnel.blackout import EPOCH_SHIFT, Switch, around, largest_gap_ns, switches
 from pqtunnel.keys import provision
 from pqtunnel.primitives import load
 from pqtunnel.rpc import AgentUnreachableError, RpcClient, TlsFiles, fetch_all
@@ -170,7 +170,7 @@ def ledger(end: End) -> dict[str, list[tuple[int, int, int]]]:
     rows: dict[str, list[tuple[int, int, int]]] = {"tx": [], "rx": []}
     for line in fetch_all(end.rpc, CELL, "ledger", timeout_s=60.0)[1:]:
         direction, epoch, sequence, _, t_in, t_out, _ = line.split(",")
-        rows[direction].append((int(epoch) << 64 | int(sequence), int(t_in), int(t_out)))
+        rows[direction].append((int(epoch) << EPOCH_SHIFT | int(sequence), int(t_in), int(t_out)))
     return rows
 
 
@@ -261,7 +261,8 @@ def measure(ends: dict[str, End], run: Run) -> dict[str, Any]:
     return {
         "name": run.name, "suites": list(run.suites), "every_s": run.every_s,
         "rekeys": counters["drone"]["rekey_completed"], "rekeys_failed": counters["drone"]["rekey_failed"],
-        "rekeys_asked": run.rekeys, "last_epoch": max(key for key, _, _ in rows["drone"]["tx"]) >> 64,
+        "rekeys_asked": run.rekeys,
+        "last_epoch": max(key for key, _, _ in rows["drone"]["tx"]) >> EPOCH_SHIFT,
         "send_interval_ms": 1e3 / HZ, "wall_s": wall_s,
         "lost_count": sum(side["lost_count"] for side in both.values()),
         "not_ready_count": sum(counters[role]["not_ready"] for role in counters),

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from pqtunnel.blackout import EPOCH_SHIFT
+
 MS = 1_000_000
 INTERVAL_NS = 3_125_000
 EPOCH_PACKETS = 160
@@ -37,7 +39,7 @@ def report(
     sent, received, at_ns, came_ns = [], [], 0, 0
     for number in range(6 * EPOCH_PACKETS):
         at_ns += INTERVAL_NS + (paused_ns or {}).get(number, 0)
-        key = number // EPOCH_PACKETS << 64 | number % EPOCH_PACKETS
+        key = number // EPOCH_PACKETS << EPOCH_SHIFT | number % EPOCH_PACKETS
         sent.append((key, at_ns, at_ns))
         came_ns = max(came_ns, at_ns + DELAY_NS + late_ns.get(number, 0))
         received.append((key, at_ns, came_ns))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pqtunnel.blackout import largest_gap_ns, switches
+from pqtunnel.blackout import EPOCH_SHIFT, largest_gap_ns, switches
 
 MS = 1_000_000
 
 
 def key(epoch: int, sequence: int) -> int:
-    return epoch << 64 | sequence
+    return epoch << EPOCH_SHIFT | sequence
 
 
 def test_gap_late_and_lost_packets_are_ascribed_to_their_switch() -> None:

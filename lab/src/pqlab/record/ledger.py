@@ -10,8 +10,9 @@ from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pqtunnel.blackout import EPOCH_SHIFT
+
 HEADER = ["direction", "epoch", "sequence", "size_bytes", "t_in_ns", "t_out_ns", "window"]
-_EPOCH_SHIFT = 64  # sequences are 64 bit, so (epoch, sequence) is one integer
 
 
 class LedgerError(ValueError):
@@ -20,7 +21,7 @@ class LedgerError(ValueError):
 
 @dataclass
 class Column:
-    """Rows of one direction in file order; `key` = epoch · 2^64 + sequence."""
+    """Rows of one direction in file order; `key` is epoch and sequence as one integer (pqtunnel.blackout)."""
 
     key: list[int] = field(default_factory=list)
     size_bytes: array[int] = field(default_factory=lambda: array("q"))
@@ -101,7 +102,7 @@ def read_ledger(path: Path) -> Ledger:
                 column = ledger.tx if direction == "tx" else ledger.rx
                 if column is ledger.rx and direction != "rx":
                     raise LedgerError(f"line {reader.line_num}: direction {direction!r}")
-                column.key.append((int(epoch) << _EPOCH_SHIFT) | int(sequence))
+                column.key.append((int(epoch) << EPOCH_SHIFT) | int(sequence))
                 column.size_bytes.append(int(size))
                 column.t_in_ns.append(int(t_in))
                 column.t_out_ns.append(int(t_out))

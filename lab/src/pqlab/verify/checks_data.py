@@ -11,6 +11,7 @@ from pqlab.scenario.conditions import keeps_ledger
 from pqlab.verify.result import Tally
 from pqlab.verify.run_shape import rates_due
 from pqlab.verify.view import CellView
+from pqtunnel.blackout import EPOCH_SHIFT
 
 UPLINK_ANSWER_HZ = 2.0
 RATE_TOLERANCE_LONG, RATE_TOLERANCE_SHORT, RATE_LONG_S = 0.02, 0.10, 10.0
@@ -100,7 +101,7 @@ def sequence_gaps(cell: CellView, tally: Tally) -> None:
 def _missing(column: Column) -> int:
     per_epoch: dict[int, list[int]] = {}
     for key in column.key:
-        edge = per_epoch.setdefault(key >> 64, [key & _SEQUENCE_MASK, key & _SEQUENCE_MASK, 0])
+        edge = per_epoch.setdefault(key >> EPOCH_SHIFT, [key & _SEQUENCE_MASK, key & _SEQUENCE_MASK, 0])
         sequence = key & _SEQUENCE_MASK
         edge[0], edge[1], edge[2] = min(edge[0], sequence), max(edge[1], sequence), edge[2] + 1
     return sum(max(0, high - low + 1 - count) for low, high, count in per_epoch.values())
