@@ -21,9 +21,10 @@ from joules import check_energy
 from pqtelemetry.errors import TelemetryError
 from pqtelemetry.ina219 import registers as reg
 from pqtelemetry.ina219.bus import STUB_ADAPTER, LinuxBus, adapter_name, sensor_class
-from pqtelemetry.power.rawfile import GAP, older_of, read_notes, read_raw
+from pqtelemetry.power.rawfile import GAP, read_notes, read_raw
 from pqtelemetry.readers.base import Instant
 from pqtelemetry.readers.thermal import find_temperatures
+from pqtelemetry.segments import older
 
 OUT = Path("/tmp/out")
 RAW = OUT / "power.bin"
@@ -174,8 +175,8 @@ def energy_across_a_range_change() -> object:
     """Ten seconds at ± 320 mV, ten at ± 160 mV: the joules of both against what was played."""
     with player.Player(bus_number(), player.square, jitter=True, log=TRUTH):
         counts = [run_for(settings(shunt_range_mv=range_mv), 10.0) for range_mv in (320, 160)]
-    parts = [check_energy(path, TRUTH, expect) for path in (older_of(RAW), RAW)]
-    ranges = [read_raw(path).header["shunt_range_mv"] for path in (older_of(RAW), RAW)]
+    parts = [check_energy(path, TRUTH, expect) for path in (older(RAW), RAW)]
+    ranges = [read_raw(path).header["shunt_range_mv"] for path in (older(RAW), RAW)]
     expect(ranges == [320, 160], ranges)
     for row in counts:
         total = row["got_count"] + row["late_count"] + row["lost_count"]

@@ -23,9 +23,10 @@ from pqtelemetry.ina219.model import Ina219Model, normal_noise
 from pqtelemetry.ina219.native import FastChip
 from pqtelemetry.power import command, punctual
 from pqtelemetry.power.loop import PowerLoop
-from pqtelemetry.power.rawfile import GAP, RECORD, RawWriter, older_of, read_raw
+from pqtelemetry.power.rawfile import GAP, RECORD, RawWriter, read_raw
 from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.schedule import Schedule
+from pqtelemetry.segments import SEGMENTS, older
 
 MS = 1_000_000
 CALIBRATION = Calibration(
@@ -163,10 +164,10 @@ def test_a_failed_transfer_is_a_gap_with_its_reason_and_python_takes_over(
 
 def test_a_block_longer_than_the_file_goes_on_in_the_next(tmp_path: Path) -> None:
     path = tmp_path / "power.bin"
-    writer = RawWriter(path, HEADER, max_bytes=10 * RECORD.size)
+    writer = RawWriter(path, HEADER, max_bytes=5 * SEGMENTS * RECORD.size)
     writer.add_records(b"".join(RECORD.pack(k, 5.0, 1.0, 0, 0) for k in range(1, 9)))
     writer.close()
-    assert [s.t_mono_ns for s in read_raw(older_of(path)).samples] == [1, 2, 3, 4, 5]
+    assert [s.t_mono_ns for s in read_raw(older(path)).samples] == [1, 2, 3, 4, 5]
     assert [s.t_mono_ns for s in read_raw(path).samples] == [6, 7, 8]
     assert writer.records == 8
 

@@ -18,10 +18,11 @@ import pqtelemetry
 from pqtelemetry.errors import SensorUnavailable, StoreError, UsageError
 from pqtelemetry.parse import parse_line
 from pqtelemetry.power.cut import COLUMNS, Offsets, slice_lines
-from pqtelemetry.power.rawfile import GAP, RawWriter, notes_of, older_of, read_notes, read_raw
+from pqtelemetry.power.rawfile import GAP, RawWriter, notes_of, read_notes, read_raw
 from pqtelemetry.power.resident import FastPower
 from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.readers.base import Instant
+from pqtelemetry.segments import SEGMENTS, older, oldest_first
 
 SOURCE = str(Path(pqtelemetry.__file__).parents[1])
 READY = {"sensor": "ina219", "sensor_class": "chip"}
@@ -156,7 +157,7 @@ def test_a_file_for_another_sensor_is_refused(tmp_path: Path) -> None:
 def test_a_full_file_becomes_the_older_one_and_both_are_read(tmp_path: Path) -> None:
     raw = tmp_path / "power.bin"
     offsets = iter([10**18 + 7, 10**18 + 14])
-    writer = RawWriter(raw, HEADER, max_bytes=2 * 24 * 100, offset_ns=lambda: next(offsets))
+    writer = RawWriter(raw, HEADER, max_bytes=SEGMENTS * 24 * 100, offset_ns=lambda: next(offsets))
     for index in range(250):
         if index == 190:
             writer.gap({"t_mono_ns": 190_000, "end": False, "reason": "unplugged"})
@@ -164,14 +165,31 @@ def test_a_full_file_becomes_the_older_one_and_both_are_read(tmp_path: Path) -> 
         volts = math.nan if dead else 5.0
         writer.add(index * 1000, volts, volts, GAP if dead else 0, 0)
     writer.close()
-    assert len(read_raw(raw).samples) == 50 and len(read_raw(older_of(raw)).samples) == 100
+    assert len(read_raw(raw).samples) == 50 and len(read_raw(older(raw)).samples) == 100
     # the gap that was open when the file changed is told in the new one as well
     assert [row["reason"] for row in read_notes(raw)] == ["unplugged"]
     lines = slice_lines(raw, 10**18, 10**18 + 10**9)
     head = json.loads(lines[0])
-    assert len(lines) == 2 + 150 and head["gaps"][0]["reason"] == "unplugged"
-    assert lines[2].split(",")[:3] == [str(10**18 + 7 + 100_000), "5", "5"]
+    assert len(lines) == 2 + 250 and head["gaps"][0]["reason"] == "unplugged"
+    assert lines[2].split(",")[:3] == [str(10**18), "5", "5"]
+    assert lines[2 + 100].split(",")[:3] == [str(10**18 + 7 + 100_000), "5", "5"]
     assert lines[-1] == f"{10**18 + 14 + 249_000},,,2,0"
+
+
+def test_segments_keep_seven_eighths_of_the_bound_each_with_its_own_notes(tmp_path: Path) -> None:
+    raw = tmp_path / "power.bin"
+    writer = RawWriter(raw, HEADER, max_bytes=SEGMENTS * 24 * 10)
+    for index in range(1000):
+        if index % 10 == 3:
+            writer.note({"t_mono_ns": index, "end": True, "reason": f"note {index}"})
+        writer.add(index, 5.0, 1.0, 0, 0)
+    writer.close()
+    assert len(list(tmp_path.iterdir())) == 2 * SEGMENTS
+    kept = [sample.t_mono_ns for part in oldest_first(raw) for sample in read_raw(part).samples]
+    assert kept == list(range(1000 - SEGMENTS * 10, 1000))
+    for part in oldest_first(raw):
+        first = read_raw(part).samples[0].t_mono_ns
+        assert [row["reason"] for row in read_notes(part)] == [f"note {first + 3}"]
 
 
 def test_a_sampler_started_again_keeps_the_file_before(tmp_path: Path) -> None:
@@ -180,7 +198,7 @@ def test_a_sampler_started_again_keeps_the_file_before(tmp_path: Path) -> None:
         writer = RawWriter(raw, HEADER)
         writer.add(base, 5.0, 1.0, 0, 0)
         writer.close()
-    assert read_raw(older_of(raw)).samples[0].t_mono_ns == 0 and notes_of(older_of(raw)).exists()
+    assert read_raw(older(raw)).samples[0].t_mono_ns == 0 and notes_of(older(raw)).exists()
     assert len(slice_lines(raw, 10**18, 10**18 + 10**7)) == 4
 
 

@@ -227,10 +227,12 @@ def test_telemetry_lines_by_time(tmp_path: Path, block: int) -> None:
     file.write_text("\n".join(lines) + "\n" + "pq_cpu,host=drone sys")  # the last line is still being written
     assert file.stat().st_size > block
     start, end = 1_000_000_000 + 10_000 * 100, 1_000_000_000 + 39_000 * 100
-    assert _lines_between(file, start, end) == lines[10_000:39_001]
-    assert _lines_between(file, 0, 2**63) == lines
-    assert _lines_between(file, 5, 6) == []
-    assert _lines_between(tmp_path / "absent", 0, 1) == []
+    assert _lines_between(file, start, end) == (lines[10_000:39_001], True)
+    assert _lines_between(file, start + 20_000 * 100, end) == (lines[30_000:39_001], True)
+    assert _lines_between(file, 0, 2**63) == (lines, False)
+    assert _lines_between(file, 5, 6) == ([], False)
+    assert _lines_between(file, 2**62, 2**63) == ([], True)
+    assert _lines_between(tmp_path / "absent", 0, 1) == ([], False)
 
 
 @pytest.mark.parametrize(

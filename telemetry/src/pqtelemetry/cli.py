@@ -17,7 +17,7 @@ from pqtelemetry import __version__
 from pqtelemetry.clock import SystemClock
 from pqtelemetry.collector import Collector
 from pqtelemetry.errors import TelemetryError, UsageError
-from pqtelemetry.filestore import DEFAULT_MAX_BYTES, FileStore
+from pqtelemetry.filestore import FileStore
 from pqtelemetry.host import find_readers, host_facts
 from pqtelemetry.power import verbs as power_verbs
 from pqtelemetry.power.resident import FastPower
@@ -53,10 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     sample.add_argument("--rate-hz", type=float, default=10.0, help="samples a second (default 10)")
     sample.add_argument("--pid", type=int, help="process whose CPU and memory are sampled")
     sample.add_argument("--counters", type=Path, help="counters.json of the tunnel agent")
-    sample.add_argument("--out", type=Path, required=True, help="telemetry file; <out>.1 holds older lines")
-    sample.add_argument(
-        "--max-bytes", type=int, default=DEFAULT_MAX_BYTES, help="bound of both files (default 64 MiB)"
-    )
+    sample.add_argument("--out", type=Path, required=True, help="telemetry file; older lines in <out>.1 …")
+    power_verbs.add_bound(sample)
     sample.add_argument("--telegraf", default="none", help="host:port of Telegraf's TCP listener, or none")
     sample.add_argument("--power", default="none", choices=POWER_SENSORS, help="power sensor by name")
     sample.add_argument("--power-raw", type=Path, help="a fast sensor's raw file (power.bin beside --out)")
@@ -78,8 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 def _sample(args: argparse.Namespace) -> int:
     if not 0.1 <= args.rate_hz <= 1000:
         raise UsageError(f"--rate-hz {args.rate_hz} is outside 0.1 to 1000")
-    if args.max_bytes < 65_536:
-        raise UsageError(f"--max-bytes {args.max_bytes} is less than 65536: a few seconds of samples")
+    power_verbs.check_bound(args)
     address = parse_address(args.telegraf)
     if args.power in FAST_SENSORS:
         PowerSettings.named(args.power, args.power_settings)  # a wrong file is said here, not in a loop

@@ -1,9 +1,4 @@
-"""The telemetry file: bounded, append-only, a tick is in it whole or not at all.
-
-Two segments: `<path>` is written, `<path>.1` is the one before. When the first reaches half of the bound it
-takes the place of the second, so the newest half of the bound is always there: with 64 MiB and about
-25 kB/s that is at least 20 minutes at 10 Hz, several times the longest cell.
-"""
+"""The telemetry file: bounded (see segments), append-only, a tick is in it whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,18 +6,18 @@ import os
 from pathlib import Path
 
 from pqtelemetry.errors import StoreError
-
-DEFAULT_MAX_BYTES = 64 * 1024 * 1024
+from pqtelemetry.segments import SEGMENTS, default_bound_bytes, push
 
 
 class FileStore:
     """Appends ticks to a file; one writer only."""
 
-    def __init__(self, path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
-        """Open for appending; a torn last line of an earlier process is cut off. Raises StoreError."""
+    def __init__(self, path: Path, max_bytes: int | None = None) -> None:
+        """Open for appending; a torn last line of an earlier process is cut off. `max_bytes`: the bound of
+        all segments together, the default one where None. Raises StoreError."""
         self.path = path
-        self.older = path.with_name(path.name + ".1")
-        self._segment_bytes = max(1, max_bytes // 2)
+        bound_bytes = default_bound_bytes(path) if max_bytes is None else max_bytes
+        self._segment_bytes = max(1, bound_bytes // SEGMENTS)
         self._fd = -1
         self._size = 0
         self.last_error: str | None = None
@@ -45,7 +40,7 @@ class FileStore:
     def _rotate(self) -> None:
         os.close(self._fd)
         self._fd = -1
-        self.path.replace(self.older)
+        push(self.path)
         self._open()
 
     def append(self, data: bytes) -> bool:

@@ -109,11 +109,11 @@ def _override(data: dict[str, Any], origins: dict[str, str], overrides: Override
                 f"scenario {data['name']} has no MAVLink session",
                 "leave --session-s out, or give the scenario a `traffic:` block",
             )
-        if not 0.5 <= overrides.session_s <= 86400:
+        if not 0.5 <= overrides.session_s <= 3600:
             raise UsageError(
                 "bad-session",
-                f"--session-s {overrides.session_s:g} is outside 0.5 … 86400 s",
-                "a session shorter than half a second holds too few datagrams, one of days does not end",
+                f"--session-s {overrides.session_s:g} is outside 0.5 … 3600 s",
+                "shorter than half a second holds too few datagrams; both ends keep the samples of an hour",
                 "--session-s 5",
             )
         data["traffic"]["session_s"] = overrides.session_s

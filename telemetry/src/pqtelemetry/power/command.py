@@ -26,7 +26,7 @@ from pqtelemetry.ina219.calibration import Calibration
 from pqtelemetry.ina219.device import Ina219, Rail, Reading, SensorRefused, check_plausible
 from pqtelemetry.ina219.model import Ina219Model, normal_noise
 from pqtelemetry.power.loop import PowerLoop
-from pqtelemetry.power.rawfile import DEFAULT_MAX_BYTES, RawWriter
+from pqtelemetry.power.rawfile import RawWriter
 from pqtelemetry.power.realtime import be_punctual
 from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.schedule import Schedule
@@ -147,7 +147,7 @@ def run(
     out: Path,
     clock: SystemClock,
     say: Callable[[str], None],
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
     cpu: int | None = None,
 ) -> None:
     """Sample until the clock says stop; `cpu`: the core to stay on.

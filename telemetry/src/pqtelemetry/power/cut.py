@@ -4,7 +4,7 @@
     t_ns,voltage_v,current_a,flags,lateness_ns
 
 Samples stay what they were; only their times are moved, by the clock's offset as noted beside them every ten
-seconds. A gap's values are empty. Both raw files are read, the older one first.
+seconds. A gap's values are empty. All segments of the raw file are read, the oldest first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pqtelemetry.errors import StoreError
-from pqtelemetry.power.rawfile import RawPower, older_of, read_notes, read_raw
+from pqtelemetry.power.rawfile import RawPower, read_header, read_notes, read_raw
+from pqtelemetry.segments import oldest_first
 
 SCHEMA: Final = "pqtelemetry/power-slice/v1"
 COLUMNS: Final = ("t_ns", "voltage_v", "current_a", "flags", "lateness_ns")
@@ -50,7 +51,7 @@ def slice_lines(path: Path, from_ns: int, to_ns: int) -> list[str]:
     rows: dict[int, str] = {}
     gaps: list[dict[str, Any]] = []
     torn = 0
-    for part in (older_of(path), path):
+    for part in oldest_first(path):
         try:
             notes = read_notes(part)
             offsets, raw = _part(part, notes, from_ns, to_ns)
@@ -79,7 +80,7 @@ def slice_lines(path: Path, from_ns: int, to_ns: int) -> list[str]:
 
 def _part(path: Path, notes: Sequence[dict[str, Any]], from_ns: int, to_ns: int) -> tuple[Offsets, RawPower]:
     """One file's offsets, and its records near the span. A file whose clock was set is read wholly."""
-    header = read_raw(path, 0, 0).header
+    header = read_header(path)
     key = "realtime_offset_ns"
     known = [(row["t_mono_ns"], int(row[key])) for row in notes if key in row]
     points = known or [(0, int(header["realtime_offset_ns"]))]

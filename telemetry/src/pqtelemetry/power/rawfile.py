@@ -9,7 +9,7 @@ Little-endian. A gap is a record whose two floats are NaN; why is in the notes f
 (`<file>.gaps.ndjson`, one JSON object a line), together with the realtime clock's offset every ten seconds.
 A file that was cut off in a record (power lost) is read up to its last whole record, and says so.
 
-Bounded: `<file>` is written, `<file>.1` is the one before, each with its own header and notes.
+Bounded by segments (`<file>.1` is the one before), each with its own header and notes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO
 
 from pqtelemetry.errors import ParseError, StoreError
+from pqtelemetry.segments import SEGMENTS, default_bound_bytes, push
 
 SCHEMA: Final = "pqtelemetry/power/v1"
 RECORD: Final = struct.Struct("<qffBxxxi")
@@ -35,8 +36,6 @@ LATE: Final = 4
 """Started more than half a period after its deadline."""
 REQUIRED: Final = ("sensor", "sensor_class", "mode", "rate_hz", "realtime_offset_ns")
 SENSOR_CLASSES: Final = ("chip", "stub-bus", "model", "synthetic")
-DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
-"""Both files together: at 1 kHz (24 kB/s) the newest 23 minutes or more."""
 _INT32: Final = (1 << 31) - 1
 
 
@@ -56,11 +55,6 @@ class PowerSample:
         return None if self.voltage_v is None or self.current_a is None else self.voltage_v * self.current_a
 
 
-def older_of(path: Path) -> Path:
-    """The file before this one."""
-    return path.with_name(path.name + ".1")
-
-
 def notes_of(path: Path) -> Path:
     """Gaps and clock offsets of a raw file."""
     return path.with_name(path.name + ".gaps.ndjson")
@@ -77,7 +71,7 @@ class RawWriter:
         self,
         path: Path,
         header: dict[str, Any],
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int | None = None,
         offset_ns: Callable[[], int] | None = None,
     ) -> None:
         missing = [key for key in REQUIRED if key not in header]
@@ -86,7 +80,8 @@ class RawWriter:
         self._path = path
         self._header = header
         self._offset_ns = offset_ns
-        self._per_file = max(1, max_bytes // 2 // RECORD.size)
+        bound_bytes = default_bound_bytes(path) if max_bytes is None else max_bytes
+        self._per_file = max(1, bound_bytes // SEGMENTS // RECORD.size)
         self._open_gap: dict[str, object] | None = None
         self.records = 0
         try:
@@ -99,9 +94,7 @@ class RawWriter:
 
     def _open(self) -> None:
         if self._path.exists():
-            self._path.replace(older_of(self._path))
-            if notes_of(self._path).exists():
-                notes_of(self._path).replace(notes_of(older_of(self._path)))
+            push(self._path, notes_of)
         line = json.dumps({"schema": SCHEMA, **self._header, "record": RECORD.format})
         self._file: BinaryIO = self._path.open("wb", buffering=1 << 16)
         self._file.write(line.encode() + b"\n")
@@ -171,21 +164,32 @@ class RawPower:
     torn_bytes: int
 
 
+def read_header(path: Path) -> dict[str, Any]:
+    """The first line of one file. Raises ParseError for a header that this writer never writes."""
+    with path.open("rb") as file:
+        return _header(file.readline(), path.name)
+
+
+def _header(line: bytes, name: str) -> dict[str, Any]:
+    try:
+        header: dict[str, Any] = json.loads(line if line.endswith(b"\n") else b"")
+        known = header["schema"] == SCHEMA and header["record"] == RECORD.format
+    except (ValueError, KeyError, TypeError) as error:
+        raise ParseError(f"{name} does not begin with a {SCHEMA} header ({error})") from error
+    if not known or any(key not in header for key in REQUIRED):
+        raise ParseError(f"{name}: the header is not a whole {SCHEMA} header")
+    return header
+
+
 def read_raw(path: Path, from_mono_ns: int | None = None, to_mono_ns: int | None = None) -> RawPower:
     """One file, or its part from the last record before one time to the first after another.
 
     Raises ParseError for a header or record that this writer never writes.
     """
     data = path.read_bytes()
-    end = data.find(b"\n")
-    try:
-        header = json.loads(data[: max(end, 0)])
-        known = header["schema"] == SCHEMA and header["record"] == RECORD.format
-    except (ValueError, KeyError, TypeError) as error:
-        raise ParseError(f"{path.name} does not begin with a {SCHEMA} header ({error})") from error
-    if not known or any(key not in header for key in REQUIRED):
-        raise ParseError(f"{path.name}: the header is not a whole {SCHEMA} header")
-    body = memoryview(data)[end + 1 :]
+    end = data.find(b"\n") + 1
+    header = _header(data[:end], path.name)
+    body = memoryview(data)[end:]
     count, torn = divmod(len(body), RECORD.size)
 
     def time_ns(index: int) -> int:

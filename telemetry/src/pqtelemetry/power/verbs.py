@@ -17,8 +17,8 @@ from pqtelemetry.errors import UsageError
 from pqtelemetry.ina219 import native
 from pqtelemetry.parent import PARENT
 from pqtelemetry.power import command
-from pqtelemetry.power.rawfile import DEFAULT_MAX_BYTES
 from pqtelemetry.power.settings import SENSORS, PowerSettings
+from pqtelemetry.segments import MOST_BYTES
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,10 +26,8 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     power = verbs.add_parser("power", help="sample power fast, into a raw file")
     power.add_argument("--settings", type=Path, help="JSON file, see docs/TELEMETRY.md")
     power.add_argument("--sensor", choices=SENSORS, help="sensor by name; the file must mean the same")
-    power.add_argument("--out", type=Path, required=True, help="raw file; <out>.1 holds the one before")
-    power.add_argument(
-        "--max-bytes", type=int, default=DEFAULT_MAX_BYTES, help="bound of both files (default 64 MiB)"
-    )
+    power.add_argument("--out", type=Path, required=True, help="raw file; those before it: <out>.1 …")
+    add_bound(power)
     power.add_argument("--duration-s", type=float, help="end after this time (default: at SIGTERM)")
     power.add_argument(
         "--cpu", type=int, help="core to stay on with real-time priority (default: the last one)"
@@ -98,11 +96,22 @@ def teller() -> Callable[[str], None]:
     return tell
 
 
+def add_bound(verb: argparse.ArgumentParser) -> None:
+    """Declare the bound of a file in segments."""
+    most = f"{MOST_BYTES >> 20} MiB, or a quarter of a smaller disk"
+    verb.add_argument("--max-bytes", type=int, help=f"bound of all segments together (default {most})")
+
+
+def check_bound(args: argparse.Namespace) -> None:
+    """Raises UsageError for a bound that holds next to nothing."""
+    if args.max_bytes is not None and args.max_bytes < 65_536:
+        raise UsageError(f"--max-bytes {args.max_bytes} is less than 65536: a few seconds of samples")
+
+
 def _power(args: argparse.Namespace) -> int:
     if args.settings is None and args.sensor is None:
         raise UsageError("neither --settings nor --sensor says which sensor is meant")
-    if args.max_bytes < 65_536:
-        raise UsageError(f"--max-bytes {args.max_bytes} is less than 65536: a few seconds of samples")
+    check_bound(args)
     sensor = args.sensor or PowerSettings.load(args.settings).sensor
     settings = PowerSettings.named(sensor, args.settings)
     folder = args.settings.parent if args.settings else Path()

@@ -138,6 +138,7 @@ class Methods:
                 raise
             self._faults.forget()
             self._canary.forget()
+            self._streams.forget()
             self._feed.begin(self._endpoint.work, lambda: self._state.state)
             self._stopped.clear()
             self._source_running = False

@@ -51,6 +51,11 @@ class Streams:
         self._power: list[str] = []
         self._no_power: str | None = None
 
+    def forget(self) -> None:
+        """The last cell's lines: an hour's are 100 MB, which the next cell would count as its own memory."""
+        self._cached, self._cached_for = [], None
+        self._power, self._power_for = [], None
+
     def temperature_c(self) -> float | None:
         """The hottest zone in the last second's samples; None where no zone was sampled."""
         now_ns = time.time_ns()

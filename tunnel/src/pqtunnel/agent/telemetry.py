@@ -54,10 +54,9 @@ class Telemetry:
         if self._config.telemetry_rate_hz == 0:
             self.reason = "PQ_TELEMETRY_RATE_HZ is 0"
             return
-        for stale in (self._out, self._out.with_name(self._out.name + ".1")):
-            stale.unlink(missing_ok=True)
-        for stale in self._power.parent.glob(self._power.name + "*"):
-            stale.unlink(missing_ok=True)
+        for file in (self._out, self._power):
+            for stale in file.parent.glob(file.name + "*"):
+                stale.unlink(missing_ok=True)
         self._thread = threading.Thread(target=self._watch, name="telemetry-watch", daemon=True)
         self._thread.start()
 
@@ -161,8 +160,30 @@ class Telemetry:
 
     def lines(self, start_ns: int, end_ns: int) -> list[str]:
         """Line-protocol lines stamped within [start_ns, end_ns], in the order written."""
-        older = _lines_between(self._out.with_name(self._out.name + ".1"), start_ns, end_ns)
-        return older + _lines_between(self._out, start_ns, end_ns)
+        while True:
+            begun = self._segment()
+            parts = self._parts(start_ns, end_ns)
+            if self._segment() == begun:
+                return [line for part in reversed(parts) for line in part]
+            # every segment has moved on by one name meanwhile: some lines were read twice, or not at all
+
+    def _segment(self) -> int | None:
+        """What tells the segment in use from the next one."""
+        try:
+            return self._out.stat().st_ino
+        except FileNotFoundError:
+            return None
+
+    def _parts(self, start_ns: int, end_ns: int) -> list[list[str]]:
+        """Lines of each segment (`<file>`, `<file>.1`, …), the newest first."""
+        numbered = self._out.parent.glob(self._out.name + ".*")
+        parts: list[list[str]] = []
+        for segment in (self._out, *sorted(numbered, key=lambda path: int(path.suffix[1:]))):
+            lines, from_before = _lines_between(segment, start_ns, end_ns)
+            parts.append(lines)
+            if from_before:
+                break  # what is older still is older than `start_ns`, too
+        return parts
 
     def facts(self) -> dict[str, Any]:
         """`pqtelemetry facts` as {"host": …, "sensors": …}. Where it is not installed or fails, host is None
@@ -184,29 +205,31 @@ class Telemetry:
         return {"host": None, "sensors": [] if self._config.power == "none" else [unknown], "reason": reason}
 
 
-def _lines_between(path: Path, start_ns: int, end_ns: int) -> list[str]:
-    """Lines of a time-ordered file whose last field lies in the range; reads from the end, block by block."""
+def _lines_between(path: Path, start_ns: int, end_ns: int) -> tuple[list[str], bool]:
+    """Lines of a time-ordered file whose last field lies in the range, and whether it has any from before the
+    range. Looks for the place to read from in steps from the end: the newest are asked for most."""
     try:
         with path.open("rb") as file:
-            position = file.seek(0, os.SEEK_END)
-            tail = b""
-            while position > 0:
-                step = min(_BLOCK_BYTES, position)
-                position -= step
-                file.seek(position)
-                tail = file.read(step) + tail
-                first_whole = tail.find(b"\n") + 1 if position else 0
-                stamp = _stamp(tail[first_whole : tail.find(b"\n", first_whole)])
-                if stamp is not None and stamp < start_ns:
-                    break
+            size = file.seek(0, os.SEEK_END)
+            begin, reach, from_before = size, _BLOCK_BYTES, False
+            while begin > 0 and not from_before:
+                begin, reach = max(0, size - reach), 2 * reach
+                file.seek(begin)
+                if begin > 0:
+                    file.readline()  # the rest of a line
+                stamp = _stamp(file.readline().rstrip(b"\n"))
+                from_before = stamp is not None and stamp < start_ns
+            file.seek(begin)
+            if begin > 0:
+                file.readline()
+            kept: list[str] = []
+            for line in file:
+                stamp = _stamp(line[:-1]) if line.endswith(b"\n") else None
+                if stamp is not None and start_ns <= stamp <= end_ns:
+                    kept.append(line[:-1].decode())
+            return kept, from_before
     except FileNotFoundError:
-        return []
-    kept: list[str] = []
-    for line in tail.split(b"\n")[:-1]:
-        stamp = _stamp(line)
-        if stamp is not None and start_ns <= stamp <= end_ns:
-            kept.append(line.decode())
-    return kept
+        return [], False
 
 
 def _stamp(line: bytes) -> int | None:
