@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from pathlib import Path
 
@@ -118,6 +119,10 @@ def test_growth_of_a_long_session_is_told_by_host_and_quantity(tmp_path: Path) -
     assert float(drone["slope_per_h"]) == pytest.approx(36, rel=0.01)
     assert float(drone["growth"]) == pytest.approx(1.17, rel=0.05)
     assert (float(ground["growth"]), float(ground["slope_per_h"])) == (0, 0)
+    counters = json.loads(next(root.glob("data/cells/*/counters.json")).read_text())
+    window = counters["drone"]["windows"]["traffic"]
+    assert float(drone["ledger_mb"]) == pytest.approx((window["tx_data"] + window["rx_ok"]) * 40 / 1e6)
+    assert told["drone", "thread_count"]["ledger_mb"] == ""
     assert told["drone", "fd_count"]["reason"] == "the sampler does not tell it here"
     assert "resident memory" in page(root).text_of["growth-table"]
 

@@ -19,6 +19,9 @@ EPOCH_SHIFT: Final = 96
 (`sys.hash_info.modulus`), and 2^64 leaves 8, so that the packets of 360 epochs shared 6,000 hashes. 2^96
 leaves 2^35: (epoch, sequence) of any session that this lab can carry hash apart."""
 
+ROW_BYTES: Final = 40
+"""Memory of one row in an endpoint's ledger: the native data plane's; the other one's arrays take 34."""
+
 
 @dataclass(frozen=True, slots=True)
 class Switch:

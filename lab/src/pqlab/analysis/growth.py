@@ -2,7 +2,8 @@
 
 Begin and end are the medians of the first and last tenth of the traffic window; the slope is Theil and Sen's
 over at most 200 evenly spaced samples, which a few odd samples do not move. A session of two minutes or less
-says nothing about growth and is left out.
+says nothing about growth and is left out. An endpoint keeps its ledger in memory until the cell is over: what
+that takes of the growth stands beside it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 from itertools import combinations
 
 from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
-from pqlab.analysis.load import ROLES, BundleData
+from pqlab.analysis.load import ROLES, BundleData, Cell
 from pqlab.analysis.stats import median
 from pqlab.analysis.table import Table
+from pqlab.record.dataplane import window_counter
 from pqtelemetry import slice as lines_of
+from pqtunnel.blackout import ROW_BYTES
 
 LEAST_S = 120.0
 MOST_POINTS = 200
@@ -24,8 +27,8 @@ QUANTITIES = {
     "fd_count": ("fd_count", 1.0),
 }
 COLUMNS = (
-    *CELL_COLUMNS, "host", "quantity", "session_s", "n_samples", "begin", "end", "growth", "low", "high",
-    "slope_per_h", "rekeys_count", "reason",
+    *CELL_COLUMNS, "host", "quantity", "session_s", "n_samples", "begin", "end", "growth", "ledger_mb",
+    "low", "high", "slope_per_h", "rekeys_count", "reason",
 )  # fmt: skip
 
 
@@ -58,8 +61,17 @@ def growth_table(bundle: BundleData) -> Table | None:
                     **about, session_s=(points[-1][0] - points[0][0]) * 3600.0, n_samples=len(points),
                     begin=begin, end=last, low=min(levels), high=max(levels), slope_per_h=slope(points),
                     growth=None if begin is None or last is None else last - begin,
+                    ledger_mb=ledger_mb(cell, role) if quantity == "rss_mb" else None,
                 )  # fmt: skip
     return table
+
+
+def ledger_mb(cell: Cell, role: str) -> float | None:
+    """Memory of the rows that this end's ledger gained in the traffic window; None where it kept none."""
+    if not (cell.directory / f"ledger.{role}.csv").is_file():
+        return None
+    rows = [window_counter(cell.counters, role, "traffic", name) for name in ("tx_data", "rx_ok")]
+    return None if None in rows else sum(int(count) for count in rows) * ROW_BYTES / 1e6
 
 
 def slope(points: list[tuple[float, float]]) -> float | None:

@@ -12,11 +12,14 @@ from pqlab.report import blocks, figures
 from pqlab.report.blocks import Block, Cell, Column, Figure, Section, Table, label, number, verdict
 from pqlab.report.source import RawRow, Source, anchor, cell_link, record_link, why_missing
 from pqlab.report.svg import significant
+from pqtunnel.blackout import ROW_BYTES
 
 FEW = "fewer than 3 runs"
 NO_PAIR = "no condition without rekeys to pair with"
 HOSTS = {"drone": "drone", "gcs": "GCS"}
 WORDS = {"rss_mb": "resident memory", "thread_count": "threads", "fd_count": "open files"}
+
+NO_LEDGER_HERE = "no part of it, or no ledger was kept"
 
 
 def rekeys(source: Source) -> Section | None:
@@ -242,7 +245,9 @@ def growth(source: Source) -> Section | None:
                 label("MB" if r["quantity"] == "rss_mb" else ""),
                 number(r["session_s"], digits=4, reason=why),
                 blocks.count(r["rekeys_count"], reason="no rekey in this cell"),
-                *(number(r[c], reason=why) for c in ("begin", "end", "growth", "slope_per_h", "low", "high")),
+                *(number(r[c], reason=why) for c in ("begin", "end", "growth")),
+                number(r["ledger_mb"], reason=why or NO_LEDGER_HERE),
+                *(number(r[c], reason=why) for c in ("slope_per_h", "low", "high")),
                 blocks.count(r["n_samples"]), verdict(r["verdict"]), record_link(r["cell_id"]),
             ]
         )  # fmt: skip
@@ -256,15 +261,17 @@ def growth(source: Source) -> Section | None:
                 (
                     Column("suite"), Column("condition"), Column("host"), Column("quantity"), Column("unit"),
                     Column("session", "s", True), Column("rekeys", "n", True), Column("begin", "", True),
-                    Column("end", "", True), Column("growth", "", True), Column("slope an hour", "", True),
+                    Column("end", "", True), Column("growth", "", True),
+                    Column("of it ledger", "MB", True), Column("slope an hour", "", True),
                     Column("least", "", True), Column("most", "", True), Column("samples", "n", True),
                     Column("verdict"), Column("raw"),
                 ),
                 blocks.rows_of(lines),
                 source.ring,
                 "analysis/growth.csv",
-                "Begin and end: medians of the first and last tenth. Slope: Theil and Sen. One session is "
-                "one run: these are observations, not claims.",
+                "Begin and end: medians of the first and last tenth. Of it ledger: rows that an end keeps in "
+                f"memory until its cell is over, {ROW_BYTES} bytes a datagram sent or received in the whole "
+                "window. Slope: Theil and Sen. One session is one run: these are observations, not claims.",
             ),
         ),
     )  # fmt: skip
