@@ -124,7 +124,9 @@ def test_growth_of_a_long_session_is_told_by_host_and_quantity(tmp_path: Path) -
     assert float(drone["ledger_mb"]) == pytest.approx((window["tx_data"] + window["rx_ok"]) * 40 / 1e6)
     assert told["drone", "thread_count"]["ledger_mb"] == ""
     assert told["drone", "fd_count"]["reason"] == "the sampler does not tell it here"
-    assert "resident memory" in page(root).text_of["growth-table"]
+    found = page(root)
+    assert "resident memory" in found.text_of["growth-table"]
+    assert "no part of it" in (root / "data" / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_slope_ignores_single_odd_samples() -> None:

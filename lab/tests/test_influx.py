@@ -15,6 +15,7 @@ import pytest
 
 from pqlab.errors import LabError
 from pqlab.influx import (
+    PIECE_NS,
     InfluxError,
     InfluxView,
     compare,
@@ -341,3 +342,35 @@ def test_strange_answers_have_names(influx: FakeInflux, status: int, body: bytes
 def test_a_database_that_is_not_there(influx: FakeInflux) -> None:
     with pytest.raises(InfluxError, match="other"):
         InfluxView(influx.url, "other").content(0, 1)
+
+
+def test_a_long_span_is_asked_for_in_pieces(influx: FakeInflux) -> None:
+    """InfluxDB ran out of its gigabyte over the answer for one session of an hour."""
+    step_ns, tags = 7_000_000_000, (("host", "drone"), ("ring", "lab"))
+    times = range(BASE_NS, BASE_NS + 3_600_000_000_000, step_ns)
+    lines = [encode(Sample("pq_cpu", {"system_pct": 1.5}, tags), time_ns) for time_ns in times]
+    view = load(influx, lines)
+    assert all(row.ok for row in reconcile(lines, view))
+    spans = [tuple(map(int, re.findall(r"time (?:>=|<) (\d+)", statement))) for statement in influx.queries]
+    assert len(spans) == 60 and max(end - begin for begin, end in spans) <= PIECE_NS
+    assert [begin for begin, _ in spans[1:]] == [end for _, end in spans[:-1]], "no gap, nothing twice"
+    influx.points.pop(300)
+    assert not all(row.ok for row in reconcile(lines, view)), "a point that is missing in the middle"
+
+
+def test_an_answer_that_breaks_off_is_an_error_of_the_lab() -> None:
+    begun = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"res'
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(begun)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(InfluxError) as caught:
+            InfluxView(f"http://127.0.0.1:{listener.getsockname()[1]}", "pqlab").content(0, 1)
+        thread.join()
+    assert caught.value.code == "influx-broke-off" and caught.value.hint

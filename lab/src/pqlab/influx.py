@@ -8,6 +8,7 @@ whether the view shows every point of the record with the same value. Works with
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import math
 import time
@@ -27,6 +28,10 @@ from pqtelemetry.slice import parse_line
 OWN_MEASUREMENTS = "/^pq_/"
 # A detector sends its own points; their record is detector.ndjson, no sampler's file.
 NOT_SAMPLED = ("pq_detector,",)
+
+#: The most that one query asks for. The database builds its answer in memory, an hour's in a gigabyte, and
+#: calls one partial that has more than 10,000 rows of a series; samples come 10 times a second, or 100.
+PIECE_NS = 60_000_000_000
 
 Scalar = int | float | bool | str
 
@@ -129,6 +134,13 @@ class InfluxView:
                 body,
                 "docker logs pqlab-influxdb-1",
             ) from error
+        except http.client.HTTPException as error:
+            raise InfluxError(
+                "influx-broke-off",
+                f"InfluxDB at {self.url} broke off its answer",
+                f"{type(error).__name__}: {error}",
+                "docker logs pqlab-influxdb-1; the bundle does not depend on the database",
+            ) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise InfluxError(
@@ -174,8 +186,8 @@ class InfluxView:
                 raise InfluxError(
                     "influx-cut",
                     "InfluxDB cut its answer short",
-                    "its max-row-limit is set",
-                    "ask for a shorter span or set max-row-limit = 0",
+                    "more than 10,000 rows of a series in one answer, or its max-row-limit is set",
+                    "PQ_TELEMETRY_RATE_HZ of at most 100, and max-row-limit = 0",
                 )
         return series
 
@@ -183,18 +195,17 @@ class InfluxView:
         self, start_ns: int, end_ns: int, measurements: str = OWN_MEASUREMENTS, *, host: str | None = None
     ) -> dict[str, SeriesContent]:
         """Every point with start_ns <= time < end_ns (of one host, where given), by canonical series key."""
-        where = f"time >= {start_ns} AND time < {end_ns}"
-        if host is not None:
-            where += f" AND {_identifier('host')} = {_literal(host)}"
-        statement = f"SELECT * FROM {measurements} WHERE {where} GROUP BY *"
+        whose = "" if host is None else f" AND {_identifier('host')} = {_literal(host)}"
         found: dict[str, SeriesContent] = {}
-        for item in self.query(statement):
-            tags = tuple(sorted((key, value) for key, value in item.get("tags", {}).items() if value != ""))
-            content = found.setdefault(series_key(item["name"], tags), SeriesContent())
-            columns = item["columns"]
-            for row in item["values"]:
-                values = dict(zip(columns, row, strict=True))
-                content.add(values.pop("time"), values)
+        for from_ns in range(start_ns, end_ns, PIECE_NS):
+            span = f"time >= {from_ns} AND time < {min(from_ns + PIECE_NS, end_ns)}"
+            for item in self.query(f"SELECT * FROM {measurements} WHERE {span}{whose} GROUP BY *"):
+                present = ((key, value) for key, value in item.get("tags", {}).items() if value != "")
+                content = found.setdefault(series_key(item["name"], tuple(sorted(present))), SeriesContent())
+                columns = item["columns"]
+                for row in item["values"]:
+                    values = dict(zip(columns, row, strict=True))
+                    content.add(values.pop("time"), values)
         return found
 
     def count_by_series(self, start_ns: int, end_ns: int) -> dict[str, int]:

@@ -64,8 +64,7 @@ def cell_line(position: int, total: int, record: Json, eta_s: float | None) -> s
 
 def begin_line(total: int, done: int, eta_s: float | None) -> str:
     """`72 cells, about 12:10`; when resumed `5 of 72 cells are done already, about 11:20 left`."""
-    cells = f"{total} cell{'' if total == 1 else 's'}"
-    told = f"{done} of {cells} are done already" if done else cells
+    told = f"{done} of {total} cells are done already" if done else f"{total} cell{'' if total == 1 else 's'}"
     if eta_s is None or done == total:
         return told
     return f"{told}, about {clock_text(eta_s)}{' left' if done else ''}"

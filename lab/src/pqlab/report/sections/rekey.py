@@ -246,7 +246,7 @@ def growth(source: Source) -> Section | None:
                 number(r["session_s"], digits=4, reason=why),
                 blocks.count(r["rekeys_count"], reason="no rekey in this cell"),
                 *(number(r[c], reason=why) for c in ("begin", "end", "growth")),
-                number(r["ledger_mb"], reason=why or NO_LEDGER_HERE),
+                number(r["ledger_mb"], reason=r["reason"] or NO_LEDGER_HERE),
                 *(number(r[c], reason=why) for c in ("slope_per_h", "low", "high")),
                 blocks.count(r["n_samples"]), verdict(r["verdict"]), record_link(r["cell_id"]),
             ]
