@@ -17,6 +17,7 @@ import pytest
 import pqtelemetry
 from pqtelemetry.errors import SensorUnavailable, StoreError, UsageError
 from pqtelemetry.parse import parse_line
+from pqtelemetry.power import cut
 from pqtelemetry.power.cut import COLUMNS, Offsets, slice_lines
 from pqtelemetry.power.rawfile import GAP, RawWriter, notes_of, read_notes, read_raw
 from pqtelemetry.power.resident import FastPower
@@ -190,6 +191,31 @@ def test_segments_keep_seven_eighths_of_the_bound_each_with_its_own_notes(tmp_pa
     for part in oldest_first(raw):
         first = read_raw(part).samples[0].t_mono_ns
         assert [row["reason"] for row in read_notes(part)] == [f"note {first + 3}"]
+
+
+def test_a_segment_that_is_pushed_on_while_it_is_cut_is_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = tmp_path / "power.bin"
+    writer = RawWriter(raw, HEADER, max_bytes=SEGMENTS * 24 * 100)
+    for index in range(190):
+        writer.add(index * 1000, 5.0, 5.0, 0, 0)
+    writer.flush()
+    real = cut.read_raw
+
+    def pushed(path: Path, *span: int | None) -> Any:
+        found = real(path, *span)
+        if not older(raw, 2).exists():  # the writer fills this segment and begins the next
+            for index in range(190, 201):
+                writer.add(index * 1000, 5.0, 5.0, 0, 0)
+            writer.flush()
+        return found
+
+    monkeypatch.setattr(cut, "read_raw", pushed)
+    stamps = [int(line.split(",")[0]) - 10**18 for line in slice_lines(raw, 10**18, 10**18 + 189_000)[2:]]
+    writer.close()
+    assert older(raw, 2).exists(), "it was pushed on meanwhile"
+    assert stamps == [index * 1000 for index in range(190)]
 
 
 def test_a_sampler_started_again_keeps_the_file_before(tmp_path: Path) -> None:
