@@ -19,6 +19,7 @@ from pqtunnel.agent import telemetry as telemetry_module
 from pqtunnel.agent.drivers import compose
 from pqtunnel.agent.drivers.base import DriverError, NoTraffic
 from pqtunnel.agent.drivers.compose import ComposeTraffic
+from pqtunnel.agent.lineblock import LineBlock
 from pqtunnel.agent.state import WATCHDOG_S
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.config import EndpointConfig
@@ -328,7 +329,7 @@ def test_absent_sampler_is_said_once_and_not_retried(tmp_path: Path) -> None:
         telemetry.close()
     assert len(notes) == 1
     assert telemetry.restarts == 0
-    assert telemetry.lines(0, 2**63) == []
+    assert telemetry.lines(0, 2**63).lines() == []
 
 
 def test_samples_of_all_segments_are_one_row_of_lines(tmp_path: Path) -> None:
@@ -339,21 +340,22 @@ def test_samples_of_all_segments_are_one_row_of_lines(tmp_path: Path) -> None:
     for place in range(12):
         path = newest.with_name(f"{newest.name}.{11 - place}") if place < 11 else newest
         path.write_text("".join(f"{line}\n" for line in whole[place * 100 : place * 100 + 100]))
-    assert telemetry.lines(0, 2**63) == whole
-    assert telemetry.lines(350, 1249) == whole[250:1150]
-    assert telemetry.lines(1250, 1260) == whole[1150:1161]
+    assert telemetry.lines(0, 2**63).lines() == whole
+    assert telemetry.lines(350, 1249).lines() == whole[250:1150]
+    assert telemetry.lines(1250, 1260).lines() == whole[1150:1161]
 
 
 @pytest.mark.native
 def test_a_prepared_cell_does_not_hold_the_samples_of_the_last_one(lab_pair: Lab) -> None:
     lab_pair.prepare()
     streams = lab_pair.drone.agent.methods._streams
-    streams._telemetry.lines = lambda start_ns, end_ns: ["pq_cpu,host=drone sys=1 5"]  # type: ignore[method-assign]
+    line = "pq_cpu,host=drone sys=1 5"
+    streams._telemetry.lines = lambda start_ns, end_ns: LineBlock(f"{line}\n".encode())  # type: ignore[method-assign]
     lab_pair.stop()
-    assert fetch_all(lab_pair.drone.rpc, "cell-1", "telemetry") == ["pq_cpu,host=drone sys=1 5"]
-    assert streams._cached and streams._cached_for is not None, "paging reads the file once"
+    assert fetch_all(lab_pair.drone.rpc, "cell-1", "telemetry") == [line]
+    assert len(streams._cached) == 1 and streams._cached_for is not None, "paging reads the file once"
     lab_pair.prepare()
-    assert streams._cached == [] and streams._cached_for is None
+    assert len(streams._cached) == 0 and streams._cached_for is None
     lab_pair.stop()
 
 
@@ -366,7 +368,7 @@ def test_a_segment_that_is_turned_over_meanwhile_is_read_once(
     newest.write_text("pq_cpu,host=drone sys=1 5\n")
     real, turned = telemetry_module._lines_between, []
 
-    def read(path: Path, start_ns: int, end_ns: int) -> tuple[list[str], bool]:
+    def read(path: Path, start_ns: int, end_ns: int) -> tuple[bytes, bool]:
         found = real(path, start_ns, end_ns)
         if not turned:
             turned.append(path)
@@ -375,7 +377,7 @@ def test_a_segment_that_is_turned_over_meanwhile_is_read_once(
         return found
 
     monkeypatch.setattr(telemetry_module, "_lines_between", read)
-    assert telemetry.lines(0, 9) == ["pq_cpu,host=drone sys=1 5", "pq_cpu,host=drone sys=2 6"]
+    assert telemetry.lines(0, 9).lines() == ["pq_cpu,host=drone sys=1 5", "pq_cpu,host=drone sys=2 6"]
 
 
 def test_closing_ends_the_sampler(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pqtunnel.agent.lineblock import LineBlock
 from pqtunnel.agent.telemetry import _lines_between
 from pqtunnel.config import ConfigError, EndpointConfig, parse_address
 from pqtunnel.endpoint import timestamps
@@ -227,12 +228,28 @@ def test_telemetry_lines_by_time(tmp_path: Path, block: int) -> None:
     file.write_text("\n".join(lines) + "\n" + "pq_cpu,host=drone sys")  # the last line is still being written
     assert file.stat().st_size > block
     start, end = 1_000_000_000 + 10_000 * 100, 1_000_000_000 + 39_000 * 100
-    assert _lines_between(file, start, end) == (lines[10_000:39_001], True)
-    assert _lines_between(file, start + 20_000 * 100, end) == (lines[30_000:39_001], True)
-    assert _lines_between(file, 0, 2**63) == (lines, False)
-    assert _lines_between(file, 5, 6) == ([], False)
-    assert _lines_between(file, 2**62, 2**63) == ([], True)
-    assert _lines_between(tmp_path / "absent", 0, 1) == ([], False)
+
+    def between(path: Path, start_ns: int, end_ns: int) -> tuple[list[str], bool]:
+        kept, from_before = _lines_between(path, start_ns, end_ns)
+        return LineBlock(kept).lines(), from_before
+
+    assert between(file, start, end) == (lines[10_000:39_001], True)
+    assert between(file, start + 20_000 * 100, end) == (lines[30_000:39_001], True)
+    assert between(file, 0, 2**63) == (lines, False)
+    assert between(file, 5, 6) == ([], False)
+    assert between(file, 2**62, 2**63) == ([], True)
+    assert between(tmp_path / "absent", 0, 1) == ([], False)
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=8)),
+    st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=3),
+    st.integers(0, 12), st.integers(0, 12),
+)  # fmt: skip
+def test_a_block_has_the_lines_of_its_bytes(lines: list[str], rest: str, since: int, limit: int) -> None:
+    block = LineBlock("".join(f"{line}\n" for line in lines).encode() + rest.encode())
+    assert (len(block), block.lines()) == (len(lines), lines), "a last line without its end is none yet"
+    assert block.lines(since, limit) == lines[since : since + limit]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pqtunnel.agent.faults import Faults
 from pqtunnel.agent.feed import Feed
+from pqtunnel.agent.lineblock import LineBlock
 from pqtunnel.agent.telemetry import Telemetry, TelemetryError
 from pqtunnel.agent.verdicts import Verdicts
 from pqtunnel.endpoint.work import CellWork
@@ -16,6 +17,7 @@ from pqtunnel.errors import TunnelError
 STREAMS: Final = ("spans", "ledger", "events", "telemetry", "power", "bins", "log", "detector")
 MAX_LINES: Final = 50_000
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
+NOTHING: Final = LineBlock(b"")
 
 
 _RECENT_NS: Final = 1_000_000_000
@@ -46,20 +48,20 @@ class Streams:
         self._feed = feed
         self._verdicts = verdicts if verdicts is not None else Verdicts(None)
         self._cached_for: CellWork | None = None
-        self._cached: list[str] = []
+        self._cached = NOTHING
         self._power_for: CellWork | None = None
-        self._power: list[str] = []
+        self._power = NOTHING
         self._no_power: str | None = None
 
     def forget(self) -> None:
-        """The last cell's lines: an hour's are 100 MB, which the next cell would count as its own memory."""
-        self._cached, self._cached_for = [], None
-        self._power, self._power_for = [], None
+        """The last cell's lines: an hour's are 80 MB, which the next cell would count as its own memory."""
+        self._cached, self._cached_for = NOTHING, None
+        self._power, self._power_for = NOTHING, None
 
     def temperature_c(self) -> float | None:
         """The hottest zone in the last second's samples; None where no zone was sampled."""
         now_ns = time.time_ns()
-        return hottest_c(self._telemetry.lines(now_ns - _RECENT_NS, now_ns))
+        return hottest_c(self._telemetry.lines(now_ns - _RECENT_NS, now_ns).lines())
 
     def page(self, work: CellWork, stream: str, since: int, limit: int) -> dict[str, Any]:
         """{"lines", "next", "end"}: at most `limit` lines and about MAX_PAGE_BYTES from line `since` on."""
@@ -96,20 +98,20 @@ class Streams:
                 return [], 0
             return work.ledger.lines(work.counters.window_names, since, limit), work.ledger.line_count()
         if stream == "telemetry":
-            lines = self._telemetry_lines(work)
-            return lines[since : since + limit], len(lines)
+            block = self._telemetry_lines(work)
+            return block.lines(since, limit), len(block)
         if stream == "bins":
             return self._feed.page(work, since, limit)
         if stream == "power":
-            lines = self._power_lines(work)
-            return lines[since : since + limit], len(lines)
+            block = self._power_lines(work)
+            return block.lines(since, limit), len(block)
         if stream == "detector":
             lines = self._verdicts.lines(work.start_ns, work.end_ns or time.time_ns())
             return lines[since : since + limit], len(lines)
         buffer = journal.events if stream == "events" else journal.log
         return buffer.lines(since, limit), len(buffer)
 
-    def _telemetry_lines(self, work: CellWork) -> list[str]:
+    def _telemetry_lines(self, work: CellWork) -> LineBlock:
         if work.end_ns is None:
             return self._telemetry.lines(work.start_ns, time.time_ns())
         if self._cached_for is not work:
@@ -117,17 +119,17 @@ class Streams:
             self._cached_for = work
         return self._cached
 
-    def _power_lines(self, work: CellWork) -> list[str]:
+    def _power_lines(self, work: CellWork) -> LineBlock:
         if self._power_for is work:
             return self._power
         if not self._telemetry.samples_power:
             self._no_power = "no fast power sensor was asked for (PQ_POWER)"
-            return []
+            return NOTHING
         try:
             lines = self._telemetry.power_lines(work.start_ns, work.end_ns or time.time_ns())
         except TelemetryError as error:
             self._no_power = str(error)
-            return []
+            return NOTHING
         if work.end_ns is not None:
             self._power, self._power_for = lines, work
         return lines

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from pqtunnel.agent.lineblock import LineBlock
 from pqtunnel.config import FAST_POWER, EndpointConfig
 from pqtunnel.errors import TunnelError
 
@@ -113,7 +114,7 @@ class Telemetry:
         """Is there a raw file of fast power samples?"""
         return self._config.power in FAST_POWER and self._config.telemetry_rate_hz > 0
 
-    def power_lines(self, start_ns: int, end_ns: int) -> list[str]:
+    def power_lines(self, start_ns: int, end_ns: int) -> LineBlock:
         """Header and rows of the fast power samples of a span. Raises TelemetryError with the reason."""
         command = [
             sys.executable, "-m", "pqtelemetry", "power-slice", "--raw", str(self._power),
@@ -126,7 +127,7 @@ class Telemetry:
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             raise TelemetryError(f"no power samples: {said[0] if said else done.returncode}")
-        return done.stdout.decode().splitlines()
+        return LineBlock(done.stdout)
 
     def _watch(self) -> None:
         while not self._closing.is_set():
@@ -158,13 +159,13 @@ class Telemetry:
             self._note(f"telemetry: {self.reason}; restart {self.restarts} in {pause_s:g} s")
             self._closing.wait(pause_s)
 
-    def lines(self, start_ns: int, end_ns: int) -> list[str]:
+    def lines(self, start_ns: int, end_ns: int) -> LineBlock:
         """Line-protocol lines stamped within [start_ns, end_ns], in the order written."""
         while True:
             begun = self._segment()
             parts = self._parts(start_ns, end_ns)
             if self._segment() == begun:
-                return [line for part in reversed(parts) for line in part]
+                return LineBlock(b"".join(reversed(parts)))
             # every segment has moved on by one name meanwhile: some lines were read twice, or not at all
 
     def _segment(self) -> int | None:
@@ -174,10 +175,10 @@ class Telemetry:
         except FileNotFoundError:
             return None
 
-    def _parts(self, start_ns: int, end_ns: int) -> list[list[str]]:
+    def _parts(self, start_ns: int, end_ns: int) -> list[bytes]:
         """Lines of each segment (`<file>`, `<file>.1`, …), the newest first."""
         numbered = self._out.parent.glob(self._out.name + ".*")
-        parts: list[list[str]] = []
+        parts: list[bytes] = []
         for segment in (self._out, *sorted(numbered, key=lambda path: int(path.suffix[1:]))):
             lines, from_before = _lines_between(segment, start_ns, end_ns)
             parts.append(lines)
@@ -205,7 +206,7 @@ class Telemetry:
         return {"host": None, "sensors": [] if self._config.power == "none" else [unknown], "reason": reason}
 
 
-def _lines_between(path: Path, start_ns: int, end_ns: int) -> tuple[list[str], bool]:
+def _lines_between(path: Path, start_ns: int, end_ns: int) -> tuple[bytes, bool]:
     """Lines of a time-ordered file whose last field lies in the range, and whether it has any from before the
     range. Looks for the place to read from in steps from the end: the newest are asked for most."""
     try:
@@ -222,14 +223,14 @@ def _lines_between(path: Path, start_ns: int, end_ns: int) -> tuple[list[str], b
             file.seek(begin)
             if begin > 0:
                 file.readline()
-            kept: list[str] = []
+            kept = bytearray()
             for line in file:
                 stamp = _stamp(line[:-1]) if line.endswith(b"\n") else None
                 if stamp is not None and start_ns <= stamp <= end_ns:
-                    kept.append(line[:-1].decode())
-            return kept, from_before
+                    kept += line
+            return bytes(kept), from_before
     except FileNotFoundError:
-        return [], False
+        return b"", False
 
 
 def _stamp(line: bytes) -> int | None:

@@ -271,7 +271,8 @@ def growth(source: Source) -> Section | None:
                 "analysis/growth.csv",
                 "Begin and end: medians of the first and last tenth. Of it ledger: rows that an end keeps in "
                 f"memory until its cell is over, {ROW_BYTES} bytes a datagram sent or received in the whole "
-                "window. Slope: Theil and Sen. One session is one run: these are observations, not claims.",
+                "window; an end that has had cells before may keep them in memory it already held. "
+                "Slope: Theil and Sen. One session is one run: these are observations, not claims.",
             ),
         ),
     )  # fmt: skip
