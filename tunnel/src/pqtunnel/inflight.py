@@ -98,10 +98,13 @@ class Policy:
             raise PolicyError(f"floor_level must be one of {_LEVELS}, not {floor!r}")
         if "default" not in document:
             raise PolicyError("the policy names no default suite", hint="add: default: <suite id>")
+        modes = document.get("modes", [])
+        if not isinstance(modes, list):
+            raise PolicyError(f"modes must be a list, not {modes!r:.80}")
         policy = cls(
             floor_level=int(floor),
             default_suite_id=suites.canonical(str(document["default"])),
-            modes=tuple(_mode(row) for row in document.get("modes", ())),
+            modes=tuple(_mode(row) for row in modes),
             dwell_s=_positive(document.get("dwell_s", 5.0), "dwell_s"),
             stale_s=_positive(document.get("stale_s", 3.0), "stale_s"),
         )
@@ -193,8 +196,9 @@ def _threshold(mode: str, name: str, rule: Any) -> Threshold:
             f"mode {mode}: {name} needs `above` with `leave_below`, or `below` with `leave_above`"
         )
     sense: Sense = "above" if "above" in rule else "below"
-    enter = float(rule[sense])
-    leave = float(rule["leave_below" if sense == "above" else "leave_above"])
+    enter = _number(rule[sense], f"mode {mode}: {name} {sense}")
+    leave_key = "leave_below" if sense == "above" else "leave_above"
+    leave = _number(rule[leave_key], f"mode {mode}: {name} {leave_key}")
     least, most = _RANGES[name]
     if not (least <= enter <= most and least <= leave <= most):
         raise PolicyError(f"mode {mode}: {name} lies between {least:g} and {most:g}")
@@ -203,13 +207,19 @@ def _threshold(mode: str, name: str, rule: Any) -> Threshold:
             f"mode {mode}: {name} would leave at {leave:g} before it enters at {enter:g}",
             hint="a gap between the two keeps a noisy input from switching to and fro",
         )
-    return Threshold(name, sense, enter, leave)
+    return Threshold(name, sense, float(enter), float(leave))
 
 
 def _only(document: Mapping[str, Any], known: Iterable[str], what: str) -> None:
     extra = sorted(set(document) - set(known))
     if extra:
         raise PolicyError(f"{what} has an unknown key {extra[0]!r}", hint="keys: " + ", ".join(sorted(known)))
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PolicyError(f"{name} must be a number, not {value!r:.80}")
+    return value
 
 
 def _positive(value: Any, name: str) -> float:

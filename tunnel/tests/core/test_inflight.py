@@ -126,6 +126,9 @@ def test_whatever_the_inputs_no_suite_lies_below_the_floor_and_switches_keep_the
             last_ns = now_ns
 
 
+LOSS = ["modes", 0, "when", "loss_pct"]
+
+
 def changed(path: list[Any], value: Any) -> dict[str, Any]:
     document = copy.deepcopy(DOCUMENT)
     place: Any = document
@@ -149,9 +152,13 @@ def changed(path: list[Any], value: Any) -> dict[str, Any]:
         (changed(["modes", 0, "name"], "saving"), "share a name"),
         (changed(["modes", 0, "when"], {}), "at least one input"),
         (changed(["modes", 0, "when"], {"wind_ms": {"above": 1, "leave_below": 0}}), "no input 'wind_ms'"),
-        (changed(["modes", 0, "when", "loss_pct"], {"above": 10}), "leave_below"),
-        (changed(["modes", 0, "when", "loss_pct"], {"above": 10, "leave_below": 10}), "before it enters"),
-        (changed(["modes", 0, "when", "loss_pct"], {"above": 101, "leave_below": 10}), "between 0 and 100"),
+        (changed(LOSS, {"above": 10}), "leave_below"),
+        (changed(LOSS, {"above": 10, "leave_below": 10}), "before it enters"),
+        (changed(LOSS, {"above": 101, "leave_below": 10}), "between 0 and 100"),
+        (changed(LOSS, {"above": 10**400, "leave_below": 1}), "between 0 and 100"),
+        (changed(LOSS, {"above": 20, "leave_below": "10"}), "leave_below must be a"),
+        (changed(LOSS, {"above": True, "leave_below": 0}), "above must be a number"),
+        (changed(["modes"], {"saving": {}}), "modes must be a list"),
     ],
 )
 def test_a_policy_that_cannot_be_carried_out_is_refused(document: dict[str, Any], told: str) -> None:
