@@ -192,7 +192,12 @@ TARGETS = {
         "scenario YAML",
         scenario,
         _scenario_seeds,
-        ("lab/src/pqlab/scenario/*.py", "lab/src/pqlab/scenario/*.json"),
+        (
+            "lab/src/pqlab/scenario/*.py",
+            "lab/src/pqlab/scenario/*.json",
+            "attacker/src/pqattack/settings.py",
+            "tunnel/src/pqtunnel/inflight.py",
+        ),
         words=[
             b"suites:",
             b"traffic:",
