@@ -18,19 +18,24 @@ import pqtelemetry
 from pqtelemetry.errors import SensorUnavailable, StoreError, UsageError
 from pqtelemetry.parse import parse_line
 from pqtelemetry.power import cut
-from pqtelemetry.power.cut import COLUMNS, Offsets, slice_lines
-from pqtelemetry.power.rawfile import GAP, RawWriter, notes_of, read_notes, read_raw
+from pqtelemetry.power.cut import COLUMNS, Offsets
+from pqtelemetry.power.rawfile import GAP, RECORD, RawWriter, notes_of, read_notes, read_raw
 from pqtelemetry.power.resident import FastPower
 from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.readers.base import Instant
 from pqtelemetry.segments import SEGMENTS, older, oldest_first
 
 SOURCE = str(Path(pqtelemetry.__file__).parents[1])
+SECOND_NS = 1_000_000_000
 READY = {"sensor": "ina219", "sensor_class": "chip"}
 HEADER: dict[str, Any] = {
     "sensor": "ina219", "sensor_class": "model", "mode": "9bit", "rate_hz": 1000,
     "realtime_offset_ns": 10**18,
 }  # fmt: skip
+
+
+def slice_lines(raw: Path, from_ns: int, to_ns: int) -> list[str]:
+    return "".join(cut.slice_text(raw, from_ns, to_ns)).split("\n")[:-1]
 
 
 class Reader:
@@ -196,26 +201,52 @@ def test_segments_keep_seven_eighths_of_the_bound_each_with_its_own_notes(tmp_pa
 def test_a_segment_that_is_pushed_on_while_it_is_cut_is_there_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A newer clock offset has moved the place to read from by then."""
     raw = tmp_path / "power.bin"
     writer = RawWriter(raw, HEADER, max_bytes=SEGMENTS * 24 * 100)
-    for index in range(190):
-        writer.add(index * 1000, 5.0, 5.0, 0, 0)
-    writer.flush()
-    real = cut.read_raw
+
+    def write(begin: int, end: int, offset_ns: int) -> None:
+        for index in range(begin, end):
+            if index % 50 == 0 or index == begin:
+                writer.note({"t_mono_ns": index * SECOND_NS, "realtime_offset_ns": offset_ns})
+            writer.add(index * SECOND_NS, 5.0, 5.0, 0, index)
+        writer.flush()
+
+    write(0, 190, 10**18)
+    real, sizes = cut.read_part, []
 
     def pushed(path: Path, *span: int | None) -> Any:
         found = real(path, *span)
+        sizes.append(len(found[1]) // RECORD.size)
         if not older(raw, 2).exists():  # the writer fills this segment and begins the next
-            for index in range(190, 201):
-                writer.add(index * 1000, 5.0, 5.0, 0, 0)
-            writer.flush()
+            write(190, 201, 10**18 + 10)
         return found
 
-    monkeypatch.setattr(cut, "read_raw", pushed)
-    stamps = [int(line.split(",")[0]) - 10**18 for line in slice_lines(raw, 10**18, 10**18 + 189_000)[2:]]
+    monkeypatch.setattr(cut, "read_part", pushed)
+    lines = slice_lines(raw, 10**18 + 150 * SECOND_NS + 5, 10**18 + 199 * SECOND_NS + 10)
     writer.close()
-    assert older(raw, 2).exists(), "it was pushed on meanwhile"
-    assert stamps == [index * 1000 for index in range(190)]
+    assert sizes[:2] == [45, 56], "it was read from another record the second time"
+    assert [int(line.split(",")[4]) for line in lines[2:]] == list(range(151, 200))
+
+
+@pytest.mark.parametrize("steps_at", [150, 100])
+def test_rows_are_in_order_of_time_where_the_clock_was_set_back(tmp_path: Path, steps_at: int) -> None:
+    """In a segment, and between two."""
+    raw = tmp_path / "power.bin"
+    offsets_ns = [10**18] * 100 + [
+        10**18 - (50_000_000_000 if index >= steps_at else 0) for index in range(100, 200)
+    ]
+    writer = RawWriter(raw, HEADER, max_bytes=SEGMENTS * 24 * 100, offset_ns=lambda: offsets_ns[100])
+    for index, offset_ns in enumerate(offsets_ns):
+        if index % 10 == 0:
+            writer.note({"t_mono_ns": index * SECOND_NS, "realtime_offset_ns": offset_ns})
+        writer.add(index * SECOND_NS, 5.0, 5.0, 0, index)
+    writer.close()
+    rows = [
+        [int(n) for n in line.split(",")[::4]] for line in slice_lines(raw, 10**18 - 10**12, 2 * 10**18)[2:]
+    ]
+    taken = [(index * SECOND_NS + offset_ns, index) for index, offset_ns in enumerate(offsets_ns)]
+    assert rows == [list(row) for row in sorted(taken)]
 
 
 def test_a_sampler_started_again_keeps_the_file_before(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ TRAFFIC_WINDOW = "traffic"
 #: a silent end returns to idle after 60 s; it hears from us well before
 _KEEPALIVE_S = 10.0
 _FETCH_LIMIT = 20_000
+#: the first page of a long session is cut out of the sampler's files: an agent gives that up after 120 s
+_FETCH_S = 150.0
 _SLACK_S = 30.0
 #: the most an agent stops its sampler for; the end of the cell wakes it sooner
 _LONGEST_STALL_S = 3600.0
@@ -330,9 +332,8 @@ def _fetch_stream(agent: Agent, cell_id: str, stream: str) -> list[str]:
     lines: list[str] = []
     since = 0
     while True:
-        page = agent.call_here(
-            "fetch", {"cell_id": cell_id, "stream": stream, "since": since, "limit": _FETCH_LIMIT}
-        )
+        asked = {"cell_id": cell_id, "stream": stream, "since": since, "limit": _FETCH_LIMIT}
+        page = agent.call_here("fetch", asked, timeout_s=_FETCH_S)
         lines.extend(page["lines"])
         since = int(page["next"])
         if page["end"]:

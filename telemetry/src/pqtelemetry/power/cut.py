@@ -11,13 +11,17 @@ on meanwhile is read twice, which changes nothing; the other way round it would 
 from __future__ import annotations
 
 import json
+from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from operator import lt
 from pathlib import Path
 from typing import Any, Final
 
 from pqtelemetry.errors import StoreError
-from pqtelemetry.power.rawfile import RawPower, read_header, read_notes, read_raw
+from pqtelemetry.power.rawfile import GAP, Record, read_header, read_notes, read_part, records
 from pqtelemetry.segments import oldest_first
 
 SCHEMA: Final = "pqtelemetry/power-slice/v1"
@@ -46,27 +50,40 @@ class Offsets:
         return low + (self._values[after] - low) * (t_mono_ns - self._times[after - 1]) // width_ns
 
 
-def slice_lines(path: Path, from_ns: int, to_ns: int) -> list[str]:
-    """Header and rows with from_ns <= t_ns <= to_ns. Raises StoreError without a file, ParseError."""
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of one file within the span, as text. `rising`: so are their times on the realtime clock."""
+
+    first_ns: int
+    last_ns: int
+    rising: bool
+    text: str
+
+
+def slice_text(path: Path, from_ns: int, to_ns: int) -> Iterator[str]:
+    """Header and rows with from_ns <= t_ns <= to_ns, in pieces of whole lines: 3.6 million an hour at 1 kHz.
+
+    Raises StoreError without a file, ParseError.
+    """
     headers: list[dict[str, Any]] = []
-    rows: dict[int, tuple[int, str]] = {}
+    found: dict[int, _Rows] = {}
     gaps: dict[tuple[int, bool, str], dict[str, Any]] = {}
+    seen: list[tuple[int, int]] = []
     torn = 0
     for part in reversed(oldest_first(path)):
         try:
             notes = read_notes(part)
-            offsets, raw = _part(part, notes, from_ns, to_ns)
+            offsets, header, body, torn_bytes = _part(part, notes, from_ns, to_ns)
         except FileNotFoundError:
             continue
-        headers.append(raw.header)
-        torn += raw.torn_bytes
-        for sample in raw.samples:
-            t_ns = sample.t_mono_ns + offsets.at(sample.t_mono_ns)
-            if from_ns <= t_ns <= to_ns:
-                volts = "" if sample.voltage_v is None else f"{sample.voltage_v:.7g}"
-                amps = "" if sample.current_a is None else f"{sample.current_a:.7g}"
-                line = f"{t_ns},{volts},{amps},{sample.flags},{sample.lateness_ns}"
-                rows[sample.t_mono_ns] = (t_ns, line)
+        headers.append(header)
+        torn += torn_bytes
+        new = list(records(body, part.name))
+        for low, high in seen:
+            new = [record for record in new if not low <= record[0] <= high]
+        if new:
+            seen.append((new[0][0], new[-1][0]))
+            found[new[0][0]] = _rows(new, offsets, from_ns, to_ns)
         for note in notes:
             if "reason" in note:
                 t_ns = note["t_mono_ns"] + offsets.at(note["t_mono_ns"])
@@ -78,10 +95,35 @@ def slice_lines(path: Path, from_ns: int, to_ns: int) -> list[str]:
         **headers[0], "schema": SCHEMA, "from_ns": from_ns, "to_ns": to_ns, "torn_bytes": torn,
         "gaps": [gaps[key] for key in sorted(gaps) if key[0] <= to_ns], "record": None,
     }  # fmt: skip
-    return [json.dumps(head), ",".join(COLUMNS), *(line for _, line in sorted(rows.values()))]
+    yield json.dumps(head) + "\n" + ",".join(COLUMNS) + "\n"
+    yield from _by_time([found[first] for first in sorted(found) if found[first].text])
 
 
-def _part(path: Path, notes: Sequence[dict[str, Any]], from_ns: int, to_ns: int) -> tuple[Offsets, RawPower]:
+def _rows(new: Sequence[Record], offsets: Offsets, from_ns: int, to_ns: int) -> _Rows:
+    times, lines = array("q"), []
+    for t_mono_ns, volts, amps, flags, lateness_ns in new:
+        t_ns = t_mono_ns + offsets.at(t_mono_ns)
+        if from_ns <= t_ns <= to_ns:
+            values = "," if flags & GAP else f"{volts:.7g},{amps:.7g}"
+            times.append(t_ns)
+            lines.append(f"{t_ns},{values},{flags},{lateness_ns}\n")
+    if not times:
+        return _Rows(0, 0, True, "")
+    return _Rows(times[0], times[-1], all(map(lt, times, islice(times, 1, None))), "".join(lines))
+
+
+def _by_time(parts: Sequence[_Rows]) -> Iterator[str]:
+    if all(rows.rising for rows in parts) and all(a.last_ns < b.first_ns for a, b in pairwise(parts)):
+        yield from (rows.text for rows in parts)
+        return
+    # the clock was set back meanwhile
+    lines = [line for rows in parts for line in rows.text.splitlines(keepends=True)]
+    yield from sorted(lines, key=lambda line: int(line[: line.index(",")]))
+
+
+def _part(
+    path: Path, notes: Sequence[dict[str, Any]], from_ns: int, to_ns: int
+) -> tuple[Offsets, dict[str, Any], memoryview, int]:
     """One file's offsets, and its records near the span. A file whose clock was set is read wholly."""
     header = read_header(path)
     key = "realtime_offset_ns"
@@ -89,4 +131,4 @@ def _part(path: Path, notes: Sequence[dict[str, Any]], from_ns: int, to_ns: int)
     points = known or [(0, int(header["realtime_offset_ns"]))]
     values = [value for _, value in points]
     low, high = from_ns - max(values) - _MARGIN_NS, to_ns - min(values) + _MARGIN_NS
-    return Offsets(points), read_raw(path, low, high)
+    return Offsets(points), *read_part(path, low, high)

@@ -37,6 +37,8 @@ LATE: Final = 4
 REQUIRED: Final = ("sensor", "sensor_class", "mode", "rate_hz", "realtime_offset_ns")
 SENSOR_CLASSES: Final = ("chip", "stub-bus", "model", "synthetic")
 _INT32: Final = (1 << 31) - 1
+Record = tuple[int, float, float, int, int]
+"""t_mono_ns, voltage_v, current_a, flags, lateness_ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +183,23 @@ def _header(line: bytes, name: str) -> dict[str, Any]:
     return header
 
 
-def read_raw(path: Path, from_mono_ns: int | None = None, to_mono_ns: int | None = None) -> RawPower:
-    """One file, or its part from the last record before one time to the first after another.
+def read_raw(path: Path) -> RawPower:
+    """One file. Raises ParseError for a header or record that this writer never writes."""
+    header, body, torn = read_part(path)
+    samples = [
+        PowerSample(t_ns, None if flags & GAP else volts, None if flags & GAP else amps, flags, lateness_ns)
+        for t_ns, volts, amps, flags, lateness_ns in records(body, path.name)
+    ]
+    return RawPower(header, samples, torn)
 
-    Raises ParseError for a header or record that this writer never writes.
+
+def read_part(
+    path: Path, from_mono_ns: int | None = None, to_mono_ns: int | None = None
+) -> tuple[dict[str, Any], memoryview, int]:
+    """Header of one file, its records still packed, and how many bytes of an unfinished one were at its end.
+
+    Given times, the records from the last before the first time to the first after the second.
+    Raises ParseError for a header that this writer never writes.
     """
     data = path.read_bytes()
     end = data.find(b"\n") + 1
@@ -200,8 +215,22 @@ def read_raw(path: Path, from_mono_ns: int | None = None, to_mono_ns: int | None
         low = max(0, bisect_left(range(count), from_mono_ns, key=time_ns) - 1)
     if to_mono_ns is not None:
         high = min(count, bisect_left(range(count), to_mono_ns, key=time_ns) + 1)
-    part = body[low * RECORD.size : max(low, high) * RECORD.size]
-    return RawPower(header, list(_records(part, path.name)), torn)
+    return header, body[low * RECORD.size : max(low, high) * RECORD.size], torn
+
+
+def records(body: memoryview, name: str) -> Iterator[Record]:
+    """Unpacked records. Raises ParseError for one that this writer never writes."""
+    before = -(1 << 63)
+    isfinite, isnan = math.isfinite, math.isnan
+    for index, record in enumerate(RECORD.iter_unpack(body)):
+        t_ns, volts, amps, flags, _ = record
+        kind = isnan if flags & GAP else isfinite
+        if not (kind(volts) and kind(amps)) or flags > (CLIPPED | GAP | LATE):
+            raise ParseError(f"{name}: record {index} is neither a sample nor a gap")
+        if t_ns <= before:
+            raise ParseError(f"{name}: record {index} is not later than the one before it")
+        before = t_ns
+        yield record
 
 
 def read_notes(path: Path) -> list[dict[str, Any]]:
@@ -219,19 +248,3 @@ def read_notes(path: Path) -> list[dict[str, Any]]:
             raise ParseError(f"{notes_of(path).name}: {line!r:.80} is no note") from error
         rows.append(row)
     return rows
-
-
-def _records(body: memoryview, name: str) -> Iterator[PowerSample]:
-    before = -(1 << 63)
-    for index, (t_ns, volts, amps, flags, lateness_ns) in enumerate(RECORD.iter_unpack(body)):
-        gap = math.isnan(volts) and math.isnan(amps)
-        if gap != bool(flags & GAP) or flags > (CLIPPED | GAP | LATE) or not (gap or _finite(volts, amps)):
-            raise ParseError(f"{name}: record {index} is neither a sample nor a gap")
-        if t_ns <= before:
-            raise ParseError(f"{name}: record {index} is not later than the one before it")
-        before = t_ns
-        yield PowerSample(t_ns, None if gap else volts, None if gap else amps, flags, lateness_ns)
-
-
-def _finite(*values: float) -> bool:
-    return all(math.isfinite(value) for value in values)

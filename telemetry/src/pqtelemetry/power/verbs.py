@@ -125,7 +125,8 @@ def _slice(args: argparse.Namespace) -> int:
 
     if args.to_ns < args.from_ns:
         raise UsageError("--to-ns lies before --from-ns")
-    sys.stdout.write("".join(f"{line}\n" for line in cut.slice_lines(args.raw, args.from_ns, args.to_ns)))
+    for text in cut.slice_text(args.raw, args.from_ns, args.to_ns):
+        sys.stdout.write(text)
     return 0
 
 
