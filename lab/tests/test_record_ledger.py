@@ -84,7 +84,9 @@ def test_keys_of_many_epochs_hash_apart() -> None:
         (",".join(HEADER) + "\nup,0,1,64,1,2,traffic\n", "line 2: direction 'up'"),
         (",".join(HEADER) + "\ntx,0,x,64,1,2,traffic\n", "line 2"),
         (",".join(HEADER) + "\ntx,0,1,64,1,2\n", "line 2"),
-        (",".join(HEADER) + f"\ntx,0,1,64,{2**63},2,traffic\n", "line 2"),
+        (",".join(HEADER) + "\ntx,0,1,64,1,2,3,traffic\n", "line 2"),
+        (",".join(HEADER) + f"\ntx,0,1,64,{2**62},2,traffic\n", "line 2: a number outside"),
+        (",".join(HEADER) + "\ntx,0,1,64,2,-1,traffic\n", "line 2: a number outside"),
     ],
 )
 def test_damage_names_its_line(tmp_path: Path, text: str, says: str) -> None:

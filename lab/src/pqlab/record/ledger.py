@@ -13,6 +13,8 @@ from pathlib import Path
 from pqtunnel.blackout import EPOCH_SHIFT
 
 HEADER = ["direction", "epoch", "sequence", "size_bytes", "t_in_ns", "t_out_ns", "window"]
+BOUND = 1 << 62
+"""No time (until 2116), size or sequence comes near it; what two numbers below differ by fits a column."""
 
 
 class LedgerError(ValueError):
@@ -98,14 +100,17 @@ def read_ledger(path: Path) -> Ledger:
             header = next(reader, None)
             if header != HEADER:
                 raise LedgerError(f"line 1: header {header} is not {HEADER}")
-            for direction, epoch, sequence, size, t_in, t_out, window in reader:
+            for direction, *fields, window in reader:
                 column = ledger.tx if direction == "tx" else ledger.rx
                 if column is ledger.rx and direction != "rx":
                     raise LedgerError(f"line {reader.line_num}: direction {direction!r}")
-                column.key.append((int(epoch) << EPOCH_SHIFT) | int(sequence))
-                column.size_bytes.append(int(size))
-                column.t_in_ns.append(int(t_in))
-                column.t_out_ns.append(int(t_out))
+                epoch, sequence, size, t_in, t_out = numbers = list(map(int, fields))
+                if min(numbers) < 0 or max(numbers) >= BOUND:
+                    raise LedgerError(f"line {reader.line_num}: a number outside 0 to 2^62")
+                column.key.append((epoch << EPOCH_SHIFT) | sequence)
+                column.size_bytes.append(size)
+                column.t_in_ns.append(t_in)
+                column.t_out_ns.append(t_out)
                 column.window.append(window)
         except LedgerError:
             raise
