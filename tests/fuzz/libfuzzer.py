@@ -48,6 +48,7 @@ def search(
         f"-seed={seed}",
         f"-rss_limit_mb={MEMORY_MB}",
         f"-timeout={_WALL_LIMIT_S}",
+        f"-report_slow_units={_WALL_LIMIT_S}",
         "-print_final_stats=1",
         f"-artifact_prefix={folder}/trace-",
     ]
