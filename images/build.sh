@@ -14,11 +14,11 @@ cd "$ROOT"
 
 ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst test"
 # Built only when named: what the lab itself does not need.
-ON_REQUEST="bench windows pi pihost browser host detector-train"
+ON_REQUEST="bench bench-alone windows pi pihost browser host detector-train"
 
 # Images that share a Dockerfile are stages of it, named by what follows the dash.
 folder() {
-    case $1 in detector-*) echo detector ;; *) echo "$1" ;; esac
+    case $1 in detector-* | bench-*) echo "${1%%-*}" ;; *) echo "$1" ;; esac
 }
 
 # What each image is made from, beside its own folder: files of the tree.
@@ -35,7 +35,7 @@ inputs() {
         detector-*) echo requirements/detector.txt detectors/src detectors/models ;;
         pi) echo requirements/tunnel.txt ;;
         pihost) echo requirements/tunnel.txt telemetry/src/pqtelemetry emulated-pi/player.py ;;
-        bench) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
+        bench | bench-*) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
         windows) echo images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt tunnel/src/pqtunnel/vectors ;;
     esac
 }
@@ -45,7 +45,7 @@ parents() {
     case $1 in
         base) ;;
         tunnel | test) echo base liboqs ascon ;;
-        bench) echo base tunnel ;;
+        bench | bench-*) echo base tunnel ;;
         pi) echo base ascon ;;
         pihost) echo base pi ;;
         browser) echo test ;;
