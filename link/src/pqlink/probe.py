@@ -96,7 +96,11 @@ class Echo:
         self._seen: set[tuple[bytes, int]] = set()
         self._udp = _udp_socket(address, PORT)
         self._udp.settimeout(0.2)
-        self._tcp = socket.create_server((address, PORT), backlog=4096)
+        try:
+            self._tcp = socket.create_server((address, PORT), backlog=4096)
+        except OSError:
+            self._udp.close()
+            raise
         self._tcp.settimeout(0.2)
         self._closing = False
         self._threads = [
