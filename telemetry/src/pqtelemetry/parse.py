@@ -148,7 +148,10 @@ def _fields(text: str, start: int) -> dict[str, FieldValue]:
 def _time(text: str, column: int) -> int:
     if not _TIME.fullmatch(text):
         raise ParseError(f"{text!r} is no nanosecond timestamp", column=column)
-    return int(text)
+    time_ns = int(text)
+    if not INT_MIN < time_ns <= INT_MAX:
+        raise ParseError("a timestamp beyond 64 bits", column=column)
+    return time_ns
 
 
 def parse_line(line: str) -> Point:
