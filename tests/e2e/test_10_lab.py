@@ -37,6 +37,30 @@ def test_published_ports_are_loopback_only() -> None:
             assert {b["HostIp"] for b in bindings} == {"127.0.0.1"}, service
 
 
+#: what each service serves, as docs and configuration name it: handshake, sealed, plaintext, direct, control
+SERVED = {
+    "drone": {46012, 47003, 48080},
+    "gcs": {46000, 46011, 47001, 48080},
+    "sitl": {47014, 48070},
+    "mavproxy-air": {47004, 48070},
+    "mavproxy-gcs": {47002, 47012, 48070},
+}
+
+
+@pytest.mark.parametrize("service", SERVED)
+def test_no_outgoing_connection_can_take_a_served_port(service: str) -> None:
+    """Each port that is open there, and that the kernel could give to a connection going out, is reserved."""
+    found = docker(
+        "exec", container(service), "sh", "-c",
+        "cat /proc/sys/net/ipv4/ip_local_reserved_ports; cat /proc/net/tcp /proc/net/udp",
+    ).splitlines()  # fmt: skip
+    spans = [part.partition("-") for part in found[0].split(",") if part]
+    reserved = {port for low, _, high in spans for port in range(int(low), int(high or low) + 1)}
+    bound = {int(line.split()[1].partition(":")[2], 16) for line in found[1:] if "local_address" not in line}
+    assert SERVED[service] <= bound, "the table above names a port that is not open"
+    assert SERVED[service] <= reserved
+
+
 def test_air_holds_only_the_two_ends() -> None:
     network = json.loads(docker("network", "inspect", "pqlab_air"))[0]
     names = sorted(c["Name"].split("-")[1] for c in network["Containers"].values())
