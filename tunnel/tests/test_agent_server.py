@@ -88,7 +88,10 @@ def test_repetition_while_running_waits_for_the_first(tls_folder: Path) -> None:
         (b"[1,2]\n", "bad_request"),
         (b'{"id":"1","method":"echo"}\n', "bad_request"),
         (b'{"jsonrpc":"2.0","method":"echo"}\n', "bad_id"),
-        (b'{"jsonrpc":"2.0","id":7,"method":"echo"}\n', "bad_id"),
+        (b'{"jsonrpc":"2.0","id":null,"method":"echo"}\n', "bad_id"),
+        (b'{"jsonrpc":"2.0","id":true,"method":"echo"}\n', "bad_id"),
+        (b'{"jsonrpc":"2.0","id":7.5,"method":"echo"}\n', "bad_id"),
+        (b'{"jsonrpc":"2.0","id":9223372036854775808,"method":"echo"}\n', "bad_id"),
         (b'{"jsonrpc":"2.0","id":"1","method":["echo"]}\n', "unknown_method"),
     ],
 )
@@ -103,6 +106,23 @@ def test_malformed_requests_get_an_error_and_the_connection_lives(
         assert told["code"] == code and told["hint"]
         good = b'{"jsonrpc":"2.0","id":"z","method":"echo"}\n'
         assert _ask(stream, good)["result"] == {"ok": 1}
+
+
+def test_an_id_may_be_a_number_and_is_another_one_than_its_text(tls_folder: Path) -> None:
+    ran: list[int] = []
+
+    def count(params: Any) -> dict[str, Any]:
+        ran.append(1)
+        return {"n": len(ran)}
+
+    with serving(tls_folder, {"count": count}) as server, _raw(server, tls_folder) as stream:
+        answers = [
+            _ask(stream, b'{"jsonrpc":"2.0","id":%b,"method":"count"}\n' % text)
+            for text in (b"7", b'"7"', b"7", b"-1", b'"7"', b"0")
+        ]
+    assert [(answer["id"], answer["result"]["n"]) for answer in answers] == [
+        (7, 1), ("7", 2), (7, 1), (-1, 3), ("7", 2), (0, 4)
+    ]  # fmt: skip
 
 
 def test_endless_request_is_cut_off(tls_folder: Path) -> None:

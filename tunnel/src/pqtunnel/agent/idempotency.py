@@ -35,13 +35,13 @@ class AnswerCache:
     """Answers by request id, oldest forgotten first, bounded in number and bytes."""
 
     def __init__(self, max_answers: int = MAX_ANSWERS, max_bytes: int = MAX_BYTES) -> None:
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries: OrderedDict[str | int, _Entry] = OrderedDict()
         self._bytes = 0
         self._max_answers = max_answers
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
 
-    def answer(self, identifier: str, request: bytes, run: Callable[[], bytes]) -> bytes:
+    def answer(self, identifier: str | int, request: bytes, run: Callable[[], bytes]) -> bytes:
         """The answer to this id: by `run` the first time, remembered afterwards.
 
         A repetition that comes while the first is still running waits for it. Raises IdReusedError when the

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from pqtunnel.agent.idempotency import AnswerCache
 from pqtunnel.agent.params import ParamsError
@@ -166,12 +166,12 @@ class RpcServer:
             return _failure(None, INVALID_REQUEST, "bad_request", "not a JSON-RPC 2.0 request object",
                             'send {"jsonrpc":"2.0","id":"…","method":"hello"}')  # fmt: skip
         identifier = request.get("id")
-        if not isinstance(identifier, str) or not 0 < len(identifier) <= 200:
+        if not _is_id(identifier):
             return _failure(
                 None,
                 INVALID_REQUEST,
                 "bad_id",
-                "the id must be a string of 1 to 200 characters",
+                "the id must be a string of 1 to 200 characters, or a whole number of 64 bits",
                 "give each request an id of its own, for example a UUID",
             )
         method = request.get("method")
@@ -182,7 +182,7 @@ class RpcServer:
         except TunnelError as error:
             return _failure(identifier, INVALID_REQUEST, error.code, str(error), error.hint)
 
-    def _run(self, identifier: str, method: Any, params: Any) -> bytes:
+    def _run(self, identifier: str | int, method: Any, params: Any) -> bytes:
         handler = self._methods.get(method) if isinstance(method, str) else None
         if handler is None:
             known = ", ".join(sorted(self._methods))
@@ -203,7 +203,14 @@ class RpcServer:
         return _encoded({"jsonrpc": "2.0", "id": identifier, "result": result})
 
 
-def _failure(identifier: str | None, rpc_code: int, code: str, message: str, hint: str) -> bytes:
+def _is_id(value: object) -> TypeGuard[str | int]:
+    """JSON-RPC 2.0 §4 without null and fractions: an answer is remembered by its id."""
+    if isinstance(value, str):
+        return 0 < len(value) <= 200
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+
+
+def _failure(identifier: str | int | None, rpc_code: int, code: str, message: str, hint: str) -> bytes:
     error = {"code": rpc_code, "message": message, "data": {"code": code, "hint": hint}}
     return _encoded({"jsonrpc": "2.0", "id": identifier, "error": error})
 
