@@ -48,7 +48,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"duplicates": 1}, "fail", "duplicates"),
     ({"ghosts": 1}, "fail", "ghosts"),
     ({"resized": 1}, "fail", "resized"),
-    ({"directions": (replace(DOWN, rx_count=1599, ledger_rx=1599),)}, "fail", "counters"),
+    ({"directions": (replace(DOWN, rx_count=1599, ledger_rx=1599),)}, "invalid", "counters"),
     ({"directions": (replace(UP, rx_count=21, ledger_rx=21),)}, "fail", "counters"),
     ({"directions": (replace(DOWN, digest_rx="ab"),)}, "fail", "digest"),
     ({"directions": (replace(LADDER, digest_rx="ab"),)}, "fail", "digest"),

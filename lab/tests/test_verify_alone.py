@@ -6,6 +6,7 @@ That it answers the same on the whole corpus of bad bundles: test_verify_corpus.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import zipfile
@@ -56,6 +57,21 @@ def test_warnings_are_three_and_five_when_strict(sealed: Path, checker: Path, tm
     assert run_alone(checker, "--strict", str(work)).returncode == 5
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("folder", ["", "data", "data/cells"])
+def test_what_may_not_be_read_is_five(sealed: Path, checker: Path, tmp_path: Path, folder: str) -> None:
+    closed = tmp_path / "closed" / sealed.name
+    shutil.copytree(sealed, closed)
+    (closed / folder).chmod(0)
+    try:
+        told = run_alone(checker, str(closed))
+        assert (told.returncode, told.stderr) == (5, ""), told.stderr
+        assert main(["verify", str(closed)]) == 5
+        assert main(["verify", str(closed / "data")]) == 5
+    finally:
+        (closed / folder).chmod(0o755)
+
+
 def test_what_is_not_there_is_five_and_a_wrong_line_two(
     checker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,6 +80,10 @@ def test_what_is_not_there_is_five_and_a_wrong_line_two(
     assert main(["verify", gone]) == 5
     assert main(["verify", "--out", str(tmp_path)]) == 5, "no bundle at all"
     assert "make run" in capsys.readouterr().err
+    too_long = str(tmp_path / ("x" * 5000))
+    assert run_alone(checker, too_long).returncode == 5
+    assert main(["verify", too_long]) == 5
+    assert "cannot be looked into" in capsys.readouterr().err
     wrong = run_alone(checker)
     assert wrong.returncode == 2 and "\n  next: python3 verify.pyz --help" in wrong.stderr
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pqlab.errors import EXIT_CHECK, EXIT_ENVIRONMENT, LabError
+from pqlab.paths import shown
 from pqlab.record.raw import RawRun, load_run, read_object
 
 
@@ -68,8 +69,17 @@ def locate(name: str | None, results_dir: Path) -> Path:
     """A path, a run id under results_dir, or (None) results/latest. Raises LabError `no-bundle`."""
     candidates = [results_dir / "latest"] if name is None else [Path(name), results_dir / name]
     for candidate in candidates:
-        if candidate.is_dir():
-            return candidate.resolve()
+        try:
+            if candidate.is_dir():
+                return candidate.resolve()
+        except OSError as error:  # a folder that is not ours to enter, a name too long for any disk
+            raise LabError(
+                "no-bundle",
+                f"{name or shown(candidate)} cannot be looked into",
+                error.strerror or str(error),
+                "name another path, or get the right to read this one",
+                EXIT_ENVIRONMENT,
+            ) from error
     what = "there is no sealed bundle yet" if name is None else f"no bundle {name}"
     near = (
         sorted(path.name for path in results_dir.glob("2*") if path.is_dir()) if results_dir.is_dir() else []

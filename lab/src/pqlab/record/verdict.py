@@ -1,8 +1,8 @@
 """The verdict of a cell: a pure function of evidence, so that every rule can be tested by breaking it.
 
-fail        the tunnel did not do its work: no handshake, altered or invented datagrams, ends that disagree
-invalid     the tunnel worked, the measurement does not count: traffic outside its contract, spans that do not
-            cover the wall, too few handshakes, samples missing
+fail        the tunnel did not do its work: no handshake, altered, invented or repeated datagrams
+invalid     the measurement does not count: traffic outside its contract (datagrams lost where nothing impairs
+            the link among it), spans that do not cover the wall, too few handshakes, samples missing
 unsupported the host cannot run the suite (its probe said so); not-run the cell was never reached
 pass        nothing found
 A throughput ladder offers more than the path carries on purpose: loss in a bulk window is its result, while
@@ -161,7 +161,8 @@ def _transport(evidence: Evidence) -> list[Finding]:
         label = f"{d.window} {d.name}"
         lossy = evidence.impaired or d.window.startswith("bulk-")
         if d.rx_count > d.tx_count or (d.rx_count != d.tx_count and not lossy):
-            found.append(Finding("fail", "counters", f"{label}: {d.tx_count} sent, {d.rx_count} received"))
+            grade: Grade = "fail" if d.rx_count > d.tx_count else "invalid"
+            found.append(Finding(grade, "counters", f"{label}: {d.tx_count} sent, {d.rx_count} received"))
         elif d.rx_count == d.tx_count and d.digest_tx != d.digest_rx:
             found.append(Finding("fail", "digest", f"{label}: {d.digest_tx} sent, {d.digest_rx} received"))
         for end, ledger, counter in (("tx", d.ledger_tx, d.tx_count), ("rx", d.ledger_rx, d.rx_count)):

@@ -36,14 +36,17 @@ def verify_bundle(path: Path, skip: Iterable[str] = ()) -> list[CheckResult]:
 
     A run that is not sealed (it lies under .work) is checked without fixity and report; a warning says so.
     A folder that is no bundle, or that holds what must not be opened (links, pipes, devices, files beyond
-    1 GiB), gives one failed line.
+    1 GiB), or that may not be read, gives one failed line.
     """
-    root = path.resolve()
-    if not (root / "data").is_dir():
-        observed = f"{path} has no data/"
+    try:
+        root = path.resolve()
+        observed = None if (root / "data").is_dir() else f"{path} has no data/"
+        if observed is None and (barred := unsafe(root)):
+            observed = f"{barred[0]}; nothing was read"
+    except OSError as error:
+        observed = f"{error.filename or path} cannot be read: {error.strerror or error}"
+    if observed is not None:
         return [CheckResult("bagit_structure", "fail", observed, _BAG)]
-    if barred := unsafe(root):
-        return [CheckResult("bagit_structure", "fail", f"{barred[0]}; nothing was read", _BAG)]
     sealed = root.parent.name != ".work"
     left_out = set(skip)
     checks = [check for check in CHECKS if check.name not in left_out and (sealed or not check.needs_seal)]
