@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from fake_agent import FakeAgent, FakeLab, once
 from report_bundle import make_bundle
 
-from pqlab.campaign.engine import Campaign
+from pqlab.campaign.engine import Campaign, Surroundings
 from pqlab.cli.main import main
 from pqlab.cli.run import _portable, controller
 from pqlab.errors import LabError
 from pqlab.paths import project_root
+from pqlab.scenario import Scenario
 
 NOWHERE = """\
 [drone]
@@ -187,6 +189,34 @@ def test_options_of_validate_need_a_scenario(capsys: pytest.CaptureFixture[str])
     assert main(["validate", "--reps", "4"]) == 2
     assert "none is named" in capsys.readouterr().err
     assert main(["validate"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "ring", "origin"),
+    [("", "hardware", "--inventory hosts.ini"), ("ring: lab\n", "lab", "here.yml")],
+)
+def test_the_inventory_says_the_ring_where_the_scenario_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, ring: str, origin: str
+) -> None:
+    """The same shipped scenario on a Raspberry Pi, by another inventory alone."""
+    (tmp_path / "hosts.ini").write_text(
+        "[drone]\npi ansible_host=192.0.2.1\n[gcs]\npc ansible_host=192.0.2.2\n"
+        "[all:vars]\npqlab_ring=hardware\n"
+    )
+    begun: list[Scenario] = []
+
+    def begin(_around: Surroundings, scenario: Scenario) -> NoReturn:
+        begun.append(scenario)
+        raise LabError("seen", "seen", "seen", "seen")
+
+    monkeypatch.setattr(Campaign, "begin", begin)
+    file = tmp_path / "here.yml"
+    file.write_text(f"schema: pqlab/scenario/v1\nextends: smoke\nname: here\n{line}")
+    asked = ["run", str(file), "--inventory", str(tmp_path / "hosts.ini"), "--out", str(tmp_path)]
+    assert main(asked) == 4
+    (scenario,) = begun
+    assert scenario.ring == ring
+    assert origin in scenario.origins["ring"]
 
 
 def test_plan_of_the_simulation_needs_no_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from pqlab.campaign.agents import Connect, Pair, tls_connector
 from pqlab.campaign.begin import check_disk, latest_bundle, planned_cells
 from pqlab.campaign.extension import Extension
 from pqlab.campaign.hosts import check_pair
+from pqlab.campaign.ring import SIM, at_ring
 from pqlab.campaign.settle import greet
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
 from pqlab.errors import EXIT_OK, LabError
@@ -133,8 +134,8 @@ def _time_text(budget: dict[str, Any]) -> str:
 
 def _ends(inventory: Inventory, scenario: Scenario) -> tuple[Scenario, Callable[[], Connect]]:
     """What makes connections to both ends, once asked; the simulation's are in this process."""
-    if inventory.ring != "sim":
-        return scenario, lambda: tls_connector(inventory)
+    if inventory.ring != SIM:
+        return at_ring(scenario, inventory), lambda: tls_connector(inventory)
     from pqlab import sim
 
     staged, lab = sim.stage(scenario, inventory)

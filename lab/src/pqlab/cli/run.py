@@ -23,6 +23,7 @@ from pqlab.campaign.host_detectors import detectors_of
 from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.observers import compose_observers
 from pqlab.campaign.outputs import production
+from pqlab.campaign.ring import at_ring
 from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if inventory.ring == "sim":
         return report_result(args, _simulated(args, scenario, inventory, into))
     with controller(inventory), surroundings(args, inventory, into=into) as around:
-        return report_result(args, Campaign.begin(around, scenario).carry_out())
+        return report_result(args, Campaign.begin(around, at_ring(scenario, inventory)).carry_out())
 
 
 def _simulated(

@@ -13,11 +13,11 @@ from pqlab.campaign.clock import Clock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.journal import Journal
 from pqlab.campaign.outputs import production
+from pqlab.campaign.ring import at_ring
 from pqlab.campaign.timed import CellTimeline
 from pqlab.campaign.timeline import Timeline
 from pqlab.errors import UsageError
 from pqlab.inventory import Inventory
-from pqlab.paths import shown
 from pqlab.plan import Cell
 from pqlab.progress import Reporter
 from pqlab.scenario.model import Scenario
@@ -26,7 +26,6 @@ from pqlab.sim.facts import controller_facts
 from pqtunnel.suites import SUITES
 
 Json = dict[str, Any]
-RING = "sim"
 #: condition keys that need something the simulation does not have
 NOT_SIMULATED = ("detector", "feed", "link", "attack", "policy", "events", "without")
 
@@ -78,13 +77,6 @@ def _timeline(
 ) -> CellTimeline:
     """The lab's own, with no link and no project to act on: what is left is the rekey schedule."""
     return Timeline(condition, cell, pair, clock, journal, None, folder=folder)
-
-
-def at_ring(scenario: Scenario, inventory: Inventory) -> Scenario:
-    """The same scenario claimed in ring sim, whatever its file says; the origin names the inventory."""
-    origin = f"--inventory {shown(inventory.file)}"
-    data: dict[str, Any] = {**scenario.data, "ring": RING}
-    return replace(scenario, data=data, origins={**scenario.origins, "ring": origin})
 
 
 def _check(scenario: Scenario) -> None:
