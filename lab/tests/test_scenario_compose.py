@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pqlab.errors import EXIT_USAGE, LabError
-from pqlab.scenario import Overrides, Scenario, available_overlays, load_scenario
+from pqlab.report.sections.link import control_lacks
+from pqlab.scenario import Overrides, Scenario, available_overlays, available_scenarios, load_scenario
 from pqlab.scenario.compose import read_overlay
 from pqlab.scenario.conditions import impairs, is_control, routed
 from pqlab.scenario.load import load_effective
@@ -301,3 +302,14 @@ def test_every_shipped_overlay_composes_with_every_shipped_scenario_that_has_a_s
     for name, file in available_overlays().items():
         assert read_overlay(str(file), None).data["name"] == name
         load_scenario("smoke", Overrides(overlays=(name,)))
+
+
+@pytest.mark.parametrize("name", list(available_scenarios()))
+def test_a_shipped_campaign_that_impairs_the_link_has_its_control(name: str) -> None:
+    assert control_lacks(load_scenario(name).conditions) == ""
+
+
+def test_a_campaign_without_a_control_is_told_so() -> None:
+    narrow, nothing = {"link": {"up": {"rate_kbps": 64}}}, {"link": {}}
+    assert "link-0" in control_lacks([{"link": "none"}, narrow])
+    assert control_lacks([narrow, nothing]) == control_lacks([{"link": "none"}]) == ""

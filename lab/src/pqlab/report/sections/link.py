@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pqlab.analysis.load import Cell as BundleCell
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Section, Table, label, missing, number
 from pqlab.report.source import Source, anchor, record_link
+from pqlab.scenario.conditions import impairs, is_control
 
 Json = dict[str, Any]
+NO_CONTROL = (
+    "This campaign has no link-0 control (router in the path, nothing set): what the router itself adds is "
+    "not known here. `--with link-0` on the same scenario measures it."
+)
 #: directions of the link router by the words that the other tables use
 WORDS = {"up": "drone → GCS", "down": "GCS → drone"}
 
@@ -42,8 +48,15 @@ def links(source: Source) -> Section | None:
             ),
         ),
         "The router delays and drops on purpose, from a seed. A cell whose link was not what its condition "
-        "says is invalid.",
+        "says is invalid." + control_lacks(source.bundle.scenario.get("conditions") or []),
     )  # fmt: skip
+
+
+def control_lacks(conditions: Sequence[Json]) -> str:
+    """What to say where a condition impairs the link and none goes through the router with nothing set."""
+    if any(map(is_control, conditions)) or not any(map(impairs, conditions)):
+        return ""
+    return f" {NO_CONTROL}"
 
 
 def _settings(cell: BundleCell) -> Json | None:
