@@ -16,6 +16,7 @@ from pqlab.analysis import analyse, effects, groups, traffic
 from pqlab.analysis.load import BundleData
 from pqlab.analysis.table import Row, Table, number
 from pqlab.errors import LabError
+from pqlab.report.sections.dataplane import cpu_holds
 
 Rows = list[dict[str, str]]
 
@@ -156,6 +157,27 @@ def test_missing_temperature_is_empty_with_the_hosts_reason(bundle: Path) -> Non
         assert row["temperature_mean_c"] == ""
         assert row["temperature_reason"] == "no thermal zone"
         assert row["cpu_valid"] == "true"
+
+
+def test_cpu_says_whether_ledger_and_controller_are_in_it(tmp_path: Path) -> None:
+    def no_ledger(root: Path) -> None:
+        scenario = root / "data" / "scenario.effective.yml"
+        text = scenario.read_text(encoding="utf-8")
+        assert '"ledger": true' in text
+        scenario.write_text(text.replace('"ledger": true', '"ledger": false'), encoding="utf-8")
+        run = root / "data" / "run.json"
+        told = json.loads(run.read_text(encoding="utf-8"))
+        told["controller"]["controller_on_dut"] = False
+        run.write_text(json.dumps(told), encoding="utf-8")
+
+    for name, edit, ledger, shared in (("on", None, "true", "true"), ("off", no_ledger, "false", "false")):
+        root = report_bundle.make_bundle(tmp_path / name, edit=edit, handshakes=5, bulk=False)
+        rows = read(root, "cpu")
+        assert {(row["ledger"], row["controller_on_dut"]) for row in rows} == {(ledger, shared)}
+        told = cpu_holds(rows, "hardware")
+        assert ("holds what it costs" in told) is ("ran on the drone's machine" in told) is (edit is None)
+        assert "no claim about a board" not in told
+        assert "no claim about a board" in cpu_holds(rows, "lab")
 
 
 def test_the_hottest_zone_is_the_temperature(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
 from pqlab.analysis.load import ROLES, BundleData, Cell
 from pqlab.analysis.stats import mean
 from pqlab.analysis.table import Table, Value
+from pqlab.scenario.conditions import keeps_ledger
 from pqtelemetry import slice as lines_of
 
 #: More steal than this and the CPU figures of a cell say nothing about the tunnel.
@@ -55,6 +56,8 @@ def cpu_table(bundle: BundleData) -> Table:
     """One row a cell and host: CPU shares and temperature over the traffic window (else the whole cell).
 
     ``process_pct`` and ``container_pct`` are per cent of one core, ``system_pct`` and ``steal_pct`` of all.
+    ``ledger``: both ends kept a row a datagram; ``controller_on_dut``: the controller ran on the drone's
+    machine.
     """
     table = Table(
         "cpu",
@@ -63,12 +66,19 @@ def cpu_table(bundle: BundleData) -> Table:
             "system_mean_pct", "steal_mean_pct", "steal_max_pct", "process_mean_pct", "process_max_pct",
             "container_mean_pct", "sampler_mean_pct", "rss_max_mb",
             "temperature_mean_c", "temperature_reason",
-            "cpu_valid", "reason",
+            "cpu_valid", "reason", "ledger", "controller_on_dut",
         ),
     )  # fmt: skip
+    shared = ((bundle.run or {}).get("controller") or {}).get("controller_on_dut")
+    kept = {
+        str(condition["name"]): keeps_ledger(bundle.scenario, condition)
+        for condition in bundle.scenario.get("conditions") or []
+    }
     for cell in bundle.cells:
+        # what a CPU figure holds beside the tunnel's own work, so that it goes nowhere without saying so
+        beside: dict[str, Value] = {"ledger": kept.get(cell.condition), "controller_on_dut": shared}
         for role in ROLES:
-            table.add(**cell_columns(cell), host=role, **_cpu_row(bundle, cell, role))
+            table.add(**cell_columns(cell), host=role, **_cpu_row(bundle, cell, role), **beside)
     return table
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pqlab.analysis.stats import median
 from pqlab.analysis.system import MAX_STEAL_PCT
 from pqlab.analysis.table import to_float
@@ -247,13 +249,28 @@ def cpu(source: Source) -> Section | None:
                 blocks.rows_of(lines),
                 source.ring,
                 "analysis/cpu.csv",
-                "Both containers share the cores of one machine, and the ledger was on where latency was "
-                "measured: these "
-                "figures describe this lab and are no claim about a board.",
+                cpu_holds(rows, source.ring),
                 collapsed=len(lines) > 60,
             ),
         ),
     )  # fmt: skip
+
+
+def cpu_holds(rows: Sequence[RawRow], ring: str) -> str:
+    """What these CPU figures hold beside the tunnel's own work, in words."""
+    # bundles of older versions do not say
+    kept, shared = ({row.get(name, "") for row in rows} for name in ("ledger", "controller_on_dut"))
+    told = {
+        frozenset({"true"}): "The ledger was on: the tunnel's share holds what it costs",
+        frozenset({"false"}): "The ledger was off",
+        frozenset({""}): "The table does not say whether the ledger was on",
+    }.get(frozenset(kept), "The ledger was on where the table says so (column `ledger` of the data)")
+    told += ". `observer-effect` measures the difference."
+    if "true" in shared:
+        told += " The controller ran on the drone's machine and is in the system's share."
+    if ring == "lab":
+        told += " Both ends share the cores of one machine: these figures are no claim about a board."
+    return told
 
 
 def overhead(source: Source) -> Section | None:
