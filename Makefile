@@ -50,8 +50,8 @@ run: ## run SCENARIO to a sealed bundle and its report (brings the lab up when i
 report: ## write the report of the newest bundle again (OUT: where)
 	@./pqlab report $(if $(OUT),--out $(OUT))
 
-verify: ## check the newest bundle
-	@./pqlab verify
+verify: ## check the newest bundle (OUT: of that results folder)
+	@./pqlab verify $(if $(OUT),--out $(OUT))
 
 archive: ## write the newest bundle to results/RUN_ID.tar.zst (OUT: another file)
 	@./pqlab archive $(if $(OUT),--out $(OUT))
