@@ -5,7 +5,7 @@
 # OpenSSH server with that key alone, reachable from that address alone; PowerShell as its shell; Python for all users.
 # Run it again with other values to change them; with -Undo it takes back what it set (OpenSSH and Python stay).
 param(
-    [Parameter(Mandatory)] [string] $Controller,
+    [string] $Controller = '',
     [string] $PublicKey = '',
     [switch] $Undo
 )
@@ -47,6 +47,9 @@ if ($Undo) {
     Remove-ItemProperty -Path 'HKLM:\SOFTWARE\OpenSSH' -Name DefaultShell -ErrorAction SilentlyContinue
     Write-Host 'key, firewall rule and shell are taken back; OpenSSH and Python stay'
     exit 0
+}
+if (-not $Controller) {
+    Stop-Preparation 'no controller was given' 'give -Controller with the address that Ansible comes from'
 }
 if ($PublicKey -notmatch '^(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) [A-Za-z0-9+/=]+') {
     Stop-Preparation 'no public key was given' 'give -PublicKey with the content of the controller''s ~/.ssh/id_ed25519.pub'
