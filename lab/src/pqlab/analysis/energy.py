@@ -25,7 +25,7 @@ COVERAGE: Final = 2.0
 _COVERED: Final = 0.97725
 """One-sided probability that k = 2 stands for."""
 MIN_BLOCK_S: Final = 1.0
-"""A shorter block is too few samples for its span (DESIGN: batched operations, at least 1 s a block)."""
+"""A shorter block is too few samples for its span: operations are batched, at least 1 s a block."""
 _LARGEST_STEP_PERIODS: Final = 5
 _BATCHES: Final = 10
 """Batch means: neighbouring samples of a board are correlated, means of a tenth of the block far less."""
