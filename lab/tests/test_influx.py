@@ -305,7 +305,7 @@ def test_nobody_listens() -> None:
     assert "make lab-up" in caught.value.hint
 
 
-def test_the_token_is_the_password(influx: FakeInflux) -> None:
+def test_the_token_is_the_password(influx: FakeInflux, monkeypatch: pytest.MonkeyPatch) -> None:
     influx.token = TOKEN
     influx.points = [parse_line(line) for line in telemetry(count=1)]
     right = InfluxView(influx.url, "pqlab", user="anyone", token=TOKEN)
@@ -315,6 +315,9 @@ def test_the_token_is_the_password(influx: FakeInflux) -> None:
             InfluxView(influx.url, "pqlab", user="anyone", token=wrong).count_by_series(0, 1)
         assert caught.value.code == "influx-refused"
         assert TOKEN not in caught.value.text()
+    monkeypatch.setenv("INFLUXDB_USER", "anyone")
+    monkeypatch.setenv("INFLUXDB_TOKEN", TOKEN)
+    assert len(InfluxView(influx.url, "pqlab").count_by_series(BASE_NS, BASE_NS + 1)) == 3
 
 
 @pytest.mark.parametrize(

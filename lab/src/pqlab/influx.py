@@ -11,6 +11,7 @@ import base64
 import http.client
 import json
 import math
+import os
 import time
 import urllib.error
 import urllib.parse
@@ -97,7 +98,10 @@ class SeriesComparison:
 
 
 class InfluxView:
-    """One database behind one URL; every call is one HTTP request with a timeout."""
+    """One database behind one URL; every call is one HTTP request with a timeout.
+
+    A database that asks for a token gets INFLUXDB_TOKEN (and INFLUXDB_USER), as Telegraf does.
+    """
 
     def __init__(
         self, url: str, db: str, *, user: str | None = None, token: str | None = None, timeout_s: float = 10.0
@@ -106,8 +110,9 @@ class InfluxView:
         self.db = db
         self._timeout_s = timeout_s
         self._headers = {"Accept": "application/json"}
-        if token is not None:
-            pair = f"{user or 'pqlab'}:{token}".encode()
+        token = token or os.environ.get("INFLUXDB_TOKEN")
+        if token:
+            pair = f"{user or os.environ.get('INFLUXDB_USER') or 'pqlab'}:{token}".encode()
             self._headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
 
     def _get(self, path: str, query: Mapping[str, str]) -> tuple[Mapping[str, str], bytes]:
@@ -126,7 +131,7 @@ class InfluxView:
                     "influx-refused",
                     f"InfluxDB at {self.url} refused the request",
                     body or f"HTTP {error.code}",
-                    "give the token of the database (InfluxDB 2.x) or switch its authentication off",
+                    "set INFLUXDB_TOKEN to the token of the database, or switch its authentication off",
                 ) from error
             raise InfluxError(
                 "influx-http",
