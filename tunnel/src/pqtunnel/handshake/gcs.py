@@ -121,8 +121,6 @@ class GcsHandshake(HandshakeMachine):
             self._admit_key(hello.drone_id)
         suite = self._check_offer(hello)
         self._check_drone_auth(hello, suite)
-        self._old_rekey_secret = self._check_purpose(hello, hello_frame, psk_keys)
-        signing_key = self._identity.secrets[suite.sig.token]
         try:
             kem, signature_scheme = (
                 self._primitives.kem(suite.kem.token),
@@ -131,6 +129,8 @@ class GcsHandshake(HandshakeMachine):
             self._primitives.aead(suite.aead.token)
         except ProviderMissing as error:
             raise UnknownSuiteOffered(f"{suite.id} is not available on this host: {error}") from error
+        self._old_rekey_secret = self._check_purpose(hello, hello_frame, psk_keys)
+        signing_key = self._identity.secrets[suite.sig.token]
         tracer.mark("keygen", "crypto")
         self._pair = self._key_source(suite.kem.token) if self._key_source is not None else None
         if self._pair is not None:
