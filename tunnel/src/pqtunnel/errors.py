@@ -147,6 +147,14 @@ class PolicyRefused(HandshakeError):
     counter = "hs_policy"
 
 
+class UnpinnedGcs(PolicyRefused):
+    """Whoever answers presents a key id that is not pinned here: a stranger is not told what he is talking
+    to."""
+
+    default_hint = "Install the public identity of this GCS at the drone (make keys)."
+    send_alert = False
+
+
 class SessionUnknown(HandshakeError):
     """A rekey names a session that the GCS does not hold (it restarted, or let the epoch go).
 

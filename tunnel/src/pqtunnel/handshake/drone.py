@@ -6,7 +6,14 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from typing import ClassVar, NoReturn
 
 from pqtunnel import wire
-from pqtunnel.errors import BadFinished, BadMac, BadSignature, PolicyRefused, SessionUnknown
+from pqtunnel.errors import (
+    BadFinished,
+    BadMac,
+    BadSignature,
+    PolicyRefused,
+    SessionUnknown,
+    UnpinnedGcs,
+)
 from pqtunnel.handshake.established import Established, epoch_secrets, traffic_keys
 from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
 from pqtunnel.handshake.machine import HandshakeMachine, Rng
@@ -123,9 +130,8 @@ class DroneHandshake(HandshakeMachine):
         self._identify(challenge.nonce)
         self._gcs = self._trusted.get(challenge.gcs_id)
         if self._gcs is None:
-            raise PolicyRefused(
-                f"the GCS presents key id {challenge.gcs_id.hex()[:16]}…, which is not pinned here",
-                hint="Install the public identity of this GCS at the drone (make keys).",
+            raise UnpinnedGcs(
+                f"the GCS presents key id {challenge.gcs_id.hex()[:16]}…, which is not pinned here"
             )
         if self._suite.sig.token not in self._gcs.keys:
             raise PolicyRefused(
