@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from core_kit import MLKEM, CountingRng, FakePrimitives, Lab, converse
@@ -64,13 +65,14 @@ def test_shrinking_and_clearing_erase() -> None:
     assert len(made) == 6
 
 
-def test_a_pair_made_while_the_target_shrank_is_erased() -> None:
+@pytest.mark.parametrize("gone", [lambda pool: pool.set_target(TOKEN, 0), KeyPool.clear])
+def test_a_pair_made_while_its_target_went_is_erased(gone: Callable[[KeyPool], None]) -> None:
     pool, primitives = filled(0)
     kem = primitives.kem(TOKEN)
     original, late = kem.generate, []
 
     def generate() -> KemKeyPair:
-        pool.set_target(TOKEN, 0)
+        gone(pool)
         late.append(original())
         return late[-1]
 

@@ -75,10 +75,11 @@ class KeyPool:
         pair = provider.generate()
         with self._lock:
             self.made += 1
-            if len(self._ready[token]) < self._targets[token]:
+            # `clear` forgets the target while the pair is being made.
+            if len(self._ready[token]) < self._targets.get(token, 0):
                 self._ready[token].append(pair)
                 return True
-        pair.wipe()  # the target shrank meanwhile
+        pair.wipe()  # the target shrank or went meanwhile
         return True
 
     def fill(self) -> None:
