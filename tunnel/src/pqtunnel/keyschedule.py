@@ -99,8 +99,18 @@ class EpochSecrets:
     session_id: bytes = field(repr=True)
 
 
-def _prefixed(value: bytes | bytearray) -> bytes:
-    return len(value).to_bytes(4, "big") + bytes(value)
+def _prefixed(*values: bytes | bytearray) -> bytearray:
+    """LP of each, one after another, in the one buffer that is returned: the caller overwrites it. Written
+    through a view, because assigning bytes to a slice of a bytearray copies them first."""
+    joined = bytearray(sum(4 + len(value) for value in values))
+    end = 0
+    with memoryview(joined) as view:
+        for value in values:
+            start = end + 4
+            view[end:start] = len(value).to_bytes(4, "big")
+            end = start + len(value)
+            view[start:end] = value
+    return joined
 
 
 def derive_epoch(
@@ -115,8 +125,11 @@ def derive_epoch(
 ) -> EpochSecrets:
     """Secrets of one epoch under TH2 (`transcript`, 64 bytes). `x25519_secret` is empty outside hybrids,
     `old_rekey_secret` outside a rekey."""
-    mixed = _prefixed(kem_secret) + _prefixed(x25519_secret) + _prefixed(old_rekey_secret)
-    master = extract(psk_keys.mix_salt, mixed)
+    mixed = _prefixed(kem_secret, x25519_secret, old_rekey_secret)
+    try:
+        master = extract(psk_keys.mix_salt, mixed)
+    finally:
+        mixed[:] = bytes(len(mixed))
     return EpochSecrets(
         gcs_finished=expand(master, "gcs finished", transcript, HASH_BYTES),
         drone=DirectionKeys(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from importlib import resources
+from typing import Any
 
 import ascon_aead128
 import pytest
@@ -98,6 +100,53 @@ def test_hybrid_puts_x25519_first_everywhere_and_checks_lengths() -> None:
             hybrid.decapsulate(pair, ciphertext[cut])
     pair.wipe()
     assert not any(pair.secret)
+
+
+class Remembering:
+    """X25519, with everything secret that it handed out."""
+
+    def __init__(self) -> None:
+        self.inner = X25519Kem()
+        self.lent: list[bytearray] = []
+
+    def generate(self) -> KemKeyPair:
+        pair = self.inner.generate()
+        self.lent.append(pair.secret)
+        return pair
+
+    def encapsulate(self, public: bytes) -> tuple[bytes, bytearray]:
+        ciphertext, secret = self.inner.encapsulate(public)
+        self.lent.append(secret)
+        return ciphertext, secret
+
+    def decapsulate(self, pair: KemKeyPair, ciphertext: bytes) -> bytearray:
+        self.lent.append(self.inner.decapsulate(pair, ciphertext))
+        return self.lent[-1]
+
+
+class FailingKem(FixedKem):
+    def generate(self) -> KemKeyPair:
+        raise errors.PrimitiveFailed("no entropy")
+
+    def encapsulate(self, public: bytes) -> tuple[bytes, bytearray]:
+        raise errors.PrimitiveFailed("no entropy")
+
+    def decapsulate(self, pair: KemKeyPair, ciphertext: bytes) -> bytearray:
+        raise errors.PrimitiveFailed("no entropy")
+
+
+@pytest.mark.parametrize("name", ["generate", "encapsulate", "decapsulate"])
+def test_a_kem_that_fails_leaves_no_half_of_x25519(name: str) -> None:
+    whole = HybridKem(HYBRID.kem, X25519Kem(), FixedKem())
+    pair = whole.generate()
+    ciphertext, _ = whole.encapsulate(pair.public)
+    given: dict[str, tuple[Any, ...]] = {"encapsulate": (pair.public,), "decapsulate": (pair, ciphertext)}
+    for inner in (FixedKem(), FailingKem()):
+        classical = Remembering()
+        hybrid = HybridKem(HYBRID.kem, classical, inner)
+        with pytest.raises(errors.PrimitiveFailed) if type(inner) is FailingKem else contextlib.nullcontext():
+            getattr(hybrid, name)(*given.get(name, ()))
+        assert [bytes(secret) for secret in classical.lent] == [bytes(32)]
 
 
 def test_x25519_of_small_order_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from importlib import resources
 
@@ -11,6 +12,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pqtunnel import keyschedule
 from pqtunnel.keyschedule import PskKeys, derive_epoch, expand, extract, mac, mac_equal
 
 BYTES32 = st.binary(min_size=32, max_size=32)
@@ -92,6 +94,25 @@ def test_rekey_and_hybrid_inputs_cannot_stand_for_each_other() -> None:
     hybrid = derive_epoch(keys, b"k" * 32, th2, 32, 12, x25519_secret=b"x" * 32)
     rekey = derive_epoch(keys, b"k" * 32, th2, 32, 12, old_rekey_secret=b"x" * 32)
     assert len({plain.session_id, hybrid.session_id, rekey.session_id}) == 3
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_joined_secrets_are_overwritten(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    keys, seen = PskKeys.derive(bytes(32)), []
+
+    def spied(salt: bytes, input_key: bytes | bytearray) -> bytes:
+        seen.append((input_key, bytes(input_key)))
+        if fails:
+            raise ValueError("no digest")
+        return extract(salt, input_key)
+
+    monkeypatch.setattr(keyschedule, "extract", spied)
+    secrets = {"x25519_secret": bytearray(b"x" * 32), "old_rekey_secret": b"o" * 32}
+    with pytest.raises(ValueError, match="no digest") if fails else contextlib.nullcontext():
+        derive_epoch(keys, bytearray(b"k" * 64), bytes(64), 32, 12, **secrets)  # type: ignore[arg-type]
+    [(mixed, was)] = seen
+    assert was == b"\0\0\0\x40" + b"k" * 64 + b"\0\0\0\x20" + b"x" * 32 + b"\0\0\0\x20" + b"o" * 32
+    assert isinstance(mixed, bytearray) and mixed == bytes(len(was))
 
 
 def test_psk_of_wrong_length_is_refused() -> None:

@@ -63,17 +63,21 @@ class HybridKem:
         self._inner = inner
 
     def generate(self) -> KemKeyPair:
-        left, right = self._classical.generate(), self._inner.generate()
-        pair = KemKeyPair(left.public + right.public, left.secret + right.secret)
-        left.wipe()
-        right.wipe()
-        return pair
+        left = self._classical.generate()
+        try:
+            right = self._inner.generate()
+            return KemKeyPair(left.public + right.public, _joined(left.secret, right.secret))
+        finally:
+            left.wipe()  # also where the KEM fails
 
     def encapsulate(self, public: bytes) -> tuple[bytes, bytearray]:
         self._check("public key", public, self._kem.public_key_bytes)
         left_text, left = self._classical.encapsulate(public[:_BYTES])
-        right_text, right = self._inner.encapsulate(public[_BYTES:])
-        return left_text + right_text, _joined(left, right)
+        try:
+            right_text, right = self._inner.encapsulate(public[_BYTES:])
+            return left_text + right_text, _joined(left, right)
+        finally:
+            wipe(left)
 
     def decapsulate(self, pair: KemKeyPair, ciphertext: bytes) -> bytearray:
         self._check("ciphertext", ciphertext, self._kem.ciphertext_bytes)
@@ -82,10 +86,12 @@ class HybridKem:
             KemKeyPair(pair.public[:_BYTES], pair.secret[:_BYTES]),
             KemKeyPair(pair.public[_BYTES:], pair.secret[_BYTES:]),
         ]
+        left = bytearray()
         try:
             left = self._classical.decapsulate(halves[0], ciphertext[:_BYTES])
             return _joined(left, self._inner.decapsulate(halves[1], ciphertext[_BYTES:]))
         finally:
+            wipe(left)
             for half in halves:
                 half.wipe()
 
@@ -131,7 +137,7 @@ def _expect(what: str, value: bytes | bytearray) -> None:
 
 
 def _joined(left: bytearray, right: bytearray) -> bytearray:
+    """Both in a buffer of its own; `right` is erased here, `left` by the caller, who had it first."""
     joined = left + right
-    wipe(left)
     wipe(right)
     return joined
