@@ -248,5 +248,7 @@ def test_rekeys_and_suite_switches_lose_nothing(tmp_path: Path) -> None:
         switches = [event for event in events if event["event"] == "rekey"]
         assert [e["epoch_to"] - e["epoch_from"] for e in switches] == [1] * 7
         assert {e["suite_to"] for e in switches} == {"cs-mlkem1024-aesgcm-mldsa87"}
+        assert switches[0]["suite_from"] != switches[0]["suite_to"]
+        assert [e["suite_from"] for e in switches[1:]] == [e["suite_to"] for e in switches[:-1]]
     again = carry_out(tmp_path / "again", REKEYED.format(seed=11), token="fedcba")
     assert differences(done, again) == []

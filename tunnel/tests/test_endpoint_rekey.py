@@ -104,6 +104,19 @@ def test_ten_rekeys_under_traffic_both_ways_lose_nothing(lab_pair: Lab) -> None:
     assert {row["suite_id"] for row in named.values()} == {SUITE, OTHER}
 
 
+def test_a_gcs_forgets_what_nobody_may_rekey_any_more(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    lab_pair.handshakes()
+    gcs, drone = lab_pair.gcs.agent.endpoint.work.book, lab_pair.drone.agent.endpoint.work.book
+    old = drone.newest
+    assert old is not None and gcs.basis(old.session_id) is not None
+    lab_pair.event("rekey")
+    assert drone.basis(old.session_id) is None
+    assert wait_until(lambda: gcs.basis(old.session_id) is None)  # with no further rekey
+    assert drone.newest is not None and gcs.basis(drone.newest.session_id) is not None
+    assert lab_pair.event("rekey")["result"] == "completed"
+
+
 def test_a_rekey_outside_the_accepted_suites_is_refused_and_costs_nothing(lab_pair: Lab) -> None:
     lab_pair.prepare()
     with pytest.raises(RemoteError) as caught:

@@ -1,31 +1,55 @@
-"""Rekey secrets of the epochs that live, by session id; in memory only.
+"""Rekey secrets of the epochs that may still be rekeyed, by session id; in memory only.
 
-Mirrors the session's table: previous, sent on, and at the GCS one that has not been heard yet. One that was
-never heard gives way to the next and never takes the place of a confirmed one. The GCS looks the basis of a
-rekey up here; the drone finds here what it rekeys from.
+The drone rekeys from its newest epoch alone. The GCS may be named the epoch that it sends on, and the
+newest, of which it has not heard yet whether the drone has it too (FinishedGcs may be lost). Once it has
+heard it, the one before is never named again. One that was never heard gives way to the next and never takes
+the place of a confirmed one.
 """
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field
 
 from pqtunnel.handshake.established import Established
 from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 
 
+@dataclass(frozen=True, slots=True)
+class KnownEpoch:
+    """What a rekey of an epoch needs of it, and nothing else of its keys."""
+
+    session_id: bytes
+    epoch: int
+    peer_key_id: bytes
+    rekey_secret: bytes = field(repr=False)
+
+
 class EpochBook:
-    """Of the living epochs, what a rekey needs. Any thread may ask."""
+    """Of the epochs that may be rekeyed, what a rekey needs. Any thread may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: list[Established] = []
+        self._known: list[KnownEpoch] = []
 
     def add(self, established: Established, sent_on: int | None) -> None:
-        """A handshake completed while the session sends on epoch `sent_on` (None: on none yet)."""
+        """A handshake completed and was installed; the session sends on epoch `sent_on` now (None: on none
+        yet)."""
+        new = KnownEpoch(
+            established.session_id, established.epoch, established.peer_key_id, established.rekey_secret
+        )
         with self._lock:
-            places = [place for place, known in enumerate(self._known) if known.epoch == sent_on]
-            end = places[-1] + 1 if places else 0
-            self._known = [*self._known[max(0, end - 2) : end], established]
+            # More than one only where the drone began its numbers anew: the first was confirmed then.
+            sent = [known for known in self._known if known.epoch == sent_on]
+            self._known = [*sent[:1], *sent[1:][-1:], new]
+
+    def settle(self, sent_on: int | None) -> None:
+        """The session sends on epoch `sent_on`: forget what lies before it."""
+        with self._lock:
+            for place, known in enumerate(self._known):
+                if known.epoch == sent_on:
+                    del self._known[:place]
+                    return
 
     def clear(self) -> None:
         """Forget everything: the session has ended."""
@@ -33,7 +57,7 @@ class EpochBook:
             self._known.clear()
 
     @property
-    def newest(self) -> Established | None:
+    def newest(self) -> KnownEpoch | None:
         """The epoch that was made last, None before the first."""
         with self._lock:
             return self._known[-1] if self._known else None

@@ -46,7 +46,7 @@ class CellWorld:
 
     def __init__(self, clock: VirtualClock, identities: Identities, params: Json) -> None:
         self.cell_id = str(params["cell_id"])
-        self.suite = suites.get(str(params["suite_id"]))
+        self.suite = self._spoken = suites.get(str(params["suite_id"]))
         self.schedule: RekeySchedule | None = None
         self.taken: set[Role] = set()
         self._accepted = {self.suite.id, *(params.get("accepted_suites") or ())}
@@ -105,8 +105,8 @@ class CellWorld:
 
     def _install(self, end: End, made: Made, at_ns: int) -> None:
         established = made.drone if end.role == "drone" else made.gcs
-        end.book.add(established, end.session.epoch)
         end.session.install(established, at_ns)
+        end.book.add(established, end.session.epoch)
 
     def _confirm(self, at_ns: int) -> int:
         """The drone speaks first on a new epoch, the ground acknowledges it; returns when that is done."""
@@ -181,7 +181,7 @@ class CellWorld:
                 return
             self._rekeying = True
             self.drone.counters.add_rekey("rekey_started")
-            old = self.drone.book.newest
+            old, before = self.drone.book.newest, self._spoken
             assert old is not None  # a window opens on a session only
             made = self._dial(VirtualClock(at_ns), suite, rekey=True)
 
@@ -189,10 +189,11 @@ class CellWorld:
                 self._install(self.drone, made, now_ns)
                 self._confirm(now_ns)
                 self._rekeying = False
+                self._spoken = suite
                 self.drone.counters.add_rekey("rekey_completed")
                 self.drone.event(
                     "rekey", at_ns=now_ns, epoch_from=old.epoch, epoch_to=made.drone.epoch,
-                    suite_from=old.suite.id, suite_to=suite.id, handshake_id=made.drone.handshake_id,
+                    suite_from=before.id, suite_to=suite.id, handshake_id=made.drone.handshake_id,
                     start_ns=START_NS + at_ns, end_ns=START_NS + made.drone_ready_ns,
                     switch_ns=START_NS + now_ns, result="completed", reason="schedule",
                 )  # fmt: skip

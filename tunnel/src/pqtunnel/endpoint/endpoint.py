@@ -259,10 +259,10 @@ class Endpoint:
         work = self.work
 
         def install(session: SessionHandle) -> None:
-            sent_on = session.epoch
             session.set_rtt(rtt_ns)
             session.install(established, now_ns)
-            work.book.add(established, sent_on)
+            # Asked after it: a packet that came meanwhile may have confirmed the epoch before.
+            work.book.add(established, session.epoch)
 
         self.dataplane.with_session(install)
 
@@ -374,9 +374,12 @@ class Endpoint:
             self.dataplane.announce()
         if not self._live:
             return
+        work = self._work
         state: dict[str, bool] = {}
 
         def look(session: SessionHandle) -> None:
+            if work is not None:
+                work.book.settle(session.epoch)
             state["keepalive"] = session.keepalive_due(now_ns)
             state["silent"] = session.silent(now_ns)
             state["due"] = session.rekey_due(now_ns)
@@ -384,7 +387,6 @@ class Endpoint:
         self.dataplane.with_session(look)
         if state.get("keepalive"):
             self.dataplane.send_keepalive()
-        work = self._work
         if work is None or work.is_plain:
             return
         if state.get("silent") and self._dialling is not None:

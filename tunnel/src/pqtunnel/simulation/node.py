@@ -170,6 +170,7 @@ class Node:
     def _tick(self) -> None:
         self._tick_later()
         if self.is_up and not self.is_paused:
+            self.book.settle(self.session.epoch)
             if self.session.keepalive_due(self.at.clock.now_ns):
                 self.send_control(packet.KEEPALIVE)
             self.tick()
@@ -179,7 +180,6 @@ class Node:
 
     def install(self, established: Established) -> None:
         """Take in the keys of a completed handshake."""
-        sent_on = self.session.epoch
         self.session.install(established, self.at.clock.now_ns)
-        self.book.add(established, sent_on)
+        self.book.add(established, self.session.epoch)
         self.suite = established.suite
