@@ -22,6 +22,7 @@ from pqtunnel.endpoint.counters import add_to
 from pqtunnel.endpoint.dialer import refuse
 from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.endpoint.stream import FrameStream, converse
+from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import Evicted, HandshakeError, TunnelError
 from pqtunnel.handshake.established import Established
 from pqtunnel.handshake.gcs import GcsHandshake
@@ -37,8 +38,9 @@ _LINGER_RESET: Final = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True)
 class AcceptPolicy:
-    """What the gcs accepts during one cell."""
+    """What the gcs accepts during one cell, and the cell that everything of such a handshake belongs to."""
 
+    work: CellWork
     accepted: Collection[str]
     min_level: int
     suite_id: str
@@ -64,10 +66,9 @@ class AcceptHooks:
     policy: Callable[[], AcceptPolicy | None]
     """None: no cell is prepared; every connection is closed at once."""
     new_index: Callable[[], int]
-    install: Callable[[Established, Arrival], None]
-    completed: Callable[[str, list[dict[str, object]]], None]
-    failed: Callable[[HandshakeError, str], None]
-    counted: Callable[[dict[str, int]], None]
+    install: Callable[[CellWork, Established, Arrival], None]
+    """Raises CellEnded unless this cell is held and took the keys."""
+    failed: Callable[[CellWork, HandshakeError, str], None]
 
 
 class Acceptor:
@@ -83,7 +84,6 @@ class Acceptor:
         self._limits = limits
         self._hooks = hooks
         self._workers = workers
-        self._index = 0
         self._closing = False
         self._lock = threading.Lock()
         self._sockets: dict[Slot, socket.socket] = {}
@@ -122,11 +122,6 @@ class Acceptor:
         for thread in self._threads:
             thread.join(timeout=1.0)
 
-    def reset_index(self) -> None:
-        """A new cell numbers its handshakes from 0."""
-        with self._lock:
-            self._index = 0
-
     # ------------------------------------------------------------------ one worker
 
     def _work(self) -> None:
@@ -146,9 +141,11 @@ class Acceptor:
         if policy is None:
             sock.close()
             return
+        work = policy.work
         tracer = Tracer(
-            clock=time.perf_counter_ns, host="gcs", index=self._index, mode="cold", suite_id=policy.suite_id
-        )
+            clock=time.perf_counter_ns, host="gcs", index=work.handshakes, mode="cold",
+            suite_id=policy.suite_id,
+        )  # fmt: skip
         tracer.mark("accept", "io")
         counters: dict[str, int] = {}
         try:
@@ -162,8 +159,8 @@ class Acceptor:
             # Refused before a byte was read: a reset keeps no state here, not even TIME_WAIT.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
             sock.close()
-            self._hooks.counted(counters)
-            self._hooks.failed(error, source)
+            work.counters.add_handshake(counters)
+            self._hooks.failed(work, error, source)
             return
         try:
             self._converse(sock, slot, accepted_ns, policy, tracer, counters)
@@ -172,7 +169,7 @@ class Acceptor:
                 self._limits.release(slot)
                 del self._sockets[slot]
             sock.close()
-            self._hooks.counted(counters)
+            work.counters.add_handshake(counters)
 
     def _end(self, victim: Slot) -> None:
         sock = self._sockets[victim]
@@ -206,7 +203,7 @@ class Acceptor:
                     tracer.suite_id = machine.established.suite.id
                     tracer.mode = "rekey" if tracer.purpose == "rekey" else tracer.mode
                     arrival = Arrival(slot.source, tracer.purpose, _rtt_ns(tracer))
-                    self._hooks.install(machine.established, arrival)
+                    self._hooks.install(policy.work, machine.established, arrival)
 
             converse(FrameStream(sock, accepted_ns), machine, tracer, before_send=install)
             tracer.finish()
@@ -219,17 +216,17 @@ class Acceptor:
             elif error.counter == "hs_connection_lost":
                 add_to(counters, error.counter)
             refuse(sock, error)
-            self._hooks.failed(error, slot.source)
+            self._hooks.failed(policy.work, error, slot.source)
             return
         except TunnelError as error:  # a primitive broke: refuse this handshake, keep serving
             add_to(counters, HandshakeError.counter)
             failure = HandshakeError(str(error), code=error.code, hint=error.hint)
             refuse(sock, failure)
-            self._hooks.failed(failure, slot.source)
+            self._hooks.failed(policy.work, failure, slot.source)
             return
         with self._lock:
-            self._index += 1
-        self._hooks.completed(machine.handshake_id, tracer.rows())
+            policy.work.handshakes += 1
+        policy.work.journal.add_spans(tracer.rows())
 
 
 def _rtt_ns(tracer: Tracer) -> int:

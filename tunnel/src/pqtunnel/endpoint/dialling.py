@@ -46,11 +46,11 @@ def _refuse_ended(work: CellWork) -> None:
 
 
 class Dialling:
-    """Everything of a drone that dials. `install` is the endpoint's."""
+    """Everything of a drone that dials. `install` is the endpoint's; it raises CellEnded."""
 
     def __init__(
         self, config: EndpointConfig, keys: DroneKeys, primitives: Primitives, dataplane: Plane,
-        install: Callable[[Established, int], None],
+        install: Callable[[CellWork, Established, int], None],
     ) -> None:  # fmt: skip
         self._config = config
         self._keys = keys
@@ -82,7 +82,7 @@ class Dialling:
             work.dialled += 1
             work.handshakes += 1
             self._dataplane.confirmed.clear()
-            self._install(result.established, result.rtt_ns)
+            self._install(work, result.established, result.rtt_ns)
             work.suite_id = suite_id
         self._dataplane.send_keepalive()
         return result

@@ -8,6 +8,7 @@ the order in which things happen. All public methods are called from the agent's
 from __future__ import annotations
 
 import os
+import threading
 import time
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from pqtunnel.endpoint.plane import SessionHandle, make_plane
 from pqtunnel.endpoint.rekeyer import Rekeyer, RekeyResult
 from pqtunnel.endpoint.renewal import Renewal
 from pqtunnel.endpoint.work import PLAIN, CellPlan, CellWork, NoCellError, WindowError
-from pqtunnel.errors import HandshakeError, TunnelError
+from pqtunnel.errors import CellEnded, HandshakeError, TunnelError
 from pqtunnel.handshake.established import Established, plain_epoch
 from pqtunnel.handshake.limits import HandshakeLimits
 from pqtunnel.primitives import Primitives
@@ -43,6 +44,9 @@ class Endpoint:
         self._primitives = primitives
         self._work: CellWork | None = None
         self._live = False
+        self._changing = threading.Lock()
+        """Held while the cell changes and while keys go into it: no handshake ends in another cell than its
+        own. Never held over a primitive of the handshake or a send."""
         self._announced_ns = 0
         self.dataplane = make_plane(config, self.note)
         self._dialling: Dialling | None = None
@@ -60,7 +64,7 @@ class Endpoint:
             )  # fmt: skip
             hooks = AcceptHooks(
                 policy=self._policy, new_index=lambda: free_index(self.dataplane), install=self._accept,
-                completed=self._completed, failed=self._refused, counted=self._counted,
+                failed=self._refused,
             )  # fmt: skip
             try:
                 self._acceptor = Acceptor(
@@ -84,7 +88,8 @@ class Endpoint:
             self._acceptor.close()
         if self._pool is not None:
             self._pool.end()
-        self.dataplane.attach(None)
+        with self._changing:
+            self.dataplane.attach(None)
         self.dataplane.close()
 
     @property
@@ -119,11 +124,10 @@ class Endpoint:
             plan, cell.counters, journal, cell.ledger, time.time_ns(), cell.bins, cell.bin_fields,
             plan.suite_id
         )  # fmt: skip
-        self.dataplane.attach(cell)
-        if self._acceptor is not None:
-            self._acceptor.reset_index()
-        self._work = work
-        self._live = True
+        with self._changing:
+            self.dataplane.attach(cell)
+            self._work = work
+            self._live = True
         journal.event("prepare", cell_id=plan.cell_id, suite_id=plan.suite_id, min_level=plan.min_level,
                       accepted_suites=list(plan.accepted_suites))  # fmt: skip
         if self.dataplane.timestamp_source != "kernel":
@@ -180,7 +184,7 @@ class Endpoint:
         """The controller says the cell runs. A plain cell has its session from here on."""
         work = self.work
         if work.is_plain:
-            self._install(plain_epoch(self.config.role, suites.get(PLAIN)), 0)
+            self._install(work, plain_epoch(self.config.role, suites.get(PLAIN)), 0)
         work.journal.event("start", cell_id=work.plan.cell_id)
 
     def stop(self) -> None:
@@ -189,8 +193,9 @@ class Endpoint:
         if work.window is not None:
             self._shut_gate(work)
         self.drain()
-        self._live = False
-        work.stopped.set()
+        with self._changing:
+            self._live = False
+            work.stopped.set()
         if work.handshake_lock.acquire(timeout=HANDSHAKE_END_LIMIT_S):
             # None in flight may meet the next cell.
             work.handshake_lock.release()
@@ -254,48 +259,47 @@ class Endpoint:
 
     # ------------------------------------------------------------------ handshakes, both ends
 
-    def _install(self, established: Established, rtt_ns: int) -> None:
+    def _install(
+        self, work: CellWork, established: Established, rtt_ns: int, source: str | None = None
+    ) -> None:
+        """Take in the keys, and `source` as the peer's address where one is given. Raises CellEnded, with
+        nothing changed, unless `work` is the cell that is held."""
         now_ns = time.monotonic_ns()
-        work = self.work
+        took: list[CellWork] = []
 
         def install(session: SessionHandle) -> None:
             session.set_rtt(rtt_ns)
             session.install(established, now_ns)
             # Asked after it: a packet that came meanwhile may have confirmed the epoch before.
             work.book.add(established, session.epoch)
+            took.append(work)
 
-        self.dataplane.with_session(install)
+        with self._changing:
+            if work is self._work and not work.stopped.is_set():
+                self.dataplane.with_session(install)
+            if not took:
+                raise CellEnded(f"cell {work.plan.cell_id} ended during the handshake")
+            peer = self.dataplane.peer
+            if source is not None and (peer is None or peer[0] != source):
+                self.dataplane.set_peer((source, self.config.peer_sealed_port))
 
-    def _accept(self, established: Established, arrival: Arrival) -> None:
-        peer = self.dataplane.peer
-        if arrival.purpose == "new" and (peer is None or peer[0] != arrival.source):
-            self.dataplane.set_peer((arrival.source, self.config.peer_sealed_port))
-        self._install(established, arrival.rtt_ns)
+    def _accept(self, work: CellWork, established: Established, arrival: Arrival) -> None:
+        source = arrival.source if arrival.purpose == "new" else None
+        self._install(work, established, arrival.rtt_ns, source)
 
     def _policy(self) -> AcceptPolicy | None:
         work = self._work
         if work is None or not self._live or work.is_plain:
             return None
         return AcceptPolicy(
-            work.plan.accepted_suites, work.plan.min_level, work.plan.suite_id, work.book.basis,
+            work, work.plan.accepted_suites, work.plan.min_level, work.plan.suite_id, work.book.basis,
             self._keys.drone_keys
             if work.plan.drone_auth == "signature" and isinstance(self._keys, GcsKeys)
             else None,
             self._pool.take if self._pool is not None else None,
         )  # fmt: skip
 
-    def _counted(self, counted: dict[str, int]) -> None:
-        if self._work is not None:
-            self._work.counters.add_handshake(counted)
-
-    def _completed(self, handshake_id: str, spans: list[dict[str, object]]) -> None:
-        if self._work is not None:
-            self._work.journal.add_spans(spans)
-
-    def _refused(self, error: HandshakeError, source: str) -> None:
-        work = self._work
-        if work is None:
-            return
+    def _refused(self, work: CellWork, error: HandshakeError, source: str) -> None:
         # A flood of refusals is in the counters; the journal keeps its beginning.
         if len(work.journal.events) < 1_000:
             work.journal.event("handshake_failed", reason=str(error), code=error.code, source=source)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pqtunnel.errors import HandshakeError
+from pqtunnel.errors import HandshakeError, TunnelError
 from pqtunnel.handshake.drone import DroneHandshake
 from pqtunnel.handshake.gcs import GcsHandshake
 from pqtunnel.trace import Tracer
@@ -104,8 +104,9 @@ def converse(
 ) -> None:
     """Drive `machine` over `stream` until it is done.
 
-    `before_send` runs after each body and before the answer leaves: the gcs installs its receive keys there.
-    Raises HandshakeError of every kind; the machine or this function has counted it.
+    `before_send` runs after each body and before the answer leaves: the gcs installs its receive keys there,
+    and where that raises TunnelError nothing leaves. Raises HandshakeError of every kind; the machine has
+    counted it, but for a lost connection.
     """
     try:
         first = machine.start()
@@ -117,7 +118,11 @@ def converse(
             length = machine.on_header(bytes(stream.read(HEADER_BYTES, machine.deadline_s)))
             answer = machine.on_body(stream.read(length, machine.deadline_s))
             if before_send is not None:
-                before_send()
+                try:
+                    before_send()
+                except TunnelError as error:
+                    refusal = machine.disown(error)
+                    raise refusal from (error.__cause__ if refusal is error else error)
             if answer:
                 tracer.mark(machine.send_step, "io")
                 stream.write(answer, machine.deadline_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import ClassVar, Final
 
-from pqtunnel.errors import BadLength, HandshakeError, PrimitiveFailed, SessionError, TimedOut
+from pqtunnel.errors import BadLength, HandshakeError, PrimitiveFailed, SessionError, TimedOut, TunnelError
 from pqtunnel.handshake.established import Established
 from pqtunnel.primitives.interfaces import Primitives
 from pqtunnel.suites import Suite
@@ -112,6 +112,15 @@ class HandshakeMachine:
         return self._refuse(
             TimedOut(f"no answer within {self.deadline_s:.1f} s (in {self.wait_step or 'start'})")
         )
+
+    def disown(self, error: TunnelError) -> HandshakeError:
+        """The shell cannot install what was established, and sends nothing of it: this handshake did not
+        complete. Returns the error, counted, for the shell to raise."""
+        if self.established is not None:
+            self._counters["hs_completed"] -= 1
+        if isinstance(error, HandshakeError):
+            return self._refuse(error)
+        return self._refuse(HandshakeError(str(error), code=error.code, hint=error.hint))
 
     def abort(self) -> None:
         """End without a verdict (connection lost): erase secrets, await nothing. The shell counts what it
