@@ -136,11 +136,13 @@ class Lab:
         sealed_port: Callable[[int], int] | None = None,
         plane: str = "",
         drone: dict[str, str] | None = None,
+        gcs: dict[str, str] | None = None,
     ) -> None:
         # The gcs expects the drone's sealed packets from the address it dialled from and a configured port.
         sealed = str(free_port("127.0.0.2"))
         self.gcs = Side("gcs", keys, state, PQ_DATAPLANE={"mixed": "python"}.get(plane, plane),
-                        PQ_PEER_SEALED_PORT=sealed if sealed_port is None else "9")  # fmt: skip
+                        PQ_PEER_SEALED_PORT=sealed if sealed_port is None else "9",
+                        **(gcs or {}))  # fmt: skip
         handshake = self.gcs.agent.endpoint.handshake_address
         assert handshake is not None
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,7 @@ def plane(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def pair(key_folder: Path, tmp_path: Path, plane: str) -> Iterator[Lab]:
-    with lab(key_folder, tmp_path, plane=plane) as made:
-        drone = made.drone.agent.endpoint.dataplane.sealed_address
-        made.gcs.agent.endpoint.dataplane.set_peer(drone)  # what PQ_PEER does in a lab
+    with lab(key_folder, tmp_path, plane=plane, gcs={"PQ_PEER": "127.0.0.2"}) as made:
         yield made
 
 
@@ -48,6 +47,43 @@ def test_datagrams_pass_in_the_clear_with_eight_bytes_more(pair: Lab) -> None:
     assert drone["digest_tx"] == gcs["digest_rx"] != "0" * 16
     assert gcs["path_changed"] == drone["path_changed"] == gcs["hs_started"] == drone["hs_started"] == 0
     assert peer == pair.drone.agent.endpoint.dataplane.sealed_address
+
+
+def _after_a_sealed_cell(pair: Lab) -> None:
+    """The gcs has seen the drone at 127.0.0.2 and sent it something."""
+    pair.prepare(cell="cell-0")
+    assert pair.handshakes(1, cell="cell-0")["completed"] == 1
+    pair.stop(cell="cell-0")
+    assert pair.gcs.agent.endpoint.dataplane.peer == pair.drone.agent.endpoint.dataplane.sealed_address
+
+
+def test_plain_goes_to_the_configured_peer_whatever_a_handshake_said(
+    key_folder: Path, tmp_path: Path, plane: str
+) -> None:
+    with (
+        lab(key_folder, tmp_path, plane=plane, gcs={"PQ_PEER": "127.0.0.9"}) as pair,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as configured,
+    ):
+        port = pair.drone.agent.endpoint.dataplane.sealed_address[1]
+        configured.bind(("127.0.0.9", port))
+        configured.settimeout(3)
+        _after_a_sealed_cell(pair)
+        pair.prepare(suite="plain", allow_plain=True)
+        assert pair.gcs.agent.endpoint.dataplane.peer == ("127.0.0.9", port)
+        pair.open()
+        pair.gcs.plain.send(b"in the clear")
+        while (heard := configured.recv(2048))[packet.HEADER_BYTES :] != b"in the clear":
+            assert heard[0] >> 4 == packet.KEEPALIVE
+
+
+def test_plain_without_a_configured_peer_is_refused_even_where_a_handshake_told_one(
+    key_folder: Path, tmp_path: Path, plane: str
+) -> None:
+    with lab(key_folder, tmp_path, plane=plane) as pair:
+        _after_a_sealed_cell(pair)
+        with pytest.raises(RemoteError) as caught:
+            pair.gcs.call("prepare", cell_id="cell-1", suite_id="plain", allow_plain=True)
+        assert caught.value.code == "bad_config"
 
 
 def test_plain_is_never_entered_by_one_end_alone_nor_by_accident(pair: Lab) -> None:

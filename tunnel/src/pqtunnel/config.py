@@ -28,7 +28,7 @@ RINGS: Final = ("sim", "lab", "hardware")
 
 # One line an option: name of the environment variable, default, what it is. `--help` prints this table.
 VARIABLES: Final[tuple[tuple[str, str, str], ...]] = (
-    ("PQ_PEER", "", "address of the other end (drone: where to dial; required there)"),
+    ("PQ_PEER", "", "address of the other end (required at the drone, which dials it, and for plain cells)"),
     ("PQ_BIND", "0.0.0.0", "local address of the handshake, sealed and plaintext sockets"),
     ("PQ_HANDSHAKE_PORT", str(HANDSHAKE_PORT), "TCP port of the handshake at the gcs"),
     ("PQ_SEALED_PORT", "46011 gcs, 46012 drone", "UDP port of sealed datagrams here"),

@@ -125,6 +125,9 @@ class Endpoint:
             plan.suite_id
         )  # fmt: skip
         with self._changing:
+            if work.is_plain:
+                # Not where a handshake of an earlier cell saw the peer: nothing here could move it back.
+                self.dataplane.set_peer((self.config.peer, self.config.peer_sealed_port))
             self.dataplane.attach(cell)
             self._work = work
             self._live = True
@@ -174,7 +177,7 @@ class Endpoint:
                 code="plain_refused",
                 hint="set allow_plain in the scenario only if that is what you want to measure",
             )  # fmt: skip
-        if self.dataplane.peer is None:
+        if not self.config.peer:
             raise TunnelError(
                 "plain has no handshake that could tell where the peer is", code="bad_config",
                 hint="set PQ_PEER (and PQ_PEER_SEALED_PORT) at this end too",
