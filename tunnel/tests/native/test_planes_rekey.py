@@ -271,6 +271,7 @@ def test_plain_forwards_in_the_clear_to_the_configured_peer_alone(kind: str) -> 
         counted = pair.counters("gcs")
         assert pair.gcs.peer == home and pair.gcs.take_control() == []
         assert counted["tx_path_challenge"] == counted["tx_path_response"] == counted["path_new_source"] == 0
+        assert counted["tx_epoch_ack"] == pair.counters("drone")["rx_epoch_ack"] == 0
         assert counted["tx_data_bytes"] == 8 + len(b"and back")
 
 

@@ -355,7 +355,7 @@ class DataPlane:
                         self._note_once(f"path: {error}")
         if received.first:
             self.confirmed.set()
-            if self._config.role == "gcs":
+            if self._config.role == "gcs" and not cell.session.is_plain:
                 self.send_control(packet.EPOCH_ACK)  # the new session carries packets both ways
         for answer, to in answers:
             self._send(self._sealed, answer, to, cell)
