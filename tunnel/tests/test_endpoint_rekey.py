@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from endpoint_kit import SUITE, Lab, Side, wait_until
 
+from pqtunnel.endpoint import endpoint as endpoint_module
 from pqtunnel.endpoint import rekeyer as rekeyer_module
+from pqtunnel.endpoint.work import CellWork
+from pqtunnel.errors import HandshakeError
 from pqtunnel.rpc import RemoteError, fetch_all
 
 pytestmark = pytest.mark.native
@@ -177,6 +180,50 @@ def test_triggers_during_a_rekey_join_it(lab_pair: Lab) -> None:
         thread.join()
     assert len(results) == 5 and len(set(results)) == 1
     assert lab_pair.drone.counters()["rekey_completed"] == 1
+
+
+def test_a_rekey_does_not_join_one_of_a_cell_that_is_over(
+    lab_pair: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint_module, "HANDSHAKE_END_LIMIT_S", 0.1)
+    lab_pair.prepare()
+    lab_pair.handshakes()
+    drone = lab_pair.drone.agent.endpoint
+    first, dialling = drone.work, drone._dialling
+    assert dialling is not None
+    entered, go_on, dial = threading.Event(), threading.Event(), dialling.dial
+
+    def held(work: CellWork, *given: Any, **named: Any) -> Any:
+        if work is first:
+            entered.set()
+            assert go_on.wait(10)
+        return dial(work, *given, **named)
+
+    monkeypatch.setattr(dialling, "dial", held)
+    results: dict[str, Any] = {}
+
+    def rekey(name: str) -> None:
+        try:
+            results[name] = drone.rekey(None, "test").result
+        except HandshakeError as error:
+            results[name] = error.code
+
+    threads = {name: threading.Thread(target=rekey, args=(name,)) for name in ("old", "new")}
+    threads["old"].start()
+    assert entered.wait(3)
+    lab_pair.stop()
+    lab_pair.prepare(cell="cell-2")
+    lab_pair.handshakes(cell="cell-2")
+    threads["new"].start()
+    threads["new"].join(4)
+    in_time = dict(results)
+    go_on.set()
+    for thread in threads.values():
+        thread.join(5)
+    assert in_time == {"new": "completed"} and results["old"] == "cell_ended"
+    counted = lab_pair.drone.counters()
+    assert (counted["rekey_started"], counted["rekey_completed"], counted["rekey_coalesced"]) == (1, 1, 0)
+    assert drone.rekey(None, "test").result == "completed"
 
 
 def test_a_failed_rekey_leaves_the_epoch_alone_and_is_tried_again(

@@ -47,6 +47,7 @@ class RekeyResult:
 
 @dataclass
 class _Flight:
+    work: CellWork
     suite_id: str
     done: threading.Event = field(default_factory=threading.Event)
     result: RekeyResult | None = None
@@ -88,12 +89,12 @@ class Rekeyer:
         when it goes to the same suite. Raises RekeyRefused, HandshakeError."""
         while True:
             target = self.check(work, suite_id)
+            mine = _Flight(work, target)
             with self._lock:
                 flight = self._flight
-                mine = flight is None
-                if flight is None:
-                    flight = self._flight = _Flight(target)
-            if mine:
+                if flight is None or flight.work is not work:  # one of a cell that is over ends by itself
+                    self._flight = flight = mine
+            if flight is mine:
                 return self._fly(work, flight, reason)
             joined = suite_id is None or flight.suite_id == target
             if joined:
@@ -108,7 +109,8 @@ class Rekeyer:
         """Rekey in a thread of its own; what becomes of it is in the journal."""
         target = self.check(work, suite_id)
         with self._lock:
-            if self._flight is not None and self._flight.suite_id == target:
+            flight = self._flight
+            if flight is not None and flight.work is work and flight.suite_id == target:
                 work.counters.add_rekey("rekey_coalesced")
                 return
         threading.Thread(
@@ -130,7 +132,8 @@ class Rekeyer:
             raise
         finally:
             with self._lock:
-                self._flight = None
+                if self._flight is flight:
+                    self._flight = None
             flight.done.set()
 
     def _try_until_done(self, work: CellWork, suite_id: str, reason: str) -> RekeyResult:
