@@ -15,6 +15,16 @@ impl<T> Wiped<T> {
     pub fn new(value: T) -> Self {
         Self(Box::new(MaybeUninit::new(value)))
     }
+
+    /// End the value and overwrite its bytes. By itself so that a test can look at them before they are given back.
+    ///
+    /// # Safety
+    /// Nothing may use the value afterwards, and a `T` that needs dropping must not be erased twice.
+    unsafe fn erase(&mut self) {
+        // SAFETY: initialised by `new`; the caller erases it once.
+        unsafe { self.0.assume_init_drop() };
+        self.0.zeroize();
+    }
 }
 
 impl<T> Deref for Wiped<T> {
@@ -28,10 +38,9 @@ impl<T> Deref for Wiped<T> {
 
 impl<T> Drop for Wiped<T> {
     fn drop(&mut self) {
-        // SAFETY: initialised by `new`, and dropped once: nothing touches the value after this line, and
-        // `MaybeUninit` never drops its content by itself.
-        unsafe { self.0.assume_init_drop() };
-        self.0.zeroize();
+        // SAFETY: dropped once: nothing touches the value after this line, and `MaybeUninit` never drops its
+        // content by itself.
+        unsafe { self.erase() };
     }
 }
 
@@ -58,9 +67,10 @@ mod tests {
 
     #[test]
     fn bytes_are_zero_afterwards() {
-        let mut place = MaybeUninit::new([0xA5_u8; 64]);
-        place.zeroize();
-        // SAFETY: every bit pattern is a valid array of bytes, and zeroize wrote all of them.
-        assert_eq!(unsafe { place.assume_init() }, [0; 64]);
+        let mut wiped = Wiped::new([0xA5_u8; 64]);
+        assert_eq!(*wiped, [0xA5; 64]);
+        // SAFETY: bytes need no drop, so `drop` may erase them again; every bit pattern of them is valid to read.
+        unsafe { wiped.erase() };
+        assert_eq!(*wiped, [0; 64]);
     }
 }
