@@ -10,7 +10,11 @@ import pytest
 from core_kit import MLKEM
 from transcript_vectors import CASES
 
-from pqtunnel import packet, replay, wire
+from pqtunnel import packet, rekey, replay, wire
+from pqtunnel.endpoint.dialer import CONNECT_TIMEOUT_S
+from pqtunnel.endpoint.dialling import REDIAL_BACKOFF_S
+from pqtunnel.endpoint.rekeyer import ATTEMPTS
+from pqtunnel.handshake.machine import BASE_DEADLINE_S
 from pqtunnel.suites import ALL_AEADS, ALL_KEMS, ALL_SIGS
 from pqtunnel.trace import DRONE_STEPS, GCS_STEPS
 
@@ -38,10 +42,12 @@ def test_registry_tables(text: str) -> None:
     table = rows(text)
     for kem in ALL_KEMS.values():
         sizes = (kem.level, kem.public_key_bytes, kem.ciphertext_bytes, kem.shared_secret_bytes)
-        assert table[kem.token] == [f"{kem.code:02x}", *map(str, sizes)]
+        assert table[kem.token] == [f"{kem.code:02x}", *map(str, sizes), f"{kem.allowance_s:g}"]
     for sig in ALL_SIGS.values():
         size = f"≤ {sig.signature_bytes}" if sig.variable_length else str(sig.signature_bytes)
-        assert table[sig.token] == [f"{sig.code:02x}", str(sig.level), str(sig.public_key_bytes), size]
+        assert table[sig.token] == [
+            f"{sig.code:02x}", str(sig.level), str(sig.public_key_bytes), size, f"{sig.allowance_s:g}",
+        ]  # fmt: skip
     for aead in ALL_AEADS.values():
         assert table[aead.token] == [
             f"{aead.code:02x}", str(aead.key_bytes), str(aead.nonce_bytes), str(aead.tag_bytes),
@@ -59,6 +65,18 @@ def test_frame_and_packet_tables(text: str) -> None:
     for number, name in packet.TYPE_NAMES.items():
         assert f"| {number} | {name} |" in text
     assert f"{replay.WINDOW_PACKETS:,}" in text and f"{packet.OVERHEAD_BYTES} bytes more" in text
+
+
+def test_timers(text: str) -> None:
+    words = " ".join(text.split())
+    assert f"from the beginning of connect: {BASE_DEADLINE_S:g} s, plus the suite's allowance" in words
+    assert f"of it connecting may take {CONNECT_TIMEOUT_S:g} s" in words
+    pauses = f"{rekey.BACKOFF_NS / 1e9:g} s · 2^k (k from 0; at most {rekey.BACKOFF_LIMIT_NS / 1e9:g} s)"
+    assert f"at most {ATTEMPTS} tries in all, with pauses of {pauses}, ± {rekey.JITTER:.0%}" in (
+        words.replace(" %", "%")
+    )
+    *first, last = (f"{pause_s:g}" for pause_s in REDIAL_BACKOFF_S)
+    assert f"no sooner than {', '.join(first)} and from then on {last} s, each times 1 to 1.5" in words
 
 
 def test_step_and_counter_names(text: str) -> None:

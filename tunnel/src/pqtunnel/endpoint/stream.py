@@ -1,7 +1,7 @@
 """One TCP connection of a handshake: framed reads under a total deadline, one send a message, spans marked.
 
-In scope: bytes, time limits, lengths refused before storage. Not in scope: what the bytes mean; the machine
-of `pqtunnel.handshake` says how long each body is and what to answer.
+In scope: bytes, time limits, lengths refused before memory is taken for a body. Not in scope: what the bytes
+mean; the machine of `pqtunnel.handshake` says how long each body is and what to answer.
 """
 
 from __future__ import annotations
