@@ -16,6 +16,7 @@ from fakehost import FakeHost
 
 from pqtelemetry.cli import main, parse_address
 from pqtelemetry.errors import UsageError
+from pqtelemetry.host import host_facts
 from pqtelemetry.parse import parse_line
 
 SOURCE = str(Path(__file__).resolve().parents[1] / "src")
@@ -152,6 +153,19 @@ def test_facts_of_a_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert sensors["thermal"]["available"] is False
     assert sensors["thermal"]["reason"]
     assert sensors["power"]["available"] is False
+
+
+@pytest.mark.parametrize("seen", ["host/device-tree", "proc/device-tree", "sys/firmware/devicetree/base"])
+def test_the_board_is_known_wherever_its_device_tree_is_seen(tmp_path: Path, seen: str) -> None:
+    """In a container the engine hides both of the kernel's own places."""
+    host = FakeHost(tmp_path)
+    assert host_facts(host.root)["board_revision"] is None
+    assert host_facts(host.root)["board_model"] is None
+    host.write(f"{seen}/model", "Raspberry Pi 5 Model B Rev 1.0\0")
+    host.write(f"{seen}/system/linux,revision", "")
+    (host.root / seen / "system/linux,revision").write_bytes(bytes.fromhex("00c04170"))
+    facts = host_facts(host.root)
+    assert (facts["board_model"], facts["board_revision"]) == ("Raspberry Pi 5 Model B Rev 1.0", "00c04170")
 
 
 @pytest.mark.parametrize(

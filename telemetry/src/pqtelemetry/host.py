@@ -19,6 +19,9 @@ from pqtelemetry.readers.tunnel import TunnelCounters
 # The CPU features that decide which AEAD is fast, x86 and Arm names.
 _FEATURES = ("aes", "pclmulqdq", "avx2", "vaes", "sha_ni", "bmi2", "pmull", "sha2", "sha512", "asimd")
 
+# The kernel's device tree, first where a container is shown parts of it: engines mask /sys/firmware.
+_DEVICE_TREES = ("host/device-tree", "proc/device-tree", "sys/firmware/devicetree/base")
+
 
 def find_readers(
     root: Path,
@@ -58,13 +61,18 @@ def _cpuinfo(root: Path) -> tuple[str | None, list[str], int | None]:
 
 def board_revision(root: Path) -> str | None:
     """Board revision from the device tree (Raspberry Pi: 8 hex digits), None where there is none."""
-    for base in ("proc/device-tree", "sys/firmware/devicetree/base"):
+    for base in _DEVICE_TREES:
         path = root / base / "system/linux,revision"
         try:
             return path.read_bytes().hex() or None
         except OSError:
             continue
     return None
+
+
+def _board_model(root: Path) -> str | None:
+    models = (read_text(root / base / "model") for base in _DEVICE_TREES)
+    return next((model for model in models if model is not None), None)
 
 
 def _in_container(root: Path) -> bool:
@@ -86,7 +94,7 @@ def host_facts(root: Path) -> dict[str, object]:
         "cpu_features": features,
         "kernel": release or platform.release(),
         "hostname": read_text(root / "proc/sys/kernel/hostname") or platform.node(),
-        "board_model": read_text(root / "proc/device-tree/model"),
+        "board_model": _board_model(root),
         "board_revision": board_revision(root),
         "boot_id": read_text(root / "proc/sys/kernel/random/boot_id"),
         "in_container": _in_container(root),
