@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from pqtelemetry.segments import MOST_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "ansible" / "roles"
@@ -91,3 +94,12 @@ def test_where_no_device_tree_is_nothing_is_bound(tmp_path: Path) -> None:
 
 def test_kind_archive_sees_the_device_tree_as_it_is(tmp_path: Path) -> None:
     assert "/host/device-tree" not in endpoint_unit(tmp_path, ROOT, "archive")
+
+
+def test_the_sampler_has_room_for_its_bound_in_a_container(tmp_path: Path) -> None:
+    """A file of it has a quarter of its disk at most; the same room as in the container lab."""
+    found = re.findall(r"--tmpfs /run:\S*size=(\d+)m", endpoint_unit(tmp_path, tmp_path / "none"))
+    assert len(found) == 1
+    assert int(found[0]) * 1024 * 1024 // 4 >= MOST_BYTES
+    compose = (ROOT / "compose/lab.yml").read_text()
+    assert f'"/run:mode=1777,size={found[0]}m' in compose
