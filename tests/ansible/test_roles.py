@@ -12,8 +12,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from played import read
 from pqtelemetry.segments import MOST_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,9 +33,14 @@ def tasks_of(role: str, name: str) -> dict[str, Task]:
 
 
 def play(
-    folder: Path, tasks: list[Task], variables: dict[str, Any], *, roles: tuple[str, ...] = ()
+    folder: Path,
+    tasks: list[Task],
+    variables: dict[str, Any],
+    *,
+    roles: tuple[str, ...] = (),
+    options: tuple[str, ...] = ("-i", "localhost,"),
 ) -> subprocess.CompletedProcess[str]:
-    """Run tasks on localhost beside the defaults and variables of these roles."""
+    """Run tasks on this machine, beside the defaults and variables of these roles; JSON is printed."""
     names = [
         str(path)
         for role in roles
@@ -42,18 +49,20 @@ def play(
     ]
     file = folder / "play.yml"
     file.write_text(
-        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "vars_files": names, "tasks": tasks}])
+        yaml.safe_dump([{"hosts": "all", "gather_facts": False, "vars_files": names, "tasks": tasks}])
     )
+    own = {"LOCAL_TEMP": "tmp", "REMOTE_TEMP": "tmp", "HOME": "home"}
+    environment = {f"ANSIBLE_{name}": str(folder / value) for name, value in own.items()}
+    environment |= {"ANSIBLE_ROLES_PATH": str(ROLES), "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
     return subprocess.run(
-        ["ansible-playbook", "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), str(file)],
+        ["ansible-playbook", *options, "-c", "local", "-e", json.dumps(variables), str(file)],
         capture_output=True, text=True, timeout=100, check=False, cwd=folder,
-        env={**os.environ, "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"), "ANSIBLE_REMOTE_TEMP": str(folder / "tmp"),
-             "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(folder / "home"), "ANSIBLE_ROLES_PATH": str(ROLES)},
+        env={**os.environ, **environment},
     )  # fmt: skip
 
 
 def endpoint_unit(folder: Path, device_tree: Path, kind: str = "image") -> str:
-    """The drone's unit as role tunnel_endpoint has role service_unit write it, on a host with that device tree."""
+    """The drone's unit as its role has it written on a host with that device tree."""
     service = tasks_of("tunnel_endpoint", "40-service.yml")
     unit = folder / "unit"
     template = str(ROLES / "service_unit/templates" / f"{kind}.service.j2")
@@ -78,7 +87,8 @@ def test_a_container_is_shown_its_board(tmp_path: Path) -> None:
     (tree / "system").mkdir(parents=True)
     (tree / "model").write_text("Raspberry Pi 5\0")
     (tree / "system/linux,revision").write_bytes(bytes.fromhex("00c04170"))
-    shown = [line.split()[1] for line in endpoint_unit(tmp_path, tree).splitlines() if "/device-tree/" in line]
+    unit = endpoint_unit(tmp_path, tree).splitlines()
+    shown = [line.split()[1] for line in unit if "/device-tree/" in line]
     assert shown == [
         f"/sys/firmware/devicetree/base/{name}:/host/device-tree/{name}:ro"
         for name in ("model", "system/linux,revision")
@@ -103,3 +113,107 @@ def test_the_sampler_has_room_for_its_bound_in_a_container(tmp_path: Path) -> No
     assert int(found[0]) * 1024 * 1024 // 4 >= MOST_BYTES
     compose = (ROOT / "compose/lab.yml").read_text()
     assert f'"/run:mode=1777,size={found[0]}m' in compose
+
+
+# ---------------------------------------------------------------------- the engine and what builds images
+
+BUILD = ["docker-buildx", "mmdebstrap", "make"]
+#: host: its system, pqlab_source, and whether an engine and buildx answer
+HOSTS = {
+    "trixie": ("Debian 13", None, False, False),
+    "trixie-auto": ("Debian 13", "auto", False, False),
+    "trixie-build": ("Debian 13", "build", True, False),
+    "trixie-archive": ("Debian 13", "archive", False, False),
+    "ready": ("Debian 13", "build", True, True),
+    "ubuntu": ("Ubuntu 24", "auto", False, False),
+    "bookworm": ("Debian 12", None, False, False),
+    "bookworm-engine": ("Debian 12", "build", True, False),
+    "bookworm-archive": ("Debian 12", "archive", False, False),
+    "bookworm-theirs": ("Debian 12", "auto", True, True),
+}
+DOCKER = """#!/bin/sh
+case "$1" in
+version) [ "$ENGINE" = True ] ;;
+buildx) [ "$BUILDX" = True ] ;;
+esac
+"""
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str] | str]:
+    """What role docker_host would install on each host, or why it refuses; in check mode."""
+    folder = tmp_path_factory.mktemp("engines")
+    (folder / "docker").write_text(DOCKER)
+    (folder / "docker").chmod(0o755)
+    rows = {}
+    for name, (system, source, engine, buildx) in HOSTS.items():
+        rows[name] = {
+            "system": system.split(),
+            "engine": str(engine),
+            "buildx": str(buildx),
+            **({"pqlab_source": source} if source else {}),
+        }
+    (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": rows}}))
+    tasks: list[Task] = [
+        {
+            "ansible.builtin.set_fact": {
+                "distribution": "{{ system[0] }}",
+                "distribution_major_version": "{{ system[1] }}",
+                "cacheable": True,
+            }
+        },
+        {
+            "environment": {
+                "PATH": f"{folder}:{os.environ['PATH']}",
+                "ENGINE": "{{ engine }}",
+                "BUILDX": "{{ buildx }}",
+            },
+            "block": [{"ansible.builtin.include_role": {"name": "docker_host"}}],
+        },
+    ]
+    variables = {"packages_there": [], "docker_host_free_bytes": 0}
+    done = play(folder, tasks, variables, options=("-i", "hosts.json", "--check"))
+    answers: dict[str, list[str] | str] = {name: [] for name in HOSTS}
+    for host, task, result in read(done.returncode, done.stdout, done.stderr, 0.0).rows:
+        if result.get("failed"):
+            assert answers[host] == [], "it refused after something was installed"
+            answers[host] = str(result["msg"])
+        elif task.startswith("Say what would be installed") and "msg" in result:
+            assert answers[host] == [], "one transaction, or what is not to be had leaves the rest installed"
+            answers[host] = sorted(str(result["msg"]).split(", "))
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("host", "packages"),
+    [
+        ("trixie", ["docker.io", "docker-cli", *BUILD]),
+        ("trixie-auto", ["docker.io", "docker-cli", *BUILD]),
+        ("trixie-build", BUILD),
+        ("trixie-archive", ["docker.io", "docker-cli"]),
+        ("ready", BUILD[1:]),
+        ("ubuntu", ["docker.io", *BUILD]),
+        ("bookworm-archive", ["docker.io"]),
+        ("bookworm-theirs", BUILD[1:]),
+    ],
+)
+def test_a_host_gets_the_packages_of_its_release(
+    engines: dict[str, list[str] | str], host: str, packages: list[str]
+) -> None:
+    """Package docker-cli is of Debian 13 and later, docker-buildx is not in Debian 12."""
+    assert engines[host] == sorted(packages)
+
+
+@pytest.mark.parametrize("host", ["bookworm", "bookworm-engine"])
+def test_debian_12_is_refused_where_it_would_have_to_build(
+    engines: dict[str, list[str] | str], host: str
+) -> None:
+    assert f"{host} runs Debian 12, which has no docker-buildx" in engines[host]
+    assert "pqlab_source=archive" in engines[host]
+
+
+def test_whether_an_engine_can_be_had_is_asked_before_any_role_installs() -> None:
+    first, second = yaml_of(ROOT / "ansible/tasks/linux.yml")[1:3]
+    asked = first["ansible.builtin.include_role"]
+    assert (asked["name"], asked["tasks_from"]) == ("docker_host", "10-preflight")
+    assert second["ansible.builtin.include_role"]["name"] == "common"
