@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pqlab.doctor import REQUIREMENTS, run_checks
+from pqlab.cli.main import main
+from pqlab.doctor import REQUIREMENTS, requirements, run_checks
 from pqlab.doctor.engine import IMAGES, SERVICES
 from pqlab.doctor.model import Finding, Reading, Requirement, examine, exit_code, render_table, to_json
 from pqlab.doctor.system import CommandResult, System, run_command
@@ -97,7 +98,7 @@ class Machine:
         self.real_ns += int(seconds * 1e9) + self.step_ns
         self.slept()
 
-    def examine(self) -> dict[str, Finding]:
+    def examine(self, container_lab: bool = True) -> dict[str, Finding]:
         system = System(
             self.project,
             self.root,
@@ -107,7 +108,7 @@ class Machine:
             monotonic_ns=lambda: self.now_ns,
             realtime_ns=lambda: self.real_ns,
         )
-        return {finding.name: finding for finding in examine(REQUIREMENTS, system)}
+        return {finding.name: finding for finding in examine(requirements(container_lab), system)}
 
 
 @pytest.fixture
@@ -229,6 +230,34 @@ def test_a_port_is_ours_only_while_the_lab_publishes_it(machine: Machine) -> Non
     assert machine.examine()["ports"].status == "ok"
     machine.answers["ports"] = CommandResult(1, "", "no engine")
     assert machine.examine()["ports"].status == "fail"
+
+
+def test_a_controller_of_hosts_may_hold_an_agent_and_have_no_engine(machine: Machine) -> None:
+    for name in ("docker version", "docker compose", "docker images", "docker info", "services", "ports"):
+        machine.answers[name] = CommandResult(None, "", "no docker command")
+    hosts = machine.examine(container_lab=False)
+    assert {name for name, finding in hosts.items() if finding.status in ("fail", "warn")} == set()
+    containers = machine.examine()
+    assert containers["ports"].status == "fail"
+    assert hosts.keys() == containers.keys() - {"engine", "compose", "ports", "images", "services"}
+
+
+HOSTS = "[drone]\npi ansible_host=127.0.0.1 pqlab_agent_port=1\n[gcs]\nground ansible_host=127.0.0.1 pqlab_agent_port=1\n"
+
+
+@pytest.mark.parametrize(
+    ("shared", "looks"),
+    [("", False), ("[lab:children]\ndrone\ngcs\n[lab:vars]\npqlab_compose_project=pqlab\n", True)],
+)
+def test_the_inventory_says_whether_the_container_lab_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shared: str, looks: bool
+) -> None:
+    file = tmp_path / "hosts.ini"
+    file.write_text(HOSTS + shared)
+    main(["doctor", "--json", "--inventory", str(file)])
+    names = [row["name"] for row in json.loads(capsys.readouterr().out)["findings"]]
+    assert ("ports" in names) is looks
+    assert {"disk", "drone agent"} <= set(names)
 
 
 def test_a_connection_to_a_port_is_no_listener(machine: Machine) -> None:

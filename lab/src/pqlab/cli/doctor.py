@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit 0 when all is there, 3 when something wanted is missing, 4 when something needed is."""
-    findings = run_checks(project_root())
-    if args.inventory is not None:
-        inventory = load_inventory(args.inventory, args.keys)
+    inventory = None if args.inventory is None else load_inventory(args.inventory, args.keys)
+    findings = run_checks(project_root(), inventory is None or inventory.compose_project is not None)
+    if inventory is not None:
         both = pair.ask(inventory, tls_connector(inventory))
         findings += examine(pair.requirements(both), System(project_root()))
     if args.json:

@@ -28,6 +28,7 @@ __all__ = [
     "System",
     "exit_code",
     "render_table",
+    "requirements",
     "run_checks",
     "steadiness",
     "to_json",
@@ -47,9 +48,18 @@ STEADINESS = (
 )
 
 
-def run_checks(project: Path) -> list[Finding]:
-    """Examine this machine for the checkout at `project`; takes about two seconds."""
-    return examine(REQUIREMENTS, System(project))
+def run_checks(project: Path, container_lab: bool = True) -> list[Finding]:
+    """Examine this machine for the checkout at `project`; takes about two seconds.
+
+    container_lab: False for a lab of hosts, whose controller needs no engine and may itself hold the ports
+    of an agent or of the database.
+    """
+    return examine(requirements(container_lab), System(project))
+
+
+def requirements(container_lab: bool = True) -> tuple[Requirement, ...]:
+    """Those that count for a lab of that kind."""
+    return tuple(row for row in REQUIREMENTS if container_lab or row not in engine.REQUIREMENTS)
 
 
 def steadiness(system: System) -> list[dict[str, str | None]]:
