@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ import yaml
 from played import read
 from pqlab.bundle.unpack import unpack
 from pqtelemetry.segments import MOST_BYTES
+from pqtunnel import config
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "ansible" / "roles"
@@ -334,3 +336,57 @@ def test_healing_waits_for_no_collecting(tmp_path: Path) -> None:
     told = read(done.returncode, done.stdout, done.stderr, 0.0).said("Told").splitlines()
     alone = "The results were not collected: no room"
     assert told == [alone, f"1 cell failed. {alone}"]
+
+
+# ---------------------------------------------------------------------- ports for no outgoing connection
+
+
+def commands_of(unit: str) -> dict[str, list[str]]:
+    """The words of ExecStart and ExecStop as systemd would run them."""
+    lines = (line.partition("=") for line in unit.splitlines() if line.startswith("Exec"))
+    return {name: shlex.split(words.replace("$$", "$")) for name, _, words in lines}
+
+
+@pytest.mark.parametrize("before", ["", "8080,50000-50010"])
+def test_ports_are_reserved_beside_those_that_were_and_given_back(tmp_path: Path, before: str) -> None:
+    kernel = tmp_path / "ip_local_reserved_ports"
+    kernel.write_text(f"{before}\n")
+    template = ROLES / "tunnel_endpoint/templates/pqlab-ports.service.j2"
+    task = {"ansible.builtin.template": {"src": str(template), "dest": str(tmp_path / "unit")}}
+    variables = {"pqlab_role": "drone", "tunnel_endpoint_reserved_file": str(kernel)}
+    done = play(tmp_path, [task], variables, roles=("tunnel_endpoint",))
+    assert done.returncode == 0, done.stdout[-3000:]
+    commands = commands_of((tmp_path / "unit").read_text())
+    environment = {**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)}
+    subprocess.run(commands["ExecStart"], env=environment, check=True)
+    ours = yaml_of(ROLES / "tunnel_endpoint/vars/main.yml")["tunnel_endpoint_reserved"]
+    assert kernel.read_text() == ",".join([*filter(None, [before]), ours]) + "\n"
+    subprocess.run(commands["ExecStop"], env=environment, check=True)
+    assert kernel.read_text() == f"{before}\n"
+
+
+def test_every_port_of_an_endpoint_is_reserved() -> None:
+    variables = yaml_of(ROLES / "tunnel_endpoint/vars/main.yml")
+    ours = variables["tunnel_endpoint_reserved"]
+    ranges = [[int(end) for end in part.split("-")] for part in ours.split(",")]
+    ends = variables["tunnel_endpoint_ports"].values()
+    guarded = {port for end in ends for row in end.values() for port in row}
+    ports = guarded | {config.CONTROL_PORT, config.HANDSHAKE_PORT, *config.SEALED_PORT.values()}
+    assert ports > set(config.PLAINTEXT_IN_PORT.values())
+    assert [port for port in ports if not any(first <= port <= last for first, last in ranges)] == []
+    assert f'net.ipv4.ip_local_reserved_ports: "{ours}"' in (ROOT / "compose/lab.yml").read_text()
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_where_the_kernel_does_not_let_us_it_is_said(tmp_path: Path, writable: bool) -> None:
+    """A container has /proc/sys read-only; in check mode, so nothing is written."""
+    kernel = tmp_path / "ip_local_reserved_ports"
+    if writable:
+        kernel.write_text("\n")
+    part = [{"ansible.builtin.include_role": {"name": "tunnel_endpoint", "tasks_from": "25-ports"}}]
+    variables = {"pqlab_role": "drone", "tunnel_endpoint_reserved_file": str(kernel)}
+    done = play(tmp_path, part, variables, options=("-i", "localhost,", "--check"))
+    played = read(done.returncode, done.stdout, done.stderr, 0.0)
+    assert played.code == 0, played.failures
+    assert ("Write the unit that reserves them" in " ".join(played.changed)) is writable
+    assert (f"{kernel} cannot be written on localhost" in played.said("Say that they cannot")) is not writable
