@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -313,6 +314,15 @@ def test_the_checkout_reaches_a_folder_that_is_roots(tmp_path: Path) -> None:
     assert (tree / ".state/inventory.ini").read_text() == "[controller]\n"
     assert (tree / "keys/tls.key.pem").stat().st_mode & 0o777 == 0o600
     assert (tree / "pqlab").is_file()
+    measured = tree / "results/20260301T120000Z-ab12cd/data"
+    measured.mkdir(parents=True)
+    for _ in range(2):
+        done = play(tmp_path, gone, variables)
+        assert done.returncode == 0, done.stdout[-3000:]
+        assert [path.name for path in tree.iterdir()] == ["results"], "bundles stay, nothing else does"
+        assert measured.is_dir()
+        assert "keeps its results in" in done.stdout
+    shutil.rmtree(measured.parent)
     done = play(tmp_path, gone, variables)
     assert done.returncode == 0, done.stdout[-3000:]
     assert not tree.exists()
