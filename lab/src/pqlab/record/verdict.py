@@ -160,9 +160,11 @@ def _transport(evidence: Evidence) -> list[Finding]:
     for d in evidence.directions:
         label = f"{d.window} {d.name}"
         lossy = evidence.impaired or d.window.startswith("bulk-")
-        if d.rx_count > d.tx_count or (d.rx_count != d.tx_count and not lossy):
-            grade: Grade = "fail" if d.rx_count > d.tx_count else "invalid"
-            found.append(Finding(grade, "counters", f"{label}: {d.tx_count} sent, {d.rx_count} received"))
+        counted = f"{label}: {d.tx_count} sent, {d.rx_count} received"
+        if d.rx_count > d.tx_count:
+            found.append(Finding("fail", "counters", counted))
+        elif d.rx_count < d.tx_count and not lossy:
+            found.append(Finding("invalid", "counters", counted))
         elif d.rx_count == d.tx_count and d.digest_tx != d.digest_rx:
             found.append(Finding("fail", "digest", f"{label}: {d.digest_tx} sent, {d.digest_rx} received"))
         for end, ledger, counter in (("tx", d.ledger_tx, d.tx_count), ("rx", d.ledger_rx, d.rx_count)):
