@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import power_bundle
 import pytest
 import report_bundle
 import yaml
@@ -328,6 +329,40 @@ def test_ladder_draws_goodput_and_marks_the_knee(smoke: Path, tmp_path: Path) ->
     assert all("1,200" in row for row in knees)
 
 
+def test_one_mark_a_suite_takes_nothing_from_a_second_condition(tmp_path: Path) -> None:
+    conditions = tuple({"name": name, "detector": "none", "link": "none"} for name in ("base", "other"))
+    root = power_bundle.make(tmp_path / "run", repetitions=1, bulk=True, conditions=conditions)
+    add_rungs(root)
+
+    def shown() -> tuple[dict[str, str], str]:
+        report_bundle.analyse(root)
+        text = render(root)[0].read_text(encoding="utf-8")
+        page = Page(text)
+        drawn = dict(re.findall(r'<figure id="([\w-]+)">(.*?)</figure>', text, re.S))
+        picked = {name: drawn[name] for name in ("fig-throughput", "fig-supply")}
+        assert all("condition base" in figure for figure in picked.values())
+        averages = page.text_of["supply-averages"]
+        assert "passed, condition base" in averages
+        return {**picked, "averages": averages}, page.text_of["throughput-table"]
+
+    before, table = shown()
+    for cell in report_bundle.plan_cells(root):
+        if cell["condition"] == "other":
+            folder = root / "data" / "cells" / cell["cell_id"]
+            counters = json.loads((folder / "counters.json").read_text(encoding="utf-8"))
+            for name, row in counters["gcs"]["windows"].items():
+                if name.startswith("bulk"):
+                    row["plaintext_out_bytes"] //= 2
+            (folder / "counters.json").write_text(json.dumps(counters), encoding="utf-8")
+            record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+            for name in ("power_mean_w", "energy_gross_j"):
+                record["categories"]["P"][name]["value"] *= 2
+            (folder / "record.json").write_text(json.dumps(record), encoding="utf-8")
+    after, other_table = shown()
+    assert table != other_table
+    assert before == after
+
+
 def test_published_tables_have_provenance() -> None:
     folder = REFERENCE
     with (folder / "provenance.csv").open(encoding="utf-8", newline="") as handle:
@@ -335,6 +370,46 @@ def test_published_tables_have_provenance() -> None:
     tables = {path.name for path in folder.glob("*.csv")} - {"provenance.csv", "coverage.csv"}
     assert set(about) == tables
     assert all(row["source"] and row["known_wrong"] and row["n"] for row in about.values())
+
+
+def test_figures_in_the_words_on_published_tables_are_those_of_the_tables() -> None:
+    def rows(name: str) -> list[dict[str, str]]:
+        with (REFERENCE / name).open(encoding="utf-8", newline="") as handle:
+            return list(csv.DictReader(handle))
+
+    wrong = {row["file"]: row["known_wrong"] for row in rows("provenance.csv")}
+    told = wrong["published-72-suites.csv"]
+    suites_run = rows("published-72-suites.csv")
+
+    def aead_us(column: str, aead: str = "") -> list[float]:
+        picked = [row for row in suites_run if row[column] and row["aead"].startswith(aead)]
+        return [float(row[column]) / 1e3 for row in picked]
+
+    for way, word in (("enc", "encrypt"), ("dec", "decrypt")):
+        assert f"{max(aead_us(f'base_aead_{way}_avg_ns')):.1f} µs to {word}" in told
+    for name, word in (("xgb", "XGBoost"), ("tst", "TST")):
+        most = max(max(aead_us(f"{name}_aead_{way}_avg_ns")) for way in ("enc", "dec"))
+        assert f"{most:.1f} µs with {word}" in told
+    middle = statistics.median(aead_us("base_aead_enc_avg_ns", "AES"))
+    assert f"the {middle:.1f} µs of the report" in told and f"is {middle * 0.320:.0f} ms of CPU" in told
+
+    by_aead: dict[tuple[str, str], list[float]] = {}
+    for row in rows("primitives-2026-01-suites.csv"):
+        _, kem, _, sig = row["suite_id"].split("-")
+        by_aead.setdefault((kem, sig), []).append(float(row["median_ms"]))
+    apart = max(by_aead.values(), key=lambda medians: max(medians) / min(medians))
+    told = wrong["primitives-2026-01-suites.csv"]
+    assert f"by up to {100 * (max(apart) / min(apart) - 1):.0f} %" in told
+    assert f"{min(apart):,.0f} to {max(apart):,.0f} ms" in told
+
+    singles = rows("primitives-2026-01.csv")
+    medians = {(row["algorithm"], row["operation"]): float(row["median_ms"]) for row in singles}
+    ratios = [
+        float(row["time_ms"]) / medians[row["algorithm"], row["operation"]]
+        for row in rows("power-2026-01.csv")
+        if medians.get((row["algorithm"], row["operation"]), 9.0) < 1.0
+    ]
+    assert f"is {min(ratios):.1f} to {max(ratios):.1f} times" in wrong["power-2026-01.csv"]
 
 
 def test_a_bundle_that_was_not_analysed_says_what_to_do(smoke: Path, tmp_path: Path) -> None:

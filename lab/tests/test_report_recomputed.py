@@ -23,6 +23,8 @@ from pqlab.report import render
 
 CONDITIONS = tuple({"name": name, "detector": "none", "link": "none"} for name in ("baseline", "other"))
 STEPS = {"keygen": "gcs", "sign": "gcs", "verify": "drone", "encaps": "drone", "decaps": "gcs"}
+#: groups of the published statistics whose suites the bundle holds, and what their names have in common
+GROUPS = {"L3": "mlkem768", "ML-KEM": "-mlkem", "Classic-McEliece": "-classicmceliece"}
 CLOSE = 6e-3  # what is printed has three digits
 Values = dict[str, float]
 
@@ -171,6 +173,33 @@ def test_drawings_show_one_condition_and_its_numbers(
         told = [float(text) for text in re.findall(r"\d+(?:\.\d+)?", bars[at + len(suite) - 3 :])]
         close = any(value == pytest.approx(values["drone"], rel=CLOSE) for value in told)
         assert close == (condition == "baseline"), (suite, condition, told)
+    phi = page.text_of["fig-phi"]
+    assert "condition baseline" in phi
+    assert "Classic-McEliece, fastest" in phi
+    assert "Classic-McEliece, slowest" not in phi, "two curves of one suite"
+
+
+def test_published_values_stand_beside_the_first_condition(
+    root: Path, cells: list[tuple[dict[str, Any], Values]], groups: dict[tuple[str, str], Values]
+) -> None:
+    path = root / "data" / "analysis" / "comparison.csv"
+    with path.open(encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    of_suites = {"handshake, total": "drone", "handshake, baseline": "drone", "crypto sum, floor": "crypto"}
+    seen = set()
+    for row in rows:
+        if row["quantity"] in of_suites:
+            due = groups[row["subject"], "baseline"][of_suites[row["quantity"]]]
+            assert float(row["measured"]) == pytest.approx(due, rel=1e-6), row
+            assert row["measured_n"] == "3"
+            seen.add(row["quantity"])
+        elif row["quantity"] == "handshake by group, median" and row["subject"] in GROUPS:
+            part = GROUPS[row["subject"]]
+            walls = [v["drone"] for r, v in cells if r["condition"] == "baseline" and part in r["suite_id"]]
+            assert float(row["measured"]) == pytest.approx(median(walls), rel=1e-6), row
+            assert row["measured_n"] == str(len(walls))
+            seen.add(row["subject"])
+    assert seen == {*of_suites, *GROUPS}
 
 
 def plain(part: str) -> str:

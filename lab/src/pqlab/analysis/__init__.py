@@ -73,7 +73,7 @@ def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[
         explorer_table(by_suite, primitives, traffic, cpu),
         *(table for table in special if table is not None),
         *detector_tables(bundle, handshakes, cpu, traffic),
-        comparison_table(handshakes, primitives, by_level, by_family, published),
+        comparison_table(bundle, handshakes, primitives, by_level, by_family, published),
         fingerprint_table(bundle),
     ]
 

@@ -240,6 +240,7 @@ def _published(side: _Side, folder: Traversable | None) -> dict[tuple[str, str],
     """(metric, suite) → the published value with its source and what is wrong with it."""
     bundle, handshakes = side.bundle, side.handshakes
     rows = comparison_table(
+        bundle,
         handshakes,
         primitive_table(bundle),
         by_level_table(handshakes, bundle.seed),

@@ -1,7 +1,9 @@
 """Published reference values beside the measured ones, each with what is known to be wrong with it.
 
 The published tables live in results/reference/; provenance.csv there holds source, host and known defects.
-They were taken on other machines: the comparison prints them side by side and claims no effect.
+They were taken on other machines: the comparison prints them side by side and claims no effect. Nothing was
+impaired or watched there, so a suite (primitive, group) is compared under its first condition of the scenario
+alone: values of two conditions have no common median.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+from pqlab.analysis.conditions import first_conditions, scenario_order
 from pqlab.analysis.groups import WALL, passing
+from pqlab.analysis.load import BundleData
 from pqlab.analysis.stats import median
 from pqlab.analysis.table import Row, Table, number, read_rows, to_float
 from pqlab.paths import project_root
@@ -32,20 +36,28 @@ def reference_dir() -> Traversable | None:
 
 
 def comparison_table(
-    handshakes: Table, primitives: Table, by_level: Table, by_family: Table, folder: Traversable | None
+    bundle: BundleData,
+    handshakes: Table,
+    primitives: Table,
+    by_level: Table,
+    by_family: Table,
+    folder: Traversable | None,
 ) -> Table:
     """All comparable pairs; empty when the published tables are not at hand."""
     table = Table("comparison", COLUMNS)
     if folder is None:
         return table
+    first = first_conditions(bundle)
+    own = [row for row in passing(handshakes.rows) if row["condition"] == first.get(str(row["suite_id"]))]
+    order = scenario_order(bundle)
     provenance = {row["file"]: row for row in read_rows(folder / "provenance.csv")}
     for file, rows in (
-        ("suites-2026-01-summary.csv", _smoke(folder, handshakes)),
-        ("published-72-suites.csv", _suites(folder, handshakes)),
-        ("handshake-floor-x86.csv", _floor(folder, handshakes)),
+        ("suites-2026-01-summary.csv", _smoke(folder, own)),
+        ("published-72-suites.csv", _suites(folder, own)),
+        ("handshake-floor-x86.csv", _floor(folder, own)),
         ("pqc-mav-2026-02-primitives.csv", _primitives(folder, primitives, "pqc-mav-2026-02-primitives.csv")),
         ("primitives-2026-01.csv", _primitives(folder, primitives, "primitives-2026-01.csv")),
-        ("pqc-mav-2026-02-statistics.csv", _statistics(folder, by_level, by_family)),
+        ("pqc-mav-2026-02-statistics.csv", _statistics(folder, by_level, by_family, order)),
     ):
         about = provenance[file]
         for row in rows:
@@ -58,10 +70,10 @@ def comparison_table(
     return table
 
 
-def _measured(handshakes: Table, column: str) -> dict[str, tuple[float, int, str]]:
+def _measured(handshakes: list[Row], column: str) -> dict[str, tuple[float, int, str]]:
     """suite → (median over cells, number of cells, ring)."""
     values: dict[str, list[Row]] = {}
-    for row in passing(handshakes.rows):
+    for row in handshakes:
         values.setdefault(str(row["suite_id"]), []).append(row)
     found = {}
     for suite_id, rows in values.items():
@@ -89,7 +101,7 @@ def _pairs(
     ]
 
 
-def _smoke(folder: Traversable, handshakes: Table) -> list[Row]:
+def _smoke(folder: Traversable, handshakes: list[Row]) -> list[Row]:
     published = {
         row["suite_id"]: value
         for row in read_rows(folder / "suites-2026-01-summary.csv")
@@ -98,7 +110,7 @@ def _smoke(folder: Traversable, handshakes: Table) -> list[Row]:
     return _pairs("handshake, total", _measured(handshakes, WALL), published)
 
 
-def _suites(folder: Traversable, handshakes: Table) -> list[Row]:
+def _suites(folder: Traversable, handshakes: list[Row]) -> list[Row]:
     rows = [r for r in read_rows(folder / "published-72-suites.csv") if r["base_handshake_ok"] == "True"]
     walls = {r["suite_id"]: v for r in rows if (v := to_float(r["base_handshake_ms"])) is not None}
     sums = {r["suite_id"]: v for r in rows if (v := to_float(r["base_crypto_sum_ms"])) is not None}
@@ -108,7 +120,7 @@ def _suites(folder: Traversable, handshakes: Table) -> list[Row]:
     ]
 
 
-def _floor(folder: Traversable, handshakes: Table) -> list[Row]:
+def _floor(folder: Traversable, handshakes: list[Row]) -> list[Row]:
     floor = {
         r["suite"]: v
         for r in read_rows(folder / "handshake-floor-x86.csv")
@@ -132,11 +144,12 @@ def _primitives(folder: Traversable, primitives: Table, file: str) -> list[Row]:
     return _pairs("primitive, median", measured, published)
 
 
-def _statistics(folder: Traversable, by_level: Table, by_family: Table) -> list[Row]:
-    measured = {
-        **{f"L{r['level']}": r for r in by_level.rows},
-        **{str(r["family"]): r for r in by_family.rows if r["part"] == "kem"},
-    }
+def _statistics(folder: Traversable, by_level: Table, by_family: Table, order: dict[str, int]) -> list[Row]:
+    grouped = [(f"L{row['level']}", row) for row in by_level.rows]
+    grouped += [(str(row["family"]), row) for row in by_family.rows if row["part"] == "kem"]
+    measured: dict[str, Row] = {}
+    for group, figures in sorted(grouped, key=lambda one: order.get(str(one[1]["condition"]), len(order))):
+        measured.setdefault(group, figures)
     rows: list[Row] = []
     for row in read_rows(folder / "pqc-mav-2026-02-statistics.csv"):
         own = measured.get(row["group"])

@@ -66,6 +66,23 @@ def conditions_of(bundle: BundleData) -> list[Json]:
     return [dict(condition) for condition in listed]
 
 
+def scenario_order(bundle: BundleData) -> dict[str, int]:
+    """Condition → its place in the scenario."""
+    listed = bundle.scenario.get("conditions") or []
+    return {str(condition.get("name")): index for index, condition in enumerate(listed)}
+
+
+def first_conditions(bundle: BundleData) -> dict[str, str]:
+    """Suite → the first condition of the scenario that it was planned in, whether or not a cell passed."""
+    place = scenario_order(bundle)
+    first: dict[str, str] = {}
+    for cell in bundle.cells:
+        known = first.setdefault(cell.suite_id, cell.condition)
+        if place.get(cell.condition, len(place)) < place.get(known, len(place)):
+            first[cell.suite_id] = cell.condition
+    return first
+
+
 def contrasts_of(conditions: list[Json]) -> list[Contrast]:
     """Every condition against the first; twins against what they repeat; a set link also against the empty
     one (the router in the path, nothing set), which isolates the impairment from the router."""

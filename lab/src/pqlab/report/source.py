@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pqlab import __version__
+from pqlab.analysis.conditions import first_conditions
 from pqlab.analysis.load import BundleData, Cell, Json, read_json
 from pqlab.analysis.table import read_rows
 from pqlab.report import blocks
@@ -86,13 +87,7 @@ class Source:
         """
         if not self.many_conditions:
             return rows, ""
-        named = [str(condition.get("name")) for condition in self.bundle.scenario.get("conditions") or []]
-        place = {name: index for index, name in enumerate(named)}
-        first: dict[str, str] = {}
-        for cell in self.bundle.cells:
-            known = first.setdefault(cell.suite_id, cell.condition)
-            if place.get(cell.condition, len(place)) < place.get(known, len(place)):
-                first[cell.suite_id] = cell.condition
+        first = first_conditions(self.bundle)
         kept = [row for row in rows if row["condition"] == first.get(row["suite_id"])]
         used = {row["condition"] for row in kept}
         words = f", condition {used.pop()}" if len(used) == 1 else ", each suite under its first condition"

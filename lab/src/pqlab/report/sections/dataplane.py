@@ -177,7 +177,8 @@ def throughput(source: Source) -> Section | None:
 
 def _ladder(source: Source, rows: list[RawRow]) -> Figure | None:
     groups: dict[str, dict[float, list[float]]] = {}
-    for r in rows:
+    one, under = source.of_one_condition(rows)
+    for r in one:
         offered, goodput = to_float(r["offered_mbps"]), to_float(r["goodput_mbps"])
         if r["verdict"] == "pass" and offered is not None and goodput is not None:
             groups.setdefault(r["suite_id"], {}).setdefault(offered, []).append(goodput)
@@ -194,7 +195,7 @@ def _ladder(source: Source, rows: list[RawRow]) -> Figure | None:
     ]
     return Figure(
         "fig-throughput",
-        "Goodput over offered rate; on the dashed line everything offered is delivered",
+        f"Goodput over offered rate{under}; on the dashed line everything offered is delivered",
         figures.curves(
             "svg-throughput",
             "Goodput over offered rate",

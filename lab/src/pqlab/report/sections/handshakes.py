@@ -324,8 +324,9 @@ def phi(source: Source) -> Section | None:
     rows = source.rows("phi")
     if not rows:
         return None
+    one, under = source.of_one_condition(rows)
     by_family: dict[str, list[RawRow]] = {}
-    for row in rows:
+    for row in one:
         facts = suite_facts(row["suite_id"])
         by_family.setdefault(facts.kem_family if facts else "other", []).append(row)
     lines = []
@@ -354,7 +355,7 @@ def phi(source: Source) -> Section | None:
         (
             Figure(
                 "fig-phi",
-                "Model of the share of time spent in handshakes when rekeying every R seconds",
+                f"Model of the share of time spent in handshakes when rekeying every R seconds{under}",
                 figures.curves(
                     "svg-phi", "Rekey share model", "rekey interval R, s (log scale)", "Φ, % (model, log "
                     "scale)",

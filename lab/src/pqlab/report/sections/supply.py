@@ -33,10 +33,11 @@ def supply(source: Source) -> Section | None:
     if not rows:
         return None
     ring = "synthetic" if any(r["ring"] == "synthetic" for r in rows) else source.ring
+    one, under = source.of_one_condition(rows)
     parts: list[Block] = [
         _summary(source, rows, ring),
-        Paragraphs("supply-averages", tuple(_averages(rows, ring))),
-        _strips(rows, ring),
+        Paragraphs("supply-averages", tuple(_averages(one, ring, under))),
+        _strips(one, ring, under),
         _detail(source, rows, ring),
     ]
     lead = (
@@ -118,7 +119,7 @@ def _summary(source: Source, rows: list[RawRow], ring: str) -> Table:
     )  # fmt: skip
 
 
-def _averages(rows: list[RawRow], ring: str) -> list[str]:
+def _averages(rows: list[RawRow], ring: str, under: str) -> list[str]:
     sentences = []
     for name, unit, column in (
         ("power", "W", "power_mean_w"), ("gross energy", "J", "energy_gross_j"),
@@ -133,12 +134,13 @@ def _averages(rows: list[RawRow], ring: str) -> list[str]:
             else f"(n = {len(values)} cells; spread: insufficient)"
         )
         sentences.append(
-            f"Average {name} of the cells that passed: {significant(middle)} {unit} {tail}, ring {ring}."
+            f"Average {name} of the cells that passed{under}: {significant(middle)} {unit} {tail}, ring "
+            f"{ring}."
         )
-    return sentences or ["No cell that passed has a power figure."]
+    return sentences or [f"No cell that passed has a power figure{under}."]
 
 
-def _strips(rows: list[RawRow], ring: str) -> Figure:
+def _strips(rows: list[RawRow], ring: str, under: str) -> Figure:
     strips = []
     for suite in dict.fromkeys(row["suite_id"] for row in rows):
         values = _values([row for row in rows if row["suite_id"] == suite], "power_mean_w")
@@ -146,7 +148,7 @@ def _strips(rows: list[RawRow], ring: str) -> Figure:
             strips.append(figures.Strip(suite.removeprefix("cs-"), None, tuple(values), median(values)))
     return Figure(
         "fig-supply",
-        "Mean power of every cell, by suite",
+        f"Mean power of every cell, by suite{under}",
         figures.strips("svg-supply", "Mean power by suite", "mean power of a cell, W (log scale)", strips,
                        "W", left=330.0),
         ring,
