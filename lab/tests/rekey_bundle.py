@@ -24,10 +24,10 @@ def edit(root: Path) -> None:
     for cell in plan_cells(root):
         if cell["condition"] in SWITCHES:
             switch_at, points = SWITCHES[cell["condition"]]
-            _rekey(root / "data" / "cells" / cell["cell_id"], switch_at, points)
+            _rekey(root / "data" / "cells" / cell["cell_id"], switch_at, points, cell["repetition"])
 
 
-def _rekey(folder: Path, switch_at: list[int], points: float) -> None:
+def _rekey(folder: Path, switch_at: list[int], points: float, repetition: int) -> None:
     for role in ("drone", "gcs"):
         path = folder / f"ledger.{role}.csv"
         with path.open(newline="") as handle:
@@ -52,8 +52,12 @@ def _rekey(folder: Path, switch_at: list[int], points: float) -> None:
                    "end_ns": start_ns + 5 * MS, "result": "completed", "reason": "schedule"}  # fmt: skip
             handle.write(json.dumps(row) + "\n")
     path = folder / "telemetry.drone.lp"
+    points *= 1 + 0.01 * repetition
+    # the counter grows by 6 ms a tick of 100 ms, that is 6 %
     text = re.sub(
-        r"process_pct=([0-9.]+)", lambda m: f"process_pct={float(m[1]) + points:.2f}", path.read_text()
+        r"process_cpu_ns=(\d+)i",
+        lambda m: f"process_cpu_ns={round(int(m[1]) * (6 + points) / 6)}i",
+        path.read_text(),
     )
     path.write_text(text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import statistics
 from collections import defaultdict
 from pathlib import Path
@@ -157,6 +158,57 @@ def test_missing_temperature_is_empty_with_the_hosts_reason(bundle: Path) -> Non
         assert row["temperature_mean_c"] == ""
         assert row["temperature_reason"] == "no thermal zone"
         assert row["cpu_valid"] == "true"
+
+
+def test_lost_ticks_take_nothing_out_of_the_means_of_cpu(tmp_path: Path) -> None:
+    """Two ticks of five are lost, and in them the machine is stolen and the tunnel works."""
+
+    def busy_where_lost(root: Path) -> None:
+        for path in root.glob("data/cells/*/telemetry.*.lp"):
+            kept, stolen_ms, worked_ns, tick = [], 0, 0, 0
+            for line in path.read_text(encoding="utf-8").splitlines():
+                if line.startswith("pq_cpu,"):
+                    tick += 1
+                    lost = tick % 5 in (3, 4)
+                    stolen_ms += 100 if lost else 0
+                    worked_ns += 60_000_000 if lost else 6_000_000
+                    line = re.sub(r"system_steal_ms=\d+i", f"system_steal_ms={stolen_ms}i", line)
+                    line = re.sub(r"process_cpu_ns=\d+i", f"process_cpu_ns={worked_ns}i", line)
+                    if lost:
+                        continue
+                kept.append(line + "\n")
+            path.write_text("".join(kept), encoding="utf-8")
+
+    root = report_bundle.make_bundle(tmp_path / "run", edit=busy_where_lost, session_s=3, bulk=False)
+    records = {cell.cell_id: cell for cell in BundleData(root).cells}
+    letters = {"drone": "N", "gcs": "O"}
+    fields = {
+        "system_mean_pct": "cpu_usage_mean_pct", "steal_mean_pct": "steal_mean_pct",
+        "process_mean_pct": "tunnel_cpu_mean_pct", "container_mean_pct": "container_cpu_mean_pct",
+        "sampler_mean_pct": "sampler_cpu_mean_pct",
+    }  # fmt: skip
+    for row in read(root, "cpu"):
+        cell, letter = records[row["cell_id"]], letters[row["host"]]
+        assert float(row["steal_mean_pct"]) == pytest.approx(20, abs=2) and row["steal_max_pct"] == "0"
+        assert float(row["process_mean_pct"]) == pytest.approx(27.6, abs=3)
+        assert float(row["process_max_pct"]) < 10 and row["cpu_valid"] == "false"
+        for column, name in fields.items():
+            told = cell.value(letter, name)
+            assert told is not None and float(row[column]) == pytest.approx(told["value"], rel=1e-6), column
+            assert told["validity"] == ("invalid" if "cpu" in name else "ok"), column
+
+
+def test_cpu_without_a_counter_is_null_with_its_name(tmp_path: Path) -> None:
+    def forget(root: Path) -> None:
+        for path in root.glob("data/cells/*/telemetry.*.lp"):
+            text = path.read_text(encoding="utf-8")
+            path.write_text(re.sub(r"(system_steal_ms|process_cpu_ns)=\d+i,", "", text), encoding="utf-8")
+
+    root = report_bundle.make_bundle(tmp_path / "run", edit=forget, handshakes=5, bulk=False)
+    for row in read(root, "cpu"):
+        assert row["steal_mean_pct"] == row["process_mean_pct"] == row["cpu_valid"] == ""
+        assert row["reason"] == "no growth of system_steal_ms, process_cpu_ns in the span"
+        assert float(row["container_mean_pct"]) == 7 and float(row["process_max_pct"]) > 0
 
 
 def test_cpu_says_whether_ledger_and_controller_are_in_it(tmp_path: Path) -> None:

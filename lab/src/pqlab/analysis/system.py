@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
 from pqlab.analysis.load import ROLES, BundleData, Cell
 from pqlab.analysis.stats import mean
 from pqlab.analysis.table import Table, Value
+from pqlab.record.dataplane import gate_ns
+from pqlab.record.system import Telemetry
 from pqlab.scenario.conditions import keeps_ledger
 from pqtelemetry import slice as lines_of
+from pqtelemetry.slice import Point
 
 #: More steal than this and the CPU figures of a cell say nothing about the tunnel.
 MAX_STEAL_PCT = 5.0
-CPU_FIELDS = ("system_pct", "steal_pct", "process_pct", "container_pct", "sampler_pct")
+#: shares of one tick, for maxima alone
+TICK_FIELDS = ("system_pct", "steal_pct", "process_pct")
+#: column → cumulative counter of the machine's CPU time, ms
+SYSTEM = {"system_mean_pct": "system_busy_ms", "steal_mean_pct": "system_steal_ms"}
+SYSTEM_TOTAL = "system_total_ms"
+#: column → cumulative counter of one core's time, ns
+OWN = {
+    "process_mean_pct": "process_cpu_ns",
+    "container_mean_pct": "container_cpu_ns",
+    "sampler_mean_pct": "sampler_cpu_ns",
+}
 
 
 def overhead_table(bundle: BundleData) -> Table:
@@ -55,7 +70,9 @@ def _length_s(window: tuple[int, int] | None) -> float:
 def cpu_table(bundle: BundleData) -> Table:
     """One row a cell and host: CPU shares and temperature over the traffic window (else the whole cell).
 
-    ``process_pct`` and ``container_pct`` are per cent of one core, ``system_pct`` and ``steal_pct`` of all.
+    The tunnel's, the container's and the sampler's shares are per cent of one core, those of system and steal
+    of all. Means are growth of cumulative counters, as in the record: a lost tick takes nothing out of them.
+    Maxima are of single ticks.
     ``ledger``: both ends kept a row a datagram; ``controller_on_dut``: the controller ran on the drone's
     machine.
     """
@@ -90,32 +107,48 @@ def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
             "reason": "no telemetry in this cell",
             "temperature_reason": no_zone or "no telemetry in this cell",
         }
-    window = cell.window("traffic")
+    window = gate_ns(cell.traffic_windows.get("traffic") or {}, "drone")
     start, end = window or (None, None)
-    found: dict[str, list[float]] = {name: [] for name in CPU_FIELDS}
-    for point in lines_of.points(lines, "pq_cpu", start_ns=start, end_ns=end):
-        for name in CPU_FIELDS:
+    points = list(lines_of.points(lines, "pq_cpu", start_ns=start, end_ns=end))
+    found: dict[str, list[float]] = {name: [] for name in TICK_FIELDS}
+    for point in points:
+        for name in TICK_FIELDS:
             if name in point.fields:
                 found[name].append(float(point.fields[name]))
+    means, absent = _means(points)
+    reason = f"no growth of {', '.join(absent)} in the span" if absent else None
     rss = [v for _, v in lines_of.values(lines, "pq_mem", "rss_bytes", start_ns=start, end_ns=end)]
     temperature = _hottest_zone_c(lines, start, end)
-    steal = mean(found["steal_pct"])
+    steal = means["steal_mean_pct"]
     return {
         "span": "traffic" if window else "cell",
         "n_samples": len(found["system_pct"]),
-        "system_mean_pct": mean(found["system_pct"]),
-        "steal_mean_pct": steal,
+        **means,
         "steal_max_pct": max(found["steal_pct"], default=None),
-        "process_mean_pct": mean(found["process_pct"]),
         "process_max_pct": max(found["process_pct"], default=None),
-        "container_mean_pct": mean(found["container_pct"]),
-        "sampler_mean_pct": mean(found["sampler_pct"]),
         "rss_max_mb": max(rss) / 1e6 if rss else None,
         "temperature_mean_c": temperature,
         "temperature_reason": None if temperature is not None else no_zone or "no temperature in the series",
         "cpu_valid": None if steal is None else steal <= MAX_STEAL_PCT,
-        "reason": None if found["system_pct"] else "no CPU sample in the span",
+        "reason": reason if points else "no CPU sample in the span",
     }
+
+
+def _means(points: Sequence[Point]) -> tuple[dict[str, float | None], list[str]]:
+    """Mean shares in per cent by column, and the counters that have no growth: absent, once, or set back."""
+    series = Telemetry({"pq_cpu": [(point.time_ns, dict(point.fields)) for point in points]})
+    everything = (points[0].time_ns, points[-1].time_ns + 1) if points else (0, 0)
+    sources = (*SYSTEM.values(), SYSTEM_TOTAL, *OWN.values())
+    grown = {name: series.growth("pq_cpu", name, *everything) for name in sources}
+    total = grown[SYSTEM_TOTAL]
+    found: dict[str, float | None] = {}
+    for column, name in SYSTEM.items():
+        part = grown[name]
+        found[column] = 100 * part[0] / total[0] if part and total and total[0] > 0 else None
+    for column, name in OWN.items():
+        own = grown[name]
+        found[column] = 100 * own[0] / own[1] if own and own[1] > 0 else None
+    return found, [name for name, growth in grown.items() if growth is None]
 
 
 def _hottest_zone_c(lines: list[str], start: int | None, end: int | None) -> float | None:
