@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 SPAN_NS: Final = 500_000_000
-"""How far around a switch a gap or a loss is ascribed to it."""
+"""How far around a switch a gap or a loss is ascribed to it; never beyond halfway to the next switch."""
 EPOCH_SHIFT: Final = 96
 """Above every 64-bit sequence, yet not right above: an integer's hash is its remainder by 2^61 - 1
 (`sys.hash_info.modulus`), and 2^64 leaves 8, so that the packets of 360 epochs shared 6,000 hashes. 2^96
@@ -37,7 +37,7 @@ class Switch:
     added_ns: int
     """Largest growth of a pause on the way: delivered minus sent, between the same two packets."""
     late: int
-    """Packets of an older epoch delivered after the first one of the new."""
+    """Packets of the epochs that it ended delivered after the first one of the new."""
     lost: int
     """Packets of that time that were sent and never delivered."""
 
@@ -50,6 +50,25 @@ def largest_gap_ns(times_ns: Sequence[int]) -> int:
 def around(times_ns: Sequence[int], at_ns: int, span_ns: int) -> slice:
     """Which of sorted times lie within `span_ns` of a moment."""
     return slice(bisect_left(times_ns, at_ns - span_ns), bisect_right(times_ns, at_ns + span_ns))
+
+
+def shares(times_ns: Sequence[int], moments_ns: Sequence[int], span_ns: int) -> list[tuple[slice, slice]]:
+    """For each of the sorted moments, which of the sorted times are its own, and those whose pauses are.
+
+    Within `span_ns`, yet halfway to a nearer moment at most, so that no packet and no pause counts twice. A
+    pause over such a border belongs to the later moment: the packet before it is in the second slice.
+    """
+    found = []
+    for place, at_ns in enumerate(moments_ns):
+        near = around(times_ns, at_ns, span_ns)
+        start, stop, pauses = near.start, near.stop, near.start
+        if place and at_ns - moments_ns[place - 1] <= 2 * span_ns:
+            start = bisect_left(times_ns, (moments_ns[place - 1] + at_ns) // 2)
+            pauses = max(0, start - 1)
+        if place + 1 < len(moments_ns) and moments_ns[place + 1] - at_ns <= 2 * span_ns:
+            stop = bisect_left(times_ns, (at_ns + moments_ns[place + 1]) // 2)
+        found.append((slice(start, stop), slice(pauses, stop)))
+    return found
 
 
 def switches(
@@ -65,29 +84,39 @@ def switches(
     first_sent: dict[int, int] = {}
     for at_ns, key in sent:
         first_sent.setdefault(key >> EPOCH_SHIFT, at_ns)
+    steps = _steps(came)
+    # of one clock each; an epoch of which the sender's ledger lacks the first packet begins where it came
+    began = list(accumulate((first_sent.get(epoch, came_times[at]) for at, _, epoch in steps), max))
+    near = shares(came_times, [came_times[at] for at, _, _ in steps], span_ns)
+    left = shares(sent_times, began, span_ns)
     found: list[Switch] = []
-    newest: int | None = None
-    for place, (at_ns, key) in enumerate(came):
-        epoch = key >> EPOCH_SHIFT
-        if newest is None or epoch <= newest:
-            newest = epoch if newest is None else newest
-            continue
-        newest = epoch
-        near = came[around(came_times, at_ns, span_ns)]
-        sender = around(sent_times, first_sent.get(epoch, at_ns), span_ns)
+    for (place, before, epoch), (_, arrivals), (own, departures) in zip(steps, near, left, strict=True):
+        at_ns, rows = came_times[place], came[arrivals]
         # Late packets come within a few round trips; an older epoch cannot be received for long.
         after = (later for _, later in came[place + 1 : bisect_right(came_times, at_ns + 20 * span_ns)])
         found.append(
             Switch(
                 epoch,
                 at_ns,
-                largest_gap_ns([row[0] for row in near]),
-                largest_gap_ns(sent_times[sender]),
-                added_ns=max((b - a for a, b in pairwise(_delays(near, sent_at))), default=0),
-                late=sum(1 for later in after if later >> EPOCH_SHIFT < epoch),
-                lost=sum(1 for _, one in sent[sender] if one not in got),
+                largest_gap_ns([row[0] for row in rows]),
+                largest_gap_ns(sent_times[departures]),
+                added_ns=max((b - a for a, b in pairwise(_delays(rows, sent_at))), default=0),
+                late=sum(1 for later in after if before <= later >> EPOCH_SHIFT < epoch),
+                lost=sum(1 for _, one in sent[own] if one not in got),
             )
         )
+    return found
+
+
+def _steps(came: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """(place of its first packet, epoch before, new epoch) of every switch, in the order of arrival."""
+    found: list[tuple[int, int, int]] = []
+    newest: int | None = None
+    for place, (_, key) in enumerate(came):
+        epoch = key >> EPOCH_SHIFT
+        if newest is not None and epoch > newest:
+            found.append((place, newest, epoch))
+        newest = epoch if newest is None else max(newest, epoch)
     return found
 
 

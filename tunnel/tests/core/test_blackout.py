@@ -28,6 +28,38 @@ def test_gap_late_and_lost_packets_are_ascribed_to_their_switch() -> None:
     assert first.added_ns == 9 * MS and second.added_ns == 0
 
 
+def test_switches_closer_than_their_spans_count_nothing_twice() -> None:
+    """A rekey every 100 ms: what was lost, late or held up once is one switch's alone."""
+    step, per_epoch = 5 * MS, 20
+    sent = [(number * step, key(number // per_epoch, number % per_epoch)) for number in range(220)]
+    lost = {key(4, 0), key(7, 11)}
+    # one of epoch 2 comes 150 ms late, when two more have begun; everything of 605 to 640 ms comes at 641
+    delay = {number: 150 * MS if number == 55 else MS for number in range(220)}
+    delay |= {number: 641 * MS - number * step for number in range(121, 129)}
+    arrived = [(at_ns + delay[number], one) for number, (at_ns, one) in enumerate(sent) if one not in lost]
+    found = switches(
+        [one for _, one in sent], [at for at, _ in sent],
+        [one for _, one in arrived], [at for at, _ in arrived],
+    )  # fmt: skip
+    assert [one.epoch for one in found] == list(range(1, 11))
+    assert {one.epoch: one.lost for one in found if one.lost} == {4: 1, 8: 1}
+    assert {one.epoch: one.late for one in found if one.late} == {3: 1}
+    assert {one.epoch: one.added_ns for one in found if one.added_ns} == {4: 149 * MS, 6: 35 * MS}
+
+
+def test_a_pause_over_the_border_between_two_switches_is_the_later_ones() -> None:
+    sent = [(number * 10 * MS, key(number // 20, number % 20)) for number in range(60)]
+    # the border between both switches (200 and 400 ms) is at 300 ms: nothing comes from 291 to 330 ms
+    arrived = [(at + (40 - (at // MS - 290)) * MS if 300 * MS <= at < 330 * MS else at, k) for at, k in sent]
+    first, second = switches(
+        [one for _, one in sent], [at for at, _ in sent],
+        [one for _, one in arrived], [at for at, _ in arrived],
+    )  # fmt: skip
+    assert (first.added_ns, second.added_ns) == (0, 30 * MS)
+    assert (first.gap_ns, second.gap_ns) == (10 * MS, 40 * MS)
+    assert first.send_gap_ns == second.send_gap_ns == 10 * MS
+
+
 def test_no_switch_without_a_second_epoch() -> None:
     assert switches([], [], [], []) == []
     assert switches([key(4, 0), key(4, 1)], [0, 1], [key(4, 0), key(4, 1)], [2, 3]) == []
