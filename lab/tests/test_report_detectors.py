@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import detector_bundle
 import pytest
-from report_bundle import make_bundle
+from detector_files import WINDOW_NS, gate_of
+from report_bundle import make_bundle, plan_cells
 
 from pqlab.analysis.detectors import poisson_interval
 from pqlab.report import build, render
@@ -81,6 +83,48 @@ def test_quality_holds_rules_on_the_same_windows(bundle: Path) -> None:
         assert row["judged_count"] == twin["judged_count"]
         assert row["false_alarm_count"] == "0"
         assert float(row["false_alarms_high_per_h"]) > 0
+
+
+def test_attack_free_hours_are_judged_windows_that_no_attack_touches(tmp_path: Path) -> None:
+    """Two attacks at once, in each other's aftermath; a cell without verdicts, one that lacks one."""
+    cells = ("calm", "attacked", "gap", "silent")
+
+    def change(root: Path) -> None:
+        detector_bundle.edit(root)
+        for row in plan_cells(root):
+            folder = root / "data" / "cells" / row["cell_id"]
+            kind, (open_ns, _) = cells[row["repetition"]], gate_of(folder)
+            lines = (folder / "detector.ndjson").read_text().splitlines(keepends=True)
+            first = -(-open_ns // WINDOW_NS)
+            if kind == "attacked":  # windows 3 to 4 and 4 to 5 of the gate, told until 3 s after the later
+                truth = [
+                    {"t_on_ns": (first + a) * WINDOW_NS + 1, "t_off_ns": (first + a + 2) * WINDOW_NS - 1,
+                     "sent_count": 9}
+                    for a in (3, 4)
+                ]  # fmt: skip
+                (folder / "attack.ndjson").write_text("".join(json.dumps(one) + "\n" for one in truth))
+            elif kind == "gap":
+                (folder / "detector.ndjson").write_text("".join(lines[:7] + lines[8:]))
+            elif kind == "silent":
+                starting = [text.replace('"ready"', '"starting"') for text in lines]
+                (folder / "detector.ndjson").write_text("".join(starting))
+
+    root = make_bundle(
+        tmp_path, edit=change, suites=detector_bundle.SUITES[:1], repetitions=len(cells), bulk=False,
+        conditions=(detector_bundle.XGBOOST,), session_s=12.0,
+    )  # fmt: skip
+    due = {}
+    for row in plan_cells(root):
+        open_ns, close_ns = gate_of(root / "data" / "cells" / row["cell_id"])
+        due[cells[row["repetition"]]] = close_ns // WINDOW_NS - -(-open_ns // WINDOW_NS)
+    # of the attacked cell windows 3 to 5 and the five after them
+    quiet = due["calm"] + due["attacked"] - 8 + due["gap"] - 1
+    told = {row["watcher"]: row for row in rows(root, "detector_quality")}
+    assert float(told["xgboost"]["quiet_h"]) == pytest.approx(quiet * 0.6 / 3600, rel=1e-6)
+    every = sum(due.values()) - 8
+    for rule in ("any authentication failure", "any refused datagram"):
+        assert float(told[rule]["quiet_h"]) == pytest.approx(every * 0.6 / 3600, rel=1e-6)
+        assert told[rule]["judged_count"] == str(sum(due.values()))
 
 
 def test_silent_without_a_detector(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pqdetect.service.verdict import BINS, WINDOW_NS
@@ -220,7 +220,9 @@ def quality_table(bundle: BundleData) -> Table:
         ]
         table.add(
             watcher=detector, kind="detector", detector=detector, n_cells=len(cells), judged_count=judged,
-            **_alarm_rate(sum(told["false_alarm_count"]), sum(map(_quiet_h, cells))),
+            **_alarm_rate(
+                sum(told["false_alarm_count"]), sum(_quiet_h(cell, _judged(cell)) for cell in cells)
+            ),
             **_recall(sum(told["detected_count"]), sum(told["episode_count"])),
             delay_median_s=median(delays), canary_count=len(cells),
             canary_raised_count=sum(told["canary_raised"]), degraded_count=sum(told["degraded_count"]),
@@ -232,7 +234,7 @@ def quality_table(bundle: BundleData) -> Table:
             table.add(
                 watcher=rule, kind="rule", detector=detector, n_cells=len(cells),
                 judged_count=sum(r.judged for r in results),
-                **_alarm_rate(sum(r.false for r in results), sum(map(_quiet_h, cells))),
+                **_alarm_rate(sum(r.false for r in results), sum(r.quiet_h for r in results)),
                 **_recall(sum(len(r.delays_s) for r in results), sum(r.episodes for r in results)),
                 delay_median_s=median([d for r in results for d in r.delays_s]),
             )  # fmt: skip
@@ -244,6 +246,7 @@ class _RuleResult:
 
     def __init__(self) -> None:
         self.judged = self.false = self.episodes = 0
+        self.quiet_h = 0.0
         self.delays_s: list[float] = []
 
 
@@ -265,11 +268,10 @@ def _rule(cell: Cell, counters: tuple[str, ...]) -> _RuleResult:
     episodes = [e for e in episodes_of(read_ndjson(cell.directory / "attack.ndjson")) if e[0] < gate[1]]
     due = due_windows(gate)
     result.judged, result.episodes = len(due), len(episodes)
+    result.quiet_h = _quiet_h(cell, due)
     alarms = [k for k in due if moved.get(k)]
     for k in alarms:
-        begins, ends = k * WINDOW_NS, (k + 1) * WINDOW_NS
-        caused = any(on < ends and begins < off + AFTERMATH_NS for on, off in episodes)
-        result.false += not caused and k - 1 not in alarms
+        result.false += not _caused(k, episodes) and k - 1 not in alarms
     for on, off in episodes:
         first = next(
             (k for k in alarms if (k + 1) * WINDOW_NS > on and k * WINDOW_NS < off + WINDOW_NS), None
@@ -285,14 +287,24 @@ def _gate(cell: Cell) -> tuple[int, int] | None:
     return (int(opened), int(closed)) if isinstance(opened, int) and isinstance(closed, int) else None
 
 
-def _quiet_h(cell: Cell) -> float:
-    """Hours of the traffic window in which no visible attack lasted, nor had ended within 3 s."""
+def _caused(window: int, episodes: Iterable[tuple[int, int]]) -> bool:
+    """An alarm of this window may come from an attack: one lasts in it, or had ended within 3 s before."""
+    begins, ends = window * WINDOW_NS, (window + 1) * WINDOW_NS
+    return any(on < ends and begins < off + AFTERMATH_NS for on, off in episodes)
+
+
+def _judged(cell: Cell) -> set[int]:
+    """The due windows that the cell's detector gave a verdict on."""
     gate = _gate(cell)
-    if gate is None:
-        return 0.0
+    due = range(0) if gate is None else due_windows(gate)
+    lines = read_ndjson(cell.directory / "detector.ndjson")
+    return {k for line in lines if line["state"] == "ready" and (k := int(line["k"])) in due}
+
+
+def _quiet_h(cell: Cell, judged: Iterable[int]) -> float:
+    """Hours of the judged windows in which an alarm is false; where nobody judged, none can be."""
     episodes = episodes_of(read_ndjson(cell.directory / "attack.ndjson"))
-    busy = sum(max(0, min(off + AFTERMATH_NS, gate[1]) - max(on, gate[0])) for on, off in episodes)
-    return max(0, gate[1] - gate[0] - busy) / 3.6e12
+    return sum(not _caused(k, episodes) for k in judged) * WINDOW_NS / 3.6e12
 
 
 def _whole(cell: Cell, name: str) -> int:
