@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import rekey_bundle
@@ -13,7 +16,10 @@ import report_bundle
 from rekey_bundle import SUITE
 from report_page import Page
 
+from pqlab.analysis import rekeys
 from pqlab.analysis.growth import slope
+from pqlab.analysis.load import BundleData
+from pqlab.analysis.table import Table
 from pqlab.report import render
 
 SPECIAL = ("rekeys", "rekey_sweep", "pooled", "growth")
@@ -54,6 +60,33 @@ def test_cpu_is_claimed_only_where_it_can_be_told(swept: Path) -> None:
     assert float(often["cpu_drone_low_points"]) < 30.3 < float(often["cpu_drone_high_points"])
     # nothing was added to the ground's CPU: whatever its mean, there is nothing to say
     assert {often["cpu_gcs_verdict"], rare["cpu_gcs_verdict"]} == {"not distinguishable"}
+
+
+def test_an_effect_on_one_of_many_suites_can_be_claimed() -> None:
+    """Holm over 60 suites asks for p ≤ 0.0008; 1,999 resamples cannot say less than 0.001."""
+    rng, suites = random.Random(5), [f"suite-{number}" for number in range(60)]
+    cpu = Table("cpu", ("cell_id", "host", "cpu_valid", "process_mean_pct"))
+    cells = []
+    for suite in suites:
+        for block in range(12):
+            for condition in ("none", "every-400ms"):
+                slower = 20.0 if (suite, condition) == ("suite-7", "every-400ms") else 0.0
+                cell_id = f"{suite} {block} {condition}"
+                cells.append(
+                    SimpleNamespace(
+                        cell_id=cell_id, suite_id=suite, condition=condition, verdict="pass", ring="lab",
+                        repetition=block, plan={"block": block, "position": len(cells)},
+                    )
+                )  # fmt: skip
+                for role in ("drone", "gcs"):
+                    percent = 10 + slower + rng.gauss(0, 0.5)
+                    cpu.add(cell_id=cell_id, host=role, cpu_valid=True, process_mean_pct=percent)
+    conditions = [rekey_bundle.BASE, rekey_bundle.RARE]
+    bundle = SimpleNamespace(plan={"conditions": conditions}, scenario={}, cells=cells, seed=3)
+    found = rekeys._cpu_effects(cast(BundleData, bundle), cpu)
+    assert {found[suite, "every-400ms", "drone"].result.method for suite in suites} == {"bootstrap-t"}
+    told = [suite for suite in suites if found[suite, "every-400ms", "drone"].verdict == "more"]
+    assert told == ["suite-7"], found["suite-7", "every-400ms", "drone"].p_holm
 
 
 def test_two_runs_are_too_few_for_any_verdict(tmp_path: Path) -> None:

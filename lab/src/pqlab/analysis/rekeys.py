@@ -229,14 +229,16 @@ def _cpu_effects(bundle: BundleData, cpu: Table) -> dict[tuple[str, str, str], C
         }
         null = [d for c in contrasts if c.twins for d in _differences(bundle.cells, c, role, values)]
         floor = noise_floor(null, CPU[role])
-        tests: list[tuple[str, Contrast, Estimate]] = []
+        groups: list[tuple[str, Contrast, list[float]]] = []
         for contrast in useful:
             by_suite: dict[str, list[float]] = defaultdict(list)
             for difference in _differences(bundle.cells, contrast, role, values):
                 by_suite[difference.pair.suite_id].append(difference.value)
-            tests += [(suite, contrast, estimate(v, seed=bundle.seed)) for suite, v in by_suite.items()]
-        corrected = holm([result.p_value for _, _, result in tests])
-        for (suite, contrast, result), p_holm in zip(tests, corrected, strict=True):
+            groups += [(suite, contrast, differences) for suite, differences in by_suite.items()]
+        # the size of the family sets how many resamples reach far enough into the tails for a claim
+        results = [estimate(members, seed=bundle.seed, tests=len(groups)) for _, _, members in groups]
+        corrected = holm([result.p_value for result in results])
+        for (suite, contrast, _), result, p_holm in zip(groups, results, corrected, strict=True):
             word = {"regressed": "more", "improved": "less"}
             verdict = verdict_of(result, p_holm, floor)
             found[suite, contrast.condition, role] = CpuEffect(
