@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from energy_world import RAIL_V, World, energy_folder
 
+from pqlab.analysis.table import Row
 from pqlab.bench.energy import load, read_blocks
+from pqlab.bench.sections_energy import _levels
 from pqlab.bench.tree import BenchTreeError
+from pqlab.bench.verdicts import _least_energy
 from pqtunnel.bench import energy
 
 
@@ -38,6 +43,23 @@ def test_known_joules_come_out_within_the_stated_uncertainty(folder: Path) -> No
         assert one.blocks == 10 and one.time_ms == pytest.approx(seconds * 1e3)
         assert one.voltage_v == pytest.approx(RAIL_V, rel=0.01)
         assert one.current_a == pytest.approx(0.6 + extra_a, rel=0.01)
+
+
+def test_least_energy_counts_the_blocks_that_gave_it(folder: Path) -> None:
+    """Ten blocks were made, five of N operations and five of 2 N for additivity."""
+    less, more = (one for one in load(folder).results if one.name != "nothing move")
+    both = [replace(one, operation="keygen") for one in sorted((less, more), key=lambda one: one.time_ms)]
+    (verdict,) = _least_energy("any", both, {"keygen"})
+    assert (verdict.n, both[0].blocks) == (5, 10)
+
+
+def test_the_median_of_a_level_with_an_even_number_of_values_lies_between() -> None:
+    rows: list[Row] = [
+        {"algorithm": name, "operation": "keygen", "energy_j": joules}
+        for name, joules in (("ML-KEM-512", 1.0), ("HQC-128", 3.0))
+    ]
+    drawn = _levels(rows, "synthetic")
+    assert drawn is not None and re.findall(r"class=\"value\"[^>]*>([^<]*)<", drawn.svg) == ["2.00"]
 
 
 def test_an_operation_of_a_microsecond_is_not_resolvable(folder: Path) -> None:

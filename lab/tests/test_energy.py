@@ -141,6 +141,7 @@ def test_the_spread_between_blocks_enters_and_needs_three() -> None:
     # what is common to all blocks does not average away
     assert whole.u_net_j >= 2 * min(b.budget_j["calibration"] for b in blocks)
     uneven = between_blocks([replace(b, net_j=(b.net_j or 0) + k) for k, b in enumerate(blocks)])
+    assert whole.blocks == 5 and between_blocks([*blocks, replace(blocks[0], net_j=None)]).blocks == 5
     assert uneven.u_net_j is not None and uneven.u_net_j > 3 * whole.u_net_j
     without_numbers(between_blocks([*blocks[:2], block_energy(Trace(measured(step(3.5)), 1e-3), BEFORE, WORK,
                                    AFTER, 1000, LIMITS)]), "2 of 3 blocks")  # fmt: skip

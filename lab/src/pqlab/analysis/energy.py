@@ -70,7 +70,8 @@ class Power:
 class Energy:
     """A block's result. Numbers are None where `reason` says why; `resolvable` is None together with them.
 
-    net_j and u_net_j are of the whole block; the per_operation pair of one of its `operations`.
+    net_j and u_net_j are of the whole block; the per_operation pair of one of its `operations`; `blocks` is
+    how many gave the numbers.
     """
 
     gross_j: float | None
@@ -83,6 +84,7 @@ class Energy:
     resolvable: bool | None
     reason: str | None
     budget_j: dict[str, float]
+    blocks: int = 0
 
 
 class NoEnergyError(Exception):
@@ -171,7 +173,7 @@ def block_energy(
         "idle": math.hypot(idles[0].standard_error_w, idles[1].standard_error_w) / 2 * work.seconds,
     }  # fmt: skip
     u_j = COVERAGE * math.sqrt(math.fsum(part**2 for part in budget.values()))
-    return _told(busy.energy_j, net_j, u_j, idle_w, operations, budget)
+    return _told(busy.energy_j, net_j, u_j, idle_w, operations, budget, 1)
 
 
 def between_blocks(blocks: Sequence[Energy]) -> Energy:
@@ -204,7 +206,7 @@ def between_blocks(blocks: Sequence[Energy]) -> Energy:
         "between blocks": math.sqrt(spread / n) * student_t_quantile(_COVERED, n - 1) / COVERAGE,
     }
     u_j = COVERAGE * math.sqrt(math.fsum(part**2 for part in parts.values()))
-    return _told(gross_j, net_j, u_j, idle_w, operations, parts)
+    return _told(gross_j, net_j, u_j, idle_w, operations, parts, n)
 
 
 def additive(once: Energy, twice: Energy) -> tuple[bool, float, float] | None:
@@ -220,8 +222,9 @@ def additive(once: Energy, twice: Energy) -> tuple[bool, float, float] | None:
 
 
 def _told(
-    gross_j: float, net_j: float, u_j: float, idle_w: float, operations: int, budget_j: dict[str, float]
-) -> Energy:
+    gross_j: float, net_j: float, u_j: float, idle_w: float, operations: int, budget_j: dict[str, float],
+    blocks: int,
+) -> Energy:  # fmt: skip
     """An energy with its number, or `not resolvable` where it does not exceed its own uncertainty."""
     # Work cannot take less than idling: a net energy below zero is one of the sensor's, never a result.
     resolvable = net_j > u_j
@@ -231,7 +234,7 @@ def _told(
         u_per_operation_j=u_j / operations if resolvable else None,
         idle_w=idle_w, operations=operations, resolvable=resolvable,
         reason=None if resolvable else "not resolvable: the net energy does not exceed its own uncertainty",
-        budget_j=budget_j,
+        budget_j=budget_j, blocks=blocks,
     )  # fmt: skip
 
 

@@ -5,6 +5,8 @@ Without a sensor this page holds no number of power or energy at all, not even a
 
 from __future__ import annotations
 
+import statistics
+
 from pqlab.analysis.table import Row
 from pqlab.analysis.table import Table as Values
 from pqlab.bench.energy import Run
@@ -248,7 +250,7 @@ def _levels(rows: list[Row], where: str, column: str = "energy_j") -> Figure | N
     for level in (1, 3, 5):
         values = tuple(_f(r[column]) for r in rows if _LEVEL[str(r["algorithm"])] == level)
         if values:
-            strips.append(figures.Strip(f"level {level}", None, values, sorted(values)[len(values) // 2]))
+            strips.append(figures.Strip(f"level {level}", None, values, statistics.median(values)))
     if not strips:
         return None
     unit = "J" if energy else "ms"

@@ -95,7 +95,7 @@ def _least_energy(use: str, results: Sequence[Result], operations: set[str]) -> 
         ]  # fmt: skip
         if len(own) == len(operations):
             candidates.append(_add(name, [candidate for _, candidate in own]))
-            blocks += [r.blocks for r, _ in own]
+            blocks += [r.once.blocks for r, _ in own]
     return _best(use, candidates, "J", min(blocks, default=0))
 
 
