@@ -152,6 +152,28 @@ def test_connections_are_bounded(tls_folder: Path) -> None:
         assert client_of(server, tls_folder).call("echo") == {}
 
 
+def test_a_connection_that_gets_no_thread_is_closed_and_the_next_is_served(
+    tls_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tls_folder, {"echo": lambda params: {}}) as server:
+        refused: list[str] = []
+        start = threading.Thread.start
+
+        def refusing(thread: threading.Thread) -> None:
+            if thread.name == "rpc-connection" and len(refused) <= MAX_CONNECTIONS:
+                refused.append(thread.name)
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", refusing)
+        for _ in range(MAX_CONNECTIONS + 1):  # one more than may be open: none of them counts as open
+            with socket.create_connection(server.address, timeout=5) as sock:
+                assert sock.recv(1) == b""
+        assert client_of(server, tls_folder).call("echo") == {}
+        notes: list[str] = server.notes  # type: ignore[attr-defined]
+        assert len(notes) == MAX_CONNECTIONS + 1 and all("can't start new thread" in note for note in notes)
+
+
 def test_a_defect_is_an_answer(tls_folder: Path) -> None:
     def broken(params: Any) -> dict[str, Any]:
         raise ZeroDivisionError("by design")

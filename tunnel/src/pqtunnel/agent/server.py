@@ -86,9 +86,16 @@ class RpcServer:
                     self._note(f"rpc: refused {source[0]}: {MAX_CONNECTIONS} connections are open")
                     continue
                 self._open.add(sock)
-            threading.Thread(
+            thread = threading.Thread(
                 target=self._connection, args=(sock, str(source[0])), name="rpc-connection", daemon=True
-            ).start()
+            )
+            try:
+                thread.start()
+            except RuntimeError as error:  # the host has no task to give now; the next connection may get one
+                with self._lock:
+                    self._open.discard(sock)
+                sock.close()
+                self._note(f"rpc: refused {source[0]}: {error}")
 
     def close(self) -> None:
         """Stop accepting and cut the open connections."""
