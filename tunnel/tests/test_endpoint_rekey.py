@@ -182,6 +182,63 @@ def test_triggers_during_a_rekey_join_it(lab_pair: Lab) -> None:
     assert lab_pair.drone.counters()["rekey_completed"] == 1
 
 
+def test_triggers_of_a_long_rekey_to_another_suite_start_one_thread_at_most(
+    lab_pair: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An epoch that is due is a trigger ten times a second, and a request of the gcs comes each second."""
+    lab_pair.prepare(accepted_suites=[SUITE, OTHER])
+    lab_pair.handshakes()
+    drone = lab_pair.drone.agent.endpoint
+    work, rekeyer, dialling = drone.work, drone.renewal.rekeyer, drone._dialling
+    assert dialling is not None
+    entered, go_on, dial = threading.Event(), threading.Event(), dialling.dial
+
+    def held(*given: Any, **named: Any) -> Any:
+        entered.set()
+        assert go_on.wait(10)
+        return dial(*given, **named)
+
+    def waiting() -> int:
+        return sum(thread.name == "drone-rekey" for thread in threading.enumerate())
+
+    monkeypatch.setattr(dialling, "dial", held)
+    rekeyer.start(work, OTHER, "asked")
+    assert entered.wait(3)
+    for _ in range(30):
+        rekeyer.start(work, None, "due")
+    assert waiting() == 1, "what is due is satisfied by any rekey"
+    for _ in range(30):
+        rekeyer.start(work, SUITE, "asked")
+    assert waiting() == 2, "one waits for its turn"
+    assert lab_pair.drone.counters()["rekey_coalesced"] == 30 + 29
+    go_on.set()
+    assert wait_until(lambda: waiting() == 0, 10)
+    assert [row["suite_to"] for row in events(lab_pair.drone, "rekey")] == [OTHER, SUITE]
+    rekeyer.start(work, SUITE, "asked")
+    assert wait_until(lambda: len(events(lab_pair.drone, "rekey")) == 3, 10), "an ended one bars nobody"
+
+
+def test_a_rekey_that_gets_no_thread_bars_no_later_one(
+    lab_pair: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab_pair.prepare()
+    lab_pair.handshakes()
+    drone = lab_pair.drone.agent.endpoint
+    start = threading.Thread.start
+
+    def refusing(thread: threading.Thread) -> None:
+        if thread.name == "drone-rekey":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refusing)
+    drone.renewal.rekeyer.start(drone.work, None, "due")
+    assert any("can't start new thread" in line for line in drone.work.journal.log.lines(0, 100))
+    monkeypatch.undo()
+    drone.renewal.rekeyer.start(drone.work, None, "due")
+    assert wait_until(lambda: events(lab_pair.drone, "rekey") != [], 10)
+
+
 def test_a_rekey_does_not_join_one_of_a_cell_that_is_over(
     lab_pair: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,9 @@ class Rekeyer:
         self._dataplane = dataplane
         self._lock = threading.Lock()
         self._flight: _Flight | None = None
+        self._threads: set[tuple[int, str | None]] = set()
+        """(cell, suite asked for) of every thread that `start` made and that has not ended; a thread holds
+        its cell, so the identity stays the cell's own for as long as it is here."""
 
     @staticmethod
     def allowed(work: CellWork, suite_id: str | None) -> str:
@@ -106,22 +109,40 @@ class Rekeyer:
                 raise flight.error or NoCellError("the cell ended during the rekey")
 
     def start(self, work: CellWork, suite_id: str | None, reason: str) -> None:
-        """Rekey in a thread of its own; what becomes of it is in the journal."""
+        """Rekey in a thread of its own; what becomes of it is in the journal. A trigger that the rekey in
+        flight satisfies joins it, and so does one whose like has a thread already: of each suite asked for
+        at most one waits, however long the flight before it takes."""
         target = self.check(work, suite_id)
+        like = (id(work), suite_id)
         with self._lock:
             flight = self._flight
-            if flight is not None and flight.work is work and flight.suite_id == target:
+            joins = (
+                flight is not None
+                and flight.work is work
+                and (suite_id is None or flight.suite_id == target)
+            )
+            if joins or like in self._threads:
                 work.counters.add_rekey("rekey_coalesced")
                 return
-        threading.Thread(
+            self._threads.add(like)
+        thread = threading.Thread(
             target=self._quietly, args=(work, suite_id, reason), name="drone-rekey", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # no task left: what is still due comes again with the next tick
+            with self._lock:
+                self._threads.discard(like)
+            work.journal.note(f"rekey ({reason}) not started: {error}")
 
     def _quietly(self, work: CellWork, suite_id: str | None, reason: str) -> None:
         try:
             self.rekey(work, suite_id, reason)
         except TunnelError as error:
             work.journal.note(f"rekey ({reason}) given up: {error} [{error.code}] — {error.hint}")
+        finally:
+            with self._lock:
+                self._threads.discard((id(work), suite_id))
 
     def _fly(self, work: CellWork, flight: _Flight, reason: str) -> RekeyResult:
         try:
