@@ -13,6 +13,7 @@ from endpoint_kit import SUITE, Lab, Side, wait_until
 
 from pqtunnel.endpoint import endpoint as endpoint_module
 from pqtunnel.endpoint import rekeyer as rekeyer_module
+from pqtunnel.endpoint.pilot import SuitePilot
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import HandshakeError
 from pqtunnel.rpc import RemoteError, fetch_all
@@ -346,3 +347,30 @@ def test_a_rekey_runs_while_a_traffic_run_blocks(lab_pair: Lab) -> None:
     assert blocked.is_alive()
     blocked.join()
     other.close()
+
+
+def test_the_policy_knows_of_a_switch_that_it_did_not_make(lab_pair: Lab) -> None:
+    lab_pair.prepare(accepted_suites=[SUITE, OTHER])
+    lab_pair.handshakes()
+    saving = {"name": "saving", "suite": OTHER, "when": {"battery_pct": {"below": 30, "leave_above": 35}}}
+    policy = {"floor_level": 3, "default": SUITE, "dwell_s": 0.001, "modes": [saving]}
+    lab_pair.event("policy", policy=policy)
+    pilot = lab_pair.drone.agent.endpoint.work.schedule
+    assert isinstance(pilot, SuitePilot)
+
+    def switches() -> list[tuple[str, str]]:
+        return [(row["suite_from"], row["suite_to"]) for row in events(lab_pair.drone, "policy_switch")]
+
+    pilot.step()
+    assert switches() == []
+    lab_pair.event("rekey", suite_id=OTHER)
+    lab_pair.event("policy_input", values={"battery_pct": 20.0})
+    pilot.step()
+    assert switches() == [], "the mode's suite is in use already"
+    lab_pair.event("policy_input", values={"battery_pct": 90.0})
+    pilot.step()
+    assert switches() == [(OTHER, SUITE)]
+    lab_pair.event("rekey", suite_id=OTHER)
+    time.sleep(0.002)
+    pilot.step()
+    assert switches() == [(OTHER, SUITE)] * 2, "no mode is in force: back to the default"

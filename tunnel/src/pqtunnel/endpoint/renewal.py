@@ -122,10 +122,14 @@ class Renewal:
         def rekey(suite_id: str) -> None:
             rekeyer.rekey(work, suite_id, "policy")
 
+        flown = InflightPolicy(policy, work.suite_id)
+
         def read() -> dict[str, Reading | None]:
+            # Read before each decision: an order or a request may have switched the suite since the last one.
+            flown.suite_id = work.suite_id
             return self._readings(work, temperature_c)
 
-        work.schedule = SuitePilot(InflightPolicy(policy, work.suite_id), read, rekey, work.journal)
+        work.schedule = SuitePilot(flown, read, rekey, work.journal)
 
     def _readings(
         self, work: CellWork, temperature_c: Callable[[], float | None]
