@@ -10,10 +10,11 @@ import struct
 import threading
 import time
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_kit import SUITE, Lab, Side, wait_until
+from endpoint_kit import SUITE, Lab, Side, lab, wait_until
 
 from pqtunnel import packet, suites
 from pqtunnel.endpoint.dataplane import DataPlane
@@ -428,3 +429,22 @@ def test_prepare_names_the_nearest_suite(lab_pair: Lab) -> None:
         lab_pair.drone.call("prepare", cell_id="c", suite_id=SUITE, min_level=5)
     assert caught.value.code == "below_floor"
     assert lab_pair.drone.call("counters")["state"] == "idle"  # a refused prepare leaves the agent idle
+
+
+def test_what_came_on_the_last_windows_route_is_not_the_first_of_the_next(
+    key_folder: Path, tmp_path: Path, plane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lab(key_folder, tmp_path, plane=plane, drone={"PQ_DIRECT_TARGET": "127.0.0.5:9"}) as pair:
+        pair.prepare()
+        endpoint = pair.drone.agent.endpoint
+        dataplane, set_gate = endpoint.dataplane, endpoint.dataplane.set_gate
+
+        def late(*given: Any, **named: Any) -> None:
+            pair.drone.plain.send(b"on the gate's last route")
+            assert dataplane.first_plaintext.wait(2.0)
+            set_gate(*given, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(dataplane, "set_gate", late)
+            endpoint.begin_window("bulk", "direct")
+        assert not dataplane.first_plaintext.is_set()

@@ -332,8 +332,9 @@ class Endpoint:
         work.counters.open_window(window)
         work.window = window
         work.window_open_ns = 0
-        self.dataplane.first_plaintext.clear()
         self.dataplane.set_gate(route, len(work.counters.window_names), is_open=False)
+        # After it: a datagram on the last window's route would be taken for the first of this one.
+        self.dataplane.first_plaintext.clear()
 
     def abandon_window(self) -> None:
         """The window could not be opened (its source did not start)."""
