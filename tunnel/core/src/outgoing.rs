@@ -7,7 +7,7 @@ use crate::packet;
 use crate::session::SealError;
 use crate::shared::{Gate, Shared};
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{SocketAddrV4, UdpSocket};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A datagram on its way out.
@@ -89,9 +89,28 @@ pub(crate) fn send_control(
     Ok(true)
 }
 
+/// Hand one datagram to the kernel without waiting for room in the socket's queue: callers hold the interpreter and
+/// the plane, or are the thread that receives, and all of them would stand still until a full link drains.
+///
+/// # Errors
+/// What the system call said; `WouldBlock` when the queue is full.
+#[cfg(target_os = "linux")]
+pub(crate) fn send_now(socket: &UdpSocket, datagram: &[u8], to: SocketAddrV4) -> io::Result<()> {
+    let flags = libc::MSG_DONTWAIT;
+    socket2::SockRef::from(socket)
+        .send_to_with_flags(datagram, &to.into(), flags)
+        .map(drop)
+}
+
+/// The same on systems without that flag: the call as it is.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn send_now(socket: &UdpSocket, datagram: &[u8], to: SocketAddrV4) -> io::Result<()> {
+    socket.send_to(datagram, to).map(drop)
+}
+
 /// Send one datagram outside a batch; a refusal is counted.
 pub(crate) fn send_one(shared: &Shared, cell: &SharedCell, to: SocketAddrV4, datagram: &[u8]) {
-    if let Err(error) = shared.sealed.send_to(datagram, to) {
+    if let Err(error) = send_now(&shared.sealed, datagram, to) {
         count_failure(shared, cell, to, &error, datagram.len());
     }
 }
@@ -139,6 +158,25 @@ fn failure_counter(error: &io::Error) -> Counter {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_sent_at_once_arrives() {
+        let ends = [0; 2].map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds"));
+        let Ok(SocketAddr::V4(to)) = ends[1].local_addr() else {
+            unreachable!("bound to IPv4")
+        };
+        let mut buffer = [9; 8];
+        ends[1]
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .expect("set");
+        for payload in [&b"control"[..], b""] {
+            send_now(&ends[0], payload, to).expect("sends");
+            let length = ends[1].recv(&mut buffer).expect("arrives");
+            assert_eq!(&buffer[..length], payload);
+        }
+    }
 
     #[test]
     fn refusals_have_their_own_counters() {

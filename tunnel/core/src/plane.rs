@@ -231,7 +231,7 @@ impl Plane {
     /// One empty datagram to the first route's target, so that a listener learns our address before traffic.
     pub fn announce(&self) {
         let target = self.shared.routes[0].target;
-        if let Err(error) = self.shared.plain.send_to(&[], target) {
+        if let Err(error) = outgoing::send_now(&self.shared.plain, &[], target) {
             self.shared.note(format!("announce to {target}: {error}"));
         } else if let Some(cell) = self.cell() {
             locked(&cell).counters.add(Counter::PlaintextAnnounce, 1);
@@ -250,6 +250,10 @@ impl Drop for Plane {
         self.close();
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+#[path = "plane_tests.rs"]
+mod tests;
 
 fn wake(address: SocketAddrV4) -> io::Result<()> {
     let host = if address.ip().is_unspecified() {

@@ -1,0 +1,59 @@
+//! What two planes on loopback do not show: a queue that is full.
+
+use super::*;
+use crate::cell::Cell;
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+
+const ANYWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
+
+fn setup() -> Setup {
+    Setup {
+        role: Role::Drone,
+        plain: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0),
+        sealed: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0),
+        peer: Some(ANYWHERE),
+        routes: vec![Route {
+            source: Ipv4Addr::LOCALHOST,
+            target: ANYWHERE,
+        }],
+        origin: (Instant::now(), 1),
+    }
+}
+
+/// A socket that takes nothing more for two seconds. Loopback gives a UDP socket its room back at once; a TCP stream
+/// that nobody reads stays full, and the call on it is the same.
+fn full() -> (UdpSocket, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
+    let mut stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("opens");
+    let (unread, _) = listener.accept().expect("opens");
+    stream.set_nonblocking(true).expect("set");
+    while stream.write(&[0; 8_192]).is_ok() {}
+    stream.set_nonblocking(false).expect("set");
+    let limit = Some(Duration::from_secs(2));
+    stream.set_write_timeout(limit).expect("set");
+    (UdpSocket::from(OwnedFd::from(stream)), unread)
+}
+
+#[test]
+fn a_control_packet_does_not_wait_for_room() {
+    let (sealed, _unread) = full();
+    let plain = udp::bind(setup().plain).expect("binds");
+    let plane = Plane {
+        shared: Arc::new(Shared::new(setup(), plain, sealed)),
+        threads: Vec::new(),
+        stamped: false,
+    };
+    let cell = Cell::shared(Role::Drone, false);
+    plane.attach(Some(Arc::clone(&cell)));
+    let start = Instant::now();
+    outgoing::send_one(&plane.shared, &cell, ANYWHERE, &[0; 8_192]);
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "it waited for room"
+    );
+    assert_eq!(locked(&cell).counters.get(Counter::QueueFull), 1);
+    assert_eq!(locked(&cell).counters.get(Counter::OversizeLink), 0);
+    assert_eq!(plane.take_notes().len(), 1);
+}
