@@ -26,15 +26,14 @@ const _: () = assert!(
 );
 
 /// Ask for one socket option; false where this kernel does not have it.
-fn option(socket: &UdpSocket, level: libc::c_int, name: libc::c_int) -> bool {
-    let on: libc::c_int = 1;
-    // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads four bytes of `on`.
+fn option(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> bool {
+    // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads four bytes of `value`.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             level,
             name,
-            ptr::from_ref(&on).cast(),
+            ptr::from_ref(&value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
@@ -44,14 +43,19 @@ fn option(socket: &UdpSocket, level: libc::c_int, name: libc::c_int) -> bool {
 /// Ask for kernel receive times and drop counts; false where they cannot be had.
 #[must_use]
 pub fn enable_stamps(socket: &UdpSocket) -> bool {
-    option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
-        && option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL)
+    option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+        && option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
 }
 
-/// Ask for several equal datagrams in one message; false where the kernel cannot.
+/// Ask for several equal datagrams in one message, both ways; false where the kernel cannot receive so.
 #[must_use]
 pub fn enable_gro(socket: &UdpSocket) -> bool {
-    option(socket, libc::IPPROTO_UDP, libc::UDP_GRO)
+    // A train must fit the path's MTU as the kernel believes it, and any ICMP message that quotes this socket may lower
+    // that: one forged packet would end trains for good. With OMIT the interface's MTU counts, and what exceeds it is
+    // fragmented as by default; routers with a smaller one fragment as well, because DF is not set.
+    let omit = libc::IP_PMTUDISC_OMIT;
+    let _ = option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, omit);
+    option(socket, libc::IPPROTO_UDP, libc::UDP_GRO, 1)
 }
 
 /// Receive buffers of one thread. All memory the headers point to is owned here and never moves.
@@ -213,7 +217,7 @@ impl Sender {
             let (result, first_train) = self.try_send(socket, target, datagrams);
             match result {
                 Err(error) if first_train > 1 => {
-                    // The path's MTU or the device may not allow segments of this size: not again above it.
+                    // The device may not allow segments of this size: not again above it.
                     let refused = datagrams[0].len();
                     self.segment_limit = match error.raw_os_error() {
                         Some(libc::EINVAL | libc::EMSGSIZE) => refused - 1,
@@ -310,6 +314,25 @@ fn train_length(datagrams: &[IoSlice<'_>], limit: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_icmp_message_can_lower_what_a_train_may_hold() {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
+        let _ = enable_gro(&socket);
+        let mut value: libc::c_int = -1;
+        let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the descriptor is open, and the kernel writes at most `length` bytes to `value`.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_IP,
+                libc::IP_MTU_DISCOVER,
+                ptr::from_mut(&mut value).cast(),
+                ptr::from_mut(&mut length),
+            )
+        };
+        assert_eq!((result, value), (0, libc::IP_PMTUDISC_OMIT));
+    }
 
     #[test]
     fn trains_are_equal_with_a_shorter_end() {
