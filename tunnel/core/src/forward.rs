@@ -68,7 +68,7 @@ pub(crate) fn run(shared: &Shared, lane: Lane) {
             return;
         }
         if let Err(error) = outcome {
-            if error.kind() != io::ErrorKind::Interrupted {
+            if !passes(&error) {
                 shared.note(format!("{} receive: {error}", lane.name()));
                 // An ICMP error passes at once; one that lasts must not become a spin.
                 std::thread::sleep(Duration::from_millis(1));
@@ -80,6 +80,13 @@ pub(crate) fn run(shared: &Shared, lane: Lane) {
             Lane::Sealed => worker.sealed(&arrivals, receiver.buffer()),
         }
     }
+}
+
+/// Does this error say nothing about receiving? Windows reports each ICMP "port unreachable" for an earlier send as a
+/// reset, here: whoever can forge them must not make this thread sleep.
+fn passes(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionReset, Interrupted};
+    matches!(error.kind(), Interrupted | ConnectionReset)
 }
 
 impl Worker<'_> {
@@ -151,5 +158,24 @@ impl Worker<'_> {
         slices.clear();
         // Nothing is left that could outlive `memory`: collecting in place keeps the allocation alone.
         self.slices = slices.into_iter().map(|_| IoSlice::new(&[])).collect();
+    }
+}
+
+#[cfg(all(test, any(windows, target_os = "linux")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_icmp_error_of_an_earlier_send_is_no_failure_to_receive() {
+        // WSAECONNRESET, WSAEINTR
+        #[cfg(windows)]
+        let codes = [10_054, 10_004];
+        #[cfg(target_os = "linux")]
+        let codes = [libc::ECONNRESET, libc::EINTR];
+        for code in codes {
+            assert!(passes(&io::Error::from_raw_os_error(code)), "{code}");
+        }
+        assert!(!passes(&io::Error::from(io::ErrorKind::PermissionDenied)));
+        assert!(!passes(&io::Error::from(io::ErrorKind::ConnectionRefused)));
     }
 }
