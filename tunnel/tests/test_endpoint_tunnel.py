@@ -448,3 +448,40 @@ def test_what_came_on_the_last_windows_route_is_not_the_first_of_the_next(
             patched.setattr(dataplane, "set_gate", late)
             endpoint.begin_window("bulk", "direct")
         assert not dataplane.first_plaintext.is_set()
+
+
+def test_draining_waits_for_what_is_sent_and_not_booked(
+    lab_pair: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The native plane's own tests hold it to the same."""
+    dataplane = lab_pair.drone.agent.endpoint.dataplane
+    if not isinstance(dataplane, DataPlane):
+        pytest.skip("only the Python plane can be held between sending and booking from here")
+    lab_pair.prepare()
+    lab_pair.handshakes()
+    lab_pair.open()
+    sent, go_on, send = threading.Event(), threading.Event(), dataplane._send
+
+    def held(sock: socket.socket, datagram: bytes, *given: Any) -> bool:
+        went = send(sock, datagram, *given)
+        if len(datagram) in (300, 300 + packet.OVERHEAD_BYTES):
+            sent.set()
+            assert go_on.wait(5)
+        return went
+
+    monkeypatch.setattr(dataplane, "_send", held)
+    for side, counter in ((lab_pair.drone, "seal_count"), (lab_pair.gcs, "open_count")):
+        sent.clear()
+        go_on.clear()
+        side.plain.send(bytes(300))
+        assert sent.wait(2)
+        digests = [lab_pair.drone.counters()[name] for name in ("digest_tx", "plaintext_out")]
+        drained = threading.Thread(target=lab_pair.drone.agent.endpoint.drain)
+        drained.start()
+        drained.join(0.4)
+        assert drained.is_alive(), "the link has been silent for 100 ms, but the datagram is not booked"
+        go_on.set()
+        drained.join(2)
+        assert not drained.is_alive()
+        assert lab_pair.drone.counters()[counter] == 1
+        assert [lab_pair.drone.counters()[name] for name in ("digest_tx", "plaintext_out")] != digests

@@ -75,10 +75,13 @@ pub(crate) fn run(shared: &Shared, lane: Lane) {
             }
             continue;
         }
+        shared.in_hand.fetch_add(1, Ordering::AcqRel);
         match lane {
             Lane::Plaintext => worker.plaintext(&arrivals, receiver.buffer()),
             Lane::Sealed => worker.sealed(&arrivals, receiver.buffer()),
         }
+        // Whoever sees this sees what was booked.
+        shared.in_hand.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

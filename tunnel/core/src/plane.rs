@@ -205,9 +205,13 @@ impl Plane {
         Arc::clone(&self.shared.confirmed)
     }
 
-    /// When the last data packet moved in either direction, ns of the caller's monotonic clock; 0: never.
+    /// When the last data packet moved in either direction, ns of the caller's monotonic clock; 0: never. Now, while a
+    /// thread has a batch in hand: it may have sent what it has not booked yet.
     #[must_use]
     pub fn last_data_ns(&self) -> i64 {
+        if self.shared.in_hand.load(Ordering::Acquire) > 0 {
+            return self.shared.monotonic_ns();
+        }
         self.shared.last_data_ns.load(Ordering::Relaxed)
     }
 

@@ -1,4 +1,4 @@
-//! What two planes on loopback do not show: a queue that is full.
+//! What two planes on loopback do not show: a queue that is full, a batch that takes long.
 
 use super::*;
 use crate::cell::Cell;
@@ -56,4 +56,49 @@ fn a_control_packet_does_not_wait_for_room() {
     assert_eq!(locked(&cell).counters.get(Counter::QueueFull), 1);
     assert_eq!(locked(&cell).counters.get(Counter::OversizeLink), 0);
     assert_eq!(plane.take_notes().len(), 1);
+}
+
+fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let give_up = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < give_up {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+#[test]
+fn the_link_is_not_silent_while_a_batch_is_in_hand() {
+    let source = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
+    let mut plane = Plane::new(setup()).expect("binds");
+    plane.open().expect("starts");
+    for socket in [plane.plaintext_address(), plane.sealed_address()] {
+        let cell = Cell::shared(Role::Drone, false);
+        plane.attach(Some(Arc::clone(&cell)));
+        assert_eq!(plane.last_data_ns(), 0, "never");
+        let at_work = locked(&cell); // its thread stands still with the batch
+        source.send_to(b"batch", socket).expect("sends");
+        assert!(
+            eventually(|| plane.last_data_ns() > 0),
+            "a batch is in hand"
+        );
+        let before = plane.last_data_ns();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(plane.last_data_ns() > before, "and still is");
+        drop(at_work);
+        assert!(
+            eventually(|| plane.last_data_ns() == 0),
+            "nothing was sealed or opened without keys"
+        );
+        let counters = &locked(&cell).counters;
+        let booked = [
+            Counter::Gated,
+            Counter::WrongSource,
+            Counter::BadHeader,
+            Counter::UnknownIndex,
+        ];
+        assert_eq!(booked.map(|name| counters.get(name)).iter().sum::<u64>(), 1);
+    }
 }

@@ -6,7 +6,7 @@ use crate::plane::Setup;
 use crate::session::Role;
 use std::collections::{HashSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     pub last_plaintext_ns: AtomicI64,
     pub confirmed: Arc<Event>,
     pub last_data_ns: AtomicI64,
+    /// Batches that a thread has received and not booked yet.
+    pub in_hand: AtomicUsize,
     pub stopping: AtomicBool,
     notes: Mutex<Notes>,
     origin: Instant,
@@ -88,6 +90,7 @@ impl Shared {
             last_plaintext_ns: AtomicI64::new(0),
             confirmed: Arc::default(),
             last_data_ns: AtomicI64::new(0),
+            in_hand: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             notes: Mutex::default(),
             origin: setup.origin.0,

@@ -213,7 +213,8 @@ impl PyDataPlane {
         PyEvent(Arc::clone(&self.confirmed))
     }
 
-    /// When the last data packet moved in either direction, monotonic ns; 0: never.
+    /// When the last data packet moved in either direction, monotonic ns; 0: never. Now, while a thread has a batch in
+    /// hand.
     #[getter]
     fn last_data_ns(&self) -> PyResult<i64> {
         self.with(|plane| plane.last_data_ns())

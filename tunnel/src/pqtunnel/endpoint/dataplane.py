@@ -79,8 +79,9 @@ class DataPlane:
         """Set by the next datagram on the gate's route, whether the gate is open or not; cleared by the
         caller."""
         self.last_plaintext_ns = 0
-        self.last_data_ns = 0
-        """Monotonic time of the last data packet in either direction: what draining looks at."""
+        self._last_data_ns = 0
+        self._in_hand = [False, False]
+        """Has the plaintext, the sealed thread a datagram that it has not booked yet?"""
         self.timestamp_source = timestamps.SOURCE_CLOCK
         self._plain = bound(config.bind, config.plaintext_port, "PQ_PLAINTEXT_PORT")
         try:
@@ -161,6 +162,12 @@ class DataPlane:
         self._gate = Gate(route, place, is_open)
 
     @property
+    def last_data_ns(self) -> int:
+        """Monotonic time of the last data packet in either direction, now while a datagram is in a thread's
+        hands, which may have sent what it has not booked yet; 0: never. What draining looks at."""
+        return time.monotonic_ns() if any(self._in_hand) else self._last_data_ns
+
+    @property
     def route(self) -> Route:
         """The route of the current or last window."""
         return self._gate.route
@@ -237,6 +244,7 @@ class DataPlane:
         view = memoryview(bytearray(_DATAGRAM_BYTES))
         dropped_before = 0
         while True:
+            self._in_hand[0] = False
             try:
                 length, ancillary, _flags, source = receive((view,), timestamps.ANCILLARY_BYTES)
             except OSError as error:
@@ -248,6 +256,7 @@ class DataPlane:
                 return
             if not length:
                 continue  # an announce, or our own waker
+            self._in_hand[0] = True
             t_in_ns, drops = timestamps.read(ancillary)
             cell = self._cell
             if cell is None:
@@ -303,7 +312,7 @@ class DataPlane:
             counters["seal_ns_total"] += time.perf_counter_ns() - start_ns
         counters["seal_count"] += 1
         # Before it leaves: who waits for the link to fall silent must not look between sending and noting it.
-        self.last_data_ns = time.monotonic_ns()
+        self._last_data_ns = time.monotonic_ns()
         if not self._send(self._sealed, datagram, peer, cell):
             return
         t_out_ns = time.time_ns()
@@ -319,6 +328,7 @@ class DataPlane:
         view = memoryview(bytearray(_DATAGRAM_BYTES))
         dropped_before = 0
         while True:
+            self._in_hand[1] = False
             try:
                 length, ancillary, _flags, source = receive((view,), timestamps.ANCILLARY_BYTES)
             except OSError as error:
@@ -328,6 +338,7 @@ class DataPlane:
                 continue
             if self._stopping:
                 return
+            self._in_hand[1] = True
             t_in_ns, drops = timestamps.read(ancillary)
             cell = self._cell
             if cell is None:
@@ -361,7 +372,7 @@ class DataPlane:
             self._send(self._sealed, answer, to, cell)
         if received.kind != packet.DATA:
             return
-        self.last_data_ns = now_ns
+        self._last_data_ns = now_ns
         counters = cell.counters.data
         counters["open_count"] += 1
         counters["open_ns_total"] += spent_ns

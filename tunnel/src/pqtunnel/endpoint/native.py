@@ -173,7 +173,8 @@ class NativeDataPlane:
 
     @property
     def last_data_ns(self) -> int:
-        """Monotonic time of the last data packet in either direction; 0: never."""
+        """Monotonic time of the last data packet in either direction, now while a batch is in a thread's
+        hands; 0: never."""
         return self._last_ns[1] if self._closed else self._core.last_data_ns
 
     def with_session(self, action: Callable[[SessionHandle], None]) -> None:
