@@ -117,9 +117,7 @@ class Rekeyer:
         with self._lock:
             flight = self._flight
             joins = (
-                flight is not None
-                and flight.work is work
-                and (suite_id is None or flight.suite_id == target)
+                flight is not None and flight.work is work and (suite_id is None or flight.suite_id == target)
             )
             if joins or like in self._threads:
                 work.counters.add_rekey("rekey_coalesced")
