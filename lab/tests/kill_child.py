@@ -1,4 +1,5 @@
-"""Run a two-cell campaign again and again, each killed at its next rename: `kill_child.py DIR before|after`.
+"""Run a two-cell campaign again and again, each killed at its next rename: `kill_child.py DIR before|after
+[again]`; with `again` it is a resumption that repeats a failed cell.
 
 Forks from a process without threads (forking pytest itself would not be sound). Every run has its own folder
 DIR/<n>; prints `<n> killed` or, when a run came through, `<n> finished` and ends.
@@ -10,15 +11,20 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fake_agent import FakeLab
+from fake_agent import FakeAgent, FakeLab, once
 
 from pqlab.campaign.engine import Campaign
+from pqlab.campaign.store import Store, work_runs
+from pqlab.errors import LabError
 
 #: the first cell's first attempt is invalid, so that repeats are killed as well
 SCRIPT = {0: ["invalid", "pass"]}
+#: it fails, and is asked for again: two attempts more are invalid, the next passes
+SCRIPT_AGAIN = {0: ["fail", "invalid", "invalid", "pass"]}
 CELLS = 2
 MOST_RENAMES = 400
 
@@ -44,7 +50,22 @@ def kill_self_at(rename: int, *, after: bool) -> None:
     setattr(Path, "rename", counted(Path.rename))  # noqa: B010
 
 
-def main(root: Path, *, after: bool) -> int:
+def stopped_in_its_second_cell(lab: FakeLab) -> Campaign:
+    """A run whose first cell failed, resumed with --rerun-failed but not carried out yet."""
+
+    def stop(_agent: FakeAgent) -> None:
+        raise KeyboardInterrupt
+
+    lab.drone.hooks.append(once("prepare", stop, at=2))
+    scenario = lab.scenario(CELLS)
+    try:
+        Campaign.begin(lab.around(), scenario).carry_out()
+    except LabError:
+        (run_id,) = work_runs(lab.results)
+    return Campaign.resume(replace(lab.around(), rerun_failed=True), Store(lab.results, run_id), scenario)
+
+
+def main(root: Path, *, after: bool, again: bool) -> int:
     # before the odd renames, after the even ones: every place between two of them, once
     for rename in range(2 if after else 1, MOST_RENAMES, 2):
         folder = root / str(rename)
@@ -53,10 +74,16 @@ def main(root: Path, *, after: bool) -> int:
         if pid == 0:
             code = 3
             try:
-                lab = FakeLab(folder, script={position: list(v) for position, v in SCRIPT.items()})
-                scenario = lab.scenario(CELLS)
-                kill_self_at(rename, after=after)
-                Campaign.begin(lab.around(), scenario).carry_out()
+                script = SCRIPT_AGAIN if again else SCRIPT
+                lab = FakeLab(folder, script={position: list(v) for position, v in script.items()})
+                if again:
+                    campaign = stopped_in_its_second_cell(lab)
+                    kill_self_at(rename, after=after)
+                else:
+                    scenario = lab.scenario(CELLS)
+                    kill_self_at(rename, after=after)
+                    campaign = Campaign.begin(lab.around(), scenario)
+                campaign.carry_out()
                 code = 0
             finally:
                 os._exit(code)
@@ -69,4 +96,4 @@ def main(root: Path, *, after: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), after=sys.argv[2] == "after"))
+    sys.exit(main(Path(sys.argv[1]), after=sys.argv[2] == "after", again="again" in sys.argv[3:]))

@@ -34,11 +34,18 @@ def finished(lab: FakeLab) -> dict[str, bytes]:
     return {p.parent.name: p.read_bytes() for p in (lab.results / ".work").glob("*/data/cells/*/record.json")}
 
 
+def complete(lab: FakeLab) -> set[bytes]:
+    """Every record there is, of whatever attempt and wherever the dead controller left it."""
+    return {path.read_bytes() for path in (lab.results / ".work").rglob("record.json")}
+
+
+@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_kill_9_at_any_rename(tmp_path: Path, moment: str) -> None:
-    """Documents, raw files, records, cell renames, the seal: killed there, nothing is lost."""
+def test_kill_9_at_any_rename(tmp_path: Path, moment: str, again: bool) -> None:
+    """Documents, raw files, records, cell renames, the seal: killed there, no attempt is lost."""
+    script = str(Path(__file__).with_name("kill_child.py"))
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("kill_child.py")), str(tmp_path), moment],
+        [sys.executable, script, str(tmp_path), moment, *["again"] * again],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
@@ -48,6 +55,7 @@ def test_kill_9_at_any_rename(tmp_path: Path, moment: str) -> None:
     *killed, last = [int(line.split()[0]) for line in done.stdout.splitlines()]
     assert done.stdout.splitlines()[-1] == f"{last} finished 0"
     resumed = 0
+    most_attempts = 0
     for rename in killed:
         lab = FakeLab(tmp_path / str(rename))
         sealed = (lab.results / "latest").exists()
@@ -55,16 +63,25 @@ def test_kill_9_at_any_rename(tmp_path: Path, moment: str) -> None:
             # before its plan there is no run to resume; after the seal there is nothing left to do
             assert sealed or not finished(lab)
             continue
-        kept = finished(lab)
+        kept, attempts = finished(lab), complete(lab)
         for agent in (lab.drone, lab.gcs):
             agent.state, agent.cell_id = "running", "of-the-dead-controller"
         result = resume(lab)
-        assert (result.exit_code, result.verdict_counts) == (0, {"pass": 2})
-        for cell_id, content in kept.items():
-            assert (result.bundle / "data" / "cells" / cell_id / "record.json").read_bytes() == content
+        counts = result.verdict_counts
+        # what was not begun again stays as it was: asking for it again was the dead controller's order
+        failed = again and counts == {"fail": 1, "pass": 1} and len(attempts) <= 2
+        assert failed or (result.exit_code, counts) == (0, {"pass": 2})
+        assert attempts <= {
+            path.read_bytes() for path in (result.bundle / "data" / "cells").rglob("record.json")
+        }
+        most_attempts = max(most_attempts, len(attempts))
+        if not again:
+            for cell_id, content in kept.items():
+                assert (result.bundle / "data" / "cells" / cell_id / "record.json").read_bytes() == content
         assert sorted(p.name for p in result.bundle.iterdir()) == ["data"]
         resumed += 1
     assert resumed > 15
+    assert most_attempts >= (4 if again else 2)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -112,6 +129,151 @@ def test_the_failed_attempt_is_kept_beside_its_repetition(tmp_path: Path) -> Non
         for p in (bundle / "data" / "cells").glob("*/attempt-*/record.json")
     }
     assert verdicts == {"attempt-1": "fail", "attempt-2": "invalid"}
+
+
+def test_an_attempt_of_an_interrupted_repetition_is_not_lost(tmp_path: Path) -> None:
+    """Asked for again, the second attempt is invalid and complete, the third is interrupted: a plain resume
+    goes on there."""
+    lab = FakeLab(tmp_path, script={0: ["fail", "invalid", "pass"]})
+
+    def stop(agent: FakeAgent) -> None:
+        raise KeyboardInterrupt
+
+    lab.drone.hooks += [once("prepare", stop, at=2), once("prepare", stop, at=3)]
+    with pytest.raises(LabError):
+        Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
+    with pytest.raises(LabError):
+        resume(lab, rerun_failed=True)
+    lab.reporter.lines.clear()
+    result = resume(lab)
+    assert "cell 0 attempt 3" in lab.reporter.lines
+    assert result.verdict_counts == {"pass": 2}
+    kept = (result.bundle / "data" / "cells").glob("*/attempt-*/record.json")
+    assert {p.parent.name: json.loads(p.read_text())["verdict"] for p in kept} == {
+        "attempt-1": "fail",
+        "attempt-2": "invalid",
+    }
+
+
+def interrupted(lab: FakeLab, at: int = 3) -> Path:
+    """A run of four cells that was stopped in the `at`-th; returns its work folder."""
+
+    def stop(agent: FakeAgent) -> None:
+        raise KeyboardInterrupt
+
+    lab.drone.hooks.append(once("prepare", stop, at=at))
+    with pytest.raises(LabError):
+        Campaign.begin(lab.around(), lab.scenario(4)).carry_out()
+    (run_id,) = work_runs(lab.results)
+    return lab.results / ".work" / run_id
+
+
+def cells_by_position(work: Path) -> list[Path]:
+    plan = json.loads((work / "data" / "plan.json").read_text())["cells"]
+    return [work / "data" / "cells" / row["cell_id"] for row in plan]
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("record.json", b'{"verdict'),
+        *((file, content) for content in (b"", b"\0" * 40)
+          for file in ("record.json", "counters.json", "events.ndjson", "spans.ndjson")),
+    ],
+)  # fmt: skip
+def test_a_cell_that_a_power_cut_emptied_is_measured_again_and_kept(
+    tmp_path: Path, file: str, content: bytes
+) -> None:
+    lab = FakeLab(tmp_path)
+    work = interrupted(lab)
+    cell, whole = cells_by_position(work)[:2]
+    record = json.loads((cell / "record.json").read_text())
+    record["categories"] = {"D": {"handshakes": {"value": 5, "source": "spans.ndjson"}}}
+    (cell / "record.json").write_text(json.dumps(record))
+    (cell / file).write_bytes(content)
+    before = (whole / "record.json").read_bytes()
+    lab.reporter.lines.clear()
+    result = resume(lab)
+    assert result.verdict_counts == {"pass": 4}
+    assert next(line for line in lab.reporter.lines if "attempt" in line) == "cell 0 attempt 1"
+    assert sum("damaged and will be measured again" in line for line in lab.reporter.lines) == 1
+    (aside,) = (lab.results / ".work" / ".damaged" / work.name).iterdir()
+    assert aside.name == f"{cell.name}-1"
+    assert (aside / file).read_bytes() == content
+    assert (result.bundle / "data" / "cells" / whole.name / "record.json").read_bytes() == before
+
+
+def test_what_may_be_empty_damages_no_cell(tmp_path: Path) -> None:
+    lab = FakeLab(tmp_path)
+    work = interrupted(lab)
+    cell = cells_by_position(work)[0]
+    record = json.loads((cell / "record.json").read_text())
+    rests_on = {"n": {"value": 0, "source": "spans.ndjson"}, "t": {"value": 7, "source": "telemetry"}}
+    record["categories"] = {"D": rests_on}
+    (cell / "record.json").write_text(json.dumps(record))
+    for name in ("spans.ndjson", "telemetry.gcs.lp", "logs/drone.log"):
+        (cell / name).write_bytes(b"")
+    assert resume(lab).verdict_counts == {"pass": 4}
+    assert not (lab.results / ".work" / ".damaged").exists()
+
+
+def test_whole_attempts_of_a_damaged_cell_stay_its_attempts(tmp_path: Path) -> None:
+    lab = FakeLab(tmp_path, script={0: ["invalid", "pass"]})
+    work = interrupted(lab, at=4)
+    cell = cells_by_position(work)[0]
+    (cell / "record.json").write_bytes(b"")
+    earlier = (cell / "attempt-1" / "record.json").read_bytes()
+    bundle = resume(lab).bundle
+    assert (bundle / "data" / "cells" / cell.name / "attempt-1" / "record.json").read_bytes() == earlier
+    assert "cell 0 attempt 2" in lab.reporter.lines
+
+
+def test_an_attempt_left_complete_but_emptied_is_made_again(tmp_path: Path) -> None:
+    lab = FakeLab(tmp_path)
+    work = interrupted(lab, at=1)
+    cell = cells_by_position(work)[0]
+    left = work / "partial" / cell.name
+    (left / "record.json").write_bytes(b"")
+    assert resume(lab).verdict_counts == {"pass": 4}
+    assert len(list((lab.results / ".work" / ".damaged" / work.name).iterdir())) == 1
+
+
+def test_a_cell_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so are the documents without which nothing can be resumed, before they have theirs."""
+    steps: list[tuple[str, str]] = []
+    real_sync, real_rename, real_replace = os.fsync, Path.rename, Path.replace
+
+    def fsync(descriptor: int) -> None:
+        steps.append(("sync", str(Path(f"/proc/self/fd/{descriptor}").readlink())))
+        real_sync(descriptor)
+
+    def rename(self: Path, target: Path) -> Path:
+        steps.append(("rename", str(self)))
+        return real_rename(self, target)
+
+    def replace_(self: Path, target: Path) -> Path:
+        steps.append(("rename", str(self)))
+        return real_replace(self, target)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr(Path, "replace", replace_)
+    lab = FakeLab(tmp_path)
+    bundle = Campaign.begin(lab.around(), lab.scenario(1)).carry_out().bundle
+    work = lab.results / ".work" / bundle.name
+    (cell,) = (bundle / "data" / "cells").iterdir()
+    partial = work / "partial" / cell.name
+    named = steps.index(("rename", str(partial)))
+    for file in cell.rglob("*"):
+        assert ("sync", str(partial / file.relative_to(cell))) in steps[:named]
+    assert ("sync", str(partial)) in steps[:named]
+    assert ("sync", str(work / "data" / "cells")) in steps[named:]
+    for name in ("plan.json", "run.json", "providers.json", "scenario.effective.yml"):
+        hidden = str(work / "data" / f".{name}.tmp")
+        assert steps.index(("sync", hidden)) < steps.index(("rename", hidden))
+    assert not any(step == "sync" and "status.json" in path for step, path in steps)
 
 
 def test_other_builds_are_refused(tmp_path: Path) -> None:

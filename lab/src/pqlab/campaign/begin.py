@@ -40,7 +40,7 @@ def new_run(
     now_ns = around.clock.realtime_ns()
     store = Store(around.results, f"{utc_basic(now_ns)}-{around.token()}")
     store.lock()
-    write_atomic(store.data / "scenario.effective.yml", scenario.effective_yaml())
+    write_atomic(store.data / "scenario.effective.yml", scenario.effective_yaml(), durable=True)
     store.write("providers.json", providers)
     for role, facts in hello.items():
         store.write(f"hosts/{role}.json", hosts.host_document(facts))

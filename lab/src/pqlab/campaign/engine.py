@@ -16,12 +16,13 @@ from pqlab.campaign.begin import check_disk, latest_bundle, new_run
 from pqlab.campaign.cell import CellRunner
 from pqlab.campaign.clock import utc_text
 from pqlab.campaign.eta import Eta
+from pqlab.campaign.extension import taken_over
 from pqlab.campaign.finish import exit_code, reconcile_run, secret_files, verdict_counts
 from pqlab.campaign.observers import NO_OBSERVERS
 from pqlab.campaign.rawcell import plan_row, write_unrun
 from pqlab.campaign.residents import Residents
 from pqlab.campaign.settle import Settler, greet, same_builds, same_detectors
-from pqlab.campaign.store import Store, disk_errors, write_json
+from pqlab.campaign.store import Store, damage, disk_errors, write_json
 from pqlab.campaign.surroundings import RECOVERY_S, Result, Surroundings
 from pqlab.campaign.thermal import ThermalGate
 from pqlab.campaign.vehicle import wait_for_vehicle
@@ -97,6 +98,8 @@ class Campaign:
         same_builds(before, hello, store.run_id)
         residents = Residents(scenario.conditions, around.residents)
         same_detectors(before, residents.facts(), store.run_id)
+        for cell_id in taken_over(store.read("run.json")):
+            _require_undamaged(store, cell_id)
         cells = cells_of(store.read("plan.json"))
         check_disk(around.results, 0)
         return cls(around, scenario, store, cells, pair, hello, residents)
@@ -116,6 +119,8 @@ class Campaign:
         run["sessions"].append(session)
         store.write("run.json", run)
         for cell in self._cells:
+            for told in store.recover(str(cell.cell_id)):
+                around.reporter.note(told)
             if (record := self._finished_record(str(cell.cell_id))) is not None:
                 self._verdicts[str(cell.cell_id)] = str(record["verdict"])
         todo = self._todo(run)
@@ -152,26 +157,29 @@ class Campaign:
             store.unlock()
 
     def _finished_record(self, cell_id: str) -> Json | None:
-        """The cell's record; a last attempt that was complete when its controller died becomes the cell."""
-        record = self._store.record_of(cell_id)
-        left = self._store.left_complete(cell_id) if record is None else None
-        if left is None:
-            return record
-        if left["verdict"] == "invalid" and self._store.attempts_made(cell_id) < MAX_ATTEMPTS:
+        """The cell's record. Where a dead controller left more complete attempts than the cell has, they are
+        what counts: the last one becomes the cell, or, invalid or not complete itself, is to be followed by
+        another (None)."""
+        store = self._store
+        made, finished = store.attempts_made(cell_id), store.attempts_finished(cell_id)
+        if made == finished:
+            return store.record_of(cell_id)
+        left = store.left_complete(cell_id)
+        if left is None or (left["verdict"] == "invalid" and made < finished + MAX_ATTEMPTS):
             return None
-        self._store.finish_cell(cell_id)
+        store.finish_cell(cell_id)
         return left
 
     def _todo(self, run: Json) -> list[Cell]:
         """Cells without a record; with rerun_failed also this run's own failed and invalid ones."""
         again = ("not-run", *FAILED_VERDICTS) if self._around.rerun_failed else ("not-run",)
-        taken_over = {cell_id for entry in run.get("lineage") or [] for cell_id in entry["cells"]}
+        theirs = taken_over(run)
         return [
             cell
             for cell in self._cells
             if self._verdicts.get(str(cell.cell_id), "not-run") in again
             and not (self._around.only and not str(cell.cell_id).startswith(self._around.only))
-            and cell.cell_id not in taken_over
+            and cell.cell_id not in theirs
         ]
 
     def _predicted_s(self) -> dict[str, float | None]:
@@ -185,7 +193,8 @@ class Campaign:
         begun_s = around.clock.monotonic_s()
         made = store.attempts_made(cell_id)
         # what a dead controller tried counts; who asks for failed cells again asks for as many more
-        most = made + MAX_ATTEMPTS if cell_id in self._verdicts else MAX_ATTEMPTS
+        before = made if cell_id in self._verdicts else store.attempts_finished(cell_id)
+        most = max(made + 1, before + MAX_ATTEMPTS)
         reason = hosts.unsupported_reason(self._hello, cell.suite_id)
         for attempt in range(made + 1, most + 1):
             around.reporter.cell_begins(cell, attempt)
@@ -251,8 +260,8 @@ class Campaign:
         self._write_status("finishing")
         around.reporter.note("all cells are done; analysing, reporting, sealing")
         counts = verdict_counts(self._verdicts.values())
-        mine = {cell_id for entry in run.get("lineage") or [] for cell_id in entry["cells"]}
-        fresh = [cell for cell in self._cells if cell.cell_id not in mine]
+        theirs = taken_over(run)
+        fresh = [cell for cell in self._cells if cell.cell_id not in theirs]
         influx, warnings = reconcile_run(store, fresh, around.outputs, around.reporter)
         warnings += steady.ended(store, around.steadiness())
         warnings += hosts.note_late_images(store, around.inventory.compose_project)
@@ -309,3 +318,15 @@ class Campaign:
             self._write_status(state, error=error)
         except (LabError, OSError):
             self._around.reporter.note(f"status of {self._store.run_id} could not be written")
+
+
+def _require_undamaged(store: Store, cell_id: str) -> None:
+    """Raises LabError for a cell of an earlier bundle that lost something: it is not measured again."""
+    home = store.cell_dir(cell_id)
+    if (why := damage(home)) is not None:
+        raise LabError(
+            "damaged",
+            f"cell {cell_id} of run {store.run_id} is not as it was taken over: {why}",
+            "an earlier run measured it, and this one cannot measure it again",
+            "begin anew from the sealed bundle: ./pqlab run SCENARIO --into BUNDLE",
+        )

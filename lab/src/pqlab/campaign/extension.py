@@ -6,6 +6,7 @@ still be made from what they were made from, and so that "unchanged" can be chec
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,11 @@ Json = dict[str, Any]
 LINEAGE = "lineage"
 #: documents of a run that its records were made from; hosts/ beside them
 RUN_DOCUMENTS = ("run.json", "plan.json", "scenario.effective.yml", "providers.json")
+
+
+def taken_over(run: Json) -> set[str]:
+    """Ids of the cells of a run (its run.json) that earlier runs measured."""
+    return {str(cell_id) for entry in run.get("lineage") or [] for cell_id in entry["cells"]}
 
 
 class Extension:
@@ -97,8 +103,7 @@ class Extension:
     def lineage(self, reason: str = "cells added") -> list[Json]:
         """The `lineage` of run.json: whose each taken-over cell is, oldest run first; why the newest is."""
         older = list(self._run.get("lineage") or [])
-        theirs = {str(cell_id) for entry in older for cell_id in entry["cells"]}
-        mine = sorted(set(self._cells) - theirs)
+        mine = sorted(set(self._cells) - taken_over(self._run))
         entry = {
             "run_id": str(self._run["run_id"]),
             "manifest_sha512": bag.sha512_file(self.root / bag.MANIFEST),
@@ -122,6 +127,7 @@ class Extension:
                 shutil.copytree(data / CORRECTIONS, store.data / CORRECTIONS)
             for cell_id in sorted(self._cells):
                 shutil.copytree(data / "cells" / cell_id, store.cell_dir(cell_id))
+            os.sync()  # the plan, which makes the run one that is resumed, must not be there before its cells
 
 
 def check_whole(root: Path) -> None:

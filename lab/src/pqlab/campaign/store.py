@@ -1,8 +1,9 @@
 """The work folder of a run, `results/.work/<run_id>`: whenever the controller dies, what is there is whole.
 
-Files appear by rename (a killed process loses nothing so; a power cut may lose the last cell). A cell is
-built in `partial/<cell_id>` and becomes `data/cells/<cell_id>` in one rename once its record is written, so
-a folder under data/cells is always a finished cell.
+Files appear by rename. A cell is built in `partial/<cell_id>` and becomes `data/cells/<cell_id>` in one
+rename once its record is written and all of it is on the disk, so a folder under data/cells is always a
+finished cell; a power cut loses the cell in progress. What is damaged nevertheless is kept aside, never
+deleted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from datetime import datetime
@@ -22,23 +24,47 @@ from pqlab.paths import shown
 
 Json = dict[str, Any]
 WORK_FOLDER = ".work"
+#: what cannot be read any more, by run and cell; beside the runs, because a sealed run leaves no work behind
+DAMAGED_FOLDER = ".damaged"
 #: files a finished attempt leaves in the cell's folder besides its earlier attempts
 ATTEMPT_PREFIX = "attempt-"
+#: one of them may be empty where the other end's is not
+_MAY_BE_EMPTY = ("telemetry",)
 
 
-def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write `path` so that a reader sees the old content or the new, never a part. Raises LabError."""
+def write_atomic(path: Path, content: str | bytes, *, durable: bool = False) -> None:
+    """Write `path` so that a reader sees the old content or the new, never a part; `durable`: after a power
+    cut, too. Raises LabError."""
     temporary = path.with_name(f".{path.name}.tmp")
     data = content.encode() if isinstance(content, str) else content
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(data)
+        if durable:
+            sync(temporary)
         temporary.replace(path)
+        if durable:
+            sync(path.parent)
 
 
-def write_json(path: Path, document: Any) -> None:
+def write_json(path: Path, document: Any, *, durable: bool = False) -> None:
     """A JSON document, indented for people and diffs."""
-    write_atomic(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    write_atomic(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n", durable=durable)
+
+
+def sync(*paths: Path) -> None:
+    """Content of files, names in folders: on the disk when this returns."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """A folder and everything in it."""
+    sync(*folder.rglob("*"), folder)
 
 
 def read_json(path: Path) -> Json:
@@ -125,8 +151,8 @@ class Store:
     # ------------------------------------------------------------------ documents
 
     def write(self, name: str, document: Any) -> None:
-        """One JSON document under data/."""
-        write_json(self.data / name, document)
+        """One JSON document under data/; there after a power cut."""
+        write_json(self.data / name, document, durable=True)
 
     def read(self, name: str) -> Json:
         return read_json(self.data / name)
@@ -169,12 +195,43 @@ class Store:
 
     def left_complete(self, cell_id: str) -> Json | None:
         """The record of an attempt that was complete when its controller died, before it became the cell."""
-        path = self.root / "partial" / cell_id / "record.json"
+        path = self._partial(cell_id) / "record.json"
         return read_json(path) if path.is_file() else None
 
     def attempts_made(self, cell_id: str) -> int:
         """Complete attempts so far, the ones inside a finished cell included."""
-        return len(self._kept_attempts(cell_id, self.root / "partial" / cell_id))
+        return len(self._kept_attempts(cell_id))
+
+    def attempts_finished(self, cell_id: str) -> int:
+        """Complete attempts of the finished cell; 0 without one."""
+        return len(_complete(self.cell_dir(cell_id)))
+
+    def recover(self, cell_id: str) -> list[str]:
+        """Put right what a dead controller or a power cut left of a cell; returns what to tell about it.
+
+        A swap of `partial` is undone, and what is damaged goes aside with all its files: the cell is missing
+        then, with the whole ones among its earlier attempts.
+        """
+        partial = self._partial(cell_id)
+        fresh, old = _beside(partial, "new"), _beside(partial, "old")
+        told = []
+        with disk_errors(partial):
+            if old.is_dir() and not partial.is_dir():
+                old.rename(partial)
+            for copies in filter(Path.is_dir, (fresh, old)):
+                shutil.rmtree(copies, ignore_errors=True)
+            for home in (self.cell_dir(cell_id), partial):
+                why = damage(home, unfinished=home == partial) if home.is_dir() else None
+                if why is not None:
+                    aside = self._put_aside(home, cell_id)
+                    told.append(
+                        f"cell {cell_id} is damaged and will be measured again: {why}; "
+                        f"what is left of it lies in {shown(aside)}"
+                    )
+                    kept = [folder for folder in _attempts_in(aside) if damage(folder) is None]
+                    if len(kept) > self.attempts_made(cell_id):
+                        self._renew(partial, kept)
+        return told
 
     def new_attempt(self, cell_id: str) -> Path:
         """An empty folder for the next attempt, with earlier attempts (kept) inside it.
@@ -182,43 +239,107 @@ class Store:
         Earlier attempts are those of this process, those a killed controller left complete, and a finished
         cell that is run again because it failed.
         """
-        partial = self.root / "partial" / cell_id
-        kept = self._kept_attempts(cell_id, partial)
-        fresh = partial.with_name(f"{cell_id}.new")
-        with disk_errors(fresh):
-            shutil.rmtree(fresh, ignore_errors=True)
-            fresh.mkdir(parents=True)
-            for number, folder in enumerate(kept, start=1):
-                shutil.copytree(folder, fresh / f"{ATTEMPT_PREFIX}{number}", ignore=_no_attempts)
-            shutil.rmtree(partial, ignore_errors=True)
-            fresh.rename(partial)
+        partial = self._partial(cell_id)
+        with disk_errors(partial):
+            self._renew(partial, self._kept_attempts(cell_id))
         return partial
 
-    def _kept_attempts(self, cell_id: str, partial: Path) -> list[Path]:
-        # an attempt begun after a finished cell holds that cell already, so `partial` goes first
-        for home in (partial, self.cell_dir(cell_id)):
-            kept = sorted(home.glob(f"{ATTEMPT_PREFIX}*"), key=_attempt_number)
-            if (home / "record.json").is_file():
-                kept.append(home)
-            if kept:
-                return kept
-        return []
-
     def finish_cell(self, cell_id: str) -> Path:
-        """The attempt in `partial` becomes the cell, in one rename."""
-        partial, final = self.root / "partial" / cell_id, self.cell_dir(cell_id)
+        """The attempt in `partial` becomes the cell, in one rename, once all of it is on the disk."""
+        partial, final = self._partial(cell_id), self.cell_dir(cell_id)
         with disk_errors(final):
             final.parent.mkdir(parents=True, exist_ok=True)
+            sync_tree(partial)
             if final.is_dir():
                 # its content is already inside the new one as an earlier attempt
-                retired = self.root / "partial" / f"{cell_id}.old"
+                retired = _beside(partial, "retired")
                 shutil.rmtree(retired, ignore_errors=True)
                 final.rename(retired)
                 partial.rename(final)
                 shutil.rmtree(retired, ignore_errors=True)
             else:
                 partial.rename(final)
+            sync(final.parent, self.data, partial.parent)
         return final
+
+    def _partial(self, cell_id: str) -> Path:
+        return self.root / "partial" / cell_id
+
+    def _kept_attempts(self, cell_id: str) -> list[Path]:
+        # an attempt begun after a finished cell holds that cell, too, unless what it held was damaged
+        homes = (self._partial(cell_id), self.cell_dir(cell_id))
+        return max((_complete(home) for home in homes), key=len)
+
+    def _renew(self, partial: Path, kept: list[Path]) -> None:
+        """`partial` anew, with copies of `kept` inside; at every moment one of two folders holds them all."""
+        fresh, old = _beside(partial, "new"), _beside(partial, "old")
+        for left in filter(Path.is_dir, (fresh, old)):
+            shutil.rmtree(left)
+        fresh.mkdir(parents=True)
+        for number, folder in enumerate(kept, start=1):
+            shutil.copytree(folder, fresh / f"{ATTEMPT_PREFIX}{number}", ignore=_no_attempts)
+        if kept:
+            sync_tree(fresh)
+        if partial.is_dir():
+            partial.rename(old)
+        fresh.rename(partial)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _put_aside(self, home: Path, cell_id: str) -> Path:
+        folder = self.results / WORK_FOLDER / DAMAGED_FOLDER / self.run_id
+        folder.mkdir(parents=True, exist_ok=True)
+        number = 1 + sum(1 for path in folder.glob(f"{cell_id}-*") if path.is_dir())
+        return home.rename(folder / f"{cell_id}-{number}")
+
+
+def damage(folder: Path, *, unfinished: bool = False) -> str | None:
+    """What is wrong with a cell's folder, its earlier attempts included, as a power cut leaves it: a record
+    that is none, files without their content. None when it is whole; `unfinished` ones need no record."""
+    for earlier in _attempts_in(folder):
+        if (why := damage(earlier)) is not None:
+            return f"{earlier.name}: {why}"
+    record = folder / "record.json"
+    if unfinished and not record.is_file():
+        return None
+    try:
+        document = json.loads(record.read_bytes())
+        str(document["verdict"])
+        rests_on = {
+            str(field["source"]).split(".")[0]
+            for category in (document.get("categories") or {}).values()
+            for field in category.values()
+            if field["value"]
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return "its record cannot be read"
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if inside.parts[0].startswith(ATTEMPT_PREFIX) or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            first = file.read(1)
+        stem = path.name.split(".")[0]
+        never_empty = path.suffix == ".json" or stem == "events"
+        if first == b"\0" or (not first and (never_empty or (stem in rests_on - {*_MAY_BE_EMPTY}))):
+            return f"{inside} lost its content"
+    for stem in sorted(rests_on & {*_MAY_BE_EMPTY}):
+        files = list(folder.glob(f"{stem}.*"))
+        if files and not any(path.stat().st_size for path in files):
+            return f"{stem} lost its content"
+    return None
+
+
+def _beside(partial: Path, name: str) -> Path:
+    return partial.with_name(f"{partial.name}.{name}")
+
+
+def _attempts_in(home: Path) -> list[Path]:
+    return sorted(home.glob(f"{ATTEMPT_PREFIX}*"), key=_attempt_number)
+
+
+def _complete(home: Path) -> list[Path]:
+    """Complete attempts in a cell's folder: the earlier ones, then its own."""
+    return [*_attempts_in(home), *([home] if (home / "record.json").is_file() else [])]
 
 
 def _attempt_number(folder: Path) -> int:
