@@ -16,6 +16,7 @@ import pytest
 from fake_agent import FakeLab
 from link_stub import StubLink
 
+from pqlab.campaign import faults
 from pqlab.campaign.agents import AgentFailure, Pair
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.faults import FILLER, DiskFull
@@ -261,10 +262,41 @@ def test_disk_full_is_refused_on_a_large_tmpfs(tmp_path: Path, monkeypatch: pyte
         DiskFull(tmp_path, 1.0)
 
 
+@pytest.mark.parametrize("over", [False, True])
+def test_a_full_disk_has_room_again_before_healing_writes(
+    lab: FakeLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: bool
+) -> None:
+    """The cell ends long before `for_s` does; `over`: its time was over already, there is nothing to undo."""
+    monkeypatch.setattr("pqlab.campaign.faults._refuse_real_disk", lambda folder: None)
+    few = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    few += "resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000))\n"
+    monkeypatch.setattr("pqlab.campaign.faults._FILL", few + faults._FILL)
+    for_s = 0.1 if over else 60.0
+    timeline, notes = make(
+        lab, {"events": [{"at_s": 0.0, "kind": "disk_full", "for_s": for_s}]}, None, folder=tmp_path
+    )
+    filler = tmp_path / FILLER
+    room: list[bool] = []
+    monkeypatch.setattr(timeline, "_keep_canary", lambda: room.append(not filler.exists()) or [])
+    with timeline.during():
+        assert timeline._thread is not None
+        timeline._thread.join(5)
+        deadline_s = time.monotonic() + 10
+        while not (filler.exists() and filler.stat().st_size >= 196_608) and time.monotonic() < deadline_s:
+            if over and "timed_event" in notes.kinds() and timeline._full[0]._process.poll() is not None:
+                break
+            time.sleep(0.01)
+    if over:
+        timeline._full[0]._process.wait(timeout=10)
+    begun_s = time.monotonic()
+    assert timeline.heal() == ([] if over else [{"what": "disk_full"}])
+    assert time.monotonic() - begun_s < 5.0
+    assert room == [True]
+    assert timeline.heal() == []
+
+
 def test_the_filler_fills_and_leaves(tmp_path: Path) -> None:
     """The watchdog's own program, held to a small limit so that no file system is needed."""
-    from pqlab.campaign import faults
-
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000))\n" + faults._FILL
     limited = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" + limited
     path = tmp_path / FILLER

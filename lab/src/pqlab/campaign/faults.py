@@ -18,6 +18,7 @@ from pqlab.errors import LabError
 DISK_MAX_BYTES: Final = 64 << 20
 FILLER: Final = ".disk-full"
 _RESTART_LIMIT_S: Final = 30.0
+_FILLER_ENDS_S: Final = 5.0
 #: writes until the disk is full, waits, takes its file away; told to end early it does so at once
 _FILL: Final = """
 import os, signal, sys, time
@@ -154,6 +155,7 @@ class DiskFull:
 
     def __init__(self, folder: Path, for_s: float) -> None:
         _refuse_real_disk(folder)
+        self._file = folder / FILLER
         self._process = subprocess.Popen(
             [sys.executable, "-c", _FILL, str(folder / FILLER), str(for_s)],
             stdin=subprocess.DEVNULL,
@@ -163,11 +165,22 @@ class DiskFull:
         )
 
     def end(self) -> bool:
-        """Give the space back now; False when its time was over."""
+        """Give the space back now; False when its time was over. Raises LabError when it stays taken."""
         running = self._process.poll() is None
         if running:
             self._process.terminate()
-        self._process.wait(timeout=5.0)
+        try:
+            self._process.wait(timeout=_FILLER_ENDS_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        try:
+            self._file.unlink(missing_ok=True)
+        except OSError as error:
+            raise LabError(
+                "disk-full-stays", f"{self._file.name} still fills the cell's disk", str(error),
+                f"remove it: rm {self._file}",
+            ) from error  # fmt: skip
         return running
 
 

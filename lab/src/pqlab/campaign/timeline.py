@@ -84,6 +84,7 @@ class Timeline:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._restarts: list[Restart | Pause] = []
+        self._full: list[DiskFull] = []
         self._view: list[Pause] = []
         self._canary: Json | None = None
         self._document: Json | None = None
@@ -255,7 +256,7 @@ class Timeline:
     def _disk_full(self, event: Json, agents: dict[str, Agent]) -> Json:
         if self._folder is None:
             raise LabError("no-folder", "disk_full has no folder to fill", "the cell writes none", "")
-        DiskFull(self._folder, float(event.get("for_s") or 10.0))
+        self._full.append(DiskFull(self._folder, float(event.get("for_s") or 10.0)))
         return {}
 
     # ------------------------------------------------------------------ heal
@@ -264,8 +265,10 @@ class Timeline:
         """Undo what still stands; returns what that was. A step that fails is written down."""
         self._end_thread()
         undone: list[Json] = []
+        # the disk first: what comes after it writes
         steps = (
-            self._keep_canary, self._heal_attack, self._heal_link, self._heal_restarts, self._heal_view,
+            self._heal_disk, self._keep_canary, self._heal_attack, self._heal_link, self._heal_restarts,
+            self._heal_view,
         )  # fmt: skip
         for step in steps:
             try:
@@ -275,6 +278,13 @@ class Timeline:
         for row in undone:
             self._journal.event("healed", **row)
         return undone
+
+    def _heal_disk(self) -> list[Json]:
+        done: list[Json] = []
+        while self._full:
+            if self._full.pop().end():
+                done.append({"what": "disk_full"})
+        return done
 
     def _keep_canary(self) -> list[Json]:
         """What the agent sent to itself is written down; there is nothing to undo."""
