@@ -12,6 +12,7 @@ import pytest
 import yaml
 from fake_agent import FakeLab
 
+from pqlab.bundle import seal
 from pqlab.campaign import detectors
 from pqlab.campaign.canary import canary_condition, fed_roles
 from pqlab.campaign.cgroup import cpu_ns, group_files, resident_bytes
@@ -165,6 +166,31 @@ def test_a_watched_cell_is_fed_read_and_proved(tmp_path: Path) -> None:
         "forged",
         "drone",
     )
+
+
+def test_cells_of_another_detector_are_not_added(tmp_path: Path) -> None:
+    """One that no cell of the sealed bundle had is no change of it."""
+    lab = FakeLab(tmp_path)
+    lab.outputs = replace(lab.outputs, seal=seal)
+
+    def carry_out(conditions: str, token: str, into: Path | None, xgboost: str) -> Path:
+        one, two = FakeDetector("xgboost"), FakeDetector("tst")
+        one.facts = lambda: {**FakeDetector("xgboost").facts(), "sha256": xgboost}  # type: ignore[method-assign]
+        around = replace(
+            lab.around(token=token), into=into, residents={"xgboost": one, "tst": two},
+            timeline=lambda condition, *rest: Noted([], condition, rest[-1]),
+        )  # fmt: skip
+        return Campaign.begin(around, watched(lab, conditions)).carry_out().bundle
+
+    few = "{name: b}, {name: x, detector: xgboost}"
+    more = f"{few}, {{name: y, detector: tst}}"
+    first = carry_out(few, "aaaaa1", None, "ab")
+    with pytest.raises(LabError) as caught:
+        carry_out(more, "aaaaa2", first, "cd")
+    assert (caught.value.code, caught.value.exit_code) == ("builds-changed", 4)
+    assert "detector xgboost" in caught.value.what
+    second = carry_out(more, "aaaaa3", first, "ab")
+    assert len(list((second / "data" / "cells").iterdir())) == 3
 
 
 def test_what_we_do_to_a_cell_is_not_carried_into_the_next(tmp_path: Path) -> None:

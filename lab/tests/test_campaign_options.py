@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,47 @@ def test_what_cannot_be_added_to_is_refused(lab: FakeLab, sealed: Path) -> None:
     assert code(3) == ("damaged", 5)
     (sealed / "bagit.txt").unlink()
     assert code(3) == ("not-sealed", 4)
+
+
+def _append(root: Path, name: str) -> None:
+    with (root / name).open("a") as file:
+        file.write(" ")
+
+
+@pytest.mark.parametrize(
+    ("harm", "code", "named"),
+    [
+        (lambda root: (root / "data" / "more.txt").write_text("x"), "damaged", "data/more.txt is not listed"),
+        (lambda root: _append(root, "bagit.txt"), "damaged", "bagit.txt is not as it was sealed"),
+        (lambda root: _append(root, "data/plan.json"), "damaged", "data/plan.json is not as it was sealed"),
+        (lambda root: (root / "data" / "run.json").unlink(), "damaged", "data/run.json is missing"),
+        (lambda root: (root / "tagmanifest-sha512.txt").unlink(), "bag", "the folder is no sealed bundle"),
+        (lambda root: (root / "data" / "out").symlink_to("/etc"), "bag", "plain files and folders only"),
+    ],
+)  # fmt: skip
+def test_nothing_is_taken_over_that_is_not_as_it_was_sealed(
+    lab: FakeLab, sealed: Path, harm: Callable[[Path], None], code: str, named: str
+) -> None:
+    harm(sealed)
+    with pytest.raises(LabError) as caught:
+        begin(lab, 3, into=sealed, token=lambda: "bbbbbb")
+    assert (caught.value.code, caught.value.exit_code) == (code, 5)
+    assert named in caught.value.why
+    assert work_runs(lab.results) == []
+
+
+def test_a_taken_over_cell_that_lost_its_content_ends_the_run(lab: FakeLab, sealed: Path) -> None:
+    """No run can measure another run's cell again."""
+    campaign = Campaign.begin(replace(lab.around(token="bbbbbb"), into=sealed), lab.scenario(3))
+    campaign._store.unlock()
+    cell_id = next((sealed / "data" / "cells").iterdir()).name
+    (campaign._store.cell_dir(cell_id) / "events.ndjson").write_bytes(b"")
+    with pytest.raises(LabError) as caught:
+        resume(lab)
+    assert (caught.value.code, caught.value.exit_code) == ("damaged", 4)
+    assert cell_id in caught.value.what
+    assert "--into" in caught.value.hint
+    assert (campaign._store.cell_dir(cell_id) / "record.json").is_file()
 
 
 def test_another_seed_is_another_campaign(lab: FakeLab, sealed: Path) -> None:

@@ -14,7 +14,9 @@ from typing import Any
 
 from pqlab.bundle import bag
 from pqlab.bundle.corrections import FOLDER as CORRECTIONS
+from pqlab.bundle.survey import require_safe
 from pqlab.campaign.hosts import different_builds
+from pqlab.campaign.settle import same_detectors
 from pqlab.campaign.store import Store, disk_errors, read_json
 from pqlab.errors import EXIT_CHECK, LabError, UsageError
 from pqlab.paths import shown
@@ -55,6 +57,9 @@ class Extension:
                     "cells of different builds do not belong in one bundle",
                     "bring the former images back, or begin anew without --into",
                 )
+        then, now = before.get("detectors") or {}, providers.get("detectors") or {}
+        # one that none of its cells had is no change of it
+        same_detectors(before, {name: facts for name, facts in now.items() if name in then}, root.name)
         return cls(root, cells_of(read_json(data / "plan.json")), read_json(data / "run.json"))
 
     @property
@@ -131,19 +136,21 @@ class Extension:
 
 
 def check_whole(root: Path) -> None:
-    """Every file as sealed: what is taken over is vouched for again by the new bundle."""
+    """Every file as sealed and none beside them: what is taken over is vouched for again by the new bundle.
+    Raises LabError not-sealed, damaged; BagError for entries and tag files that cannot be read."""
     if not (root / "bagit.txt").is_file():
         raise LabError(
             "not-sealed", f"{shown(root)} is no sealed bundle", "only sealed cells can be taken over",
             "finish it first: ./pqlab resume",
         )  # fmt: skip
-    for name, digest in bag.read_manifest(root / bag.MANIFEST).items():
-        path = root / name
-        if not path.is_file() or bag.sha512_file(path) != digest:
-            raise LabError(
-                "damaged",
-                f"{shown(path)} is not as it was sealed",
-                "a damaged cell must not enter another bundle",
-                f"./pqlab verify {shown(root)}",
-                EXIT_CHECK,
-            )
+    require_safe(root)
+    tags = [name for name in (*bag.TAG_FILES, bag.TAGMANIFEST) if (root / name).is_file()]
+    digests = {name: bag.sha512_file(root / name) for name in (*tags, *bag.payload(root))}
+    if wrong := bag.mismatches(root, digests):
+        raise LabError(
+            "damaged",
+            f"{shown(root)} is not as it was sealed",
+            f"{'; '.join(wrong[:3])}; a damaged cell must not enter another bundle",
+            f"./pqlab verify {shown(root)}",
+            EXIT_CHECK,
+        )
