@@ -23,8 +23,8 @@ from fake_agent import FakeAgent, FakeLab
 from pqlab.bundle import seal
 from pqlab.bundle.sealing import point_latest
 from pqlab.campaign.engine import Campaign
+from pqlab.campaign.finish import forget_marks, sealed_unnamed
 from pqlab.campaign.store import Store, work_runs
-from pqlab.cli.resume import sealed_unnamed
 from pqlab.scenario import Overrides, Scenario, load_scenario
 from pqlab.scenario.load import load_effective
 
@@ -98,8 +98,9 @@ def kill_self_at(moment: int) -> Callable[[], int]:
 def go_on(lab: FakeLab, scenario: Scenario, into: Path | None) -> None:
     """What a user does after a kill: resume when there is a run in work, else begin."""
     around = replace(lab.around(token=os.urandom(3).hex()), into=into)
-    if (unnamed := sealed_unnamed(lab.results, None)) is not None:
+    if not work_runs(lab.results) and (unnamed := sealed_unnamed(lab.results, None)) is not None:
         point_latest(lab.results, unnamed.name)
+        forget_marks(lab.results)
         return
     if runs := work_runs(lab.results):
         store = Store(lab.results, runs[-1])

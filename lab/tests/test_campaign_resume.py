@@ -8,17 +8,22 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bundle_kit import make_sealed
 from fake_agent import FakeAgent, FakeLab, once
 
+from pqlab.bundle import seal
 from pqlab.campaign.engine import Campaign, Result
 from pqlab.campaign.store import Store, work_runs
+from pqlab.cli.main import main
 from pqlab.errors import LabError
 from pqlab.scenario.load import load_effective
 
@@ -351,6 +356,59 @@ def test_a_seal_that_fails_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> N
     assert caught.value.code == "secret-found"
     lab.outputs = good
     assert resume(lab).verdict_counts == {"pass": 1}
+
+
+class KilledError(Exception):
+    """As good as a SIGKILL: nothing that comes after it is done."""
+
+
+def killed_between_the_last_renames(results: Path, seal_it: Callable[[], object]) -> Path:
+    """The bundle that `seal_it` leaves when it dies before `latest` moves."""
+
+    def dies(_results: Path, run_id: str) -> None:
+        raise KilledError(run_id)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pqlab.bundle.sealing.point_latest", dies)
+        with pytest.raises(KilledError) as caught:
+            seal_it()
+    return results / str(caught.value)
+
+
+def test_only_a_run_that_died_while_it_was_sealed_becomes_latest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A newer sealed folder that was unpacked here is somebody else's."""
+    lab = FakeLab(tmp_path)
+    lab.outputs = replace(lab.outputs, seal=seal)
+    lab.clock.sleep(1_770_000_000.0)
+    bundle = killed_between_the_last_renames(
+        lab.results, lambda: Campaign.begin(lab.around(), lab.scenario(1)).carry_out()
+    )
+    assert (bundle / "bagit.txt").is_file()
+    assert not (lab.results / "latest").exists()
+    foreign = shutil.copytree(bundle, lab.results / "29990101T000000Z-ffffff")
+    assert main(["resume", "--out", str(lab.results)]) == 0
+    assert f"{bundle.name}: 1 pass" in capsys.readouterr().out
+    assert (lab.results / "latest").resolve() == bundle.resolve()
+    assert list((lab.results / ".work").iterdir()) == []
+    assert foreign.is_dir()
+    assert main(["resume", "--out", str(lab.results)]) == 2
+    assert "no run is in work" in capsys.readouterr().err
+    assert (lab.results / "latest").resolve() == bundle.resolve()
+
+
+def test_a_correction_that_died_while_it_was_sealed_becomes_latest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its run measured nothing: there are no verdicts in it to count."""
+    sealed = make_sealed(tmp_path)
+    argv = ["correct", str(sealed), "--out", str(tmp_path), "--remark", "--reason", "the fan was loud"]
+    bundle = killed_between_the_last_renames(tmp_path, lambda: main(argv))
+    capsys.readouterr()
+    assert main(["resume", "--out", str(tmp_path)]) == 0
+    assert f"{bundle.name}: sealed" in capsys.readouterr().out
+    assert (tmp_path / "latest").resolve() == bundle.resolve()
 
 
 def test_a_disk_that_fills_up_at_the_report_says_so(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from pqlab.bundle.corrections import (
 )
 from pqlab.campaign.clock import Clock, utc_basic, utc_text
 from pqlab.campaign.extension import Extension, check_whole
+from pqlab.campaign.finish import seal_marked
 from pqlab.campaign.store import Store, disk_errors
 from pqlab.errors import UsageError
 from pqlab.plan import cells_of
@@ -80,7 +81,7 @@ def correct(
             analyse(store.root)
             render(store.root)
         store.clear_scaffolding()
-        return seal(store.root, results, secrets)
+        return seal_marked(store, seal, secrets)
     except BaseException:
         # nothing was measured: there is no work worth keeping
         shutil.rmtree(store.root, ignore_errors=True)

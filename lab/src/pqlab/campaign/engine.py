@@ -17,7 +17,7 @@ from pqlab.campaign.cell import CellRunner
 from pqlab.campaign.clock import utc_text
 from pqlab.campaign.eta import Eta
 from pqlab.campaign.extension import taken_over
-from pqlab.campaign.finish import exit_code, reconcile_run, secret_files, verdict_counts
+from pqlab.campaign.finish import exit_code, reconcile_run, seal_marked, secret_files, verdict_counts
 from pqlab.campaign.observers import NO_OBSERVERS
 from pqlab.campaign.rawcell import plan_row, write_unrun
 from pqlab.campaign.residents import Residents
@@ -283,9 +283,10 @@ class Campaign:
         status = store.read_status()
         store.clear_scaffolding()
         try:
-            bundle = around.outputs.seal(store.root, store.results, secret_files(around.inventory.keys))
+            bundle = seal_marked(store, around.outputs.seal, secret_files(around.inventory.keys))
         except BaseException:
-            store.write_status({**status, "state": "stopped"})
+            if store.data.is_dir():
+                store.write_status({**status, "state": "stopped"})
             raise
         return Result(bundle, counts, warnings, code)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from pqlab.campaign.outputs import Outputs
-from pqlab.campaign.store import Store
+from pqlab.campaign.store import WORK_FOLDER, Store, write_atomic
 from pqlab.errors import EXIT_FAILED, EXIT_OK, EXIT_WARNING, LabError
 from pqlab.paths import shown
 from pqlab.plan import Cell
 from pqlab.progress import Reporter
 
 Json = dict[str, Any]
+Seal = Callable[[Path, Path, list[Path]], Path]
+#: ending of the mark that a run leaves beside its work folder while it is sealed
+_SEALING = ".sealing"
 #: verdicts that end a run with exit code 1
 BAD_VERDICTS = ("fail", "invalid", "not-run")
 #: what `pqtunnel keys` makes that nobody else may see; the rest of the folder is public
@@ -65,6 +68,43 @@ def secret_files(keys: Path) -> list[Path]:
             "give the folder the lab was started with: --keys DIR",
         )
     return found
+
+
+def seal_marked(store: Store, seal: Seal, secrets: list[Path]) -> Path:
+    """Seal the run, with a mark beside its work folder until `latest` names it: a sealed folder without one
+    came from elsewhere. Raises what `seal` raises."""
+    mark = store.root.with_name(store.run_id + _SEALING)
+    write_atomic(mark, "", durable=True)
+    try:
+        bundle = seal(store.root, store.results, secrets)
+    except BaseException:
+        if store.data.is_dir():  # else it is sealed, and `resume` lets `latest` name it
+            mark.unlink(missing_ok=True)
+        raise
+    mark.unlink(missing_ok=True)
+    forget_marks(store.results)
+    return bundle
+
+
+def sealed_unnamed(results: Path, run_id: str | None) -> Path | None:
+    """The newest bundle (or that of `run_id`) whose run died after sealing it, before `latest` named it."""
+    latest = results / "latest"
+    named = latest.resolve().name if latest.is_dir() else ""
+    sealed = [path for path in _marked(results) if run_id in (None, path.name)]
+    return sealed[-1] if sealed and sealed[-1].name > named else None
+
+
+def _marked(results: Path) -> list[Path]:
+    """Bundles whose mark was left by a run that died when it was about to be done."""
+    marks = sorted((results / WORK_FOLDER).glob(f"*{_SEALING}"))
+    named = [results / mark.name.removesuffix(_SEALING) for mark in marks]
+    return [bundle for bundle in named if (bundle / "bagit.txt").is_file()]
+
+
+def forget_marks(results: Path) -> None:
+    """Take away the marks of runs that are sealed; call it when `latest` is what it should be."""
+    for bundle in _marked(results):
+        (results / WORK_FOLDER / f"{bundle.name}{_SEALING}").unlink(missing_ok=True)
 
 
 def verdict_counts(verdicts: Iterable[str]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pqlab.bundle.sealing import point_latest
 from pqlab.campaign.engine import Campaign
+from pqlab.campaign.finish import forget_marks, sealed_unnamed
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.common import listed
 from pqlab.cli.run import add_run_options, controller, report_result, report_sealed, surroundings
@@ -35,9 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code as of `run`; raises LabError when there is nothing to resume or the builds changed."""
     results = results_dir(args.out)
-    if (sealed := sealed_unnamed(results, args.run_id)) is not None:
+    newest_in_work = args.run_id is None and bool(work_runs(results))
+    if not newest_in_work and (sealed := sealed_unnamed(results, args.run_id)) is not None:
         # killed between its two last renames: the bundle is whole, only `latest` does not name it yet
         point_latest(results, sealed.name)
+        forget_marks(results)
         return report_sealed(args, sealed)
     store = Store(results, _choose(results, args.run_id))
     scenario = load_effective(store.data / "scenario.effective.yml")
@@ -45,18 +48,6 @@ def run(args: argparse.Namespace) -> int:
     only, again = listed(args.only), args.rerun_failed
     with controller(inventory), surroundings(args, inventory, only=only, rerun_failed=again) as around:
         return report_result(args, Campaign.resume(around, store, scenario).carry_out())
-
-
-def sealed_unnamed(results: Path, run_id: str | None) -> Path | None:
-    """The newest sealed bundle, when a run died after sealing it and before `latest` named it."""
-    if run_id is None and work_runs(results):
-        return None
-    sealed = sorted(path.parent for path in results.glob("2*/bagit.txt"))
-    latest = results / "latest"
-    named = latest.resolve().name if latest.is_dir() else ""
-    if not sealed or sealed[-1].name <= named or run_id not in (None, sealed[-1].name):
-        return None
-    return sealed[-1]
 
 
 def _choose(results: Path, run_id: str | None) -> str:

@@ -154,7 +154,7 @@ def _portable(argument: str) -> str:
 def report_result(args: argparse.Namespace, result: Result) -> int:
     """The last lines of a run: counts, then the report's path (or one JSON document)."""
     told = sys.stderr if args.json else sys.stdout
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in result.verdict_counts.items())
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in result.verdict_counts.items()) or "sealed"
     print(f"{shown(result.bundle)}: {counts}", file=told)
     print(shown(result.bundle / "data" / "report.html"), file=told)
     if args.json:
@@ -170,10 +170,11 @@ def report_result(args: argparse.Namespace, result: Result) -> int:
 
 
 def report_sealed(args: argparse.Namespace, bundle: Path) -> int:
-    """The same for a bundle that was sealed by a process which then died."""
+    """The same for a bundle that was sealed by a process which then died; a correction measured nothing and
+    counts nothing."""
     run = read_json(bundle / "data" / "run.json")
-    counts = {str(verdict): int(count) for verdict, count in run["verdict_counts"].items()}
-    warnings = [str(text) for text in run["warnings"]]
+    counts = {str(verdict): int(count) for verdict, count in (run.get("verdict_counts") or {}).items()}
+    warnings = [str(text) for text in run.get("warnings") or []]
     return report_result(
         args, Result(bundle, counts, warnings, exit_code(counts, warnings, strict=args.strict))
     )
