@@ -133,7 +133,7 @@ def test_a_watched_cell_is_fed_read_and_proved(tmp_path: Path) -> None:
     around = replace(lab.around(), residents={"xgboost": detector}, timeline=timeline)  # type: ignore[arg-type]
     result = Campaign.begin(around, watched(lab)).carry_out()
     assert result.verdict_counts == {"pass": 2}
-    assert detector.calls == ["start", "freeze", "thaw", "forget", "stop"]
+    assert detector.calls == ["start", "freeze", "thaw", "forget", "mark", "stop"]
     data = result.bundle / "data"
     assert json.loads((data / "providers.json").read_text())["detectors"]["xgboost"]["image_id"] == "sha256:1"
     plan = json.loads((data / "plan.json").read_text())["cells"]
@@ -194,7 +194,7 @@ def test_cells_of_another_detector_are_not_added(tmp_path: Path) -> None:
 
 
 def test_what_we_do_to_a_cell_is_not_carried_into_the_next(tmp_path: Path) -> None:
-    """A warm detector is marked once a cell: before the cell's own attack, else before its canary."""
+    """A detector is marked once a cell: before the cell's own attack, else before its canary."""
     lab, detector, log = FakeLab(tmp_path), FakeDetector("tst"), []  # type: ignore[var-annotated]
     detector.calls = log
 
@@ -212,13 +212,34 @@ def test_what_we_do_to_a_cell_is_not_carried_into_the_next(tmp_path: Path) -> No
     assert "forget" not in log
 
 
-def test_a_cold_detector_is_never_marked() -> None:
+def test_a_cold_cell_s_attack_and_canary_are_not_carried_into_a_warm_cell(tmp_path: Path) -> None:
+    """Conditions of both kinds may share a detector: the warm one's history holds the cold cells, too."""
+    lab, detector, log = FakeLab(tmp_path), FakeDetector("tst"), []  # type: ignore[var-annotated]
+    detector.calls = log
+
+    def timeline(condition: Json, *rest: Any) -> Noted:
+        return Noted(log, condition, rest[-1])
+
+    hit = "detector: tst, attack: {kind: flood, start_s: 1, for_s: 1}"
+    scenario = watched(
+        lab, f"{{name: calm, detector: tst}}, {{name: hit, {hit}}}, "
+        "{name: warm, detector: tst, detector_history: warm}",
+    )  # fmt: skip
+    around = replace(lab.around(), residents={"tst": detector}, timeline=timeline)  # type: ignore[arg-type]
+    Campaign.begin(around, scenario).carry_out()
+    steps = [step for step in log if step in ("mark", "forget") or step.endswith("during")]
+    assert steps == [
+        "forget", "cell: during", "mark", "canary: during",
+        "forget", "mark", "cell: during", "canary: during",
+        "cell: during", "mark", "canary: during",
+    ]  # fmt: skip
+
+
+def test_a_detector_that_sleeps_is_not_marked() -> None:
     detector = FakeDetector()
     residents = Residents([{"detector": "x"}], {"x": detector})
     residents.start()
-    residents.mark({"detector": "x", "detector_history": "warm"})  # it sleeps: another detector's cell
-    residents.enter({"detector": "x", "detector_history": "cold"})
-    residents.mark({"detector": "x", "detector_history": "cold"})
+    residents.mark()
     assert "mark" not in detector.calls
 
 

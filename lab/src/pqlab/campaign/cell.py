@@ -138,7 +138,7 @@ class CellRunner:
         if (traffic := self._scenario.traffic) is not None:
             spec, uplink = self._session(cell)
             if attack_events(condition):
-                self._residents.mark(condition)
+                self._residents.mark()
             route, session_s = traffic["route"], traffic["session_s"]
             self._window(cell, TRAFFIC_WINDOW, route, spec, uplink, session_s, journal, raw, timeline)
         if (bulk := self._scenario.bulk) is not None:
@@ -191,7 +191,7 @@ class CellRunner:
         cell's history."""
         journal.event("window_start", window=CANARY_WINDOW)
         if not attack_events(condition):
-            self._residents.mark(condition)
+            self._residents.mark()
         canary.before()
         spec, uplink = self._session(cell)
         route = self._scenario.data["traffic"]["route"]

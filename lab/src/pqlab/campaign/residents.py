@@ -84,10 +84,10 @@ class Residents:
         if wanted != "none" and condition.get("detector_history") != "warm":
             self._drivers[wanted].forget()
 
-    def mark(self, condition: Json) -> None:
-        """An attack of ours is about to begin in this cell: a detector that carries history into its next
-        cell shall not carry that. Nothing to do for one that begins each cell cold."""
-        if self._awake is not None and condition.get("detector_history") == "warm":
+    def mark(self) -> None:
+        """An attack of ours is about to begin in this cell: the detector shall not carry that into its next
+        cell. One that begins this cell cold neither: a cell of another condition may be its next, a warm one."""
+        if self._awake is not None:
             self._drivers[self._awake].mark()
 
     def usage(self) -> dict[str, Json]:
