@@ -12,9 +12,10 @@ import pytest
 import yaml
 from fake_agent import FakeLab
 
+from pqdetect.service.verdict import WINDOW_NS
 from pqlab.bundle import seal
 from pqlab.campaign import detectors
-from pqlab.campaign.canary import canary_condition, fed_roles
+from pqlab.campaign.canary import ALARM_ENDS_S, canary_condition, canary_s, fed_roles
 from pqlab.campaign.cgroup import cpu_ns, group_files, resident_bytes
 from pqlab.campaign.detectors import ComposeDetector
 from pqlab.campaign.engine import Campaign
@@ -268,10 +269,40 @@ def test_only_ends_that_something_looks_at_are_fed() -> None:
 def test_the_canary_leaves_link_keys_and_policy_alone() -> None:
     busy = {"name": "c", "detector": "xgboost", "link": {"up": {}}, "rekey": {"every_s": 1},
             "policy": {"x": 1},
-            "attack": {"kind": "flood"}, "events": [{"kind": "partition"}]}  # fmt: skip
+            "attack": {"kind": "flood", "for_s": 1}, "events": [{"kind": "partition"}]}  # fmt: skip
     canary = canary_condition(busy)
     assert {canary[key] for key in ("link", "rekey", "policy", "attack")} == {"none"}
     assert [event["kind"] for event in canary["events"]] == ["attack"]
+
+
+def test_the_canary_waits_until_no_alarm_of_the_cell_s_own_attack_stands(tmp_path: Path) -> None:
+    """In traffic: windows without a datagram are not judged, so that an alarm would stand through them."""
+    lab, detector = FakeLab(tmp_path), FakeDetector("tst")
+    made: dict[str, float] = {}
+
+    def timeline(condition: Json, *rest: Any) -> Noted:
+        if rest[-1].name == "canary":
+            made[condition["name"]] = condition["events"][0]["at_s"]
+        return Noted([], condition, rest[-1])
+
+    attack = "attack: {kind: flood, start_s: 1, for_s: 1}"
+    scenario = watched(
+        lab, f"{{name: calm, detector: tst}}, {{name: hit, detector: tst, {attack}}}, {{name: b, {attack}}}"
+    )
+    around = replace(lab.around(), residents={"tst": detector}, timeline=timeline)  # type: ignore[arg-type]
+    Campaign.begin(around, scenario).carry_out()
+    assert made == {"calm": 0.5, "hit": 6.5}
+    runs = [p["duration_s"] for m, p in lab.drone.calls if m == "event" and p["kind"] == "traffic_run"]
+    assert runs == [5, 4.0, 5, 10.0, 5]
+    assert [canary_s(scenario.condition(name)) for name in ("calm", "hit", "b")] == [4.0, 10.0, 0.0]
+
+
+def test_an_alarm_s_hold_and_what_features_reach_back_fit_before_the_canary() -> None:
+    for model in detectors.MODELS.values():
+        card = json.loads((ROOT / "detectors" / "models" / model / "card.json").read_text())
+        rule = card["rules"]["attack"]
+        assert (rule["hold"] + 5) * WINDOW_NS <= ALARM_ENDS_S * 1e9
+        assert rule["among"] <= 5
 
 
 # ---------------------------------------------------------------------- control groups

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -103,6 +104,21 @@ def test_a_budget_without_measurements_says_unknown() -> None:
 
 
 FAST, SLOW = "cs-mlkem768-aesgcm-mldsa65", "cs-hqc256-aesgcm-mldsa87"
+
+
+def test_a_budget_holds_the_canary_and_its_wait_after_an_attack() -> None:
+    plain = scenario(1, suites=(FAST,))
+    base = estimate(plain, make_cells(plain, None), costs(**{FAST: 0.001}))
+    for extra, more_s in (({}, 4.0), ({"attack": {"kind": "flood", "start_s": 1, "for_s": 1}}, 10.0)):
+        asked = scenario(1, suites=(FAST,))
+        asked.data["conditions"][0].update({"detector": "tst", **extra})
+        cells = make_cells(asked, None)
+        name = cells[0].condition
+        # an earlier bundle that measured a shorter wait does not hide it
+        for known in (costs(**{FAST: 0.001}), replace(costs(**{FAST: 0.001}), wait_s={name: 3.0})):
+            told = estimate(asked, cells, known)
+            assert told["least_s"] - base["least_s"] == more_s
+            assert told["eta_s"] - base["eta_s"] == pytest.approx(more_s)
 
 
 def test_a_budget_from_measured_costs() -> None:

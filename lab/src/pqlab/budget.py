@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pqlab.campaign.canary import CANARY_S
+from pqlab.campaign.canary import canary_s
 from pqlab.costs import Costs, load_costs
 from pqlab.plan import Cell
 from pqlab.scenario.model import Scenario
@@ -48,22 +48,18 @@ def cell_seconds(
 
 
 def _wait_seconds(scenario: Scenario, costs: Costs, condition: str | None) -> float:
-    """Labelled waits of a condition: as measured, else what its probes are set to take."""
+    """Labelled waits of a condition: as measured, else what its probes and its canary are set to take."""
     if condition is None:
         return 0.0
+    told = scenario.condition(condition)
+    after_s = canary_s(told)
     if condition in costs.wait_s:
-        return costs.wait_s[condition]
-    canary_s = _canary_seconds(scenario, condition)
-    link = scenario.condition(condition)["link"]
+        return max(costs.wait_s[condition], after_s)
+    link = told["link"]
     probe = link.get("probe") if isinstance(link, dict) else None
     if not probe:
-        return canary_s
-    return canary_s + float(probe["udp_count"] + probe["tcp_count"]) / float(probe["rate_hz"])
-
-
-def _canary_seconds(scenario: Scenario, condition: str) -> float:
-    """The labelled window after the measured part in which a detector must raise a known attack."""
-    return CANARY_S if scenario.condition(condition).get("detector", "none") != "none" else 0.0
+        return after_s
+    return after_s + float(probe["udp_count"] + probe["tcp_count"]) / float(probe["rate_hz"])
 
 
 def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> dict[str, Any]:
@@ -75,7 +71,7 @@ def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> dict[str, A
     walls = [cell_seconds(scenario, cell.suite_id, costs, cell.condition) for cell in cells]
     known = [wall for wall in walls if wall is not None]
     whole = len(known) == len(walls)
-    canaries_s = sum(_canary_seconds(scenario, cell.condition) for cell in cells)
+    canaries_s = sum(canary_s(scenario.condition(cell.condition)) for cell in cells)
     least_s = len(cells) * scenario.windows_s() + canaries_s
     beside_s = float(scenario.handshake["max_s"]) + OVERHEAD_LIMIT_S
     finish_s = costs.finish_s + costs.finish_datagram_s * datagrams(scenario) * len(cells)

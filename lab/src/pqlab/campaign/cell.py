@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pqlab.campaign.agents import Agent, AgentFailure, Pair, wait_all
-from pqlab.campaign.canary import CANARY_S, CANARY_WINDOW, canary_condition, fed_roles
+from pqlab.campaign.canary import CANARY_WINDOW, canary_condition, canary_s, fed_roles
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.journal import Journal
 from pqlab.campaign.observers import NO_OBSERVERS, Observers
@@ -195,7 +195,8 @@ class CellRunner:
         canary.before()
         spec, uplink = self._session(cell)
         route = self._scenario.data["traffic"]["route"]
-        self._window(cell, CANARY_WINDOW, route, spec, uplink, CANARY_S, journal, raw, canary)
+        session_s = canary_s(condition)
+        self._window(cell, CANARY_WINDOW, route, spec, uplink, session_s, journal, raw, canary)
         canary.heal()
         journal.event("window_end", window=CANARY_WINDOW)
 

@@ -86,7 +86,7 @@ class Residents:
 
     def mark(self) -> None:
         """An attack of ours is about to begin in this cell: the detector shall not carry that into its next
-        cell. One that begins this cell cold neither: a cell of another condition may be its next, a warm one."""
+        cell, which may be a warm one although this one began cold."""
         if self._awake is not None:
             self._drivers[self._awake].mark()
 
