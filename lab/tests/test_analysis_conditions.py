@@ -158,6 +158,39 @@ def test_pairs_stay_within_a_block(bundle: Path) -> None:
         assert pair.gap == other["position"] - one["position"]
 
 
+def test_cells_of_different_runs_are_no_pair(tmp_path: Path) -> None:
+    """A condition that was added to a bundle later: what lies between the runs is no effect of it."""
+
+    def added(root: Path) -> None:
+        cells = [cell for cell in report_bundle.plan_cells(root) if cell["condition"] != "slow"]
+        path = root / "data" / "run.json"
+        entry = {"run_id": "earlier", "cells": [cell["cell_id"] for cell in cells]}
+        path.write_text(json.dumps({**json.loads(path.read_text()), "lineage": [entry]}))
+        stretch(3.0)(root)
+
+    root = report_bundle.make_bundle(
+        tmp_path / "run", edit=added, repetitions=4, bulk=False, session_s=0.5, handshakes=5,
+        conditions=(BASE, TWIN, SLOW),
+    )  # fmt: skip
+    data = BundleData(root)
+    slow, twin = (conditions.Contrast(name, "baseline", name == "twin") for name in ("slow", "twin"))
+    assert conditions.pairs_of(data.cells, slow) == []
+    assert len(conditions.pairs_of(data.cells, twin)) == 12
+    # later repetitions of all conditions are a run of their own, with pairs of its own
+    last = max(cell.repetition for cell in data.cells)
+    path = root / "data" / "run.json"
+    document = json.loads(path.read_text())
+    document["lineage"][0]["cells"] = [c.cell_id for c in data.cells if c.repetition < last]
+    path.write_text(json.dumps(document))
+    data = BundleData(root)
+    assert len(conditions.pairs_of(data.cells, slow)) == 12
+    document["lineage"][0]["cells"] = [
+        c.cell_id for c in data.cells if c.repetition < last and c.condition != "slow"
+    ]
+    path.write_text(json.dumps(document))
+    assert {row["verdict"] for row in rows(effects(root), "slow")} == {"insufficient"}
+
+
 # ---------------------------------------------------------------------- arithmetic
 
 

@@ -1,8 +1,9 @@
 """Pairs of conditions, cell against cell within a block, and the noise floor from A/A twins.
 
-A pair is two cells that passed, of one suite, block and repetition, under the two conditions. Blocks are
-short and their order is drawn from the seed, so slow drift of the machine reaches both cells of a pair alike
-and what is left of it has no preferred sign; `gap` keeps how far apart the two stood.
+A pair is two cells that passed, of one run, suite, block and repetition, under the two conditions. Blocks
+are short and their order is drawn from the seed, so slow drift of the machine reaches both cells of a pair
+alike and what is left of it has no preferred sign; `gap` keeps how far apart the two stood. A bundle that was
+added to holds blocks whose cells are of different runs, maybe days apart: such cells are no pair.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from pqlab.analysis.load import BundleData, Cell
+from pqlab.analysis.load import BundleData, Cell, read_json
 from pqlab.analysis.metrics import Metric
 from pqlab.analysis.stats import quantile
 
@@ -125,7 +128,7 @@ def _agree(one: Json, other: Json) -> bool:
 
 
 def pairs_of(cells: Iterable[Cell], contrast: Contrast) -> list[CellPair]:
-    """Pairs within blocks, in the order of suites and blocks."""
+    """Pairs within blocks of one run, in the order of suites and blocks."""
     sides: dict[str, dict[tuple[str, int, int], Cell]] = defaultdict(dict)
     for cell in cells:
         if cell.verdict == "pass" and cell.condition in (contrast.condition, contrast.reference):
@@ -134,7 +137,7 @@ def pairs_of(cells: Iterable[Cell], contrast: Contrast) -> list[CellPair]:
     found = []
     for key, cell in sides[contrast.condition].items():
         reference = sides[contrast.reference].get(key)
-        if reference is not None:
+        if reference is not None and _run_of(cell) == _run_of(reference):
             found.append(
                 CellPair(
                     suite_id=cell.suite_id,
@@ -146,6 +149,22 @@ def pairs_of(cells: Iterable[Cell], contrast: Contrast) -> list[CellPair]:
                 )
             )
     return found
+
+
+def _run_of(cell: Cell) -> str | None:
+    """The earlier run that measured the cell, None for the bundle's own."""
+    file = cell.directory.parents[1] / "run.json"
+    if not file.is_file():
+        return None
+    about = file.stat()
+    return _earlier_runs(file, about.st_mtime_ns, about.st_size).get(cell.cell_id)
+
+
+@lru_cache(maxsize=4)
+def _earlier_runs(file: Path, _changed_ns: int, _size: int) -> dict[str, str]:
+    """Cell id → the earlier run that measured it; run.json is read once for all contrasts of a bundle."""
+    lineage = read_json(file).get("lineage") or []
+    return {str(cell_id): str(entry["run_id"]) for entry in lineage for cell_id in entry["cells"]}
 
 
 def differences_of(pairs: Iterable[CellPair], metric: Metric, values: dict[str, float]) -> list[Difference]:
