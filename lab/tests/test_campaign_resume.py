@@ -297,6 +297,53 @@ def test_other_builds_are_refused(tmp_path: Path) -> None:
     assert caught.value.code == "builds-changed"
 
 
+MACHINE = {"machine": "aarch64", "cpu_model": "Cortex-A76", "board_model": "Raspberry Pi 5", "kernel": "6.6"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"board_model": "Raspberry Pi 4"}, "board_model (Raspberry Pi 5 then, Raspberry Pi 4 now)"),
+        ({"machine": "x86_64", "cpu_model": None}, "machine (aarch64 then, x86_64 now), cpu_model"),
+        ({"kernel": "6.12"}, "kernel (6.6 then, 6.12 now)"),
+        ({"boot_id": "another", "hostname": "renamed"}, None),
+    ],
+)
+@pytest.mark.parametrize("role", ["drone", "gcs"])
+def test_other_hosts_are_refused(
+    tmp_path: Path, role: str, change: dict[str, str | None], said: str | None
+) -> None:
+    """A run killed on one board does not go on on another; one that was started again is the same board."""
+    lab = FakeLab(tmp_path)
+    for agent in (lab.drone, lab.gcs):
+        agent.facts["host"] = {**MACHINE, "boot_id": "boot", "hostname": "fake"}
+    interrupted(lab)
+    agent = lab.drone if role == "drone" else lab.gcs
+    agent.facts["host"] = {**agent.facts["host"], **change}
+    if said is None:
+        assert resume(lab).verdict_counts == {"pass": 4}
+        return
+    with pytest.raises(LabError) as caught:
+        resume(lab)
+    assert (caught.value.code, caught.value.exit_code) == ("hosts-changed", 4)
+    assert caught.value.what.startswith(f"the {role} is another machine")
+    assert said in caught.value.what
+
+
+def test_another_controller_is_refused_and_a_newer_kernel_of_it_is_not(tmp_path: Path) -> None:
+    lab = FakeLab(tmp_path)
+    work = interrupted(lab)
+    document = json.loads((work / "data" / "hosts" / "controller.json").read_text())
+    moved = {**document, "host": {**document["host"], "cpu_model": "of another machine"}}
+    store = Store(lab.results, work.name)
+    with pytest.raises(LabError) as caught:
+        Campaign.resume(replace(lab.around(), controller=lambda: moved), store, lab.scenario(4))
+    assert caught.value.code == "hosts-changed"
+    store.unlock()
+    newer = {**document, "host": {**document["host"], "kernel": "7.0", "boot_id": "another"}}
+    assert resume(lab, controller=lambda: newer).verdict_counts == {"pass": 4}
+
+
 def test_a_full_disk_says_so_and_keeps_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = FakeLab(tmp_path)
     real, room = Path.write_bytes, [60]

@@ -21,7 +21,7 @@ from pqlab.campaign.finish import exit_code, reconcile_run, seal_marked, secret_
 from pqlab.campaign.observers import NO_OBSERVERS
 from pqlab.campaign.rawcell import plan_row, write_unrun
 from pqlab.campaign.residents import Residents
-from pqlab.campaign.settle import Settler, greet, same_builds, same_detectors
+from pqlab.campaign.settle import Settler, greet, same_builds, same_detectors, same_hosts
 from pqlab.campaign.store import Store, damage, disk_errors, write_json
 from pqlab.campaign.surroundings import RECOVERY_S, Result, Surroundings
 from pqlab.campaign.thermal import ThermalGate
@@ -89,13 +89,15 @@ class Campaign:
 
     @classmethod
     def resume(cls, around: Surroundings, store: Store, scenario: Scenario) -> Campaign:
-        """The rest of a run that was interrupted. Raises LabError when the builds changed meanwhile."""
+        """The rest of a run that was interrupted. Raises LabError when builds, hosts or detectors
+        changed meanwhile."""
         store.lock()
         pair = Pair(around.inventory, around.connect)
         hello = greet(pair)
         hosts.check_pair(hello, scenario)
         before = store.read("providers.json")
         same_builds(before, hello, store.run_id)
+        same_hosts(store, hello, around.controller())
         residents = Residents(scenario.conditions, around.residents)
         same_detectors(before, residents.facts(), store.run_id)
         for cell_id in taken_over(store.read("run.json")):

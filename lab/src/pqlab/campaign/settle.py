@@ -11,6 +11,8 @@ from pqlab.campaign.surroundings import Surroundings
 from pqlab.errors import LabError
 
 Json = dict[str, Any]
+#: nothing is measured of the controller; its kernel may be a newer one after a power cut
+CONTROLLER_FACTS = ("machine", "cpu_model")
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 
 
@@ -52,6 +54,28 @@ def same_detectors(before: Json, now: dict[str, Json], run_id: str) -> None:
             "cells of different detectors do not belong in one run",
             "bring the former images back, or begin anew: ./pqlab run",
         )
+
+
+def same_hosts(store: Store, hello: dict[str, Json], controller: Json) -> None:
+    """Raises LabError when an end, or the controller's machine, is another than when the run began. Boot ids
+    and names may change."""
+    from pqlab.analysis.origin import HOST_FACTS  # not for `validate` and `plan`, which import this, too
+
+    machines = {role: (facts["host"], HOST_FACTS) for role, facts in hello.items()}
+    for role, (now, facts) in {**machines, "controller": (controller["host"], CONTROLLER_FACTS)}.items():
+        then = store.read(f"hosts/{role}.json")["host"]
+        changed = [
+            f"{name} ({then.get(name)} then, {now.get(name)} now)"
+            for name in facts
+            if then.get(name) != now.get(name)
+        ]
+        if changed:
+            raise LabError(
+                "hosts-changed",
+                f"the {role} is another machine than when run {store.run_id} began: {', '.join(changed)}",
+                "cells of different machines do not belong in one run",
+                "bring the former machine back, or begin anew: ./pqlab run",
+            )
 
 
 class Settler:
