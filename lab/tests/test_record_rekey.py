@@ -109,6 +109,24 @@ def test_a_pause_and_a_loss_around_a_switch_are_found(work: Path) -> None:
     assert value(after, "rekey_blackout_share_pct") > value(before, "rekey_blackout_share_pct")
 
 
+def test_a_direction_that_saw_no_switch_does_not_halve_the_share(work: Path) -> None:
+    folder = rekeyed(work, [])
+
+    def down_alone(row: list[str], own: str) -> list[str]:
+        if row[0] == own and row[6] == "traffic" and int(row[2]) >= 100:
+            row[1] = str(int(row[1]) + 1)
+            row[5] = str(int(row[5]) + (200 * MS if own == "rx" else 0))
+        return row
+
+    rewrite(folder / "ledger.drone.csv", lambda row: down_alone(row, "tx"))
+    rewrite(folder / "ledger.gcs.csv", lambda row: down_alone(row, "rx"))
+    _, fields = record_of(work)
+    assert fields["rekey_blackout_share_pct"]["n"] == 1
+    added_ms = value(fields, "rekey_blackout_duration_ms")
+    assert added_ms >= 150
+    assert value(fields, "rekey_blackout_share_pct") == pytest.approx(100 * added_ms / 1e3 / 1.0, rel=1e-3)
+
+
 def test_without_ledgers_the_blackout_is_unknown_not_zero(work: Path) -> None:
     folder = rekeyed(work, [100])
     for role in ("drone", "gcs"):

@@ -13,7 +13,7 @@ from typing import Any
 from pqlab.record.dataplane import TRAFFIC, DataPlane
 from pqlab.record.raw import Json, RawCell
 from pqlab.record.sheet import Sheet
-from pqlab.record.stats import median
+from pqlab.record.stats import mean, median
 from pqtunnel.blackout import Switch, switches
 
 NO_REKEY = "no rekey in this cell"
@@ -21,20 +21,20 @@ NO_LEDGER = "no ledger of both ends"
 DIRECTIONS = (("drone", "gcs"), ("gcs", "drone"))
 
 
-def switch_rows(plane: DataPlane) -> list[Switch] | None:
-    """Every switch of both directions within the traffic window; None without both ledgers."""
+def switch_rows(plane: DataPlane) -> list[list[Switch]] | None:
+    """Every switch within the traffic window by direction, down first; None without both ledgers."""
     if not plane.tx:
         return None
-    found: list[Switch] = []
+    found: list[list[Switch]] = []
     for sender, receiver in DIRECTIONS:
         tx, rx = plane.tx[sender], plane.rx[receiver]
         sent = [place for place, name in enumerate(tx.window) if name == TRAFFIC]
         keys = {tx.key[place] for place in sent}
         came = [place for place, key in enumerate(rx.key) if key in keys]
-        found += switches(
+        found.append(switches(
             [tx.key[place] for place in sent], [tx.t_in_ns[place] for place in sent],
             [rx.key[place] for place in came], [rx.t_out_ns[place] for place in came],
-        )  # fmt: skip
+        ))  # fmt: skip
     return found
 
 
@@ -74,9 +74,9 @@ def fill_rekey(sheet: Sheet, cell: RawCell, plane: DataPlane) -> None:
 
 
 def _fill_blackout(sheet: Sheet, plane: DataPlane) -> None:
-    found = switch_rows(plane)
-    absent = NO_LEDGER if found is None else "no switch within the traffic window"
-    found = found or []
+    ways = switch_rows(plane)
+    absent = NO_LEDGER if ways is None else "no switch within the traffic window"
+    found = [one for way in ways or [] for one in way]
     n = len(found)
     for field, name in (
         ("rekey_blackout_duration_ms", "added_ns"), ("rekey_gap_ms", "gap_ns"),
@@ -88,6 +88,7 @@ def _fill_blackout(sheet: Sheet, plane: DataPlane) -> None:
         total = sum(getattr(one, name) for one in found) if found else None
         sheet.put("F", f"rekey_{name}_packets_count", total, n=n, absent=absent)
     seconds = plane.gate_s.get(TRAFFIC)
-    paused = sum(one.added_ns for one in found) / 2e9  # each switch happens once a direction
-    share = 100 * paused / seconds if found and seconds else None
+    # a direction of few datagrams skips epochs, so that both need not see each switch
+    paused_ns = mean([sum(one.added_ns for one in way) for way in ways or [] if way])
+    share = paused_ns / 1e7 / seconds if paused_ns is not None and seconds else None
     sheet.put("F", "rekey_blackout_share_pct", share, n=n, absent=absent)
