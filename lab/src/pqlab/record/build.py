@@ -46,6 +46,7 @@ from pqlab.record.raw import (
     RawRun,
     load_cell,
     load_run,
+    stamps_of_one_clock,
 )
 from pqlab.record.rekey import fill_rekey
 from pqlab.record.sheet import Sheet
@@ -152,16 +153,14 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_primitives(sheet, cold, secret_bytes, due=shakes)
     fill_rekey(sheet, cell, plane)
     fill_data_plane(sheet, plane, cell.counters)
-    # stamps that were shifted on purpose are no one clock's
-    one_clock = context.one_clock and not any(e.get("event") == "clock_offset" for e in cell.events)
-    fill_latency(sheet, plane, one_clock)
+    fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
     fill_mavlink(sheet, cell, plane, wall)
     fill_control(sheet, plan, context)
     span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)
     span_name = "the traffic window" if TRAFFIC in plane.gate_ns else "the cell"
     for role in ROLES:
         fill_system(sheet, role, telemetry.get(role), span, context, span_name)
-    fill_power(sheet, telemetry.get("drone"), span, context)
+    fill_power(sheet, telemetry.get("drone"), span, context, span_name)
     fill_observability(sheet, telemetry, accounts)
     _fill_validation(sheet, verdict, completed, failed)
     fill_detector(sheet, cell, condition, plane)

@@ -94,6 +94,16 @@ def kernels(hosts: dict[str, Json]) -> set[str]:
     return {str(host.get("boot_id")) for host in facts if not str(host.get("cpu_model")).startswith(EMULATED)}
 
 
+#: the event after which one end's stamps are shifted on purpose
+SHIFTED = "clock_offset"
+
+
+def stamps_of_one_clock(run: RawRun, cell: RawCell) -> bool:
+    """True when the stamps that both ends gave in this cell are of one clock: equal boot ids, and neither end
+    was told to shift its own."""
+    return run.one_clock and not any(event.get("event") == SHIFTED for event in cell.events)
+
+
 @dataclass
 class Canary:
     """What the canary window left, taken out of everything else: counters of each end, traffic report,

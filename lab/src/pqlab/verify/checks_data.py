@@ -6,6 +6,7 @@ from collections import Counter
 
 from pqlab.record.dataplane import seal_overhead_bytes
 from pqlab.record.ledger import Column
+from pqlab.record.raw import stamps_of_one_clock
 from pqlab.scenario.attacks import attacked
 from pqlab.scenario.conditions import keeps_ledger
 from pqlab.verify.result import Tally
@@ -69,6 +70,7 @@ def ledger_join(cell: CellView, tally: Tally) -> None:
     if cell.plane.down is None or cell.plane.up is None:
         return
     tally.see()
+    one_clock = stamps_of_one_clock(cell.run, cell.raw)
     for (name, _, _), join in zip(PATHS, (cell.plane.down, cell.plane.up), strict=True):
         where = f"{cell.label} {name}"
         tally.require(join.duplicates == 0, f"{where}: {join.duplicates} (epoch, sequence) pairs occur twice")
@@ -78,7 +80,7 @@ def ledger_join(cell: CellView, tally: Tally) -> None:
             if not lossy(cell, window):
                 tally.require(joined.lost == 0, f"{where} {window}: {joined.lost} of {joined.sent} lost")
             early = sum(1 for value in joined.latency_ns if value < 0)
-            if cell.run.one_clock:
+            if one_clock:
                 tally.require(early == 0, f"{where} {window}: {early} delivered before they were sent")
 
 

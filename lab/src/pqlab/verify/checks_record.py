@@ -9,7 +9,7 @@ from typing import Any
 
 import pqlab
 from pqlab.record.build import OPTIONAL_FILES, record_from_raw
-from pqlab.record.raw import ROLES, Json
+from pqlab.record.raw import ROLES, Json, stamps_of_one_clock
 from pqlab.record.sheet import catalogue, record_schema
 from pqlab.scenario.conditions import keeps_ledger
 from pqlab.verify.result import Tally
@@ -184,7 +184,7 @@ def medians(cell: CellView, tally: Tally) -> None:
     if cell.plane.down is not None:
         traffic = cell.plane.down.windows.get("traffic")
         latency = [ns / 1e6 for ns in traffic.latency_ns] if traffic else []
-        if latency and cell.run.one_clock:
+        if latency and stamps_of_one_clock(cell.run, cell.raw):
             _compare(cell, tally, "H", "one_way_latency_p50_ms", median(latency), len(latency))
             _compare(cell, tally, "H", "one_way_latency_mean_ms", fmean(latency), len(latency))
         _compare(cell, tally, "G", "packets_sent_count", len(cell.raw.ledgers["drone"].tx), None)
