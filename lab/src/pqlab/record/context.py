@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pqlab.record.dataplane import TRAFFIC, DataPlane, window_counter
-from pqlab.record.raw import Json, RawCell, RawRun
+from pqlab.record.raw import ROLES, Json, RawCell, RawRun
 from pqlab.record.sheet import Sheet
 from pqlab.record.system import utc
 from pqtunnel import suites as registry
@@ -113,16 +113,15 @@ def fill_lifecycle(
         int(e["t_ns"]) for e in cell.events if e.get("event") == "prepare" and e.get("host") == "controller"
     ]
     shaken = [int(w["end_ns"]) for w in windows if w["name"] == "handshake_cold"]
-    stopped = [int(e["t_ns"]) for e in cell.events if e.get("event") == "stop"]
+    stopped = [int(e["t_ns"]) for e in cell.events if e.get("event") == "stop" and e.get("host") in ROLES]
     sheet.put(
         "C", "suite_selected_offset_ms", offset_ms(min(prepared, default=None)), absent="no prepare event"
     )
     sheet.put(
         "C", "suite_activated_offset_ms", offset_ms(max(shaken, default=None)), absent="no handshake window"
     )
-    sheet.put(
-        "C", "suite_deactivated_offset_ms", offset_ms(max(stopped, default=None)), absent="no stop event"
-    )
+    ended = offset_ms(max(stopped, default=None))
+    sheet.put("C", "suite_deactivated_offset_ms", ended, absent="no stop event of an agent")
     waits = [w for w in windows if w["name"] in EXEMPT_WINDOWS]
     labelled_ms = sum(int(w["end_ns"]) - int(w["start_ns"]) for w in windows) / 1e6
     waited_ms = sum(int(w["end_ns"]) - int(w["start_ns"]) for w in waits) / 1e6

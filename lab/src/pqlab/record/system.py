@@ -15,21 +15,30 @@ from typing import Any
 
 from pqlab.record.raw import ROLES, Json, RawRun
 from pqlab.record.sheet import Sheet, Validity
-from pqlab.record.stats import mean
+from pqlab.record.stats import mean, median
 from pqtelemetry.slice import Point, parse_line
 
 MAX_STEAL_PCT = 5.0
 READ = tuple(f"pq_{name}," for name in ("cpu", "mem", "load", "freq", "temp", "power", "net", "sampler"))
-Series = dict[str, list[tuple[int, dict[str, Any]]]]
+#: measurements of which a host may have several series, each of another sensor
+APART = ("pq_temp", "pq_power")
+Points = list[tuple[int, dict[str, Any]]]
+Series = dict[str, Points]
+#: power figures and joules stand for the window where at least this share of it is covered, and no two
+#: points are further apart than this many periods
+LEAST_COVERAGE = 0.95
+MOST_PERIODS = 3
+#: a point stands for the time since the one before it, unless that is this many times longer than its own
+LATE_SHARE = 1.5
 LETTER = {"drone": "N", "gcs": "O"}
 
 
 @dataclass
 class Telemetry:
-    """Points of one host by measurement, inside the cell."""
+    """Points of one host by measurement, inside the cell; those of `APART` by their tags as well."""
 
     series: Series = field(default_factory=lambda: defaultdict(list))
-    tags: dict[str, dict[str, str]] = field(default_factory=dict)
+    sensors: dict[str, dict[tuple[tuple[str, str], ...], Points]] = field(default_factory=dict)
 
     def values(self, measurement: str, name: str, start_ns: int, end_ns: int) -> list[float]:
         """Numeric values of a field with start <= time < end."""
@@ -67,7 +76,14 @@ class Telemetry:
         kept: Series = defaultdict(list)
         for name, points in self.series.items():
             kept[name] = [point for point in points if point[0] < end_ns]
-        return Telemetry(kept, self.tags)
+        return Telemetry(kept, self.sensors)
+
+    def each(self, measurement: str) -> list[tuple[dict[str, str], Telemetry]]:
+        """(tags, points) of every sensor that gave points of this measurement."""
+        return [
+            (dict(tags), Telemetry(series={measurement: points}))
+            for tags, points in sorted(self.sensors.get(measurement, {}).items())
+        ]
 
     @property
     def ticks_ns(self) -> list[int]:
@@ -96,8 +112,11 @@ def parse_telemetry(lines: Sequence[str], start_ns: int, end_ns: int) -> Telemet
             continue  # the tunnel's counters have a file of their own; lines of 50 fields are dear to parse
         point: Point = parse_line(line)
         if start_ns <= point.time_ns <= end_ns:
-            telemetry.series[point.measurement].append((point.time_ns, dict(point.fields)))
-            telemetry.tags.setdefault(point.measurement, dict(point.tags))
+            row = point.time_ns, dict(point.fields)
+            telemetry.series[point.measurement].append(row)
+            if point.measurement in APART:
+                sensors = telemetry.sensors.setdefault(point.measurement, {})
+                sensors.setdefault(tuple(point.tags), []).append(row)
     return telemetry
 
 
@@ -145,7 +164,8 @@ def fill_system(
     memory = telemetry.values("pq_mem", "rss_bytes", *span_ns)
     rss = max(memory) / 1e6 if memory else None
     sheet.put(letter, "memory_rss_mb", rss, n=len(memory), absent=none)
-    heat = telemetry.values("pq_temp", "temperature_c", *span_ns)
+    zones = [zone.values("pq_temp", "temperature_c", *span_ns) for _, zone in telemetry.each("pq_temp")]
+    heat = max(filter(None, zones), key=lambda zone: mean(zone) or 0.0, default=[])
     sheet.put(letter, "temperature_c", mean(heat), n=len(heat), absent=sensor_reason(raw, role, "thermal"))
     for name, source in (("1m", "load1"), ("5m", "load5"), ("15m", "load15")):
         load = telemetry.last("pq_load", source)
@@ -181,30 +201,85 @@ def sensor_reason(raw: RawRun, role: str, name: str) -> str:
     return f"no {name} sensor reported by this host"
 
 
-def fill_power(sheet: Sheet, telemetry: Telemetry | None, span_ns: tuple[int, int], raw: RawRun) -> None:
-    """Category P, drone only. Watts of a synthetic sensor carry validity `model` and say so."""
-    reason = sensor_reason(raw, "drone", "power")
-    tags = (telemetry.tags.get("pq_power") if telemetry else None) or {}
-    if telemetry is None or not tags:
-        sheet.null_rest("P", reason)
+def fill_power(
+    sheet: Sheet, telemetry: Telemetry | None, span_ns: tuple[int, int], raw: RawRun, window: str
+) -> None:
+    """Category P, drone only. Watts of a synthetic sensor carry validity `model` and say so; two sensors are
+    never one figure, clipped samples make lower bounds, and joules need a window without holes."""
+    sensors = telemetry.each("pq_power") if telemetry else []
+    if len(sensors) != 1:
+        names = ", ".join(tags.get("sensor", "unnamed") for tags, _ in sensors)
+        several = f"{len(sensors)} power sensors ({names}) gave points: no figure is of more than one"
+        sheet.null_rest("P", several if sensors else sensor_reason(raw, "drone", "power"))
         return
-    synthetic = tags.get("synthetic") == "true"
-    validity: Validity = "model" if synthetic else "ok"
-    note = "synthetic sensor: not a measurement" if synthetic else None
-    sheet.put("P", "power_sensor_type", tags.get("sensor"), validity=validity, reason=note)
-    watts = telemetry.values("pq_power", "power_w", *span_ns)
-    seconds = (span_ns[1] - span_ns[0]) / 1e9
-    rows: list[tuple[str, float | None]] = [
-        ("power_sampling_rate_hz", len(watts) / seconds if watts and seconds else None),
-        ("voltage_mean_v", mean(telemetry.values("pq_power", "voltage_v", *span_ns))),
-        ("current_mean_a", mean(telemetry.values("pq_power", "current_a", *span_ns))),
-        ("power_mean_w", mean(watts)),
-        ("power_peak_w", max(watts, default=None)),
-        ("energy_gross_j", (mean(watts) or 0.0) * seconds if watts else None),
-    ]
-    for name, value in rows:
-        sheet.put("P", name, value, n=len(watts), validity=validity, reason=note, absent=reason)
+    ((tags, told),) = sensors
+    none = f"no power sample within {window}"
+    watts = told.values("pq_power", "power_w", *span_ns)
+    notes = ["synthetic sensor: not a measurement"] if tags.get("synthetic") == "true" else []
+    real: Validity = "model" if notes else "ok"
+    clipped = int(sum(told.values("pq_power", "clipped_count", *span_ns)))
+    bound = f"{clipped} samples at the end of the sensor's range: a lower bound" if clipped else None
+    clipped_notes = [*notes, bound] if bound else notes
+    lower: Validity = "invalid" if bound and real == "ok" else real
+
+    def put(name: str, value: float | str | None, *, bounded: bool = False, absent: str = none) -> None:
+        reason = "; ".join(clipped_notes if bounded else notes) or None
+        validity, n = lower if bounded else real, None if isinstance(value, str) else len(watts)
+        sheet.put("P", name, value, n=n, validity=validity, reason=reason, absent=absent)
+
+    tick_hz = float((raw.scenario.get("telemetry") or {}).get("rate_hz", 10))
+    inside = (p for p in told.series["pq_power"] if span_ns[0] <= p[0] < span_ns[1] and "power_w" in p[1])
+    points = sorted(inside, key=lambda point: point[0])
+    hole = bound or _hole(points, span_ns, tick_hz)
+    if tags.get("sensor_class") == "pmic":
+        hole = "the PMIC's watts have no stated uncertainty and enter no energy"
+    put("power_sensor_type", tags.get("sensor"))
+    put("power_sampling_rate_hz", _rate_hz(points, span_ns, tick_hz))
+    put("voltage_mean_v", mean(told.values("pq_power", "voltage_v", *span_ns)))
+    put("current_mean_a", mean(told.values("pq_power", "current_a", *span_ns)), bounded=True)
+    put("power_mean_w", mean(watts), bounded=True)
+    put("power_peak_w", max(watts, default=None), bounded=True)
+    joules = None if hole or not watts else (mean(watts) or 0.0) * (span_ns[1] - span_ns[0]) / 1e9
+    put("energy_gross_j", joules, absent=hole if hole and watts else none)
     sheet.null_rest("P", "needs idle-work-idle blocks, which this scenario does not have")
+
+
+def _samples(points: Points) -> list[int]:
+    """What stands behind each point: the fast sampler counts its samples, others take one a point."""
+    counts = [fields.get("n_count") for _, fields in points]
+    return [count if isinstance(count, int) else 1 for count in counts]
+
+
+def _rate_hz(points: Points, span_ns: tuple[int, int], tick_hz: float) -> float | None:
+    """Samples a second over the window. Where its edges are covered, from the first point to the last: a point
+    counts the time before it, and a window of seconds holds one more or less by chance."""
+    if not points:
+        return None
+    counts, first, last = _samples(points), points[0][0], points[-1][0]
+    edge_ns = LATE_SHARE * 1e9 / tick_hz
+    if last > first and first - span_ns[0] <= edge_ns and span_ns[1] - last <= edge_ns:
+        return sum(counts[1:]) * 1e9 / (last - first)
+    return sum(counts) * 1e9 / (span_ns[1] - span_ns[0])
+
+
+def _hole(points: Points, span_ns: tuple[int, int], tick_hz: float) -> str | None:
+    """Why the points do not stand for the whole window; None where they do."""
+    if len(points) < 2 or span_ns[1] <= span_ns[0]:
+        return "fewer than two power samples"
+    tick_ns = 1e9 / tick_hz
+    times, counts = [span_ns[0], *(t_ns for t_ns, _ in points)], _samples(points)
+    longest_ns = max(b - a for a, b in pairwise([*times, span_ns[1]]))
+    if longest_ns > MOST_PERIODS * tick_ns:
+        return f"no power sample for {longest_ns / 1e9:.2f} s"
+    steps = [b - a for a, b in pairwise(times)]
+    own_ns = tick_ns
+    if any("n_count" in fields for _, fields in points):
+        own_ns = median([b / n for b, n in zip(steps[1:], counts[1:], strict=True) if n]) or tick_ns
+    covered_ns = min(tick_ns, span_ns[1] - times[-1])
+    for step, count in zip(steps, counts, strict=True):
+        covered_ns += step if step <= LATE_SHARE * count * own_ns else count * own_ns
+    share = covered_ns / (span_ns[1] - span_ns[0])
+    return None if share >= LEAST_COVERAGE else f"power samples cover {100 * share:.1f} % of the window"
 
 
 def fill_observability(sheet: Sheet, telemetry: dict[str, Telemetry], accounts: dict[str, Samples]) -> None:
@@ -220,10 +295,14 @@ def fill_observability(sheet: Sheet, telemetry: dict[str, Telemetry], accounts: 
     sheet.put("Q", "collection_start_utc", utc(ticks[0]) if ticks else None, absent=none)
     sheet.put("Q", "collection_end_utc", utc(ticks[-1]) if ticks else None, absent=none)
     sheet.put("Q", "collection_duration_ms", span_s * 1e3 if span_s else None, absent=none)
-    dropped = [
-        v for role in telemetry if (v := telemetry[role].increase("pq_sampler", "telegraf_dropped_count"))
-    ]
-    sheet.put("Q", "telegraf_dropped_count", sum(dropped) if telemetry else None, absent=none)
+    grown = {
+        role: telemetry[role].increase("pq_sampler", "telegraf_dropped_count") if role in telemetry else None
+        for role in ROLES
+    }
+    known = [count for count in grown.values() if count is not None]
+    silent = ", ".join(role for role, count in grown.items() if count is None)
+    dropped = sum(known) if not silent else None
+    sheet.put("Q", "telegraf_dropped_count", dropped, absent=f"no count of it at: {silent}")
     drone = accounts.get("drone")
     sheet.put("R", "expected_samples_count", drone.expected if drone else None, absent=none)
     sheet.put("R", "collected_samples_count", drone.stored if drone else None, absent=none)

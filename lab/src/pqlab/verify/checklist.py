@@ -31,6 +31,8 @@ NEEDED = (
     "power_claims",
     "sample_accounting",
 )
+#: 1 kHz, less what a sampler may lose
+FAST_HZ = 990.0
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,11 @@ def _power(bundle: BundleView, results: dict[str, CheckResult]) -> ChecklistRow:
         reason = reasons.most_common(1)[0][0] if reasons else "no cell was carried out"
         ticks = results["sample_accounting"].observed
         return ChecklistRow(name, "not measured", f"not measured: {reason}; host sampler: {ticks}")
-    kind = str(bundle.cells[0].value("P", "power_sensor_type"))
-    return ChecklistRow(name, _worst(results, "power_claims"), f"{min(rates):.0f} Hz measured, sensor {kind}")
+    kinds = {str(k) for c in bundle.cells if (k := c.value("P", "power_sensor_type")) is not None}
+    text = f"{min(rates):.0f} Hz measured, sensor {', '.join(sorted(kinds))}"
+    if min(rates) < FAST_HZ:
+        return ChecklistRow(name, "warn", f"{text}: no sampling at 1 kHz")
+    return ChecklistRow(name, _worst(results, "power_claims"), text)
 
 
 def _saved(bundle: BundleView, results: dict[str, CheckResult]) -> ChecklistRow:
