@@ -1,4 +1,4 @@
-"""Heat, power and lines lost on the way, from synthetic telemetry: one sensor a figure, and no figure of holes."""
+"""Heat, power and lines lost on the way: one sensor a figure, and no figure of holes."""
 
 from __future__ import annotations
 

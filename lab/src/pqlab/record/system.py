@@ -251,8 +251,8 @@ def _samples(points: Points) -> list[int]:
 
 
 def _rate_hz(points: Points, span_ns: tuple[int, int], tick_hz: float) -> float | None:
-    """Samples a second over the window. Where its edges are covered, from the first point to the last: a point
-    counts the time before it, and a window of seconds holds one more or less by chance."""
+    """Samples a second over the window. Where its edges are covered, from the first point to the last: a
+    point counts the time before it, and a window of seconds holds one more or less by chance."""
     if not points:
         return None
     counts, first, last = _samples(points), points[0][0], points[-1][0]
