@@ -185,6 +185,57 @@ def test_an_alarm_before_its_cause_is_false_and_the_attack_is_missed(work: Path)
     assert record["categories"]["S"]["detector_delay_s"]["reason"] == "none was detected"
 
 
+def canary_begin(folder: Path) -> int:
+    truth = (folder / "canary" / "attack.ndjson").read_text().splitlines()
+    return int(json.loads(truth[1])["t_on_ns"])
+
+
+def alarm_in(rows: list[Json], *windows: int) -> None:
+    for row in rows:
+        row.update(attack=row["k"] in windows)
+
+
+def test_an_alarm_that_always_stands_finds_nothing(work: Path) -> None:
+    folder = folder_of(work, "xgboost")
+    due = due_windows(gate_of(folder))
+    attack(folder, due[1] * WINDOW_NS + 100 * MS, due[1] * WINDOW_NS + 200 * MS)
+    change(folder, lambda rows: [row.update(attack=True) for row in rows])
+    record = record_of(work, "xgboost")
+    assert [s_of(record, name) for name in COUNTS[1:]] == [1, 1, 0]
+    assert record["verdict"] == "invalid"
+    assert record["reason"].startswith("detector: an alarm stood before the canary began, so nothing shows")
+    assert (s_of(record, "canary_raised"), s_of(record, "ready")) == (False, False)
+    delay = record["categories"]["S"]["detector_canary_delay_s"]
+    assert (delay["value"], delay["reason"]) == (None, "an alarm stood before the canary began")
+
+
+def test_the_alarm_of_the_cells_own_attack_may_stand_when_the_canary_begins(work: Path) -> None:
+    folder = folder_of(work, "xgboost")
+    last = due_windows(gate_of(folder))[-1]
+    attack(folder, last * WINDOW_NS + 100 * MS, last * WINDOW_NS + 200 * MS)
+    change(folder, lambda rows: [row.update(attack=row["k"] >= last) for row in rows])
+    record = record_of(work, "xgboost")
+    assert (s_of(record, "canary_raised"), s_of(record, "detected_count")) == (True, 1)
+    delay = record["categories"]["S"]["detector_canary_delay_s"]
+    assert (delay["value"], delay["reason"]) == (
+        None, "the alarm of the cell's own attack stood when the canary began"
+    )  # fmt: skip
+
+
+def test_an_alarm_without_a_cause_covers_what_comes_until_it_ends(work: Path) -> None:
+    folder = folder_of(work, "xgboost")
+    on_k = canary_begin(folder) // WINDOW_NS
+    change(folder, lambda rows: alarm_in(rows, on_k - 2, on_k - 1, on_k))
+    assert "an alarm stood before the canary began" in record_of(work, "xgboost")["reason"]
+    change(folder, lambda rows: alarm_in(rows, on_k - 2, on_k - 1, on_k + 1))
+    record = record_of(work, "xgboost")
+    assert (record["verdict"], s_of(record, "canary_raised")) == ("pass", True)
+    late = ((on_k + 2) * WINDOW_NS + 120 * MS - canary_begin(folder)) / 1e9
+    assert s_of(record, "canary_delay_s") == pytest.approx(late, abs=1e-6)
+    change(folder, lambda rows: alarm_in(rows, on_k - 2))
+    assert "the canary was not raised" in record_of(work, "xgboost")["reason"]
+
+
 def test_benign_and_distant_episodes_are_no_attacks() -> None:
     row = {"t_on_ns": 1, "t_off_ns": 2, "sent_count": 5, "benign": False, "target": "drone"}
     truth = [

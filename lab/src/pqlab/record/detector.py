@@ -19,6 +19,8 @@ from pqlab.record.stats import median, percentile
 
 NONE = "none"
 NO_DETECTOR = "no detector in this condition"
+NOT_RAISED = "the canary was not raised"
+HIDDEN = "an alarm stood before the canary began"
 #: an alarm may go on, or come, this long after its cause ended
 AFTERMATH_NS = 5 * WINDOW_NS
 #: share of the due windows that may be without a verdict
@@ -84,14 +86,36 @@ def episodes_of(truth: Iterable[Json] | None) -> list[tuple[int, int]]:
     ]
 
 
-def first_alarm(verdicts: Iterable[Json], begin_ns: int, end_ns: int) -> Json | None:
-    """The first ATTACK of a window that touches [begin, end + one window]."""
+def _ready(lines: Iterable[Json] | None) -> list[Json]:
+    """The verdicts among the lines, by window."""
+    return sorted((line for line in lines or [] if line["state"] == "ready"), key=lambda line: int(line["k"]))
+
+
+def _caused(k: int, episodes: list[tuple[int, int]]) -> bool:
+    """Does this window touch an attack or its aftermath?"""
+    begins_ns, ends_ns = k * WINDOW_NS, window_end_ns(k)
+    return any(on < ends_ns and begins_ns < off + AFTERMATH_NS for on, off in episodes)
+
+
+def true_alarms(verdicts: Iterable[Json], episodes: list[tuple[int, int]]) -> list[tuple[Json, int]]:
+    """Every ATTACK of an alarm that has a cause, with the window in which that alarm began. One that began
+    outside every attack stands for nothing, however long it stands and whatever comes meanwhile."""
+    found: list[tuple[Json, int]] = []
+    began: int | None = None
     for line in verdicts:
-        k = int(line["k"])
-        touches = window_end_ns(k) > begin_ns and k * WINDOW_NS < end_ns + WINDOW_NS
-        if line["attack"] and touches:
-            return line
-    return None
+        if not line["attack"]:
+            began = None
+            continue
+        began = int(line["k"]) if began is None else began
+        if _caused(began, episodes):
+            found.append((line, began))
+    return found
+
+
+def _touches(line: Json, begin_ns: int, end_ns: int) -> bool:
+    """Does the line's window touch [begin, end + one window]?"""
+    k = int(line["k"])
+    return window_end_ns(k) > begin_ns and k * WINDOW_NS < end_ns + WINDOW_NS
 
 
 def alarms_of(told: Told, episodes: list[tuple[int, int]]) -> Alarms:
@@ -101,28 +125,43 @@ def alarms_of(told: Told, episodes: list[tuple[int, int]]) -> Alarms:
     for before, line in pairwise([None, *verdicts]):
         if line is None or not line["attack"] or (before is not None and before["attack"]):
             continue
-        begins_ns, ends_ns = int(line["k"]) * WINDOW_NS, window_end_ns(int(line["k"]))
-        found.false += not any(on < ends_ns and begins_ns < off + AFTERMATH_NS for on, off in episodes)
+        found.false += not _caused(int(line["k"]), episodes)
+    standing = [line for line, _ in true_alarms(_ready(told.lines), episodes) if int(line["k"]) in told.due]
     last_ns = window_end_ns(told.due[-1]) if told.due else told.open_ns
     for on, off in episodes:
         if on >= last_ns or off <= told.open_ns:
             continue
         found.episodes += 1
-        alarm = first_alarm(verdicts, on, off)
+        alarm = next((line for line in standing if _touches(line, on, off)), None)
         if alarm is not None:
             found.delays_s.append((int(alarm["t_ns"]) - on) / 1e9)
     return found
 
 
-def canary_alarm(cell: RawCell) -> tuple[Json, float] | None:
-    """(line, seconds from the canary's begin to it); None where it was not raised or there was none."""
-    episodes = episodes_of(cell.canary.truth if cell.canary else None)
-    lines = [line for line in cell.detector or [] if line["state"] == "ready"]
-    for on, off in episodes:
-        alarm = first_alarm(lines, on, off)
-        if alarm is not None:
-            return alarm, (int(alarm["t_ns"]) - on) / 1e9
+def canary_alarm(cell: RawCell) -> tuple[Json, float | None] | None:
+    """(line, seconds from the canary's begin to it); None where it was not raised or there was none. No
+    seconds where the alarm that stood is that of the cell's own attack."""
+    alarms = true_alarms(_ready(cell.detector), [*episodes_of(cell.attack), *_canaries(cell)])
+    for on, off in _canaries(cell):
+        for line, began in alarms:
+            if _touches(line, on, off):
+                own = window_end_ns(began) > on
+                return line, (int(line["t_ns"]) - on) / 1e9 if own else None
     return None
+
+
+def canary_hidden(cell: RawCell) -> bool:
+    """Not told, because an alarm without a cause stood before the canary began and went on."""
+    stood = any(
+        line["attack"] and _touches(line, on, off)
+        for on, off in _canaries(cell)
+        for line in _ready(cell.detector)
+    )
+    return stood and canary_alarm(cell) is None
+
+
+def _canaries(cell: RawCell) -> list[tuple[int, int]]:
+    return episodes_of(cell.canary.truth if cell.canary else None)
 
 
 def detector_failures(cell: RawCell, condition: Json, plane: DataPlane) -> list[str]:
@@ -136,13 +175,9 @@ def detector_failures(cell: RawCell, condition: Json, plane: DataPlane) -> list[
     found = []
     if not sum(int(line["packets_seen"]) for line in told.ordered):
         found.append("it judged windows in which it saw no packet")
-    if _canary_took_place(cell) and canary_alarm(cell) is None:
-        found.append("the canary was not raised")
+    if _canaries(cell) and canary_alarm(cell) is None and not canary_hidden(cell):
+        found.append(NOT_RAISED)
     return found
-
-
-def _canary_took_place(cell: RawCell) -> bool:
-    return bool(episodes_of(cell.canary.truth if cell.canary else None))
 
 
 def detector_problems(cell: RawCell, condition: Json, plane: DataPlane) -> list[str]:
@@ -154,8 +189,10 @@ def detector_problems(cell: RawCell, condition: Json, plane: DataPlane) -> list[
     found += [
         f"detector {name} used {ns / 1e6:.3f} ms of CPU while frozen" for name, ns in others.items() if ns
     ]
-    if wanted != NONE and not _canary_took_place(cell):
+    if wanted != NONE and not _canaries(cell):
         found.append("no canary attack took place, so nothing shows that the detector could see")
+    if wanted != NONE and canary_hidden(cell):
+        found.append(f"{HIDDEN}, so nothing shows that the detector could see")
     told = None if wanted == NONE else told_of(cell, plane)
     if told is not None and told.verdicts:
         missing = len(told.due) - len(told.verdicts)
@@ -198,13 +235,14 @@ def fill_detector(sheet: Sheet, cell: RawCell, condition: Json, plane: DataPlane
         sheet.null_rest("S", NO_DETECTOR)
         return
     sheet.put("S", "detector_history", str(condition.get("detector_history", "cold")))
-    ready = not detector_failures(cell, condition, plane) and _canary_took_place(cell)
-    sheet.put("S", "detector_ready", ready)
     raised = canary_alarm(cell)
+    ready = not detector_failures(cell, condition, plane) and raised is not None
+    sheet.put("S", "detector_ready", ready)
     sheet.put("S", "detector_canary_raised", raised is not None)
-    sheet.put(
-        "S", "detector_canary_delay_s", raised[1] if raised else None, absent="the canary was not raised"
-    )
+    why = HIDDEN if canary_hidden(cell) else NOT_RAISED
+    if raised is not None:
+        why = "the alarm of the cell's own attack stood when the canary began"
+    sheet.put("S", "detector_canary_delay_s", raised[1] if raised else None, absent=why)
     told = told_of(cell, plane)
     if told is None:
         sheet.null_rest("S", "no verdict line of this cell, or no traffic window")
@@ -266,6 +304,7 @@ def _fill_cost(sheet: Sheet, cell: RawCell, wanted: str) -> None:
 
 
 __all__ = [
-    "CANARY", "Alarms", "Told", "alarms_of", "canary_alarm", "detector_failures", "detector_of",
-    "detector_problems", "due_windows", "episodes_of", "fill_detector", "first_alarm", "told_of",
+    "CANARY", "HIDDEN", "NOT_RAISED", "Alarms", "Told", "alarms_of", "canary_alarm", "canary_hidden",
+    "detector_failures", "detector_of",
+    "detector_problems", "due_windows", "episodes_of", "fill_detector", "told_of", "true_alarms",
 ]  # fmt: skip

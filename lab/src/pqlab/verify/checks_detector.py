@@ -7,7 +7,17 @@ from itertools import pairwise
 from pathlib import Path
 
 from pqdetect.service.verdict import BINS, DEADLINE_NS, SCHEMA, STATES, window_end_ns
-from pqlab.record.detector import NONE, canary_alarm, detector_of, due_windows, episodes_of, told_of
+from pqlab.record.detector import (
+    HIDDEN,
+    NONE,
+    NOT_RAISED,
+    canary_alarm,
+    canary_hidden,
+    detector_of,
+    due_windows,
+    episodes_of,
+    told_of,
+)
 from pqlab.record.raw import Json, RawDataError
 from pqlab.verify.result import Tally
 from pqlab.verify.view import CellView
@@ -161,7 +171,8 @@ def ready(cell: CellView, tally: Tally) -> None:
         after = gate is None or begin_ns > gate[1]
         tally.require(after, f"{cell.label}: the canary attack lies in the measured part")
     if truth:
-        tally.require(canary_alarm(cell.raw) is not None, f"{cell.label}: the canary was not raised")
+        why = HIDDEN if canary_hidden(cell.raw) else NOT_RAISED
+        tally.require(canary_alarm(cell.raw) is not None, f"{cell.label}: {why}")
 
 
 def model(cell: CellView, tally: Tally) -> None:
