@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from bad_bundles.forge import edit, finish
+from bad_bundles.forge import edit, edit_field, finish
 from bundle_kit import make_sealed
 
 from pqlab.bundle import BagError
@@ -17,6 +22,7 @@ from pqlab.bundle.survey import MAX_FILE_BYTES, require_safe, unsafe
 from pqlab.cli.main import main
 from pqlab.errors import EXIT_CHECK
 from pqlab.verify import exit_code, verify_bundle, view
+from pqlab.verify.schema import schema_errors
 
 DEEP = 100_000
 
@@ -193,6 +199,107 @@ def test_a_manifest_line_twice(copied: Path) -> None:
     path.write_text(path.read_text() + "0" * 128 + path.read_text().splitlines()[0][128:] + "\n")
     results = {result.name: result for result in verify_bundle(copied)}
     assert results["bagit_structure"].status == "fail" and "repeats" in results["bagit_structure"].observed
+
+
+#: what a verify of the small bundle may take: it needs a tenth of either
+CPU_S, MEMORY_BYTES = 60, 2 << 30
+
+
+def bounded(root: Path) -> dict[str, dict[str, str]]:
+    """Verify in a process of its own that is stopped beyond its share of time and memory."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pqlab", "verify", str(root), "--json"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True, text=True, timeout=4 * CPU_S, preexec_fn=limit, check=False,
+    )  # fmt: skip
+    assert done.returncode == EXIT_CHECK, done.stderr[-500:]
+    return {row["name"]: row for row in json.loads(done.stdout)["checks"]}
+
+
+def another_scenario(root: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Scenario and its hash in the plan; sealed again, so that nothing else is found."""
+    path = root / "data" / "scenario.effective.yml"
+    edit(path, change)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    edit(root / "data" / "plan.json", lambda plan: plan.update(scenario_sha256=digest))
+    finish(root)
+
+
+@pytest.mark.parametrize("repetitions", [10**15, "10000000000", 1e300])
+def test_more_repetitions_than_there_is_time_for(copied: Path, repetitions: object) -> None:
+    another_scenario(copied, lambda scenario: scenario.update(repetitions=repetitions))
+    results = bounded(copied)
+    assert results["scenario_schema"]["status"] == "fail"
+    for name in ("cells_accounted", "record_schema", "record_rebuild", "report_rebuild"):
+        assert results[name]["observed"].startswith("not looked at: the scenario is not valid"), name
+    assert results["manifest_fixity"]["status"] == results["no_secrets"]["status"] == "ok"
+
+
+def test_a_plan_of_no_numbers_holds_the_others_back(copied: Path) -> None:
+    edit(copied / "data" / "plan.json", lambda plan: plan["cells"][0].update(position="first"))
+    finish(copied)
+    results = bounded(copied)
+    assert results["plan_schema"]["status"] == "fail"
+    assert results["wall_clock"]["observed"] == "not looked at: the plan is not valid"
+
+
+def test_a_valid_scenario_of_more_cells_than_there_is_time_for(copied: Path) -> None:
+    conditions = [{"name": f"c{number}"} for number in range(1000)]
+    suites = [f"cs-{number}" for number in range(1000)]
+    another_scenario(copied, lambda s: s.update(repetitions=1000, conditions=conditions, suites=suites))
+    results = bounded(copied)
+    assert results["scenario_schema"]["status"] == "ok"
+    assert "asks for 1000000000 cells" in results["cells_accounted"]["observed"]
+
+
+def test_a_billion_laughs_are_not_read(copied: Path) -> None:
+    path = copied / "data" / "scenario.effective.yml"
+    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    path.write_text("\n".join(lines) + "\n")
+    finish(copied)
+    results = bounded(copied)
+    assert "an alias near line" in results["scenario_schema"]["observed"]
+    assert results["cells_accounted"]["status"] == results["cell_ids"]["status"] == "fail"
+
+
+def test_a_scenario_longer_than_any_is_not_read(copied: Path) -> None:
+    with (copied / "data" / "scenario.effective.yml").open("a") as handle:
+        handle.write("# more\n" * 200_000)
+    assert "longer than" in bounded(copied)["scenario_schema"]["observed"]
+
+
+def test_a_long_list_is_compared_in_one_go() -> None:
+    """Item against item it would take hours."""
+    rule = {"uniqueItems": True}
+    items: list[Any] = [*range(100_000), *({"name": str(number)} for number in range(100_000))]
+    assert schema_errors(items, rule) == []
+    for again in (7.0, {"name": "9"}):
+        assert schema_errors([*items, again], rule) == ["top: holds the same item twice"]
+    assert schema_errors([1, True, "1", [1], [True], {"a": 1}, {"a": True}, None], rule) == []
+
+
+def test_no_table_is_made_of_a_gate_of_ages(copied: Path) -> None:
+    def change(traffic: dict[str, Any]) -> None:
+        traffic["windows"]["traffic"]["gcs"]["close_ns"] += 10**18
+
+    edit(a_cell(copied) / "traffic.json", change)
+    finish(copied)
+    assert "not made again: " in (told := bounded(copied)["report_rebuild"]["observed"])
+    assert "traffic: the gate of gcs was open for 10000000" in told
+
+
+@pytest.mark.parametrize("name", ["detector_alarm_count", "detector_false_alarm_count"])
+def test_no_table_is_made_of_alarms_that_no_line_tells(copied: Path, name: str) -> None:
+    edit_field(a_cell(copied), "S", name, value=10**15, validity="ok", reason=None, n=1)
+    finish(copied)
+    told = bounded(copied)["report_rebuild"]["observed"]
+    assert f"{name} 1000000000000000, the detector has 0 lines" in told
 
 
 def test_the_forged_bundle_is_otherwise_whole(copied: Path) -> None:

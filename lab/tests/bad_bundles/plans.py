@@ -18,6 +18,13 @@ def scenario_with_an_unknown_key(root: Path) -> None:
     finish(root)
 
 
+@registering(BAD, "scenario_schema")
+def plan_of_other_bytes(root: Path) -> None:
+    """The plan names the hash of another scenario file than the one beside it."""
+    edit(root / "data" / "plan.json", lambda plan: plan.update(scenario_sha256="0" * 64))
+    finish(root)
+
+
 @registering(BAD, "plan_schema")
 def plan_without_budget(root: Path) -> None:
     """The plan lacks its budget."""

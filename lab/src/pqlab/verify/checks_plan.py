@@ -5,32 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from importlib import resources
+from collections.abc import Callable
 
 from pqlab.record.raw import Json, read_object
 from pqlab.verify.result import Tally
-from pqlab.verify.schema import schema_errors
 from pqlab.verify.view import BundleView
 
 VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
 CELL_BLOCKS = ("handshake", "traffic", "bulk", "ledger", "telemetry")
-#: written into the effective scenario for readers: what a command line changed
-_READER_KEYS = ("overrides", "composed_of")
+#: cells that a scenario may ask for; a campaign of a month has a tenth of them
+MOST_CELLS = 200_000
 #: of a condition: where it applies, which is no part of a cell's identity
 _SCOPE_KEYS = ("suites", "repetitions")
 
 
-def _schema(package: str, name: str) -> Json:
-    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
-    schema: Json = json.loads(text)
-    return schema
-
-
 def scenario_schema(bundle: BundleView, tally: Tally) -> None:
     """The effective scenario is valid, and the plan was made from these very bytes."""
-    scenario = {key: value for key, value in bundle.raw.scenario.items() if key not in _READER_KEYS}
     tally.see()
-    for text in schema_errors(scenario, _schema("pqlab.scenario", "scenario.schema.json")):
+    for text in bundle.scenario_errors:
         tally.fail(text)
     content = (bundle.data / "scenario.effective.yml").read_bytes()
     digest = hashlib.sha256(content).hexdigest()
@@ -42,7 +34,7 @@ def scenario_schema(bundle: BundleView, tally: Tally) -> None:
 
 def plan_schema(bundle: BundleView, tally: Tally) -> None:
     """plan.json is complete, and belongs to the run whose name the folder and run.json carry."""
-    for text in schema_errors(bundle.plan, _schema("pqlab.verify", "plan.schema.json")):
+    for text in bundle.plan_errors:
         tally.fail(text)
     tally.looked = len(bundle.plan["cells"])
     positions = sorted(int(cell["position"]) for cell in bundle.plan["cells"])
@@ -85,15 +77,22 @@ def _matrix(bundle: BundleView, tally: Tally) -> None:
     # whether repetitions count from 0 or 1 is the plan's own business
     first = min((place[2] for place in planned), default=1)
     first = min(first, 1)
+    asked = []
+    for condition in scenario["conditions"]:
+        wanted = set(condition.get("repetitions") or range(1, int(scenario["repetitions"]) + 1))
+        numbers = [number for number in range(int(scenario["repetitions"])) if number + 1 in wanted]
+        asked.append((str(condition["name"]), condition.get("suites") or scenario["suites"], numbers))
+    total = sum(len(suites) * len(numbers) for _, suites, numbers in asked)
+    if total > MOST_CELLS:
+        tally.fail(f"the scenario asks for {total} cells, {MOST_CELLS} are the most")
+        return
     due = {
-        (suite_id, str(condition["name"]), first + number)
-        for condition in scenario["conditions"]
-        for suite_id in condition.get("suites") or scenario["suites"]
-        for number in range(int(scenario["repetitions"]))
-        if not condition.get("repetitions") or number + 1 in condition["repetitions"]
-    }
+        (suite_id, name, first + number)
+        for name, suites, numbers in asked for suite_id in suites for number in numbers
+    }  # fmt: skip
     if prefixes := tuple(scenario.get("only") or ()):
-        due = {place for place in due if _due_id(bundle, *place).startswith(prefixes)}
+        due_id = _due_ids(bundle)
+        due = {place for place in due if due_id(*place).startswith(prefixes)}
     for place in sorted(set(planned) - due):
         tally.fail(f"{place[0]} under {place[1]} #{place[2]} is planned, the scenario does not ask for it")
     for place in sorted(due - set(planned)):
@@ -102,21 +101,32 @@ def _matrix(bundle: BundleView, tally: Tally) -> None:
         tally.require(count == 1, f"{place[0]} under {place[1]} #{place[2]} is planned {count} times")
 
 
-def _due_id(bundle: BundleView, suite_id: str, condition: str, repetition: int) -> str:
-    """16 hex of SHA-256 over suite, effective settings, repetition and provider builds."""
+def _due_ids(bundle: BundleView) -> Callable[[str, str, int], str]:
+    """(suite, condition, repetition) → 16 hex of SHA-256 over suite, effective settings, repetition and
+    provider builds, as one JSON object with sorted keys. What cells of a condition share is hashed once."""
     scenario, providers = bundle.raw.scenario, bundle.raw.providers
-    chosen = bundle.raw.condition(condition)
-    content = {
-        "condition": {
-            **{key: value for key, value in chosen.items() if key not in _SCOPE_KEYS},
-            **{block: scenario.get(block) for block in CELL_BLOCKS},
-        },
-        "providers": {"drone": providers["drone"], "gcs": providers["gcs"]},
-        "repetition": repetition,
-        "suite": suite_id,
-    }
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    begun = {}
+
+    def due_id(suite_id: str, condition: str, repetition: int) -> str:
+        if condition not in begun:
+            chosen = bundle.raw.condition(condition)
+            shared = {
+                "condition": {
+                    **{key: value for key, value in chosen.items() if key not in _SCOPE_KEYS},
+                    **{block: scenario.get(block) for block in CELL_BLOCKS},
+                },
+                "providers": {"drone": providers["drone"], "gcs": providers["gcs"]},
+            }
+            begun[condition] = hashlib.sha256(_canonical(shared)[:-1].encode())
+        whole = begun[condition].copy()
+        whole.update(b"," + _canonical({"repetition": repetition, "suite": suite_id})[1:].encode())
+        return whole.hexdigest()[:16]
+
+    return due_id
+
+
+def _canonical(value: Json) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def twins(bundle: BundleView, tally: Tally) -> None:
@@ -148,9 +158,10 @@ def twins(bundle: BundleView, tally: Tally) -> None:
 
 def cell_ids(bundle: BundleView, tally: Tally) -> None:
     """Each id is 16 hex of SHA-256 over suite, effective settings, repetition and provider builds."""
+    due_id = _due_ids(bundle)
     for row in bundle.plan["cells"]:
         tally.see()
-        due = _due_id(bundle, str(row["suite_id"]), str(row["condition"]), row["repetition"])
+        due = due_id(str(row["suite_id"]), str(row["condition"]), row["repetition"])
         if row["cell_id"] != due:
             tally.fail(
                 f"{row['suite_id']} #{row['repetition']} is filed as {row['cell_id']}, its content says {due}"

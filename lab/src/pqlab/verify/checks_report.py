@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import pqlab
+from pqlab.record.dataplane import gate_ns
+from pqlab.record.raw import ROLES, read_object
 from pqlab.verify.result import Tally
-from pqlab.verify.view import BundleView
+from pqlab.verify.run_shape import sessions_due
+from pqlab.verify.view import BundleView, CellView
+
+#: a gate that was open for longer is no measurement, whatever the verdict
+GATE_FACTOR, GATE_SLACK_S = 2.0, 60.0
 
 
 def fingerprints(bundle: BundleView, tally: Tally) -> None:
@@ -35,6 +41,27 @@ def fingerprints(bundle: BundleView, tally: Tally) -> None:
             tally.require(told_here == str(value), f"{where}: {column} {value}, tables of {told_here}")
 
 
+def beyond_reason(cell: CellView) -> str | None:
+    """Why tables must not be made of this cell: work that grows with a number instead of with the files. A
+    gate may be as long as its session and what the largest verdict allows; an alarm has a line."""
+    path = cell.folder / "traffic.json"
+    windows = read_object(path).get("windows") or {} if path.is_file() else {}
+    due = sessions_due(cell.run.scenario)
+    for window, told in windows.items():
+        for role in ROLES:
+            gate = gate_ns(told, role)
+            open_s = (gate[1] - gate[0]) / 1e9 if gate else 0.0
+            if open_s > GATE_FACTOR * due.get(window, 0.0) + GATE_SLACK_S:
+                return f"{cell.label} {window}: the gate of {role} was open for {open_s:.0f} s"
+    path = cell.folder / "detector.ndjson"
+    lines = path.read_bytes().count(b"\n") if path.is_file() else 0
+    for name in ("detector_alarm_count", "detector_false_alarm_count"):
+        alarms = cell.value("S", name)
+        if isinstance(alarms, int | float) and not alarms <= lines:
+            return f"{cell.label}: {name} {alarms}, the detector has {lines} lines"
+    return None
+
+
 def rebuild(bundle: BundleView, tally: Tally) -> None:
     """Every analysis table is what the raw files give, and both pages are what tables and records give, byte
     for byte. A bundle of another version of pqlab is not rendered again; a warning says so."""
@@ -47,6 +74,10 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
     from pqlab.report.markdown import render_markdown
     from pqlab.report.source import Source
 
+    for cell in bundle.cells:
+        if (beyond := beyond_reason(cell)) is not None:
+            tally.fail(f"not made again: {beyond}")
+            return
     made_by = bundle.raw.run.get("pqlab_version")
     if made_by != pqlab.__version__:
         tally.warn(f"made by pqlab {made_by}, this is {pqlab.__version__}: tables and pages not made again")

@@ -29,6 +29,11 @@ _DAMAGE = (
     MemoryError,
 )
 _BAG = "a BagIt 1.0 bag of sha-512"
+#: checks that look at a bundle whatever its scenario and plan are; the others walk what those two ask for
+_RESTS_ON_NOTHING = frozenset({
+    "bagit_structure", "tagmanifest_fixity", "manifest_fixity", "ro_crate", "scenario_schema", "plan_schema",
+    "no_secrets", "report_present", "report_numbers",
+})  # fmt: skip
 
 
 def verify_bundle(path: Path, skip: Iterable[str] = ()) -> list[CheckResult]:
@@ -62,12 +67,17 @@ def verify_bundle(path: Path, skip: Iterable[str] = ()) -> list[CheckResult]:
 def run_checks(bundle: BundleView, checks: list[Check]) -> list[CheckResult]:
     """The given checks over one bundle, in their order."""
     tallies = {check.name: Tally(unit=check.unit) for check in checks}
-    for check in checks:
+    if why := _misshapen(bundle):
+        for check in checks:
+            if check.name not in _RESTS_ON_NOTHING:
+                tallies[check.name].fail(f"not looked at: {why}")
+    looking = [check for check in checks if not tallies[check.name].problems]
+    for check in looking:
         if check.bundle is not None:
             _call(lambda check=check: check.bundle(bundle, tallies[check.name]), tallies[check.name], "")
-    by_cell = [check for check in checks if check.cell is not None]
+    by_cell = [check for check in looking if check.cell is not None]
     try:
-        cells = bundle.cells
+        cells = bundle.cells if by_cell else []
     except _DAMAGE as error:
         for check in by_cell:
             tallies[check.name].fail(f"the plan cannot be read: {_text(error)}")
@@ -76,6 +86,13 @@ def run_checks(bundle: BundleView, checks: list[Check]) -> list[CheckResult]:
         _check_cell(cell, by_cell, tallies)
         cell.release()
     return [tallies[check.name].result(check.name, check.expected, check.value_unit) for check in checks]
+
+
+def _misshapen(bundle: BundleView) -> str | None:
+    try:
+        return bundle.misshapen
+    except _DAMAGE as error:
+        return _text(error)
 
 
 def _check_cell(cell: CellView, checks: list[Check], tallies: dict[str, Tally]) -> None:

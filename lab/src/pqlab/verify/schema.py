@@ -6,8 +6,10 @@ reference implementation on damaged documents.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
+from importlib import resources
 from typing import Any
 
 Json = dict[str, Any]
@@ -18,6 +20,12 @@ _ANNOTATIONS = frozenset({"$schema", "$id", "$defs", "title", "description", "de
 #: read together with the keyword they belong to
 _COMPANIONS = frozenset({"then", "else"})
 _SHOWN_CHARS = 160
+
+
+def load_schema(package: str, name: str) -> Json:
+    """A schema that lies beside that package's modules."""
+    schema: Json = json.loads(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
+    return schema
 
 
 def schema_errors(value: Any, schema: Json) -> list[str]:
@@ -85,8 +93,16 @@ def _enum(value: Any, bound: Any) -> str | None:
 def _unique(value: Any, bound: Any) -> str | None:
     if not bound or not isinstance(value, list):
         return None
-    twice = any(_same(one, other) for place, one in enumerate(value) for other in value[:place])
-    return "holds the same item twice" if twice else None
+    return "holds the same item twice" if len(set(map(_frozen, value))) < len(value) else None
+
+
+def _frozen(value: Any) -> Any:
+    """A hashable stand-in that is equal where `_same` says so: a list of many items is compared in one go."""
+    if isinstance(value, list):
+        return "list", tuple(map(_frozen, value))
+    if isinstance(value, dict):
+        return "dict", frozenset((key, _frozen(inner)) for key, inner in value.items())
+    return ("bool", value) if isinstance(value, bool) else ("", value)
 
 
 def _limit(

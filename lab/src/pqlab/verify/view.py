@@ -12,10 +12,13 @@ from pqlab.record.context import EXEMPT_WINDOWS, suite_of
 from pqlab.record.dataplane import DataPlane, data_plane
 from pqlab.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
 from pqlab.scenario.conditions import impairs
+from pqlab.verify.schema import load_schema, schema_errors
 from pqtunnel.suites import Suite
 
 #: folder of the documents of earlier runs, under data/
 LINEAGE = "lineage"
+#: written into the effective scenario for readers: what a command line changed
+READER_KEYS = ("overrides", "composed_of")
 #: what the controller labels: measured windows, and waits that are no part of a cell's overhead
 LABELS = ("handshake_cold", "handshake_pooled", "traffic", "bulk-", *EXEMPT_WINDOWS)
 
@@ -75,6 +78,29 @@ class BundleView:
     def plan(self) -> Json:
         """plan.json."""
         return read_object(self.data / "plan.json")
+
+    @cached_property
+    def scenario_errors(self) -> list[str]:
+        """What the scenario's schema finds in the effective scenario."""
+        scenario = {key: value for key, value in self.raw.scenario.items() if key not in READER_KEYS}
+        return schema_errors(scenario, load_schema("pqlab.scenario", "scenario.schema.json"))
+
+    @cached_property
+    def plan_errors(self) -> list[str]:
+        """What the plan's schema finds in plan.json."""
+        return schema_errors(self.plan, load_schema("pqlab.verify", "plan.schema.json"))
+
+    @cached_property
+    def misshapen(self) -> str | None:
+        """Why nothing that rests on scenario and plan may be looked at: their numbers say how much there is
+        to do. None where both are valid, and where one cannot be read: each check that needs it says so."""
+        for name in ("scenario", "plan"):
+            try:
+                if getattr(self, f"{name}_errors"):
+                    return f"the {name} is not valid"
+            except LabError:
+                continue
+        return None
 
     @cached_property
     def plan_cells(self) -> list[Json]:
