@@ -44,6 +44,13 @@ def test_its_numbers_are_compared_all_the_same(older: Path) -> None:
     assert "N.cpu_usage_mean_pct: 1.5, the raw files give" in results["record_rebuild"].observed
 
 
+def test_a_field_that_it_worked_out_otherwise_is_left_out(older: Path) -> None:
+    edit_field(cells(older)[0], "C", "suite_deactivated_offset_ms", value=1.5)
+    finish(older)
+    results = {r.name: r for r in verify_bundle(older)}
+    assert results["record_rebuild"].status == "warn"
+
+
 def test_every_other_reader_takes_it(older: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert main(["report", str(older), "--out", str(out)]) == 0
