@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import detector_bundle
 import pytest
 from detector_files import MS, WINDOW_NS, gate_of
 from fixtures_make import make_work_dir
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pqlab.record import build_record, load_context
-from pqlab.record.detector import due_windows, episodes_of
+from pqlab.record.detector import canary_alarm, canary_hidden, due_windows, episodes_of, true_alarms
 from pqlab.record.raw import load_cell
 
 Json = dict[str, Any]
@@ -234,6 +237,39 @@ def test_an_alarm_without_a_cause_covers_what_comes_until_it_ends(work: Path) ->
     assert s_of(record, "canary_delay_s") == pytest.approx(late, abs=1e-6)
     change(folder, lambda rows: alarm_in(rows, on_k - 2))
     assert "the canary was not raised" in record_of(work, "xgboost")["reason"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8)), max_size=6),
+    st.lists(st.booleans(), min_size=1, max_size=12),
+)
+def test_alarms_with_a_cause_are_those_found_one_by_one(
+    attacks: list[tuple[int, int]], told: list[bool]
+) -> None:
+    """In steps of half a window, against each attack in turn."""
+    half = WINDOW_NS // 2
+    episodes = [(on * half, (on + length) * half) for on, length in attacks]
+    lines = [{"k": k, "attack": alarm} for k, alarm in enumerate(told)]
+    due, began = [], None
+    for line in lines:
+        k = int(line["k"])
+        began = (k if began is None else began) if line["attack"] else None
+        if began is not None and any(
+            on < (began + 1) * WINDOW_NS and began * WINDOW_NS < off + 5 * WINDOW_NS for on, off in episodes
+        ):
+            due.append((line, began))
+    assert true_alarms(lines, episodes) == due
+
+
+def test_many_attacks_and_many_lines_are_not_held_each_against_each(work: Path) -> None:
+    cell = load_cell(folder_of(work, "xgboost"))
+    assert cell.canary is not None and cell.canary.truth is not None and cell.detector is not None
+    episode, line = cell.canary.truth[1], cell.detector[0]
+    cell.canary.truth = [{**episode, "t_on_ns": 2 * n + 2, "t_off_ns": 2 * n + 3} for n in range(50_000)]
+    cell.detector = [{**line, "k": n + 10**9, "attack": n % 2 == 1} for n in range(50_000)]
+    begun = time.process_time()
+    assert canary_alarm(cell) is None and not canary_hidden(cell)
+    assert time.process_time() - begun < 10  # each against each: an hour
 
 
 def test_benign_and_distant_episodes_are_no_attacks() -> None:

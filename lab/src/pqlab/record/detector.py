@@ -6,9 +6,10 @@ and enters nothing else.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from pqdetect.service.verdict import WINDOW_NS, window_end_ns
@@ -91,10 +92,18 @@ def _ready(lines: Iterable[Json] | None) -> list[Json]:
     return sorted((line for line in lines or [] if line["state"] == "ready"), key=lambda line: int(line["k"]))
 
 
-def _caused(k: int, episodes: list[tuple[int, int]]) -> bool:
-    """Does this window touch an attack or its aftermath?"""
-    begins_ns, ends_ns = k * WINDOW_NS, window_end_ns(k)
-    return any(on < ends_ns and begins_ns < off + AFTERMATH_NS for on, off in episodes)
+class _Causes:
+    """Attacks by their begin, so that files of many attacks and many lines are not held each against each."""
+
+    def __init__(self, episodes: Iterable[tuple[int, int]]) -> None:
+        ordered = sorted(episodes)
+        self._on = [on for on, _ in ordered]
+        self._until = list(accumulate((off for _, off in ordered), max))
+
+    def has(self, k: int) -> bool:
+        """Does this window touch an attack or its aftermath?"""
+        begun = bisect_left(self._on, window_end_ns(k))
+        return begun > 0 and k * WINDOW_NS < self._until[begun - 1] + AFTERMATH_NS
 
 
 def true_alarms(verdicts: Iterable[Json], episodes: list[tuple[int, int]]) -> list[tuple[Json, int]]:
@@ -102,39 +111,41 @@ def true_alarms(verdicts: Iterable[Json], episodes: list[tuple[int, int]]) -> li
     outside every attack stands for nothing, however long it stands and whatever comes meanwhile."""
     found: list[tuple[Json, int]] = []
     began: int | None = None
+    causes = _Causes(episodes)
     for line in verdicts:
         if not line["attack"]:
             began = None
             continue
         began = int(line["k"]) if began is None else began
-        if _caused(began, episodes):
+        if causes.has(began):
             found.append((line, began))
     return found
 
 
-def _touches(line: Json, begin_ns: int, end_ns: int) -> bool:
-    """Does the line's window touch [begin, end + one window]?"""
-    k = int(line["k"])
-    return window_end_ns(k) > begin_ns and k * WINDOW_NS < end_ns + WINDOW_NS
+def _first(windows: list[int], begin_ns: int, end_ns: int) -> int | None:
+    """Place of the first of these windows (in order) that touches [begin, end + one window]."""
+    place = bisect_left(windows, begin_ns // WINDOW_NS)
+    return place if place < len(windows) and windows[place] * WINDOW_NS < end_ns + WINDOW_NS else None
 
 
 def alarms_of(told: Told, episodes: list[tuple[int, int]]) -> Alarms:
     """The verdicts of the traffic window against the attacks in it."""
     found = Alarms()
-    verdicts = told.ordered
+    causes, verdicts = _Causes(episodes), told.ordered
     for before, line in pairwise([None, *verdicts]):
         if line is None or not line["attack"] or (before is not None and before["attack"]):
             continue
-        found.false += not _caused(int(line["k"]), episodes)
+        found.false += not causes.has(int(line["k"]))
     standing = [line for line, _ in true_alarms(_ready(told.lines), episodes) if int(line["k"]) in told.due]
+    windows = [int(line["k"]) for line in standing]
     last_ns = window_end_ns(told.due[-1]) if told.due else told.open_ns
     for on, off in episodes:
         if on >= last_ns or off <= told.open_ns:
             continue
         found.episodes += 1
-        alarm = next((line for line in standing if _touches(line, on, off)), None)
-        if alarm is not None:
-            found.delays_s.append((int(alarm["t_ns"]) - on) / 1e9)
+        place = _first(windows, on, off)
+        if place is not None:
+            found.delays_s.append((int(standing[place]["t_ns"]) - on) / 1e9)
     return found
 
 
@@ -142,21 +153,20 @@ def canary_alarm(cell: RawCell) -> tuple[Json, float | None] | None:
     """(line, seconds from the canary's begin to it); None where it was not raised or there was none. No
     seconds where the alarm that stood is that of the cell's own attack."""
     alarms = true_alarms(_ready(cell.detector), [*episodes_of(cell.attack), *_canaries(cell)])
+    windows = [int(line["k"]) for line, _ in alarms]
     for on, off in _canaries(cell):
-        for line, began in alarms:
-            if _touches(line, on, off):
-                own = window_end_ns(began) > on
-                return line, (int(line["t_ns"]) - on) / 1e9 if own else None
+        place = _first(windows, on, off)
+        if place is not None:
+            line, began = alarms[place]
+            own = window_end_ns(began) > on
+            return line, (int(line["t_ns"]) - on) / 1e9 if own else None
     return None
 
 
 def canary_hidden(cell: RawCell) -> bool:
     """Not told, because an alarm without a cause stood before the canary began and went on."""
-    stood = any(
-        line["attack"] and _touches(line, on, off)
-        for on, off in _canaries(cell)
-        for line in _ready(cell.detector)
-    )
+    windows = [int(line["k"]) for line in _ready(cell.detector) if line["attack"]]
+    stood = any(_first(windows, on, off) is not None for on, off in _canaries(cell))
     return stood and canary_alarm(cell) is None
 
 
