@@ -12,7 +12,7 @@ import detector_bundle
 import pytest
 from detector_files import MS, WINDOW_NS, gate_of
 from fixtures_make import make_work_dir
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pqlab.record import build_record, load_context
@@ -212,6 +212,15 @@ def test_an_alarm_that_always_stands_finds_nothing(work: Path) -> None:
     assert (delay["value"], delay["reason"]) == (None, "an alarm stood before the canary began")
 
 
+def test_an_alarm_in_the_aftermath_is_neither_false_nor_in_time(work: Path) -> None:
+    folder = folder_of(work, "xgboost")
+    first = due_windows(gate_of(folder))[0]
+    attack(folder, first * WINDOW_NS + 100 * MS, first * WINDOW_NS + 200 * MS)
+    change(folder, lambda rows: rows[2].update(attack=True))
+    record = record_of(work, "xgboost")
+    assert [s_of(record, name) for name in COUNTS] == [1, 0, 1, 0]
+
+
 def test_the_alarm_of_the_cells_own_attack_may_stand_when_the_canary_begins(work: Path) -> None:
     folder = folder_of(work, "xgboost")
     last = due_windows(gate_of(folder))[-1]
@@ -240,9 +249,10 @@ def test_an_alarm_without_a_cause_covers_what_comes_until_it_ends(work: Path) ->
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8)), max_size=6),
-    st.lists(st.booleans(), min_size=1, max_size=12),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=6),
+    st.lists(st.booleans(), min_size=1, max_size=30),
 )
+@example([(0, 30), (1, 0)], [False] * 9 + [True])  # a long attack begins before a short one
 def test_alarms_with_a_cause_are_those_found_one_by_one(
     attacks: list[tuple[int, int]], told: list[bool]
 ) -> None:
