@@ -85,11 +85,12 @@ class _Until:
 
 
 def energy_folder(
-    root: Path, world: World, benchmarks: list[Benchmark], *, dies_at: float | None = None
-) -> None:
+    root: Path, world: World, benchmarks: list[Benchmark], *, dies_at: float | None = None,
+    max_bytes: int | None = None,
+) -> None:  # fmt: skip
     """A finished energy folder: blocks of `benchmarks`, and what the model saw of them at 1 kHz.
 
-    dies_at: share of the run after which the sensor is unplugged for good.
+    dies_at: share of the run after which the sensor is unplugged for good. max_bytes: of all segments.
     """
     root.mkdir()
     plan = energy.Plan(1.0, 1.0, 5, 7)
@@ -117,8 +118,6 @@ def energy_folder(
     holder.append(Ina219Model(world.load, lambda: clock.now_ns / 1e9, steps=1))
     chip = Ina219(holder[0], CALIBRATION, Mode(adc="9bit"))
     chip.set_up()
-    gaps: list[dict[str, object]] = []
-    writer = RawWriter(root / "power.bin", sensor)
-    PowerLoop(chip, Schedule(MS, MS), clock, writer, lambda _line: None, gaps.append).run()
+    writer = RawWriter(root / "power.bin", sensor, max_bytes, lambda: clock.now_ns % 1000)
+    PowerLoop(chip, Schedule(MS, MS), clock, writer, lambda _line: None, writer.gap).run()
     writer.close()
-    (root / "power.bin.gaps.ndjson").write_text("".join(json.dumps(gap) + "\n" for gap in gaps))

@@ -87,6 +87,55 @@ def test_a_sensor_that_dies_leaves_reasons_and_no_zero(tmp_path: Path) -> None:
     assert one.additivity is None and "blocks have an energy" in (one.reason or "")
 
 
+SEGMENT_BYTES = 24 * 8
+
+
+def in_segments(root: Path, per_segment: int, dies_at: float | None = None) -> Path:
+    """One operation of 5 ms, about 31 s: so many samples a segment, eight segments at most."""
+    world = World()
+    work = [world.operation("ML-KEM-512 keygen", 5_000_000, 0.3)]
+    energy_folder(root, world, work, dies_at=dies_at, max_bytes=per_segment * SEGMENT_BYTES)
+    return root
+
+
+def test_a_run_longer_than_one_segment_has_all_its_energies(tmp_path: Path) -> None:
+    whole, parts = in_segments(tmp_path / "whole", 10**6), in_segments(tmp_path / "parts", 4500)
+    assert not (whole / "power.bin.1").exists() and (parts / "power.bin.6").exists()
+    one, other = load(whole), load(parts)
+    assert other.results == one.results and one.results[0].once.per_operation_j is not None
+    assert other.samples == one.samples and other.lost_reason is None is one.lost_reason
+
+
+def test_a_run_that_outgrew_its_files_says_which_energies_are_gone(tmp_path: Path) -> None:
+    root = in_segments(tmp_path / "run", 1500)
+    run = load(root)
+    (one,) = run.results
+    told = run.lost_reason
+    assert told is not None and "its oldest samples were dropped: those of the first" in told
+    assert one.once.net_j is None and one.once.per_operation_j is None
+    assert one.reason is not None and "files were full and its oldest samples were dropped" in one.reason
+
+
+def test_what_another_sampler_left_in_the_folder_is_no_part_of_the_run(tmp_path: Path) -> None:
+    root = in_segments(tmp_path / "run", 10**6)
+    before = load(root)
+    head, body = (root / "power.bin").read_bytes().split(b"\n", 1)
+    (root / "power.bin.1").write_bytes(head + b"\n" + body[240:480])  # of a boot that was up for longer
+    assert load(root).samples == before.samples and load(root).results == before.results
+    (root / "power.bin.1").write_bytes(head.replace(b"9bit", b"11bit") + b"\n" + body[:240])
+    (root / "power.bin").write_bytes(head + b"\n" + body[240:])
+    assert load(root).samples == before.samples - 10
+
+
+def test_a_gap_that_began_segments_ago_keeps_its_reason(tmp_path: Path) -> None:
+    root = in_segments(tmp_path / "run", 10**4, dies_at=0.7)
+    newest = root / "power.bin.gaps.ndjson"
+    assert "Remote I/O error" in newest.read_text()
+    newest.write_text("")
+    told = load(root).lost_reason
+    assert told is not None and "Remote I/O error" in told
+
+
 def test_blocks_come_in_random_order_between_idle_spans(folder: Path) -> None:
     header, rows = read_blocks(folder / "blocks.ndjson")
     works = [row for row in rows if row["kind"] == "work"]

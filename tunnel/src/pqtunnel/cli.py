@@ -253,6 +253,11 @@ def _bench_energy(args: argparse.Namespace, chosen: list[Benchmark]) -> int:
         lost_at = result["sampler_lost_at_block"]
         if lost_at is not None:
             print(f"the power sampler ended at block {lost_at}: no energy from there on")
+        if result["samples_dropped"]:
+            print(
+                f"the sampler's files were full: {result['samples_dropped']} samples were dropped, the oldest"
+            )
+            print("blocks have no energy\n  next: run it in parts: --only, another --out each")
     return EXIT_OK if result["ok"] else EXIT_ENVIRONMENT
 
 

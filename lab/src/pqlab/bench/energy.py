@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pqlab.analysis.energy import Energy, Resolution, Span, Trace, additive, between_blocks, block_energy
+from pqlab.bench.samples import Samples, read_samples
 from pqlab.bench.tree import BenchTreeError, object_of
-from pqtelemetry.errors import TelemetryError
 from pqtelemetry.ina219.calibration import Calibration, Line
-from pqtelemetry.power.rawfile import PowerSample, RawPower, read_raw
 
 BLOCKS_SCHEMA = "pqtunnel/bench-blocks/v1"
 _SHUNT_STEP_V = 10e-6
 """One count of the INA219's shunt register (SBOS448G §8.6.3.1)."""
 ALONE_PERIODS = 2
+_DROPPED = "the sampler's files were full and its oldest samples were dropped"
 
 
 @dataclass(frozen=True)
@@ -91,18 +90,15 @@ def read_blocks(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return rows[0], rows[1:]
 
 
-def limits_of(header: dict[str, Any], samples: Sequence[PowerSample]) -> Resolution:
+def limits_of(samples: Samples) -> Resolution:
     """What the sensor's header says about its limits, at the middle of what it read.
 
     Raises BenchTreeError for a header without calibration, or where no sample has a value.
     """
-    good = [
-        (s.voltage_v, s.current_a) for s in samples if s.voltage_v is not None and s.current_a is not None
-    ]
-    if not good:
+    middle, header = samples.middle(), samples.header
+    if middle is None:
         raise BenchTreeError("the power file holds no sample", "the sensor gave none")
-    volts = sorted(good)[len(good) // 2][0]
-    amps = sorted(a for _, a in good)[len(good) // 2]
+    volts, amps = middle
     try:
         told = dict(header["calibration"])
         told.pop("schema", None)
@@ -124,43 +120,31 @@ def load(root: Path) -> Run:
     if environment.get("mode") != "energy":
         raise BenchTreeError(f"{root.name} holds no energy run", f"its mode is {environment.get('mode')}")
     _, rows = read_blocks(root / "blocks.ndjson")
-    try:
-        raw = read_raw(root / "power.bin")
-    except (OSError, TelemetryError) as error:
-        raise BenchTreeError("power.bin cannot be read", str(error)) from error
-    return Run(
-        environment, raw.header, tuple(results_of(rows, raw)), len(raw.samples), lost_reason(root, raw)
-    )
+    samples = read_samples(root / "power.bin")
+    results = tuple(results_of(rows, samples))
+    return Run(environment, samples.header, results, len(samples), lost_reason(rows, samples))
 
 
-def lost_reason(root: Path, raw: RawPower) -> str | None:
-    """Why the samples end with a gap, from the gaps file; None where they do not."""
-    if not raw.samples or raw.samples[-1].voltage_v is not None:
-        return None
-    path = root / "power.bin.gaps.ndjson"
+def lost_reason(rows: Sequence[dict[str, Any]], samples: Samples) -> str | None:
+    """Which samples of the run are not there and why: of its beginning, of its end; None where all are."""
     reasons = []
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                row = json.loads(line)
-            except ValueError:
-                break  # the line that the end of the sampler cut off
-            reasons.append(row.get("reason"))
-    known = [str(reason) for reason in reasons if reason]
-    return known[-1] if known else "the sampler gave no reason"
+    if rows and len(samples) and rows[0]["start_ns"] < samples.times_ns[0]:
+        gone_s = (samples.times_ns[0] - rows[0]["start_ns"]) / 1e9
+        reasons.append(f"{_DROPPED}: those of the first {gone_s:.0f} s")
+    if samples.ends_in_gap:
+        reasons.append(samples.gap_reason() or "the sampler gave no reason")
+    return "; ".join(reasons) or None
 
 
-def results_of(rows: Sequence[dict[str, Any]], raw: RawPower) -> list[Result]:
+def results_of(rows: Sequence[dict[str, Any]], samples: Samples) -> list[Result]:
     """Joules for every operation in the rows, in order of category, algorithm, operation."""
-    limits = limits_of(raw.header, raw.samples)
-    trace = Trace(raw.samples, limits.period_s)
-    times = [sample.t_mono_ns for sample in raw.samples]
+    limits = limits_of(samples)
     idles = {row["index"]: _span(row) for row in rows if row["kind"] == "idle"}
     works: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
         if row["kind"] == "work":
             works.setdefault((row["category"], row["name"]), []).append(row)
-    return [_result(own, idles, trace, raw.samples, times, limits) for _, own in sorted(works.items())]
+    return [_result(own, idles, samples, limits) for _, own in sorted(works.items())]
 
 
 def _span(row: dict[str, Any]) -> Span:
@@ -168,9 +152,8 @@ def _span(row: dict[str, Any]) -> Span:
 
 
 def _result(
-    rows: list[dict[str, Any]], idles: dict[int, Span], trace: Trace, samples: Sequence[PowerSample],
-    times: Sequence[int], limits: Resolution,
-) -> Result:  # fmt: skip
+    rows: list[dict[str, Any]], idles: dict[int, Span], samples: Samples, limits: Resolution
+) -> Result:
     blocks: dict[int, list[Energy]] = {1: [], 2: []}
     watts: list[float] = []
     volts: list[float] = []
@@ -182,11 +165,15 @@ def _result(
             energy = _without(operations, "the run ended before the idle span after this block")
         elif not row["success"]:
             energy = _without(operations, "an operation of this block failed")
+        elif before.start_ns < samples.times_ns[0]:
+            energy = _without(operations, _DROPPED)
         else:
+            near = samples.between(before.start_ns, after.end_ns)
+            trace = Trace(near, limits.period_s)
             energy = block_energy(trace, before, work, after, operations, limits)
         blocks[int(row["multiple"])].append(energy)
         if energy.gross_j is not None:
-            inside = samples[bisect_left(times, work.start_ns) : bisect_right(times, work.end_ns)]
+            inside = [s for s in near if work.start_ns <= s.t_mono_ns <= work.end_ns]
             watts.append(energy.gross_j / work.seconds)
             volts += [s.voltage_v for s in inside if s.voltage_v is not None]
             amps += [s.current_a for s in inside if s.current_a is not None]

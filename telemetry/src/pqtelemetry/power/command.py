@@ -191,7 +191,10 @@ def run(
         wall_s = max(time.monotonic() - begin_s, 1e-9)
         cpu_pct = 100 * (time.process_time() - cpu_s) / wall_s
         within_pct = _within_half_ms_pct(loop)
-        counts = {**loop.accounting, "cpu_pct": round(cpu_pct, 2), "within_half_ms_pct": within_pct}
+        counts = {
+            **loop.accounting, "dropped_count": writer.dropped, "cpu_pct": round(cpu_pct, 2),
+            "within_half_ms_pct": within_pct,
+        }  # fmt: skip
         writer.note({**_clock_row(), "accounting": counts})
         writer.close()
         say(json.dumps({"accounting": counts}))

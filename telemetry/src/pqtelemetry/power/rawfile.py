@@ -85,6 +85,7 @@ class RawWriter:
         bound_bytes = default_bound_bytes(path) if max_bytes is None else max_bytes
         self._per_file = max(1, bound_bytes // SEGMENTS // RECORD.size)
         self._open_gap: dict[str, object] | None = None
+        self._rolls = 0
         self.records = 0
         try:
             self._open()
@@ -124,12 +125,18 @@ class RawWriter:
         except OSError as error:
             raise self._failure(error) from error
 
+    @property
+    def dropped(self) -> int:
+        """Records of this writer that went with the oldest segment."""
+        return max(0, self._rolls - SEGMENTS + 1) * self._per_file
+
     def _roll(self) -> None:
         self._file.close()
         self._notes.close()
         if self._offset_ns is not None:
             self._header = {**self._header, "realtime_offset_ns": self._offset_ns()}
         self._open()
+        self._rolls += 1
 
     def gap(self, row: dict[str, object]) -> None:
         """A gap opens or closes: {"t_mono_ns", "end", "reason"}."""

@@ -68,6 +68,12 @@ def order(benchmarks: Sequence[Benchmark], plan: Plan) -> list[Turn]:
     return turns
 
 
+def length_s(operations: int, plan: Plan) -> float:
+    """How long a plan takes, operations longer than a block and the making of batches aside."""
+    work_s = 1.5 * _SPARE * plan.block_s  # N operations and 2 N, one as often as the other
+    return operations * 2 * plan.blocks * (work_s + plan.idle_s + SETTLE_S)
+
+
 class Batches:
     """Makes batches of one operation ready: one step many times, or a fresh one an iteration."""
 

@@ -33,11 +33,12 @@ def run(
                 "this folder holds an energy run already", hint="give another --out, or report this one"
             )
         path = powerlog.settings(sensor, settings, root)
+        bound = powerlog.bound_bytes(path, root, energy.length_s(len(benchmarks), plan))
         answers = runner.known_answers()
         turns = energy.order(benchmarks, plan)
         # in this order: the sampler must not inherit the core where the work will be
         with (
-            powerlog.PowerLog(path, root, runner.other_cpu(cpu)) as log,
+            powerlog.PowerLog(path, root, bound, runner.other_cpu(cpu)) as log,
             runner.pinned(cpu) as core,
         ):
             facts = runner.environment(MODE, core, timing.timer_overhead_ns())
@@ -45,7 +46,11 @@ def run(
             lost_at = _write(root, turns, plan, facts, log, progress)
         end = {"sampler_lost_at_block": lost_at, "accounting": log.accounting}
         write_whole(root / "power.json", end)
-        return {"blocks": len(turns), "operations": len(benchmarks), **end, "ok": lost_at is None}
+        dropped = int((log.accounting or {}).get("dropped_count", 0))
+        ok = lost_at is None and dropped == 0
+        return {
+            "blocks": len(turns), "operations": len(benchmarks), **end, "samples_dropped": dropped, "ok": ok
+        }  # fmt: skip
 
 
 def _write(
@@ -53,7 +58,7 @@ def _write(
     log: powerlog.PowerLog, progress: Progress,
 ) -> int | None:  # fmt: skip
     """All rows; returns the block at which the sampler was found dead, if it was."""
-    each_ms = (1.5 * plan.block_s + plan.idle_s + energy.SETTLE_S) * 1e3
+    each_ms = energy.length_s(1, plan) / (2 * plan.blocks) * 1e3
     lost_at: int | None = None
     try:
         with (root / BLOCKS).open("w", encoding="utf-8") as file:

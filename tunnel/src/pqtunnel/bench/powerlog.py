@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +19,13 @@ from pqtunnel.bench.rawfiles import BenchError
 RAW: Final = "power.bin"
 _READY_S: Final = 20.0
 _END_S: Final = 10.0
+_RATE_HZ: Final = 1000.0
+"""The sampler's own where its settings name none."""
+_SAMPLE_BYTES: Final = 24
+_LEAST_BOUND_BYTES: Final = 1 << 20
+_SPARE, _SPARE_S = 4.0, 3600.0
+"""How much longer than planned a run may take and keep its samples: an operation slower than a block, and
+making batches ready, are in no plan. Only what is sampled is written."""
 
 
 def settings(sensor: str | None, source: Path | None, root: Path) -> Path:
@@ -48,17 +57,43 @@ def settings(sensor: str | None, source: Path | None, root: Path) -> Path:
     return path
 
 
+def bound_bytes(path: Path, root: Path, plan_s: float) -> int:
+    """Bound of the sampler's files that keeps every sample of a plan of this length, and spare.
+
+    Raises BenchError where the disk of `root` has no room for the plan's samples.
+    """
+    rate_hz = float(json.loads(path.read_text(encoding="utf-8")).get("rate_hz", _RATE_HZ))
+    free_bytes = shutil.disk_usage(root).free
+    need_bytes = _kept(rate_hz, plan_s)
+    if need_bytes > free_bytes:
+        raise BenchError(
+            f"the plan takes about {plan_s / 60:.0f} min, {need_bytes / 1e6:.0f} MB of samples at "
+            f"{rate_hz:g} Hz, and {free_bytes / 1e6:.0f} MB are free in {root}",
+            hint="free some space, give another --out, or plan less: --only, --blocks, --block-s",
+        )
+    return min(_kept(rate_hz, _SPARE * plan_s + _SPARE_S), max(need_bytes, free_bytes * 9 // 10))
+
+
+def _kept(rate_hz: float, seconds: float) -> int:
+    # of the sampler's eight segments seven are sure to be there
+    return max(_LEAST_BOUND_BYTES, math.ceil(rate_hz * seconds * _SAMPLE_BYTES * 8 / 7))
+
+
 class PowerLog:
-    """`with PowerLog(settings, root) as log:` samples into root/power.bin until the block ends.
+    """`with PowerLog(settings, root, max_bytes) as log:` samples into root/power.bin until the block ends.
 
     header: the raw file's header. Raises BenchError where the sensor is refused or not there.
     """
 
-    def __init__(self, path: Path, root: Path, cpu: int | None = None) -> None:
-        """`cpu`: the core the sampler stays on, which should not be the one of the work."""
+    def __init__(self, path: Path, root: Path, max_bytes: int, cpu: int | None = None) -> None:
+        """`max_bytes`: bound of the samples' files together; the oldest are dropped beyond it.
+
+        `cpu`: the core the sampler stays on, which should not be the one of the work.
+        """
         self._command = [
             sys.executable, "-m", "pqtelemetry", "power", "--settings", str(path), "--out", str(root / RAW),
-            "--exit-with-parent", *([] if cpu is None else ["--cpu", str(cpu)]),
+            "--max-bytes", str(max_bytes), "--exit-with-parent",
+            *([] if cpu is None else ["--cpu", str(cpu)]),
         ]  # fmt: skip
         self.header: dict[str, Any] = {}
         self.accounting: dict[str, Any] | None = None
