@@ -9,10 +9,13 @@ import pytest
 
 from pqtelemetry.errors import SensorUnavailable, UsageError
 from pqtelemetry.ina219.calibration import Calibration, CalibrationError
+from pqtelemetry.ina219.device import SensorRefused
 from pqtelemetry.power import calibrate
+from pqtelemetry.power.command import open_sensor
 from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.readers.base import Instant, Missing
 from pqtelemetry.readers.boardpower import PmicPower, find_hwmon_power, parse_pmic
+from pqtelemetry.readers.power import find_power
 
 NOW = Instant(0, 0, 0)
 # `vcgencmd pmic_read_adc` of a Pi 5 at rest.
@@ -67,7 +70,9 @@ def test_what_is_no_pmic_text_has_a_reason(text: str, told: str) -> None:
         parse_pmic(text)
 
 
-def bound_chip(root: Path, adapter: str, power: str | None = "3060000\n") -> None:
+def bound_chip(
+    root: Path, adapter: str, power: str | None = "3060000\n", shunt_uohm: int | None = 100_000
+) -> None:
     device = root / "sys/devices/i2c-1/1-0040"
     folder = root / "sys/class/hwmon/hwmon3"
     device.mkdir(parents=True)
@@ -79,6 +84,8 @@ def bound_chip(root: Path, adapter: str, power: str | None = "3060000\n") -> Non
     (folder / "in1_input").write_text("5100\n")
     if power is not None:
         (folder / "power1_input").write_text(power)
+    if shunt_uohm is not None:
+        (folder / "shunt_resistor").write_text(f"{shunt_uohm}\n")
 
 
 @pytest.mark.parametrize("power", ["3060000\n", None])
@@ -86,7 +93,8 @@ def test_a_bound_driver_gives_amps_volts_and_watts(tmp_path: Path, power: str | 
     bound_chip(tmp_path, "bcm2835 (i2c@7e804000)", power)
     (reader,) = find_hwmon_power(tmp_path)
     sample = reader.read(NOW)[0]
-    assert sample.fields == {"current_a": 0.6, "voltage_v": 5.1, "power_w": pytest.approx(3.06)}
+    watts = pytest.approx(3.06)
+    assert sample.fields == {"shunt_ohm": 0.1, "current_a": 0.6, "voltage_v": 5.1, "power_w": watts}
     assert dict(sample.tags) == {"sensor": "hwmon:hwmon3-ina219", "sensor_class": "chip"}
     (tmp_path / "sys/class/hwmon/hwmon3/curr1_input").write_text("\n")
     with pytest.raises(SensorUnavailable):
@@ -97,6 +105,40 @@ def test_a_driver_on_a_stub_is_marked_and_none_is_a_reason(tmp_path: Path) -> No
     assert isinstance(find_hwmon_power(tmp_path)[0], Missing)
     bound_chip(tmp_path, "SMBus stub driver")
     assert ("synthetic", "true") in find_hwmon_power(tmp_path)[0].read(NOW)[0].tags
+
+
+def test_a_driver_that_computes_with_another_shunt_gives_no_watts(tmp_path: Path) -> None:
+    bound_chip(tmp_path, "bcm2835 (i2c@7e804000)", shunt_uohm=10_000)  # what ina2xx takes unless it is told
+    (reader,) = find_power("hwmon", 1, tmp_path)
+    with pytest.raises(SensorUnavailable) as caught:
+        reader.read(NOW)
+    told = str(caught.value)
+    shunt = tmp_path / "sys/class/hwmon/hwmon3/shunt_resistor"
+    assert "a shunt of 0.01 Ω, the settings say 0.1 Ω" in told and f"echo 100000 > {shunt}" in told
+    shunt.write_text("100000\n")
+    assert reader.read(NOW)[0].fields["power_w"] == pytest.approx(3.06), "set meanwhile: it reads"
+    shunt.write_text("\n")
+    with pytest.raises(SensorUnavailable, match="is no shunt"):
+        reader.read(NOW)
+
+
+def test_the_shunt_of_a_bound_driver_is_that_of_the_settings(tmp_path: Path) -> None:
+    bound_chip(tmp_path, "bcm2835 (i2c@7e804000)", shunt_uohm=50_000)
+    settings = tmp_path / "power.json"
+    settings.write_text('{"sensor": "hwmon", "shunt_ohm": 0.05}')
+    (reader,) = find_power("hwmon", 1, tmp_path, settings)
+    assert reader.read(NOW)[0].fields["shunt_ohm"] == 0.05
+    settings.write_text('{"shunt_ohm": 0.05}')
+    with pytest.raises(UsageError, match="is for the sensor ina219, asked for is hwmon"):
+        find_power("hwmon", 1, tmp_path, settings)
+    with pytest.raises(SensorRefused, match="hwmon is read at each tick"):
+        open_sensor(PowerSettings(sensor="hwmon"), Calibration.assumed("A", 0.1, 1.0))
+
+
+def test_a_driver_that_tells_no_shunt_is_believed_and_its_samples_show_it(tmp_path: Path) -> None:
+    bound_chip(tmp_path, "bcm2835 (i2c@7e804000)", shunt_uohm=None)
+    fields = find_hwmon_power(tmp_path)[0].read(NOW)[0].fields
+    assert fields["power_w"] == pytest.approx(3.06) and "shunt_ohm" not in fields
 
 
 def write_loads(path: Path, gain: float, offset_a: float, volts: list[float]) -> Path:

@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     facts.add_argument("--power", default="none", choices=POWER_SENSORS, help="power sensor by name")
     facts.add_argument("--power-raw", type=Path, help="raw file of the running sampler: tells its verdict")
     for verb in (sample, facts):
-        verb.add_argument("--power-settings", type=Path, help="settings of a fast power sensor (JSON)")
+        verb.add_argument("--power-settings", type=Path, help="settings of a power sensor (JSON)")
         verb.add_argument("--root", type=Path, default=Path("/"), help="where proc and sys are (default /)")
     return parser
 
@@ -130,7 +130,7 @@ def _wall_s(clock: SystemClock, schedule: Schedule) -> float:
 
 
 def _facts(args: argparse.Namespace) -> int:
-    readers = find_readers(args.root, None, None, args.power, 1)
+    readers = find_readers(args.root, None, None, args.power, 1, args.power_settings)
     now = Instant(0, time.monotonic_ns(), time.time_ns())
     sensors = Collector(readers, (), 10.0).sensors(now)
     cpu = next(row for row in sensors if row["name"] == "cpu")

@@ -28,7 +28,7 @@ from pqtelemetry.ina219.model import Ina219Model, normal_noise
 from pqtelemetry.power.loop import PowerLoop
 from pqtelemetry.power.rawfile import RawWriter
 from pqtelemetry.power.realtime import be_punctual
-from pqtelemetry.power.settings import PowerSettings
+from pqtelemetry.power.settings import SENSORS, PowerSettings
 from pqtelemetry.schedule import Schedule
 
 PREFLIGHT_READINGS: Final = 50
@@ -63,6 +63,10 @@ def open_sensor(settings: PowerSettings, calibration: Calibration, root: Path = 
     """Open, identify, set up, look at the first readings. Raises SensorRefused, BusSetupError, BusError."""
     bus: RegisterBus
     adapter: str | None = None
+    if settings.sensor not in SENSORS:
+        raise SensorRefused(
+            f"{settings.sensor} is read at each tick, not sampled fast", hint=f"one of {', '.join(SENSORS)}"
+        )
     if settings.sensor == "model":
         bus, kind = software_chip(settings.shunt_ohm), "model"
     else:

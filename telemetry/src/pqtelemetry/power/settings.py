@@ -15,6 +15,9 @@ from pqtelemetry.ina219.registers import Mode, rate_modes
 
 SENSORS: Final = ("ina219", "ina219-stub", "model")
 """A chip; the kernel's stub adapter, asked for by name; the software model, asked for by name."""
+_DRIVER: Final = "hwmon"
+"""Sampled by the kernel's driver: of these settings only the shunt concerns it."""
+DEFAULT_SHUNT_OHM: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class PowerSettings:
     adc: str = "auto"
     bus_range_v: int = 16
     shunt_range_mv: int = 320
-    shunt_ohm: float = 0.1
+    shunt_ohm: float = DEFAULT_SHUNT_OHM
     shunt_tolerance_pct: float = 1.0
     grade: str = "A"
     calibration: str | None = None
@@ -40,8 +43,8 @@ class PowerSettings:
     rail_greatest_v: float = 5.5
 
     def __post_init__(self) -> None:
-        if self.sensor not in SENSORS:
-            raise UsageError(f"power sensor {self.sensor!r}: one of {', '.join(SENSORS)}")
+        if self.sensor not in (*SENSORS, _DRIVER):
+            raise UsageError(f"power sensor {self.sensor!r}: one of {', '.join((*SENSORS, _DRIVER))}")
         if not 1 <= self.rate_hz <= 1000:
             raise UsageError(f"power rate {self.rate_hz:g} Hz is outside 1 to 1000")
         if self.address not in ADDRESSES:

@@ -1,6 +1,7 @@
 """Power that the board or its kernel already measures: hwmon drivers of the INA family, and the Pi 5's PMIC.
 
-Kernel document: hwmon/ina2xx (curr1_input mA, in1_input mV of the bus, power1_input µW).
+Kernel document: hwmon/ina2xx (curr1_input mA, in1_input mV of the bus, power1_input µW, shunt_resistor µΩ).
+The driver takes the shunt for 10 mΩ unless it is told: a board's 0.1 Ω would read ten times its current.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 from pqtelemetry.errors import SensorUnavailable
 from pqtelemetry.ina219.bus import STUB_ADAPTER
 from pqtelemetry.line import FieldValue, Sample, Tags, tag_text
+from pqtelemetry.power.settings import DEFAULT_SHUNT_OHM
 from pqtelemetry.procfile import ProcFile, read_text
 from pqtelemetry.readers.base import Instant, Missing, Reader
 
@@ -27,15 +29,24 @@ PMIC_METHOD: Final = (
 _PMIC_TIMEOUT_S: Final = 0.08
 _ADC: Final = re.compile(r"^\s*(\S+)_([AV])\s+(?:current|volt)\(\d+\)=(-?[0-9.]+)[AV]\s*$")
 _LEAST_RAILS: Final = 6
+_SHUNT_TOLERANCE: Final = 1e-3
 
 
 class HwmonPower:
-    """`pq_power,sensor=hwmon:…` of one chip whose kernel driver is bound."""
+    """`pq_power,sensor=hwmon:…` of one chip whose kernel driver is bound.
+
+    shunt_ohm: of the board; a driver that computes with another one gives no sample. A driver that does not
+    tell its shunt (INA260: inside the chip) is believed, and its samples have no field `shunt_ohm`.
+    """
 
     period_s = 0.0
 
-    def __init__(self, name: str, label: str, folder: Path, kind: str) -> None:
+    def __init__(self, name: str, label: str, folder: Path, kind: str, shunt_ohm: float) -> None:
         self.name = name
+        self._shunt_ohm = shunt_ohm
+        shunt = folder / "shunt_resistor"
+        self._shunt_path = shunt
+        self._shunt = ProcFile(shunt) if shunt.exists() else None
         self._tags: Tags = (("sensor", f"hwmon:{label}"), ("sensor_class", kind))
         if kind != "chip":
             self._tags = (*self._tags, ("synthetic", "true"))
@@ -50,7 +61,7 @@ class HwmonPower:
 
     def read(self, now: Instant) -> Sequence[Sample]:
         """One sample; power is the driver's own, else volts times amps of this reading."""
-        fields: dict[str, FieldValue] = {}
+        fields: dict[str, FieldValue] = self._checked_shunt()
         values: dict[str, float] = {}
         for name, (file, scale) in self._files.items():
             text = file.read().strip()
@@ -63,9 +74,26 @@ class HwmonPower:
         fields.update(values)
         return [Sample("pq_power", fields, self._tags)]
 
+    def _checked_shunt(self) -> dict[str, FieldValue]:
+        """The shunt that the driver computes with, where it tells. Raises SensorUnavailable for another."""
+        if self._shunt is None:
+            return {}
+        text = self._shunt.read().strip()
+        try:
+            shunt_ohm = int(text) / 1e6
+        except ValueError:
+            raise SensorUnavailable(f"{self.name}: {text!r} is no shunt") from None
+        if abs(shunt_ohm - self._shunt_ohm) > _SHUNT_TOLERANCE * self._shunt_ohm:
+            raise SensorUnavailable(
+                f"{self.name}: the driver computes with a shunt of {shunt_ohm:g} Ω, the settings say "
+                f"{self._shunt_ohm:g} Ω; as root: echo {round(self._shunt_ohm * 1e6)} > {self._shunt_path}, "
+                "or shunt_ohm in the settings"
+            )
+        return {"shunt_ohm": shunt_ohm}
 
-def find_hwmon_power(root: Path) -> list[Reader]:
-    """One reader a bound chip, or one `Missing`."""
+
+def find_hwmon_power(root: Path, shunt_ohm: float = DEFAULT_SHUNT_OHM) -> list[Reader]:
+    """One reader a bound chip, or one `Missing`. shunt_ohm: what the board has."""
     found: list[Reader] = []
     for folder in sorted((root / "sys/class/hwmon").glob("hwmon*")):
         chip = read_text(folder / "name") or ""
@@ -74,9 +102,13 @@ def find_hwmon_power(root: Path) -> list[Reader]:
             kind = "stub-bus" if STUB_ADAPTER in adapter else "chip"
             label = tag_text(f"{folder.name}-{chip}")
             name = f"power:{label}" if found else "power"
-            found.append(HwmonPower(name, label, folder, kind))
+            found.append(HwmonPower(name, label, folder, kind, shunt_ohm))
     return found or [
-        Missing("power", "no hwmon driver of the INA family is bound (modprobe ina2xx, then new_device)")
+        Missing(
+            "power",
+            "no hwmon driver of the INA family is bound (modprobe ina2xx, then new_device, then "
+            f"echo {round(shunt_ohm * 1e6)} > /sys/class/hwmon/hwmonN/shunt_resistor)",
+        )
     ]
 
 

@@ -16,6 +16,7 @@ from pqtelemetry.errors import UsageError
 from pqtelemetry.line import Sample
 from pqtelemetry.power.resident import FastPower, command_line
 from pqtelemetry.power.settings import SENSORS as FAST_SENSORS
+from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.readers.base import Instant, Missing, Reader
 from pqtelemetry.readers.boardpower import find_hwmon_power, find_pmic
 
@@ -54,7 +55,7 @@ def find_power(
     if sensor == "synthetic":
         return [SyntheticPower(seed)]
     if sensor == "hwmon":
-        return find_hwmon_power(root)
+        return find_hwmon_power(root, PowerSettings.named(sensor, settings).shunt_ohm)
     if sensor == "pmic":
         return [find_pmic()]
     if sensor in FAST_SENSORS:
