@@ -22,6 +22,8 @@ STAT = (
     "cpu  100 0 50 {idle} 20 0 5 {steal} 0 0\ncpu0 50 0 25 400 10 0 3 7 0 0\ncpu1 50 0 25 400 10 0 2 8 0 0\n"
 )
 THROTTLED = "sys/devices/platform/soc/soc:firmware/get_throttled"
+THROTTLED_PI5 = "sys/devices/platform/soc@107c000000/soc@107c000000:firmware/get_throttled"
+THROTTLED_AXI = "sys/devices/platform/axi/soc@107c000000:firmware/get_throttled"
 TCP_HEADER = (
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 )
@@ -206,6 +208,10 @@ def no_signing_keys(machine: Machine) -> None:
         (file("sys/devices/system/cpu/cpufreq/boost", "1\n"), "turbo", "note", "turbo is on"),
         (file(THROTTLED, "50005\n"), "throttling", "warn", "now: under-voltage, throttled"),
         (file(THROTTLED, "20000\n"), "throttling", "warn", "since boot: frequency capped"),
+        (file(THROTTLED_PI5, "1\n"), "throttling", "warn", "now: under-voltage"),
+        (file(THROTTLED_AXI, "1\n"), "throttling", "warn", "now: under-voltage"),
+        (file("proc/device-tree/model", "Raspberry Pi 5 Model B Rev 1.0\0"), "throttling", "warn", "not known: this is a Raspberry Pi 5"),
+        (file("sys/firmware/devicetree/base/model", "Raspberry Pi 4\0"), "throttling", "warn", "not known"),
         (answer("chronyc -c", "00000000,,0,0,0.0,0.0,0.0,0,0,0,0,0,0,Not synchronised"), "clock sync", "note", "no source yet"),
         (answer("chronyc -c", "C0000201,192.0.2.1,2,1764,0.0123,0.0,0.0,1,0,0,0,0,0,Normal"), "clock sync", "note", "+12.300 ms"),
     ],

@@ -244,10 +244,17 @@ def test_what_the_host_does_not_have_is_missing_by_name(host: FakeHost) -> None:
         assert len(str(caught.value)) > 10
 
 
-def test_frequency_and_throttle_of_a_pi(host: FakeHost) -> None:
+@pytest.mark.parametrize(
+    "device",
+    [
+        "soc/soc:firmware", "soc@107c000000/soc@107c000000:firmware", "axi/soc@107c000000:firmware",
+        "soc@107c000000:firmware",
+    ],
+)  # fmt: skip
+def test_frequency_and_throttle_of_a_pi(host: FakeHost, device: str) -> None:
     host.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "1500000\n")
     host.write("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "600000\n")
-    host.write("sys/devices/platform/soc/soc:firmware/get_throttled", "50005\n")
+    host.write(f"sys/devices/platform/{device}/get_throttled", "50005\n")
     rows = find_frequency(host.root).read(at(0))
     assert [row.fields["frequency_mhz"] for row in rows] == [1500.0, 600.0]
     assert find_throttle(host.root).read(at(0))[0].fields == {"flags": 0x50005}

@@ -400,3 +400,48 @@ def test_where_the_kernel_does_not_let_us_it_is_said(tmp_path: Path, writable: b
     assert played.code == 0, played.failures
     assert ("Write the unit that reserves them" in " ".join(played.changed)) is writable
     assert (f"{kernel} cannot be written on localhost" in played.said("Say that they cannot")) is not writable
+
+
+def below(root: Path, task: Task) -> Task:
+    """A shell task that finds the kernel's files below a folder."""
+    cmd = task["ansible.builtin.shell"]["cmd"].replace("/sys/", f"{root}/sys/")
+    return {**task, "ansible.builtin.shell": {"cmd": cmd}}
+
+
+def kernel_file(root: Path, path: str, text: str) -> Path:
+    file = root / "sys" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("device", ["soc/soc:firmware", "axi/soc@107c000000:firmware", None])
+def test_the_throttle_flags_of_any_board_are_found(tmp_path: Path, device: str | None) -> None:
+    (tmp_path / "sys/devices/platform").mkdir(parents=True)
+    if device is not None:
+        kernel_file(tmp_path, f"devices/platform/{device}/get_throttled", "50005\n")
+    task = below(tmp_path, tasks_of("common", "50-throttle.yml")["Read the throttle flags"])
+    done = subprocess.run(
+        ["sh", "-c", task["ansible.builtin.shell"]["cmd"]], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == ((1, "") if device is None else (0, "50005\n"))
+
+
+def test_the_kernels_driver_is_told_the_boards_shunt_once(tmp_path: Path) -> None:
+    shunt = kernel_file(tmp_path, "class/hwmon/hwmon1/shunt_resistor", "10000\n")
+    kernel_file(tmp_path, "class/hwmon/hwmon1/name", "ina219\n")
+    other = kernel_file(tmp_path, "class/hwmon/hwmon2/shunt_resistor", "7\n")
+    kernel_file(tmp_path, "class/hwmon/hwmon2/name", "ltc2945\n")
+    tasks = tasks_of("companion_pi", "60-hwmon.yml")
+    tell = below(tmp_path, tasks["Tell the kernel's driver the board's shunt"])
+    rules = ROLES / "companion_pi/templates/60-pqlab-i2c.rules.j2"
+    rule = {"ansible.builtin.template": {"src": str(rules), "dest": str(tmp_path / "rules")}}
+    variables = {"companion_pi_sensor": "hwmon", "companion_pi_settings": {"shunt_ohm": 0.05}}
+    for changes in (1, 0):
+        done = play(tmp_path, [tell], variables, roles=("companion_pi",))
+        played = read(done.returncode, done.stdout, done.stderr, 0.0)
+        assert played.code == 0, played.failures
+        assert len(played.changed) == changes
+    assert (shunt.read_text(), other.read_text()) == ("50000\n", "7\n")
+    assert play(tmp_path, [rule], variables, roles=("companion_pi",)).returncode == 0
+    assert 'ATTR{shunt_resistor}="50000"' in (tmp_path / "rules").read_text()

@@ -12,7 +12,11 @@ from pqlab.doctor.system import System
 
 _REVISIONS = ("proc/device-tree/system/linux,revision", "sys/firmware/devicetree/base/system/linux,revision")
 _MODELS = ("proc/device-tree/model", "sys/firmware/devicetree/base/model")
-_THROTTLED = "sys/devices/platform/soc/soc:firmware/get_throttled"
+#: soc/soc:firmware, on a Pi 5 soc@107c000000:firmware, below one parent or another
+_THROTTLED = (
+    "sys/devices/platform/soc*:firmware/get_throttled",
+    "sys/devices/platform/*/soc*:firmware/get_throttled",
+)
 #: bits of the firmware's field: now, and since boot
 _FLAGS = {0: "under-voltage", 1: "frequency capped", 2: "throttled", 3: "soft temperature limit"}
 _SINCE_BOOT = 16
@@ -24,16 +28,27 @@ def read_board(system: System) -> Reading:
     for path in _REVISIONS:
         if system.exists(path):
             revision = (system.root / path).read_bytes().hex()
-            model = next((system.text(m).strip("\0\n ") for m in _MODELS if system.exists(m)), "a board")
-            return Reading(True, f"{model}, revision {revision}")
+            return Reading(True, f"{_model(system) or 'a board'}, revision {revision}")
     return Reading(False, "no board revision: this machine cannot be an end in ring hardware")
 
 
+def _model(system: System) -> str | None:
+    return next((system.text(path).strip("\0\n ") for path in _MODELS if system.exists(path)), None)
+
+
 def read_throttling(system: System) -> Reading:
-    """The firmware's own word on supply and heat."""
-    if not system.exists(_THROTTLED):
+    """The firmware's own word on supply and heat; a Raspberry Pi where it says nothing is not known."""
+    paths = [path for pattern in _THROTTLED for path in system.files(pattern)]
+    if not paths:
+        model = _model(system) or ""
+        if "Raspberry Pi" in model:
+            return Reading(
+                None,
+                f"not known: this is a {model}, and its kernel shows no throttle flags",
+                "vcgencmd get_throttled says them (0x0: never); a kernel of Raspberry Pi OS shows the file",
+            )
         return Reading(True, "no Raspberry Pi firmware here")
-    flags = int(system.text(_THROTTLED).strip(), 16)
+    flags = int(system.text(paths[0]).strip(), 16)
     now = [name for bit, name in _FLAGS.items() if flags >> bit & 1]
     past = [name for bit, name in _FLAGS.items() if flags >> (bit + _SINCE_BOOT) & 1]
     if now:

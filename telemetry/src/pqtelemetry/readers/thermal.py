@@ -15,7 +15,11 @@ from pqtelemetry.procfile import ProcFile, read_text
 from pqtelemetry.readers.base import Instant, Missing, Reader
 
 _PLAUSIBLE_C = (-55.0, 150.0)
-_THROTTLED = "sys/devices/platform/soc/soc:firmware/get_throttled"
+_THROTTLED = (
+    "sys/devices/platform/soc*:firmware/get_throttled",
+    "sys/devices/platform/*/soc*:firmware/get_throttled",
+)
+"""soc/soc:firmware, on a Pi 5 soc@107c000000:firmware, below one parent or another."""
 
 
 class Temperature:
@@ -101,5 +105,5 @@ class Throttle:
 
 def find_throttle(root: Path) -> Reader:
     """Throttle flags where the firmware driver shows them."""
-    path = root / _THROTTLED
-    return Throttle(path) if path.exists() else Missing("throttle", "no Raspberry Pi firmware driver")
+    paths = [path for pattern in _THROTTLED for path in sorted(root.glob(pattern))]
+    return Throttle(paths[0]) if paths else Missing("throttle", "no Raspberry Pi firmware driver")
