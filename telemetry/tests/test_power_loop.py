@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pqtelemetry.errors import ParseError
+from pqtelemetry.ina219.bus import BusError
 from pqtelemetry.ina219.calibration import Calibration, Line
 from pqtelemetry.ina219.device import Ina219
 from pqtelemetry.ina219.model import Ina219Model, Load
@@ -131,6 +132,37 @@ def test_a_brown_out_is_a_gap_and_the_range_is_restored(tmp_path: Path) -> None:
     bench.run()
     assert any("lost its settings" in str(row["reason"]) for row in bench.gaps)
     assert bench.loop._chip.is_set_up()
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_chip_that_will_not_be_set_up_is_a_gap_until_it_is(
+    tmp_path: Path, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, steady, 5.0)
+    write = bench.model.write
+    asked: list[int] = []
+
+    def deaf(register: int, word: int) -> None:
+        """For three attempts the mode is not taken, or its transfer fails."""
+        if register == CONFIG and 400 * MS < bench.clock.now_ns < 3500 * MS:
+            asked.append(bench.clock.now_ns)
+            if refused:
+                return
+            raise BusError("I²C write failed: Remote I/O error")
+        write(register, word)
+
+    bench.clock.at = {390 * MS: lambda: write(CONFIG, RESET)}
+    monkeypatch.setattr(bench.model, "write", deaf)
+    bench.run()
+    assert 2 <= len(asked) <= 3 and bench.loop._chip.is_set_up(), "tried once a second, at last with success"
+    reasons = [str(row["reason"]) for row in bench.gaps if not row["end"]]
+    assert ("was set to" if refused else "Remote I/O error") in reasons[0]
+    assert "was set up again" in reasons[-1]
+    samples = read_raw(bench.path).samples
+    unset = [s for s in samples if asked[0] <= s.t_mono_ns <= asked[-1] + 900 * MS]
+    assert len(unset) > 1800 and all(s.flags & GAP for s in unset)
+    assert all(s.power_w is not None for s in samples if s.t_mono_ns > asked[-1] + 1100 * MS)
+    assert samples[-1].t_mono_ns > asked[-1] + 1100 * MS
 
 
 def test_a_mode_slower_than_the_schedule_is_stale_and_not_doubled(tmp_path: Path) -> None:

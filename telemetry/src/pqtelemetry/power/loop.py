@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from pqtelemetry.errors import SensorUnavailable
 from pqtelemetry.ina219.bus import BusError
-from pqtelemetry.ina219.device import Ina219, Reading
+from pqtelemetry.ina219.device import Ina219, Reading, SensorRefused
 from pqtelemetry.ina219.native import NativeLoop
 from pqtelemetry.power.rawfile import CLIPPED, GAP, LATE
 from pqtelemetry.sampler import Clock
@@ -110,6 +110,7 @@ class PowerLoop:
         self._round = -1
         self._checked = 0
         self._errors = 0
+        self._unset = False
         self._reason: str | None = None
 
     def run(self) -> None:
@@ -186,17 +187,20 @@ class PowerLoop:
     def _reading(self, index: int) -> tuple[Reading | None, str | None]:
         """(reading, None), (None, None) for a stale conversion, or (None, reason)."""
         due = index - self._checked >= self._check_every
-        if self._errors >= _LOST_AFTER and not due:
+        if (self._errors >= _LOST_AFTER or self._unset) and not due:
             return None, self._reason
         try:
             if due:
                 self._checked = index
                 self._chip.look_for()
-                if not self._chip.is_set_up():
+                # until it is set up again, what it converts is of another range
+                self._unset = not self._chip.is_set_up()
+                if self._unset:
                     self._chip.set_up()
+                    self._unset, self._errors = False, 0
                     return None, "the chip had lost its settings (brown-out?) and was set up again"
             reading = self._chip.take()
-        except BusError as error:
+        except (BusError, SensorRefused) as error:
             self._errors += 1
             return None, str(error)
         except SensorUnavailable as error:
