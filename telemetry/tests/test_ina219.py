@@ -223,8 +223,22 @@ def test_a_line_needs_three_loads_and_a_grade_must_exist() -> None:
         fit([1.0, 2.0], [1.0, 2.0])
     with pytest.raises(CalibrationError):
         Calibration.assumed("C", 0.1, 1.0)
-    assumed = Calibration.assumed("A", 0.1, 1.0)
-    assert "assumed" in assumed.method and assumed.power_relative_u(5.0, 1.0) > 0.005
+    assert "assumed" in Calibration.assumed("A", 0.1, 1.0).method
+
+
+def test_an_uncalibrated_sensor_is_as_uncertain_as_its_data_sheet_says() -> None:
+    """SBOS448G §7.5 over temperature: current 1 % (A), 0.5 % (B); voltage 1 %, shunt 1 %. By hand."""
+    # A: √((1² + 1² + 1²) / 3) = 1 %; B: √((0.5² + 1² + 1²) / 3) = √0.75 % = 0.8660 %
+    for grade, percent in (("A", 1.0), ("B", 0.866025)):
+        assumed = Calibration.assumed(grade, 0.1, 1.0)
+        for volts, amps in ((5.0, 1.0), (5.0, 2.0), (5.2, 0.3), (12.0, 3.0)):
+            assert 100 * assumed.power_relative_u(volts, amps) == pytest.approx(percent, rel=1e-5), (
+                volts,
+                amps,
+            )
+    fitted = replace(IDENTITY, current=Line(1, 0, 0.002, 9), voltage=Line(1, 0, 0.004, 9, 0.0057735))
+    # residual 2 mA of 2 A and 4 mV of 5 V, gain of the voltage unknown: √(0.1² + 0.08² + 0.57735²) %
+    assert 100 * fitted.power_relative_u(5.0, 2.0) == pytest.approx(0.59139, rel=1e-4)
 
 
 def test_a_stub_adapter_is_never_called_a_chip(tmp_path: Path) -> None:

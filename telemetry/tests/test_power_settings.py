@@ -13,6 +13,7 @@ import pytest
 
 import pqtelemetry
 from pqtelemetry.errors import UsageError
+from pqtelemetry.ina219.calibration import Calibration, CalibrationError, Line
 from pqtelemetry.power.rawfile import read_raw
 from pqtelemetry.power.settings import PowerSettings
 
@@ -40,6 +41,22 @@ def test_auto_takes_the_finest_resolution_that_keeps_up() -> None:
 def test_settings_that_cannot_work_are_refused(document: Any, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         PowerSettings.from_json(document)
+
+
+def test_a_calibration_of_another_shunt_or_chip_than_the_settings_say_is_refused(tmp_path: Path) -> None:
+    made = Calibration("board 7", "B", 0.05, "2026-01-01", "m", Line(1, 0, 0.002, 9), Line(1, 0, 0.004, 9))
+    (tmp_path / "cal.json").write_text(json.dumps(made.to_json()))
+    fits = {"calibration": "cal.json", "shunt_ohm": 0.05}
+    for document in (fits, {**fits, "grade": "B"}):
+        assert PowerSettings.from_json(document).load_calibration(tmp_path) == made
+    with pytest.raises(
+        CalibrationError, match=r"shunt of 0\.05 Ω, the settings say shunt_ohm 0\.1"
+    ) as caught:
+        PowerSettings.from_json({"calibration": "cal.json"}).load_calibration(tmp_path)
+    assert "calibrate again" in caught.value.hint
+    with pytest.raises(CalibrationError, match="a chip of grade B, the settings say grade A"):
+        PowerSettings.from_json({**fits, "grade": "A"}).load_calibration(tmp_path)
+    assert PowerSettings().uncalibrated().grade == "A"
 
 
 def run(folder: Path, settings: dict[str, Any]) -> subprocess.CompletedProcess[str]:

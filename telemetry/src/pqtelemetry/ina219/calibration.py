@@ -3,7 +3,8 @@
     true value = gain × (reading − offset), for current and for voltage
 
 The file is made from known loads (`fit`), names the sensor it belongs to, and carries the residual that the
-uncertainty budget starts from. Without a file the shunt's tolerance and the chip's gain error take its place.
+uncertainty budget starts from. Without a file the shunt's tolerance and the chip's gain error take its place,
+relative to the reading as they are.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any, Final
 from pqtelemetry.errors import TelemetryError
 
 SCHEMA: Final = "pqtelemetry/ina219-calibration/v1"
-_CHIP_GAIN_PCT: Final = {"A": 1.0, "B": 0.5}
-"""Greatest total error of current and voltage over temperature by grade (SBOS448G §7.5), % of reading."""
+_CURRENT_PCT: Final = {"A": 1.0, "B": 0.5}
+_VOLTAGE_PCT: Final = {"A": 1.0, "B": 1.0}
+"""Greatest total errors over temperature by grade (SBOS448G §7.5), % of reading; B is better in current."""
 
 
 class CalibrationError(TelemetryError):
@@ -31,12 +33,16 @@ class CalibrationError(TelemetryError):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """true = gain × (reading − offset); `residual` is the standard deviation of the fit, n its points."""
+    """true = gain × (reading − offset); `residual` is the standard deviation of the fit, n its points.
+
+    relative: standard uncertainty of the gain where no load taught it, as a fraction of the reading.
+    """
 
     gain: float
     offset: float
     residual: float
     n: int
+    relative: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +66,13 @@ class Calibration:
         return self.voltage.gain * (reading_v - self.voltage.offset)
 
     def power_relative_u(self, voltage_v: float, current_a: float) -> float:
-        """Standard uncertainty of one power value from the residuals of both lines, as a fraction of it."""
+        """Standard uncertainty of one power value from both lines, as a fraction of it."""
         if voltage_v == 0 or current_a == 0:
             return math.inf
-        return math.hypot(self.current.residual / current_a, self.voltage.residual / voltage_v)
+        return math.hypot(
+            self.current.residual / current_a, self.current.relative,
+            self.voltage.residual / voltage_v, self.voltage.relative,
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """The file's content."""
@@ -81,25 +90,25 @@ class Calibration:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CalibrationError(f"{path.name} cannot be read as a calibration: {error}") from error
         for name, line in (("current", current), ("voltage", voltage)):
-            sound = 0.8 < line.gain < 1.25 and math.isfinite(line.offset) and line.residual >= 0
+            sound = 0.8 < line.gain < 1.25 and math.isfinite(line.offset)
+            sound = sound and line.residual >= 0 and line.relative >= 0
             if not sound or line.n < 2:
                 raise CalibrationError(f"{path.name}: the {name} line is implausible: {line}")
         return calibration
 
     @classmethod
     def assumed(cls, grade: str, shunt_ohm: float, shunt_tolerance_pct: float) -> Calibration:
-        """No known loads: identity lines, and as residual what data sheet and shunt allow (rectangular).
+        """No known loads: identity lines, relative errors as data sheet and shunt allow (rectangular).
 
-        The residuals are relative errors turned absolute at 1 A and 5 V; `method` says that nothing was
-        measured. Raises CalibrationError for a grade that does not exist.
+        `method` says that nothing was measured. Raises CalibrationError for a grade that does not exist.
         """
-        if grade not in _CHIP_GAIN_PCT:
+        if grade not in _CURRENT_PCT:
             raise CalibrationError(f"INA219 grade {grade!r}: A or B (as printed: INA219A, INA219B)")
-        chip = _CHIP_GAIN_PCT[grade] / 100 / math.sqrt(3)
-        shunt = shunt_tolerance_pct / 100 / math.sqrt(3)
+        current = math.hypot(_CURRENT_PCT[grade], shunt_tolerance_pct) / 100 / math.sqrt(3)
+        voltage = _VOLTAGE_PCT[grade] / 100 / math.sqrt(3)
         return cls(
             "uncalibrated", grade, shunt_ohm, "", "assumed from data sheet and shunt tolerance",
-            Line(1.0, 0.0, math.hypot(chip, shunt), 2), Line(1.0, 0.0, 5.0 * chip, 2),
+            Line(1.0, 0.0, 0.0, 2, current), Line(1.0, 0.0, 0.0, 2, voltage),
         )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -66,8 +65,7 @@ def read_sensor(
     settings: PowerSettings, loads: Sequence[tuple[float, float]], ask: Callable[[str], str]
 ) -> list[Load]:
     """Read the sensor at each load, after a person has set it. Raises SensorRefused, BusError."""
-    plain = Calibration.assumed(settings.grade, settings.shunt_ohm, settings.shunt_tolerance_pct)
-    chip = open_sensor(settings, plain).chip
+    chip = open_sensor(settings, settings.uncalibrated()).chip
     taken = []
     for volts, amps in loads:
         ask(f"set {volts:g} V, {amps:g} A, wait until it is steady, then press Enter ")
@@ -81,18 +79,18 @@ def read_sensor(
 
 def make(settings: PowerSettings, sensor_id: str, method: str, loads: Sequence[Load]) -> Calibration:
     """Both lines. Raises CalibrationError when the loads do not carry them."""
+    plain = settings.uncalibrated()
     current = fit([load.read_a for load in loads], [load.true_a for load in loads])
     truths = [load.true_v for load in loads]
     if max(truths) - min(truths) >= _LEAST_SPREAD_V:
         voltage = fit([load.read_v for load in loads], truths)
     else:
         errors = [load.read_v - load.true_v for load in loads]
-        chip_v = Calibration.assumed(settings.grade, settings.shunt_ohm, 0.0).current.residual * max(truths)
         voltage = Line(
-            1.0, statistics.fmean(errors), math.hypot(statistics.stdev(errors), chip_v), len(errors)
+            1.0, statistics.fmean(errors), statistics.stdev(errors), len(errors), plain.voltage.relative
         )
     return Calibration(
-        sensor_id, settings.grade, settings.shunt_ohm, time.strftime("%Y-%m-%d", time.gmtime()), method,
+        sensor_id, plain.grade, settings.shunt_ohm, time.strftime("%Y-%m-%d", time.gmtime()), method,
         current, voltage,
     )  # fmt: skip
 

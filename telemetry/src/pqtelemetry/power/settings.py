@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 from pqtelemetry.errors import UsageError
 from pqtelemetry.ina219.bus import ADDRESSES
-from pqtelemetry.ina219.calibration import Calibration
+from pqtelemetry.ina219.calibration import Calibration, CalibrationError
 from pqtelemetry.ina219.registers import Mode, rate_modes
 
 SENSORS: Final = ("ina219", "ina219-stub", "model")
@@ -25,7 +26,7 @@ class PowerSettings:
     """Defaults are those of the usual breakout board: 0.1 Ω, address 0x40, bus 1, ± 320 mV (3.2 A).
 
     adc: `auto` takes the finest resolution that keeps up with rate_hz. calibration: file name, or None for
-    the data sheet's limits. Raises UsageError.
+    the data sheet's limits. grade: None where nobody said it. Raises UsageError.
     """
 
     sensor: str = "ina219"
@@ -37,7 +38,7 @@ class PowerSettings:
     shunt_range_mv: int = 320
     shunt_ohm: float = DEFAULT_SHUNT_OHM
     shunt_tolerance_pct: float = 1.0
-    grade: str = "A"
+    grade: str | None = None
     calibration: str | None = None
     rail_least_v: float = 4.5
     rail_greatest_v: float = 5.5
@@ -65,10 +66,29 @@ class PowerSettings:
         return Mode(self.bus_range_v, self.shunt_range_mv, adc)
 
     def load_calibration(self, folder: Path) -> Calibration:
-        """The named file beside the settings, or what the data sheet allows. Raises CalibrationError."""
+        """The named file beside the settings, or what the data sheet allows.
+
+        Raises CalibrationError, also for a file of another shunt or chip than the settings say.
+        """
         if self.calibration is None:
-            return Calibration.assumed(self.grade, self.shunt_ohm, self.shunt_tolerance_pct)
-        return Calibration.load(folder / self.calibration)
+            return self.uncalibrated()
+        made = Calibration.load(folder / self.calibration)
+        if not math.isclose(made.shunt_ohm, self.shunt_ohm, rel_tol=1e-6):
+            raise self._other_sensor(f"a shunt of {made.shunt_ohm:g} Ω", f"shunt_ohm {self.shunt_ohm:g}")
+        if self.grade is not None and self.grade != made.grade:
+            raise self._other_sensor(f"a chip of grade {made.grade}", f"grade {self.grade}")
+        return made
+
+    def uncalibrated(self) -> Calibration:
+        """What the data sheet allows, for grade A where nobody said the grade. Raises CalibrationError."""
+        return Calibration.assumed(self.grade or "A", self.shunt_ohm, self.shunt_tolerance_pct)
+
+    def _other_sensor(self, made_for: str, said: str) -> CalibrationError:
+        return CalibrationError(
+            f"{self.calibration} was made with {made_for}, the settings say {said}",
+            hint="name in the settings what is on the board; where that changed, calibrate again: "
+            "python -m pqtelemetry calibrate --help",
+        )
 
     @classmethod
     def from_json(cls, document: Any) -> PowerSettings:
@@ -79,7 +99,7 @@ class PowerSettings:
         for key, value in document.items():
             if key not in known:
                 raise UsageError(f"power settings: no key {key!r}; known: {', '.join(known)}")
-            wanted = type(getattr(cls(), key)) if key != "calibration" else str
+            wanted = type(getattr(cls(), key)) if key not in ("calibration", "grade") else str
             allowed = (int, float) if wanted is float else wanted
             if isinstance(value, bool) or not isinstance(value, allowed):
                 raise UsageError(f"power settings: {key} must be {wanted.__name__}, not {value!r:.60}")
