@@ -10,6 +10,7 @@ from typing import Any
 
 from pqlab.analysis.energy import NoEnergyError, Span, Trace
 from pqtelemetry.ina219.calibration import Calibration, Line
+from pqtelemetry.ina219.registers import BUS_LSB_V, SHUNT_LSB_V
 from pqtelemetry.power.rawfile import GAP, PowerSample, read_raw
 
 COVERAGE = 2.0
@@ -79,7 +80,7 @@ def check_energy(
     calibration = calibration_of(raw.header)
     mean_a = power.mean_w / 5.1
     relative = calibration.power_relative_u(5.1, mean_a)
-    quantum_w = 1e-4 * 5.1
+    quantum_w = math.hypot(SHUNT_LSB_V / calibration.shunt_ohm * 5.1, BUS_LSB_V * mean_a)
     # every step of the load is seen up to one period late: half a period each, at random
     edges = int(span.seconds * 2)
     alignment_j = 0.4 * 5.1 * period_s / math.sqrt(12) * math.sqrt(edges)

@@ -12,7 +12,8 @@ import pytest
 from energy_world import RAIL_V, World, energy_folder
 
 from pqlab.analysis.table import Row
-from pqlab.bench.energy import load, read_blocks
+from pqlab.bench.energy import limits_of, load, read_blocks
+from pqlab.bench.samples import read_samples
 from pqlab.bench.sections_energy import _levels
 from pqlab.bench.tree import BenchTreeError
 from pqlab.bench.verdicts import _least_energy
@@ -60,6 +61,13 @@ def test_the_median_of_a_level_with_an_even_number_of_values_lies_between() -> N
     ]
     drawn = _levels(rows, "synthetic")
     assert drawn is not None and re.findall(r"class=\"value\"[^>]*>([^<]*)<", drawn.svg) == ["2.00"]
+
+
+def test_the_quantum_of_power_has_both_of_the_chips_steps(folder: Path) -> None:
+    limits = limits_of(read_samples(folder / "power.bin"))
+    # at the middle reading, 5.1 V and about 0.6 A (idle is the most of it): 10 µV / 0.1 Ω × 5.1 V = 0.51 mW
+    # and 4 mV × 0.6 A = 2.4 mW; √(0.51² + 2.4²) = 2.4536 mW
+    assert limits.quantum_w == pytest.approx(2.4536e-3, rel=0.01)
 
 
 def test_an_operation_of_a_microsecond_is_not_resolvable(folder: Path) -> None:

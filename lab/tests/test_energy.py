@@ -27,8 +27,8 @@ from pqtelemetry.power.rawfile import CLIPPED, GAP, PowerSample
 MS, SECOND = 1_000_000, 1_000_000_000
 CALIBRATED = Calibration("m", "B", 0.1, "2026-01-01", "model", Line(1, 0, 0.002, 9), Line(1, 0, 0.004, 9))
 LIMITS = Resolution(
-    calibration_relative=CALIBRATED.power_relative_u(5.1, 0.8), quantum_w=5.1 * 1e-4, alignment_s=1e-4,
-    period_s=1e-3,
+    calibration_relative=CALIBRATED.power_relative_u(5.1, 0.8), quantum_w=math.hypot(5.1 * 1e-4, 0.8 * 4e-3),
+    alignment_s=1e-4, period_s=1e-3,
 )  # fmt: skip
 BEFORE, WORK, AFTER = Span(SECOND, 3 * SECOND), Span(3 * SECOND, 5 * SECOND), Span(5 * SECOND, 7 * SECOND)
 IDLE_A, BUSY_A, RAIL_V = 0.6, 0.9, 5.1

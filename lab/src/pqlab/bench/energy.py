@@ -16,10 +16,9 @@ from pqlab.analysis.energy import Energy, Resolution, Span, Trace, additive, bet
 from pqlab.bench.samples import Samples, read_samples
 from pqlab.bench.tree import BenchTreeError, object_of
 from pqtelemetry.ina219.calibration import Calibration, Line
+from pqtelemetry.ina219.registers import BUS_LSB_V, SHUNT_LSB_V
 
 BLOCKS_SCHEMA = "pqtunnel/bench-blocks/v1"
-_SHUNT_STEP_V = 10e-6
-"""One count of the INA219's shunt register (SBOS448G §8.6.3.1)."""
 ALONE_PERIODS = 2
 _DROPPED = "the sampler's files were full and its oldest samples were dropped"
 
@@ -107,7 +106,8 @@ def limits_of(samples: Samples) -> Resolution:
         conversion_us = header.get("conversion_us")
         period_s = 1.0 / float(header["rate_hz"])
         delay_s = float(conversion_us["typical"]) / 1e6 if conversion_us else period_s
-        quantum_w = _SHUNT_STEP_V / calibration.shunt_ohm * volts
+        # one step of current at the rail's voltage, and one of the rail's voltage at that current
+        quantum_w = math.hypot(SHUNT_LSB_V / calibration.shunt_ohm * volts, BUS_LSB_V * amps)
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise BenchTreeError("the power file's header lacks its calibration", str(error)) from error
     # a reading is the mean of the conversion before it, which began up to one conversion earlier
