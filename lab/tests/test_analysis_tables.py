@@ -15,6 +15,7 @@ import report_bundle
 
 from pqlab.analysis import analyse, effects, groups, traffic
 from pqlab.analysis.load import BundleData
+from pqlab.analysis.supply import supply_table
 from pqlab.analysis.table import Row, Table, number
 from pqlab.errors import LabError
 from pqlab.report.sections.dataplane import cpu_holds
@@ -356,3 +357,18 @@ def test_a_missing_number_is_an_error_not_a_zero(value: object) -> None:
         number({"median_ms": value}, "median_ms")  # type: ignore[dict-item]
     assert "median_ms" in str(caught.value.what)
     assert number({"median_ms": 2}, "median_ms") == 2.0
+
+
+def test_watts_that_are_a_lower_bound_enter_no_table(tmp_path: Path) -> None:
+    root = report_bundle.make_bundle(tmp_path / "run", handshakes=5, bulk=False)
+    for path in root.glob("data/cells/*/record.json"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        watts = record["categories"]["P"]["power_mean_w"]
+        watts |= {"value": 3.5, "n": 50, "validity": "ok", "reason": None}
+        if record["position"] == 0:
+            watts |= {"validity": "invalid", "reason": "2 samples clipped: a lower bound"}
+        path.write_text(json.dumps(record), encoding="utf-8")
+    table = supply_table(BundleData(root))
+    assert table is not None
+    told = {(row["position"] == 0, row["power_mean_w"], row["reason"]) for row in table.rows}
+    assert told == {(True, None, "2 samples clipped: a lower bound"), (False, 3.5, None)}

@@ -35,13 +35,14 @@ def supply_table(bundle: BundleData) -> Table | None:
             **{name: _value(cell, "P", name) for name in FIELDS},
             net_reason=(cell.value("P", "energy_net_handshake_j") or {}).get("reason"),
             temperature_c=_value(cell, "N", "temperature_c"),
-            reason=None if watts.get("value") is not None else watts.get("reason"),
+            reason=None if _value(cell, "P", "power_mean_w") is not None else watts.get("reason"),
         )  # fmt: skip
     return table
 
 
 def _value(cell: Cell, letter: str, name: str) -> float | None:
-    found = (cell.value(letter, name) or {}).get("value")
+    field = cell.value(letter, name) or {}
+    found = None if field.get("validity") == "invalid" else field.get("value")  # a lower bound is no reading
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 

@@ -112,7 +112,7 @@ def _verdict_row(source: Source, row: RawRow) -> list[Cell]:
         *(number(row[c], reason=why) for c in names),
         *(blocks.count(row[c], reason=why) for c in (
             "alarm_count", "degraded_count", "false_alarm_count", "episode_count", "detected_count")),
-        number(row["canary_delay_s"], reason="the canary was not raised"),
+        number(row["canary_delay_s"], reason="the canary was not raised, or an alarm stood before it"),
         number(row["cpu_mean_pct"], reason=why), number(row["rss_mb"], reason=why),
         label(ready), record_link(row["cell_id"]),
     ]  # fmt: skip
