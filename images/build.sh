@@ -1,5 +1,6 @@
 #!/bin/sh
 # Builds the lab's images in order of need: ./images/build.sh [--force] [NAME...]
+# A name brings what that image is made from; --force builds the named ones whatever their checksum says.
 #
 # Each image carries a label with the checksum of everything it is made from, so an unchanged one is
 # recognised without asking the builder; a changed one is built from the layers that still fit.
@@ -53,6 +54,12 @@ parents() {
     esac
 }
 
+# An image and all that it is made from: one built upon a stale parent would carry the checksum of a fresh one.
+with_parents() {
+    for p in $(parents "$1"); do with_parents "$p"; done
+    echo "$1"
+}
+
 # An image named by the user is used as it is.
 replaced() {
     case $1 in
@@ -98,7 +105,8 @@ main_build() {
         force=1
         shift
     fi
-    wanted=${*:-$ORDER}
+    named=${*:-$ORDER}
+    wanted=$(for name in $named; do with_parents "$name"; done | sort -u | tr '\n' ' ')
     engine_up || fail 4 "no container engine answers" "images are built by one" "./bootstrap.sh engine"
     cmd_base
     copy_roots
@@ -111,7 +119,8 @@ main_build() {
         fi
         key=$(content "$name")
         has=$(docker image inspect -f '{{index .Config.Labels "pqlab.inputs"}}' "pqlab/$name:dev" 2>/dev/null || true)
-        [ -z "$force" ] && [ "$key" = "$has" ] || stale="$stale $name:$key"
+        case " $named " in *" $name "*) [ -z "$force" ] || has= ;; esac
+        [ "$key" = "$has" ] || stale="$stale $name:$key"
     done
     if [ -z "$stale" ]; then
         say "images: all up to date"
