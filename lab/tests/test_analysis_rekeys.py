@@ -75,7 +75,7 @@ def test_an_effect_on_one_of_many_suites_can_be_claimed() -> None:
                 cells.append(
                     SimpleNamespace(
                         cell_id=cell_id, suite_id=suite, condition=condition, verdict="pass", ring="lab",
-                        repetition=block, plan={"block": block, "position": len(cells)},
+                        repetition=block, earlier_run=None, plan={"block": block, "position": len(cells)},
                     )
                 )  # fmt: skip
                 for role in ("drone", "gcs"):

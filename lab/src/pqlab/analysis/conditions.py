@@ -12,11 +12,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from pqlab.analysis.load import BundleData, Cell, read_json
+from pqlab.analysis.load import BundleData, Cell
 from pqlab.analysis.metrics import Metric
 from pqlab.analysis.stats import quantile
 
@@ -137,7 +135,7 @@ def pairs_of(cells: Iterable[Cell], contrast: Contrast) -> list[CellPair]:
     found = []
     for key, cell in sides[contrast.condition].items():
         reference = sides[contrast.reference].get(key)
-        if reference is not None and _run_of(cell) == _run_of(reference):
+        if reference is not None and cell.earlier_run == reference.earlier_run:
             found.append(
                 CellPair(
                     suite_id=cell.suite_id,
@@ -149,22 +147,6 @@ def pairs_of(cells: Iterable[Cell], contrast: Contrast) -> list[CellPair]:
                 )
             )
     return found
-
-
-def _run_of(cell: Cell) -> str | None:
-    """The earlier run that measured the cell, None for the bundle's own."""
-    file = cell.directory.parents[1] / "run.json"
-    if not file.is_file():
-        return None
-    about = file.stat()
-    return _earlier_runs(file, about.st_mtime_ns, about.st_size).get(cell.cell_id)
-
-
-@lru_cache(maxsize=4)
-def _earlier_runs(file: Path, _changed_ns: int, _size: int) -> dict[str, str]:
-    """Cell id → the earlier run that measured it; run.json is read once for all contrasts of a bundle."""
-    lineage = read_json(file).get("lineage") or []
-    return {str(cell_id): str(entry["run_id"]) for entry in lineage for cell_id in entry["cells"]}
 
 
 def differences_of(pairs: Iterable[CellPair], metric: Metric, values: dict[str, float]) -> list[Difference]:

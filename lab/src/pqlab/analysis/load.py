@@ -93,9 +93,13 @@ class Span:
 class Cell:
     """One planned cell and the raw files it left. Files are read when first asked for."""
 
-    def __init__(self, data_dir: Path, plan: Json, withdrawn: str | None = None) -> None:
-        """withdrawn: why the cell's result was taken back after sealing; it then counts as invalid."""
+    def __init__(
+        self, data_dir: Path, plan: Json, withdrawn: str | None = None, earlier_run: str | None = None
+    ) -> None:
+        """withdrawn: why the cell's result was taken back after sealing; it then counts as invalid.
+        earlier_run: the run that measured it, None for the bundle's own."""
         self.plan = plan
+        self.earlier_run = earlier_run
         self.cell_id = str(plan["cell_id"])
         self.directory = data_dir / "cells" / self.cell_id
         self.record: Json = read_json(self.directory / "record.json")
@@ -207,7 +211,13 @@ class BundleData:
         }
         self.scenario = _read_yaml(self.data / "scenario.effective.yml")
         taken_back = withdrawn(self.data)
-        cells = [Cell(self.data, plan, taken_back.get(str(plan["cell_id"]))) for plan in self.plan["cells"]]
+        lineage = (self.run or {}).get("lineage") or []
+        earlier = {str(cell_id): str(run["run_id"]) for run in lineage for cell_id in run["cells"]}
+        ids = [str(plan["cell_id"]) for plan in self.plan["cells"]]
+        cells = [
+            Cell(self.data, plan, taken_back.get(cell_id), earlier.get(cell_id))
+            for plan, cell_id in zip(self.plan["cells"], ids, strict=True)
+        ]
         order = {suite_id: index for index, suite_id in enumerate(registry.ALL)}
         self.cells = sorted(
             cells,
