@@ -73,7 +73,8 @@ def campaign(
             cells.append(
                 SimpleNamespace(
                     verdict="pass", condition=condition, suite_id=f"suite-{suite}", repetition=block,
-                    cell_id=cell_id, ring="sim", earlier_run=None, plan={"block": block, "position": len(cells)},
+                    cell_id=cell_id, ring="sim", earlier_run=None,
+                    plan={"block": block, "position": len(cells)},
                 )
             )  # fmt: skip
     return cells, values
