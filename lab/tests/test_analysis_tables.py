@@ -302,6 +302,18 @@ def test_noise_floor_needs_ten_pairs_and_then_bounds_the_claim() -> None:
     assert effects.noise_floor([{**row, "verdict": "fail"} for row in noisy])[1] == 0
 
 
+def test_cells_of_different_runs_make_no_pair_and_no_noise() -> None:
+    rows = [cell_row(s, r, kem, 1.0 + r) for s in range(6) for r in (0, 1) for kem in ("ML-KEM", "HQC")]
+    table = Table("handshakes", tuple(rows[0]), rows)
+    assert effects.effects_table(table, 1).rows[0]["n_pairs"] == 12
+    added = {str(row["cell_id"]): "earlier" for row in rows if row["kem"] == "ML-KEM"}
+    assert effects.effects_table(table, 1, added).rows == []
+    assert effects.noise_floor(rows, added)[1] == 12, "each run has repetitions of its own"
+    second = {str(row["cell_id"]): "earlier" for row in rows if row["repetition"] == 0}
+    assert effects.effects_table(table, 1, second).rows[0]["n_pairs"] == 12
+    assert effects.noise_floor(rows, second)[1] == 0
+
+
 def test_failed_cells_make_no_pair() -> None:
     rows = [cell_row(s, 0, "ML-KEM", 1.0) for s in range(4)]
     rows += [cell_row(s, 0, "HQC", 9.0, "invalid") for s in range(4)]

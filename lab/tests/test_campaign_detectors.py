@@ -194,20 +194,24 @@ def test_cells_of_another_detector_are_not_added(tmp_path: Path) -> None:
     assert len(list((second / "data" / "cells").iterdir())) == 3
 
 
-def test_what_we_do_to_a_cell_is_not_carried_into_the_next(tmp_path: Path) -> None:
-    """A detector is marked once a cell: before the cell's own attack, else before its canary."""
-    lab, detector, log = FakeLab(tmp_path), FakeDetector("tst"), []  # type: ignore[var-annotated]
+def steps_of(root: Path, conditions: str) -> list[str]:
+    """What a campaign of these conditions asks of detector `tst`, and when, in one list."""
+    lab, detector, log = FakeLab(root), FakeDetector("tst"), []  # type: ignore[var-annotated]
     detector.calls = log
 
     def timeline(condition: Json, *rest: Any) -> Noted:
         return Noted(log, condition, rest[-1])
 
-    warm = "detector: tst, detector_history: warm"
-    scenario = watched(
-        lab, f"{{name: calm, {warm}}}, {{name: hit, {warm}, attack: {{kind: flood, start_s: 1, for_s: 1}}}}"
-    )
     around = replace(lab.around(), residents={"tst": detector}, timeline=timeline)  # type: ignore[arg-type]
-    Campaign.begin(around, scenario).carry_out()
+    Campaign.begin(around, watched(lab, conditions)).carry_out()
+    return log
+
+
+def test_what_we_do_to_a_cell_is_not_carried_into_the_next(tmp_path: Path) -> None:
+    """A detector is marked once a cell: before the cell's own attack, else before its canary."""
+    warm = "detector: tst, detector_history: warm"
+    hit = f"{warm}, attack: {{kind: flood, start_s: 1, for_s: 1}}"
+    log = steps_of(tmp_path, f"{{name: calm, {warm}}}, {{name: hit, {hit}}}")
     steps = [step for step in log if step == "mark" or step.endswith("during")]
     assert steps == ["cell: during", "mark", "canary: during", "mark", "cell: during", "canary: during"]
     assert "forget" not in log
@@ -215,19 +219,9 @@ def test_what_we_do_to_a_cell_is_not_carried_into_the_next(tmp_path: Path) -> No
 
 def test_a_cold_cell_s_attack_and_canary_are_not_carried_into_a_warm_cell(tmp_path: Path) -> None:
     """Conditions of both kinds may share a detector: the warm one's history holds the cold cells, too."""
-    lab, detector, log = FakeLab(tmp_path), FakeDetector("tst"), []  # type: ignore[var-annotated]
-    detector.calls = log
-
-    def timeline(condition: Json, *rest: Any) -> Noted:
-        return Noted(log, condition, rest[-1])
-
     hit = "detector: tst, attack: {kind: flood, start_s: 1, for_s: 1}"
-    scenario = watched(
-        lab, f"{{name: calm, detector: tst}}, {{name: hit, {hit}}}, "
-        "{name: warm, detector: tst, detector_history: warm}",
-    )  # fmt: skip
-    around = replace(lab.around(), residents={"tst": detector}, timeline=timeline)  # type: ignore[arg-type]
-    Campaign.begin(around, scenario).carry_out()
+    warm = "{name: warm, detector: tst, detector_history: warm}"
+    log = steps_of(tmp_path, f"{{name: calm, detector: tst}}, {{name: hit, {hit}}}, {warm}")
     steps = [step for step in log if step in ("mark", "forget") or step.endswith("during")]
     assert steps == [
         "forget", "cell: during", "mark", "canary: during",

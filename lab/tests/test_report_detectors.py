@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from pathlib import Path
 
 import detector_bundle
@@ -11,7 +12,11 @@ import pytest
 from detector_files import WINDOW_NS, gate_of
 from report_bundle import make_bundle, plan_cells
 
-from pqlab.analysis.detectors import poisson_interval
+from pqlab.analysis.detectors import overhead_table, poisson_interval
+from pqlab.analysis.estimate import Estimate, estimate
+from pqlab.analysis.handshakes import handshake_table
+from pqlab.analysis.load import BundleData
+from pqlab.analysis.system import cpu_table
 from pqlab.report import build, render
 from pqlab.report.blocks import Figure, Paragraphs, Table
 from pqlab.report.source import Source
@@ -50,6 +55,24 @@ def test_both_pages_render(bundle: Path, tmp_path: Path) -> None:
     page, text = render(bundle, tmp_path)
     assert 'id="det-models"' in page.read_text()
     assert "Detection models of this campaign" in text.read_text()
+
+
+def test_overhead_is_estimated_for_the_size_of_its_family(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Holm over many tests needs resamples that reach as far into the tails."""
+    asked: list[int] = []
+
+    def counted(values: list[float], *, seed: int, tests: int = 1) -> Estimate:
+        asked.append(tests)
+        return estimate(values, seed=seed, tests=tests)
+
+    monkeypatch.setattr("pqlab.analysis.detectors.estimate", counted)
+    data = BundleData(bundle)
+    table = overhead_table(data, handshake_table(data), cpu_table(data))
+    due = Counter(str(row["metric"]) for row in table.rows)
+    assert sorted(asked) == sorted(count for count in due.values() for _ in range(count))
+    assert max(asked) > 1
 
 
 def test_overhead_pairs_cells_that_differ_in_their_detector_alone(bundle: Path) -> None:

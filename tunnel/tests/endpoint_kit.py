@@ -3,8 +3,10 @@ tests."""
 
 from __future__ import annotations
 
+import json
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +16,7 @@ from typing import Any
 from pqtunnel.agent.main import Agent
 from pqtunnel.config import EndpointConfig, Role
 from pqtunnel.primitives import load
-from pqtunnel.rpc import RpcClient, TlsFiles
+from pqtunnel.rpc import RpcClient, TlsFiles, fetch_all
 
 SUITE = "cs-mlkem768-aesgcm-mldsa65"
 
@@ -212,3 +214,12 @@ def wait_until(condition: Callable[[], bool], limit_s: float = 2.0) -> bool:
             return True
         time.sleep(0.01)
     return condition()
+
+
+def spans_of(side: Side, cell: str = "cell-1") -> dict[str, list[dict[str, Any]]]:
+    """Span rows of a cell by handshake id."""
+    by_id: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in fetch_all(side.rpc, cell, "spans"):
+        row = json.loads(line)
+        by_id[row["handshake_id"]].append(row)
+    return by_id

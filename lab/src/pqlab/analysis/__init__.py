@@ -61,7 +61,7 @@ def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[
         by_suite,
         by_level,
         by_family,
-        effects_table(handshakes, bundle.seed),
+        effects_table(handshakes, bundle.seed, {cell.cell_id: cell.earlier_run for cell in bundle.cells}),
         *([conditions] if conditions is not None else []),
         traffic,
         throughput_table(bundle),

@@ -16,6 +16,7 @@ from pqdetect.service.verdict import BINS, WINDOW_NS
 from pqlab.analysis.claims import verdict_of
 from pqlab.analysis.conditions import (
     Contrast,
+    Difference,
     conditions_of,
     contrasts_of,
     differences_of,
@@ -142,19 +143,20 @@ def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
         mine = values[metric.name]
         null = [d for c in twins for d in differences_of(pairs_of(bundle.cells, c), metric, mine)]
         floor = noise_floor(null, metric)
-        tests = []
+        groups: list[tuple[Contrast, str, list[Difference]]] = []
         for contrast in detector_contrasts(conditions):
             found = differences_of(pairs_of(bundle.cells, contrast), metric, mine)
             scopes = {ALL: found} if found else {}
             if metric.name == HANDSHAKE:
                 for difference in found:
                     scopes.setdefault(families.get(difference.pair.suite_id, "other"), []).append(difference)
-            tests += [
-                (contrast, scope, ds, estimate([d.value for d in ds], seed=bundle.seed))
-                for scope, ds in scopes.items()
-            ]
-        corrected = holm([result.p_value for _, _, _, result in tests])
-        for (contrast, scope, ds, result), p_holm in zip(tests, corrected, strict=True):
+            groups += [(contrast, scope, ds) for scope, ds in scopes.items()]
+        # the size of the family sets how many resamples reach far enough into the tails for a claim
+        results = [
+            estimate([d.value for d in ds], seed=bundle.seed, tests=len(groups)) for _, _, ds in groups
+        ]
+        corrected = holm([result.p_value for result in results])
+        for (contrast, scope, ds), result, p_holm in zip(groups, results, corrected, strict=True):
             before = median([mine[d.pair.reference] for d in ds]) or 0.0
             after = median([mine[d.pair.condition] for d in ds]) or 0.0
             scale = math.exp if metric.scale == "ratio" else float

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import pairwise
 
 from pqlab.analysis.groups import WALL, passing
@@ -29,14 +30,20 @@ PARTS = {
 }
 
 
-def noise_floor(rows: list[Row]) -> tuple[float, int, str]:
-    """(ratio, pairs, method): 95th percentile of the ratio between repetitions of the same suite."""
-    runs: dict[tuple[object, object], list[tuple[int, float]]] = defaultdict(list)
+#: cell id → the earlier run that measured it; None, or no entry: the bundle's own
+Runs = Mapping[str, str | None]
+_ONE_RUN: Runs = {}
+
+
+def noise_floor(rows: list[Row], runs: Runs = _ONE_RUN) -> tuple[float, int, str]:
+    """(ratio, pairs, method): 95th percentile of the ratio between repetitions of the same suite and run."""
+    series: dict[tuple[object, ...], list[tuple[int, float]]] = defaultdict(list)
     for row in passing(rows):
-        runs[row["suite_id"], row["condition"]].append((int(str(row["repetition"])), number(row, WALL)))
+        of_one = (row["suite_id"], row["condition"], runs.get(str(row["cell_id"])))
+        series[of_one].append((int(str(row["repetition"])), number(row, WALL)))
     gaps = [
         abs(math.log(after / before))
-        for values in runs.values()
+        for values in series.values()
         for (_, before), (_, after) in pairwise(sorted(values))
         if before > 0 and after > 0
     ]
@@ -47,8 +54,9 @@ def noise_floor(rows: list[Row]) -> tuple[float, int, str]:
     return math.exp(worst), len(gaps), "measured"
 
 
-def effects_table(handshakes: Table, seed: int) -> Table:
-    """One row a comparison: family against the reference family of its part."""
+def effects_table(handshakes: Table, seed: int, runs: Runs = _ONE_RUN) -> Table:
+    """One row a comparison: family against the reference family of its part. Cells of different `runs` are no
+    pair: what lies between the runs would be taken for an effect."""
     table = Table(
         "effects",
         (
@@ -57,10 +65,10 @@ def effects_table(handshakes: Table, seed: int) -> Table:
             "method", "floor_ratio", "floor_pairs", "floor_method", "verdict", "cells",
         ),
     )  # fmt: skip
-    floor_ratio, floor_pairs, floor_method = noise_floor(handshakes.rows)
+    floor_ratio, floor_pairs, floor_method = noise_floor(handshakes.rows, runs)
     rows = passing(handshakes.rows)
     comparisons = [
-        (part, family, _pairs(rows, part, family))
+        (part, family, _pairs(rows, part, family, runs))
         for part, (column, _, reference) in PARTS.items()
         for family in sorted({str(r[column]) for r in rows if r[column] is not None} - {reference})
     ]
@@ -103,12 +111,13 @@ def effects_table(handshakes: Table, seed: int) -> Table:
     return table
 
 
-def _pairs(rows: list[Row], part: str, family: str) -> list[tuple[Row, Row]]:
-    """(reference cell, cell of the family) that agree in everything else."""
+def _pairs(rows: list[Row], part: str, family: str, runs: Runs) -> list[tuple[Row, Row]]:
+    """(reference cell, cell of the family) of one run that agree in everything else."""
     column, agree, reference = PARTS[part]
 
     def key(row: Row) -> tuple[object, ...]:
-        return (row["condition"], row["repetition"], *(row[c] for c in agree))
+        run = runs.get(str(row["cell_id"]))
+        return (run, row["condition"], row["repetition"], *(row[c] for c in agree))
 
     references = {key(row): row for row in rows if row[column] == reference}
     return [(references[key(row)], row) for row in rows if row[column] == family and key(row) in references]

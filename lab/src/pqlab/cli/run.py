@@ -23,7 +23,7 @@ from pqlab.campaign.host_detectors import detectors_of
 from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.observers import compose_observers
 from pqlab.campaign.outputs import production
-from pqlab.campaign.ring import at_ring
+from pqlab.campaign.ring import SIM, at_ring
 from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return show_plan(args, scenario, inventory, dry_run=True)
     into = locate(args.into, results_dir(args.out)) if args.into is not None else None
-    if inventory.ring == "sim":
+    if inventory.ring == SIM:
         return report_result(args, _simulated(args, scenario, inventory, into))
     with controller(inventory), surroundings(args, inventory, into=into) as around:
         return report_result(args, Campaign.begin(around, at_ring(scenario, inventory)).carry_out())
@@ -105,7 +105,7 @@ def surroundings(
     rerun_failed: bool = False,
 ) -> Iterator[Surroundings]:
     """Real transport, clock, timelines and outputs. Raises UsageError for ring sim, which nothing resumes."""
-    if inventory.ring == "sim":
+    if inventory.ring == SIM:
         raise UsageError(
             "not-simulated",
             "a simulated run is not resumed",

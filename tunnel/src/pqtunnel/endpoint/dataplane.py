@@ -33,8 +33,7 @@ _REMEMBERED_EPOCHS: Final = 64
 
 @dataclass(frozen=True)
 class Gate:
-    """Open while a traffic window runs: which route counts, and the window's place (from 1) for the
-    ledger."""
+    """Open while a traffic window runs: which route counts, and the window's place (from 1) in the ledger."""
 
     route: Route
     place: int
@@ -76,8 +75,7 @@ class DataPlane:
         self.confirmed = threading.Event()
         """Set by the first authenticated packet of an epoch; cleared by the caller before it dials."""
         self.first_plaintext = threading.Event()
-        """Set by the next datagram on the gate's route, whether the gate is open or not; cleared by the
-        caller."""
+        """Set by the next datagram on the gate's route, gate open or not; cleared by the caller."""
         self.last_plaintext_ns = 0
         self._last_data_ns = 0
         self._in_hand = [False, False]
@@ -178,8 +176,7 @@ class DataPlane:
         return self._gate.is_open
 
     def with_session(self, action: Callable[[SessionHandle], None]) -> None:
-        """Run `action` on the cell's session while neither thread touches it; nothing happens without a
-        cell."""
+        """Run `action` on the cell's session while neither thread touches it; without a cell, nothing."""
         with self._lock:
             if self._cell is not None:
                 action(self._cell.session)
@@ -223,8 +220,7 @@ class DataPlane:
                     del self._first_sent_ns[next(iter(self._first_sent_ns))]
 
     def announce(self) -> None:
-        """One empty datagram to the plaintext target, so that a listener learns our address before
-        traffic."""
+        """One empty datagram to the plaintext target: a listener learns our address before traffic."""
         cell = self._cell
         try:
             self._plain.sendto(b"", self._config.routes["mavproxy"].target)
@@ -385,8 +381,6 @@ class DataPlane:
             cell.ledger.rx.add(
                 received.epoch, received.sequence, len(datagram), t_in_ns, time.time_ns(), gate.place
             )
-
-    # ------------------------------------------------------------------ helpers
 
     def _send(self, sock: socket.socket, datagram: bytes, target: Address, cell: Cell) -> bool:
         try:

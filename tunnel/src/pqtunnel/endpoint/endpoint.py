@@ -245,8 +245,7 @@ class Endpoint:
         return self._dialling.block(work, count, min_count, max_s, pooled=pooled)
 
     def rekey(self, suite_id: str | None, reason: str) -> RekeyResult:
-        """Drone: one rekey, to another suite where one is named; returns when packets flow on the new
-        epoch."""
+        """Drone: one rekey, to another suite if one is named; returns when packets flow on the new epoch."""
         return self.renewal.rekeyer.rekey(self.work, suite_id, reason)
 
     def keep_keys(self, target: int) -> int:
@@ -321,8 +320,7 @@ class Endpoint:
         return route
 
     def begin_window(self, window: str, route_name: str) -> None:
-        """Name the window and aim the closed gate at its route, so that the first datagram can be waited
-        for."""
+        """Name the window and aim the closed gate at its route: its first datagram can be waited for."""
         work = self.work
         if work.window is not None:
             raise WindowError(f"window {work.window!r} is still open")

@@ -1,0 +1,53 @@
+"""Tasks of the roles, read or run on this machine with a host that is a folder or a few facts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLES = ROOT / "ansible" / "roles"
+Task = dict[str, Any]
+
+
+def yaml_of(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def tasks_of(role: str, name: str) -> dict[str, Task]:
+    """The tasks of a file of a role, by name."""
+    return {task["name"]: task for task in yaml_of(ROLES / role / "tasks" / name)}
+
+
+def play(
+    folder: Path,
+    tasks: list[Task],
+    variables: dict[str, Any],
+    *,
+    roles: tuple[str, ...] = (),
+    options: tuple[str, ...] = ("-i", "localhost,"),
+) -> subprocess.CompletedProcess[str]:
+    """Run tasks on this machine, beside the defaults and variables of these roles; JSON is printed."""
+    names = [
+        str(path)
+        for role in roles
+        for path in (ROLES / role / "defaults/main.yml", ROLES / role / "vars/main.yml")
+        if path.exists()
+    ]
+    file = folder / "play.yml"
+    file.write_text(
+        yaml.safe_dump([{"hosts": "all", "gather_facts": False, "vars_files": names, "tasks": tasks}])
+    )
+    own = {"LOCAL_TEMP": "tmp", "REMOTE_TEMP": "tmp", "HOME": "home"}
+    environment = {f"ANSIBLE_{name}": str(folder / value) for name, value in own.items()}
+    environment |= {"ANSIBLE_ROLES_PATH": str(ROLES), "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
+    return subprocess.run(
+        ["ansible-playbook", *options, "-c", "local", "-e", json.dumps(variables), str(file)],
+        capture_output=True, text=True, timeout=100, check=False, cwd=folder,
+        env={**os.environ, **environment},
+    )  # fmt: skip
