@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import NoReturn
+from unittest.mock import Mock
 
 import pytest
 from fake_agent import FakeAgent, FakeLab, once
 from report_bundle import make_bundle
 
 from pqlab.campaign.engine import Campaign, Surroundings
+from pqlab.cli import plan
 from pqlab.cli.main import main
 from pqlab.cli.run import _portable, controller
 from pqlab.errors import LabError
@@ -33,6 +35,16 @@ def nowhere(tmp_path: Path) -> list[str]:
     file = tmp_path / "hosts.ini"
     file.write_text(NOWHERE.format(keys=tmp_path / "keys"))
     return ["--inventory", str(file), "--out", str(tmp_path / "results")]
+
+
+def board(folder: Path) -> str:
+    """An inventory of two machines in ring hardware."""
+    file = folder / "hosts.ini"
+    file.write_text(
+        "[drone]\npi ansible_host=192.0.2.1\n[gcs]\npc ansible_host=192.0.2.2\n"
+        "[all:vars]\npqlab_ring=hardware\n"
+    )
+    return str(file)
 
 
 def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
@@ -172,6 +184,18 @@ def test_report_and_verify_without_a_bundle(tmp_path: Path, capsys: pytest.Captu
     assert main(["report", str(tmp_path / "none")]) == 4
 
 
+def test_a_damaged_file_of_a_bundle_is_a_failed_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 5 as `verify` has it, which is the next command; not 4, which blames this machine."""
+    root = make_bundle(tmp_path / "bundle")
+    (root / "data" / "plan.json").write_text("{")
+    assert main(["report", str(root), "--json"]) == 5
+    error = last_json(capsys)["error"]
+    assert isinstance(error, dict)
+    assert error["code"] == "unreadable" and "plan.json" in error["what"] and "verify" in error["hint"]
+
+
 def test_a_place_that_cannot_be_written_is_an_environment_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,10 +223,6 @@ def test_the_inventory_says_the_ring_where_the_scenario_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, ring: str, origin: str
 ) -> None:
     """The same shipped scenario on a Raspberry Pi, by another inventory alone."""
-    (tmp_path / "hosts.ini").write_text(
-        "[drone]\npi ansible_host=192.0.2.1\n[gcs]\npc ansible_host=192.0.2.2\n"
-        "[all:vars]\npqlab_ring=hardware\n"
-    )
     begun: list[Scenario] = []
 
     def begin(_around: Surroundings, scenario: Scenario) -> NoReturn:
@@ -212,11 +232,25 @@ def test_the_inventory_says_the_ring_where_the_scenario_does_not(
     monkeypatch.setattr(Campaign, "begin", begin)
     file = tmp_path / "here.yml"
     file.write_text(f"schema: pqlab/scenario/v1\nextends: smoke\nname: here\n{line}")
-    asked = ["run", str(file), "--inventory", str(tmp_path / "hosts.ini"), "--out", str(tmp_path)]
+    asked = ["run", str(file), "--inventory", board(tmp_path), "--out", str(tmp_path)]
     assert main(asked) == 4
     (scenario,) = begun
     assert scenario.ring == ring
     assert origin in scenario.origins["ring"]
+
+
+def test_a_dry_run_asks_the_ends_for_the_ring_of_the_inventory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says whether a run could begin, so it must look at what a run looks at."""
+    claimed: list[str] = []
+    monkeypatch.setattr(plan, "tls_connector", lambda _inventory: Mock())
+    monkeypatch.setattr(plan, "greet", lambda _pair: {"drone": {"providers": {}}, "gcs": {"providers": {}}})
+    monkeypatch.setattr(plan, "check_pair", lambda _hello, scenario: claimed.append(scenario.ring))
+    asked = ["--inventory", board(tmp_path), "--out", str(tmp_path / "results")]
+    for line in (["plan", "smoke", "--dry-run"], ["run", "smoke", "--dry-run"]):
+        assert main([*line, *asked]) == 0
+    assert claimed == ["hardware", "hardware"]
 
 
 def test_plan_of_the_simulation_needs_no_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from pqlab.campaign.finish import exit_code, reconcile_run, seal_marked, secret_
 from pqlab.campaign.observers import NO_OBSERVERS
 from pqlab.campaign.rawcell import plan_row, write_unrun
 from pqlab.campaign.residents import Residents
+from pqlab.campaign.ring import SIM
 from pqlab.campaign.settle import Settler, greet, same_builds, same_detectors, same_hosts
 from pqlab.campaign.store import Store, damage, disk_errors, write_json
 from pqlab.campaign.surroundings import RECOVERY_S, Result, Surroundings
@@ -70,7 +71,7 @@ class Campaign:
         self._settler = Settler(around, pair, store, scenario.ring)
         self._eta = Eta([], {})
         # a simulation's clock is its model's: it says nothing of when this process will be done
-        self._foretells = scenario.ring != "sim"
+        self._foretells = scenario.ring != SIM
         self._current: Cell | None = None
         self._bad_count = 0
         self._verdicts: dict[str, str] = {}

@@ -7,6 +7,7 @@ import argparse
 from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.heal import heal
+from pqlab.campaign.ring import SIM
 from pqlab.cli.common import add_inventory, print_json
 from pqlab.cli.run import controller
 from pqlab.errors import EXIT_ENVIRONMENT, EXIT_OK
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit 0 when both are idle, 4 when one is not. Raises LabError while another pqlab drives them."""
     inventory = load_inventory(args.inventory, args.keys)
     healed = []
-    if inventory.ring != "sim":
+    if inventory.ring != SIM:
         with controller(inventory):
             healed = heal(inventory, tls_connector(inventory), SystemClock(), args.wait_s)
     if args.json:

@@ -114,7 +114,7 @@ def _print(
         print(f"A/A pairs: {twins}")
     if len(todo) < len(cells):
         print(f"to run: {len(todo)}; the others are taken over unchanged")
-    virtual = "virtual, it passes in seconds: " if scenario.ring == "sim" else ""
+    virtual = "virtual, it passes in seconds: " if scenario.ring == SIM else ""
     print(f"time: {virtual}{_time_text(budget)}")
     print(f"disk: about {budget['disk_bytes'] / 1e6:.0f} MB")
     for line in told(expected):
