@@ -14,6 +14,7 @@ from typing import Any
 
 from pqlab.campaign.store import Store
 from pqlab.errors import LabError
+from pqlab.record.untimed import untimed_reasons
 from pqlab.scenario.model import Scenario
 
 Json = dict[str, Any]
@@ -37,6 +38,13 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
                 f"the {role} runs in ring `{facts['ring']}`, the scenario claims `{scenario.ring}`",
                 "a number's ring is that of its weakest host",
                 f"set `ring: {facts['ring']}` in the scenario, or use the inventory of ring {scenario.ring}",
+            )
+        if scenario.ring == "hardware" and (untimed := untimed_reasons({role: facts})):
+            raise LabError(
+                "not-hardware",
+                f"the scenario claims ring hardware, and {untimed[0]}",
+                "what such a host takes says nothing of any board",
+                "set `ring: lab` in the scenario, or pqlab_ring=lab in the inventory",
             )
         if (scenario.data.get("telemetry") or {}).get("power") == "none" and (sensor := _power_sensor(facts)):
             raise LabError(

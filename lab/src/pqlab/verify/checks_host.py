@@ -6,6 +6,7 @@ from collections import Counter
 
 from pqlab.record.context import suite_of
 from pqlab.record.raw import Json, RawRun, kernels
+from pqlab.record.untimed import untimed_reasons
 from pqlab.scenario.conditions import without
 from pqlab.verify.result import Tally
 from pqlab.verify.view import BundleView, CellView
@@ -40,6 +41,10 @@ def ring_claims(cell: CellView, tally: Tally) -> None:
     rings = [str(cell.run.scenario.get("ring"))]
     rings += [str(cell.run.hosts[role].get("ring")) for role in ROLES]
     weakest = min(WEAKEST.index(ring) for ring in rings)
+    untimed = untimed_reasons(cell.run.hosts)
+    tally.require(
+        not untimed or claimed != "hardware", f"{cell.label}: ring hardware, and {'; '.join(untimed)}"
+    )
     tally.require(
         WEAKEST.index(claimed) <= weakest, f"{cell.label}: ring {claimed}, its hosts are {', '.join(rings)}"
     )
