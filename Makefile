@@ -8,7 +8,7 @@ SHELL := /bin/sh
 export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
 
 .DEFAULT_GOAL := help
-.PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages lint bench bench-doc pi-emulated artifacts-windows locks clean model detectors
+.PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages lint bench bench-doc pi-emulated artifacts-windows platforms locks clean model detectors
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ pi-emulated: engine ## the power sampler on a real I²C bus in an emulated machi
 artifacts-windows: engine ## cross-build and check liboqs.dll and the wheels for Windows, into artifacts/windows-amd64
 	@./images/build.sh base windows
 	@./images/windows/export
+
+platforms: engine venv ## one campaign between an emulated arm64 drone and a Windows ground station (wine): function, no times
+	@./platforms/run
 
 locks: venv ## write requirements/*.txt again from the *.in files
 	@requirements/lock.sh
