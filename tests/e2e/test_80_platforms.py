@@ -1,4 +1,4 @@
-"""The users' own ends: an arm64 drone and a Windows ground station in one campaign, as `make platforms` runs it."""
+"""The users' own ends in one campaign: an arm64 drone and a Windows ground station (`make platforms`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUITES = {
 
 @pytest.fixture(scope="module")
 def done() -> Iterator[Finished]:
-    """`make platforms` has a lab of its own; the one that stands here goes before it and comes back after it."""
+    """`make platforms` has a lab of its own; the one that stands here goes before it and comes back after."""
     assert run("make", "lab-down", timeout_s=120).code == 0
     try:
         finished = run("make", "platforms", timeout_s=2400)
