@@ -1,4 +1,4 @@
-"""What needs no lab went on beside the tests so far; its outcome is awaited before anything looks for residue."""
+"""What needs no lab went on beside the tests so far; its outcome is awaited before residue is looked for."""
 
 from __future__ import annotations
 
