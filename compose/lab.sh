@@ -29,8 +29,8 @@ compose() {
         1.[0-9] | 1.[0-3][0-9] | 1.4[0-3]) ;;
         *) set -- -f compose/quick-health.yml "$@" ;;
     esac
-    # e.g. compose/emulated-pi.yml (emulated-pi/lab)
-    if [ -n "${LAB_OVERLAY:-}" ]; then set -- -f "$LAB_OVERLAY" "$@"; fi
+    # files with other ends, separated by blanks (emulated-pi/lab, platforms/run)
+    for overlay in ${LAB_OVERLAY:-}; do set -- -f "$overlay" "$@"; done
     docker compose -f compose/lab.yml "$@"
 }
 
