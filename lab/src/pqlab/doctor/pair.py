@@ -11,6 +11,7 @@ from typing import Any
 
 from pqlab.campaign.agents import AgentClient, Connect
 from pqlab.campaign.hosts import different_builds
+from pqlab.campaign.settle import HELLO_S
 from pqlab.doctor.model import Reading, Requirement
 from pqlab.doctor.system import System
 from pqlab.errors import LabError
@@ -50,7 +51,7 @@ def ask(inventory: Inventory, connect: Connect, realtime_ns: Callable[[], int] =
         try:
             client = connect(inventory.agents[role])
             try:
-                pair.hello[role] = client.call("hello", timeout_s=180.0)
+                pair.hello[role] = client.call("hello", timeout_s=HELLO_S)
                 pair.offsets[role] = measure(client, realtime_ns)
             finally:
                 client.close()
