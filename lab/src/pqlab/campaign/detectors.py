@@ -13,7 +13,8 @@ from pqlab.errors import LabError
 from pqlab.paths import project_root
 
 Json = dict[str, Any]
-#: detector → the model it runs; its service and profile are `detector-NAME`: of the trees the ones that won (`default.json` of the models; a test says so)
+#: detector → the model it runs: of the trees the ones that won (their `default.json`; a test says so).
+#: Its service and its profile are `detector-NAME`.
 MODELS: Final = {"xgboost": "xgboost-5w", "tst": "tst", "cascade": "cascade"}
 #: an image is built where it is not there yet
 _START_LIMIT_S: Final = 1200.0

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 #: nothing is measured of the controller; its kernel may be a newer one after a power cut
 CONTROLLER_FACTS = ("machine", "cpu_model")
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0)
-#: an agent that has just started answers when it knows its host: a self-test on an emulated processor takes minutes
+#: an agent that has just started answers when its self-test is through; on an emulated processor: minutes
 HELLO_S = 180.0
 
 
