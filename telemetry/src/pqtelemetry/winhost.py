@@ -24,6 +24,16 @@ _UNIX: Final = "\\\\?\\unix"
 """wine's own name for the root of the system below it."""
 _MINUTE: Final = 600_000_000
 """In units of 100 ns."""
+_WHY_NULL: Final = {
+    "machine": "PROCESSOR_ARCHITECTURE is not in the environment",
+    "cpu_model": "the registry has no ProcessorNameString",
+    "cpu_count": "the system did not tell",
+    "cpu_features": "Windows names no list of processor features",
+    "board_model": "no device tree on Windows",
+    "board_revision": "no device tree on Windows",
+    "boot_id": "neither a MachineGuid nor the boot id of a kernel below could be read",
+    "clock_tick_ms": "Windows accounts CPU time in no fixed tick",
+}
 
 
 def find_readers(pid: int | None, counters: Path | None) -> list[Reader]:
@@ -53,10 +63,11 @@ def _interface_readers() -> list[Reader]:
 
 
 def host_facts() -> dict[str, object]:
-    """The same keys as on Linux; what Windows does not tell is null. `wine` is there under wine alone."""
+    """The same keys as on Linux; what Windows does not tell is null and has its entry in `reasons`. `wine` is
+    there under wine alone."""
     version = sys.getwindowsversion()
     wine = winapi.wine_version()
-    return {
+    facts: dict[str, object] = {
         "os": "windows",
         "machine": os.environ.get("PROCESSOR_ARCHITEW6432") or os.environ.get("PROCESSOR_ARCHITECTURE"),
         "cpu_model": winapi.registry_text(_CPU, "ProcessorNameString"),
@@ -70,8 +81,9 @@ def host_facts() -> dict[str, object]:
         "in_container": _in_container(wine),
         "clock_tick_ms": None,
         "page_bytes": mmap.PAGESIZE,
-        **({"wine": wine} if wine is not None else {}),
     }
+    facts["reasons"] = {name: _WHY_NULL[name] for name, value in facts.items() if value is None}
+    return facts if wine is None else {**facts, "wine": wine}
 
 
 def _boot_id(wine: str | None) -> str | None:
