@@ -18,7 +18,7 @@ from pqtelemetry.readers.base import Instant
 
 
 def tick_ms() -> int:
-    """What /proc/stat counts in. On Windows that of nearly every Linux: there such files are captured ones."""
+    """What /proc/stat counts in. On Windows that of nearly every Linux: such files were captured there."""
     if sys.platform == "win32":
         return 10
     return 1000 // os.sysconf("SC_CLK_TCK")
