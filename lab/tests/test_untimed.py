@@ -80,6 +80,6 @@ def test_the_page_says_it_first_and_marks_every_ring(timed: Path, untimed: Path)
 
 def test_ring_hardware_is_refused_before_the_first_cell() -> None:
     facts = {"role": "drone", "ring": "hardware", "host": {"emulated": "qemu-user"}}
-    with pytest.raises(LabError, match="processor is emulated") as caught:
+    with pytest.raises(LabError, match="emulated qemu-user") as caught:
         check_pair({"drone": facts}, SimpleNamespace(ring="hardware", data={}))  # type: ignore[arg-type]
-    assert caught.value.code == "not-hardware"
+    assert caught.value.code == "wrong-ring"
