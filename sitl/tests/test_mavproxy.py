@@ -16,13 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from pqsitl.errors import ProcessError
 from pqsitl.mavproxy import MODULES, Mavproxy, air_plan, ground_plan
-from pqsitl.net import UdpLink, udp_socket_state
+from pqsitl.net import UdpLink, udp_is_bound, udp_socket_state
 from pqsitl.roles import mavproxy_trouble
 from pqsitl.sources import EmbeddedSource
 from pqsitl.spec import TrafficSpec
+from pqsitl.supervise import Supervised
 from pqsitl.uplink import UplinkSource
 
 pytestmark = pytest.mark.skipif(
@@ -218,6 +220,48 @@ def test_mavproxy_does_not_outlive_a_killed_service(tmp_path: Path) -> None:
                 not Path(f"/proc/{proxy}/cmdline").exists() or not Path(f"/proc/{proxy}/cmdline").read_bytes()
             )
         )
+
+
+def test_windows_start_of_mavproxy_needs_no_terminal_and_forwards(tmp_path: Path) -> None:
+    """Its launcher runs here, too: with no readline and no wx to be found, as on a Windows host."""
+    plan = ground_plan("127.0.0.1", free_port(), free_port())
+    client_port = int(plan.outs[0].rsplit(":", 1)[1])
+    line = [part if part != "MAVProxy.mavproxy" else "pqsitl.windowsproxy" for part in plan.command()]
+    assert line[2] == "pqsitl.windowsproxy"
+    if sys.platform == "win32":
+        assert "--no-console" in line
+    path = os.pathsep.join(sys.path)
+    proxy = Supervised("proxy", line, cwd=tmp_path, environment={"HOME": str(tmp_path), "PYTHONPATH": path})
+    try:
+        wait_for(lambda: udp_is_bound(plan.master_port) and udp_is_bound(client_port))
+        tunnel, client = (UdpLink(("127.0.0.1", port)) for port in (plan.master_port, client_port))
+        frame = bytes(mav.MAVLink_heartbeat_message(2, 3, 0, 0, 3, 3).pack(mav.MAVLink(None, 1, 1)))
+        client.send(b"")  # it takes note of its client
+
+        def arrived() -> bool:
+            tunnel.send(frame)
+            return client.receive() == frame
+
+        wait_for(arrived)
+        tunnel.close()
+        client.close()
+    finally:
+        proxy.stop()
+    assert proxy.exit_status is not None
+    assert not udp_is_bound(plan.master_port)
+
+
+def test_a_service_ends_with_its_standard_input(tmp_path: Path) -> None:
+    port = free_port()
+    values = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PQ_LISTEN_HOST": "127.0.0.1"}
+    values |= {"PQ_CONTROL_PORT": str(port), "PQ_VEHICLE_TARGET": "127.0.0.1:9", "PQ_SINK_PORT": "0"}
+    line = [sys.executable, "-m", "pqsitl", "vehicle", "--stop-with-stdin"]
+    with subprocess.Popen(line, env=values, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_for(lambda: hello(port) is not None)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(timeout=10) == 0
+    assert hello(port) is None
 
 
 def test_the_command_line_steers_nothing_and_downloads_nothing() -> None:

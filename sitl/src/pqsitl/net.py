@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 from pqsitl.errors import SpecError
 
 RECEIVE_BYTES = 9000
 RECEIVE_BUFFER_BYTES = 4 << 20
+
+
+def claim(sock: socket.socket) -> None:
+    """Before bind: nobody else may have this port while we do; a listener's is free at once after a restart.
+
+    Windows' SO_REUSEADDR would let any process take it; SO_EXCLUSIVEADDRUSE forbids that (Microsoft, "Using
+    SO_REUSEADDR and SO_EXCLUSIVEADDRUSE").
+    """
+    if sys.platform == "win32":
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    elif sock.type == socket.SOCK_STREAM:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
+def owner_hint(kind: str, port: int) -> str:
+    """How to find who has a port; `kind` is `t` for TCP, `u` for UDP."""
+    if sys.platform == "win32":
+        return f"find its owner with: netstat -ano | findstr :{port}"
+    return f"find its owner with: ss -{kind}lpn 'sport = :{port}'"
 
 
 def parse_address(text: str, name: str) -> tuple[str, int]:
@@ -37,7 +57,7 @@ class UdpLink:
         for _ in range(2):
             try:
                 self.socket.send(datagram)
-            except ConnectionRefusedError:
+            except (ConnectionRefusedError, ConnectionResetError):
                 self.refused_count += 1
             except BlockingIOError:
                 return False
@@ -51,7 +71,7 @@ class UdpLink:
             return self.socket.recv(RECEIVE_BYTES)
         except BlockingIOError:
             return None
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, ConnectionResetError):  # Windows calls a refusal a reset (10054)
             self.refused_count += 1
             return None
 
@@ -78,3 +98,12 @@ def udp_socket_state(port: int, table: Path = Path("/proc/net/udp")) -> tuple[in
         if columns[1].endswith(wanted):
             return int(columns[4].split(":")[1], 16), int(columns[-1])
     return None
+
+
+def udp_is_bound(port: int) -> bool:
+    """Does somebody on this host receive on that UDP port?"""
+    if sys.platform == "win32":
+        from pqsitl.winudp import bound_ports
+
+        return port in bound_ports()
+    return udp_socket_state(port) is not None

@@ -89,6 +89,12 @@ class RawRun:
         return len(boots) == 1
 
 
+def played_by(host: Json) -> str | None:
+    """`wine 10.0` or `emulated qemu-user` where another machine plays this one, else None."""
+    told = [f"{name} {host[name]}" for name in ("wine", "emulated") if host.get(name)]
+    return ", ".join(told) or None
+
+
 def kernels(hosts: dict[str, Json]) -> set[str]:
     """Boot ids of the given hosts' facts, leaving out each whose processor another of them emulates: ring lab
     is one machine's, so it has one."""
