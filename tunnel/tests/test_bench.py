@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
@@ -182,7 +181,10 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
             read(file)
 
 
+@pytest.mark.linux("looks for the lock with flock")
 def test_a_folder_is_one_process_and_one_mode(tmp_path: Path) -> None:
+    import fcntl
+
     with folder.held(tmp_path, "performance"), (tmp_path / ".lock").open("r+") as other:
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
