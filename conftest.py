@@ -22,4 +22,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         mark = item.get_closest_marker("linux")
         if mark is not None:
-            item.add_marker(pytest.mark.skip(reason=f"Linux alone: {mark.args[0]}"))
+            item.add_marker(pytest.mark.skip(reason=f"not under Windows: {mark.args[0]}"))

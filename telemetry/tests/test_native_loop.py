@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 if sys.platform == "win32":
-    pytest.skip("Linux alone: the sampler's extension reads Linux' I2C bus", allow_module_level=True)
+    pytest.skip("not under Windows: the sampler's extension reads Linux' I2C bus", allow_module_level=True)
 
 import pq_sampler
 

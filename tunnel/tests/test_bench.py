@@ -94,6 +94,7 @@ def test_each_kind_of_operation_really_runs(tmp_path: Path) -> None:
     assert {p for p in before if before[p] != after[p]} == {tmp_path / "raw/kem/ML_KEM_512_keygen.json"}
 
 
+@pytest.mark.linux("times under wine say nothing")
 def test_the_ladder_does_its_work_inside_the_timer() -> None:
     rungs = {benchmark.name: benchmark for benchmark in ladder_benchmarks()}
     assert len(rungs) == 23
