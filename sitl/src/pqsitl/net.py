@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import sys
 from pathlib import Path
@@ -44,10 +45,15 @@ class UdpLink:
 
     def __init__(self, peer: tuple[str, int]) -> None:
         self.peer = peer
-        self.refused_count = 0
+        self._refused_count = 0
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
         self.socket.connect(peer)
+
+    @property
+    def refused_count(self) -> int | None:
+        """Datagrams that the peer's host refused; None under wine, which keeps refusals to itself."""
+        return None if _is_wine() else self._refused_count
 
     def send(self, datagram: bytes) -> bool:
         """True when the kernel took the datagram.
@@ -58,7 +64,7 @@ class UdpLink:
             try:
                 self.socket.send(datagram)
             except (ConnectionRefusedError, ConnectionResetError):
-                self.refused_count += 1
+                self._refused_count += 1
             except BlockingIOError:
                 return False
             else:
@@ -72,7 +78,7 @@ class UdpLink:
         except BlockingIOError:
             return None
         except (ConnectionRefusedError, ConnectionResetError):  # Windows calls a refusal a reset (10054)
-            self.refused_count += 1
+            self._refused_count += 1
             return None
 
     def drain(self) -> int:
@@ -84,6 +90,11 @@ class UdpLink:
 
     def close(self) -> None:
         self.socket.close()
+
+
+def _is_wine() -> bool:
+    """Is the Windows that we are on wine? Its ntdll alone has this function."""
+    return sys.platform == "win32" and hasattr(ctypes.WinDLL("ntdll"), "wine_get_version")
 
 
 def udp_socket_state(port: int, table: Path = Path("/proc/net/udp")) -> tuple[int, int] | None:

@@ -141,7 +141,7 @@ def _facts(args: argparse.Namespace) -> int:
     now = Instant(0, time.monotonic_ns(), time.time_ns())
     sensors = Collector(readers, (), 10.0).sensors(now)
     cpu = next(row for row in sensors if row["name"] == "cpu")
-    if sys.platform != "win32":
+    if all(row["name"] != "steal" for row in sensors):
         # Steal is the eighth column of the cpu line: there whenever that line can be read.
         sensors.insert(1, {"name": "steal", "available": cpu["available"], "reason": cpu["reason"]})
     if args.power in FAST_SENSORS:

@@ -14,7 +14,7 @@ from pqtelemetry.readers.cgroup import find_container
 from pqtelemetry.readers.net import InterfaceDrops, Interfaces, Udp
 from pqtelemetry.readers.power import find_power
 from pqtelemetry.readers.process import OwnCpu, Process
-from pqtelemetry.readers.system import Cores, LoadAverage, Memory, SystemCpu
+from pqtelemetry.readers.system import Cores, LoadAverage, Memory, SystemCpu, tick_ms
 from pqtelemetry.readers.thermal import find_frequency, find_temperatures, find_throttle
 from pqtelemetry.readers.tunnel import TunnelCounters
 
@@ -34,8 +34,9 @@ def find_readers(
     power_settings: Path | None = None,
     power_raw: Path | None = None,
 ) -> list[Reader]:
-    """All readers for the host below `root`; without a pid or a counter file those two are left out."""
-    if sys.platform == "win32":
+    """All readers for the host below `root`; without a pid or a counter file those two are left out. Another
+    root than `/` holds a Linux host's files, wherever they are read."""
+    if sys.platform == "win32" and root == Path("/"):
         from pqtelemetry import winhost
 
         own: list[Reader] = [OwnCpu()]
@@ -95,7 +96,7 @@ def _in_container(root: Path) -> bool:
 
 def host_facts(root: Path) -> dict[str, object]:
     """Machine, CPU, kernel and identity as JSON-ready values."""
-    if sys.platform == "win32":
+    if sys.platform == "win32" and root == Path("/"):
         from pqtelemetry import winhost
 
         return winhost.host_facts()
@@ -113,6 +114,6 @@ def host_facts(root: Path) -> dict[str, object]:
         "board_revision": board_revision(root),
         "boot_id": read_text(root / "proc/sys/kernel/random/boot_id"),
         "in_container": _in_container(root),
-        "clock_tick_ms": 1000 // os.sysconf("SC_CLK_TCK"),
+        "clock_tick_ms": tick_ms(),
         "page_bytes": mmap.PAGESIZE,
     }

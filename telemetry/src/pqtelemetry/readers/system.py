@@ -16,10 +16,15 @@ from pqtelemetry.line import FieldValue, Sample
 from pqtelemetry.procfile import ProcFile
 from pqtelemetry.readers.base import Instant
 
-if sys.platform == "win32":
-    _TICK_MS = 10  # for the captured files of the tests: nothing here reads a Windows machine
-else:
-    _TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
+
+def tick_ms() -> int:
+    """What /proc/stat counts in. On Windows that of nearly every Linux: such files were captured there."""
+    if sys.platform == "win32":
+        return 10
+    return 1000 // os.sysconf("SC_CLK_TCK")
+
+
+_TICK_MS = tick_ms()
 
 
 class _CpuTimes:
