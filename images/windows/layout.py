@@ -4,8 +4,8 @@
 
 The artefact has no python3.dll, which modules of the stable ABI import, and no venvlauncher.exe, which
 `python -m venv` copies. The first is made here as a DLL that forwards every name of the artefact's own
-python3.lib to python313.dll (PE format, forwarder RVA). For the second python.exe itself is taken: it finds its home by
-pyvenv.cfg.
+python3.lib to python313.dll (PE format, forwarder RVA). For the second python.exe itself is taken: it finds
+its home by pyvenv.cfg.
 """
 
 from __future__ import annotations
