@@ -166,6 +166,7 @@ def test_a_telegraf_that_comes_late_gets_what_the_queue_kept() -> None:
         late.close()
 
 
+@pytest.mark.linux("reads the load average in /proc")
 def test_the_sampler_stays_on_schedule_while_telegraf_stalls(server: FakeTelegraf, tmp_path: Path) -> None:
     server.reading.clear()
     writer = TelegrafWriter("127.0.0.1", server.port, max_queued_lines=10)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -20,6 +22,9 @@ from pqtunnel.agent import ending, machine, patience
 from pqtunnel.agent.upkeep import CountersFile
 from pqtunnel.config import ConfigError
 from pqtunnel.endpoint import sockets
+from pqtunnel.endpoint.identity_files import load_drone, load_gcs
+from pqtunnel.errors import KeyMaterialError
+from pqtunnel.rpc import TlsFiles
 
 SOURCE = str(Path(__file__).resolve().parents[1] / "src")
 WAITS = """
@@ -187,3 +192,31 @@ def test_the_reset_option_has_the_layout_of_this_platform() -> None:
         told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, len(_LINGER_RESET))
     on, seconds = struct.unpack("HH" if sys.platform == "win32" else "ii", told)
     assert (on != 0, seconds) == (True, 0)
+
+
+@pytest.mark.native
+def test_key_files_may_have_the_line_ends_of_windows_and_a_folder_any_name(
+    key_folder: Path, tmp_path: Path
+) -> None:
+    root = shutil.copytree(key_folder, tmp_path / "Schlüssel der Station")
+    texts = [path for path in root.rglob("*") if path.suffix in (".json", ".hex", ".pem")]
+    assert len(texts) > 8
+    for path in texts:
+        path.chmod(0o600)
+        path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
+    assert load_drone(root / "drone").trusted[0].key_id == load_gcs(root / "gcs").identity.public.key_id
+    for role in ("drone", "gcs"):
+        TlsFiles.in_folder(root / role).context(ssl.Purpose.CLIENT_AUTH)
+
+
+@pytest.mark.native
+def test_a_secret_that_was_copied_as_text_is_refused_in_one_sentence(
+    key_folder: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(key_folder / "drone", tmp_path / "drone")
+    secret = folder / "psk.secret"
+    secret.chmod(0o600)
+    secret.write_bytes(b"\r\n" + secret.read_bytes())
+    with pytest.raises(KeyMaterialError) as caught:
+        load_drone(folder)
+    assert "\n" not in str(caught.value) and caught.value.hint

@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 
+from pqtunnel.agent import children
 from pqtunnel.agent.detectors import Detectors
 from pqtunnel.agent.drivers.base import NoTraffic, TrafficDriver
 from pqtunnel.agent.drivers.compose import ComposeTraffic
@@ -106,6 +107,7 @@ def _own_account() -> dict[str, int]:
 def run(config: EndpointConfig, primitives: Primitives, *, stop_with_stdin: bool = False) -> int:
     """Serve until `Ending`; returns the exit code. Raises TunnelError when it cannot start."""
     ending = Ending(with_stdin=stop_with_stdin)
+    children.hold()
     agent = Agent(config, primitives)
     agent.open()
     # What start-up made lives as long as the process: keep the collector from walking it during handshakes.

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from pqtunnel.agent import children
 from pqtunnel.agent.ending import STDIN_OPTION
 from pqtunnel.agent.lineblock import LineBlock
 from pqtunnel.agent.patience import patiently
@@ -152,7 +151,6 @@ class Telemetry:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                 )
-                children.bind(self._child.pid)
             except OSError as error:
                 self.reason = f"the sampler cannot be started: {error}"
                 self._note(f"telemetry: {self.reason}")
