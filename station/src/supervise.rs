@@ -34,8 +34,10 @@ pub trait World {
     fn start(&mut self) -> Result<u32, String>;
     /// The next event, none when `limit` passed first.
     fn next(&mut self, limit: Option<Duration>) -> Option<Event>;
-    /// Ask the program to end by itself.
+    /// Ask the program to end by itself: its standard input ends.
     fn ask(&mut self);
+    /// Ask once more, by `CTRL_BREAK`, which ends a program that has no handler for it.
+    fn interrupt(&mut self);
     /// End whatever is left of the program and of what it started; how many processes are left even so.
     fn end(&mut self) -> u32;
     fn say(&mut self, line: &str);
@@ -108,31 +110,41 @@ fn is_stopped_within(world: &mut dyn World, wait: Duration) -> bool {
     }
 }
 
+/// Standard input first: a program without a handler dies of `CTRL_BREAK` on the spot, before it can tidy up.
 fn stop(world: &mut dyn World, grace: Duration) {
     let begun = world.now();
     let mut checkpoint = 1;
     world.report(State::Stopping(checkpoint));
     world.ask();
-    let is_clean = loop {
-        let left = (begun + grace).saturating_sub(world.now());
-        if left.is_zero() {
-            break false;
-        }
-        if let Some(Event::Ended(_)) = world.next(Some(left.min(STEP))) {
-            break true;
-        }
-        checkpoint += 1;
-        world.report(State::Stopping(checkpoint));
-    };
+    let mut is_clean = has_ended_by(world, begun + grace / 2, &mut checkpoint);
+    if !is_clean {
+        world.say("the program does not end with its standard input: it is sent CTRL_BREAK");
+        world.interrupt();
+        is_clean = has_ended_by(world, begun + grace, &mut checkpoint);
+    }
     left_behind(world);
     let took = world.now().saturating_sub(begun).as_secs_f64();
     if is_clean {
         world.say(&format!("stopped: the program ended when asked, {took:.1} s"));
     } else {
+        let grace = grace.as_secs_f64();
         world.say(&format!(
-            "stopped by force: the program did not end within {:.1} s of being asked",
-            grace.as_secs_f64()
+            "stopped by force: the program did not end within {grace:.1} s of being asked"
         ));
+    }
+}
+
+fn has_ended_by(world: &mut dyn World, until: Duration, checkpoint: &mut u32) -> bool {
+    loop {
+        let left = until.saturating_sub(world.now());
+        if left.is_zero() {
+            return false;
+        }
+        if let Some(Event::Ended(_)) = world.next(Some(left.min(STEP))) {
+            return true;
+        }
+        *checkpoint += 1;
+        world.report(State::Stopping(*checkpoint));
     }
 }
 
@@ -206,6 +218,10 @@ mod tests {
             self.done.push("ask".to_owned());
         }
 
+        fn interrupt(&mut self) {
+            self.done.push(format!("break at {}", self.now.as_secs_f64()));
+        }
+
         fn end(&mut self) -> u32 {
             self.done.push("end".to_owned());
             self.left
@@ -247,11 +263,30 @@ mod tests {
         let checkpoints: Vec<&String> = world.done.iter().filter(|line| line.starts_with("Stopping")).collect();
         assert_eq!(checkpoints.len(), 9);
         assert_eq!(checkpoints[8], "Stopping(9)");
+        assert!(
+            world.done.contains(&"break at 4".to_owned()),
+            "half of the grace is for the end of standard input"
+        );
         let ended = world.done.iter().position(|line| line == "end").unwrap();
         assert_eq!(
             world.done[ended + 1],
             "say stopped by force: the program did not end within 8.0 s of being asked"
         );
+    }
+
+    #[test]
+    fn a_program_that_ends_with_its_input_is_never_interrupted() {
+        let mut world = Fake::with(&[(0, Event::Stop), (3_900, Event::Ended(Some(0)))]);
+        world.run().unwrap();
+        assert!(!world.done.iter().any(|line| line.starts_with("break")));
+        let mut world = Fake::with(&[(0, Event::Stop), (4_100, Event::Ended(Some(1)))]);
+        world.run().unwrap();
+        assert!(world.done.contains(&"break at 4".to_owned()));
+        assert!(world
+            .done
+            .last()
+            .unwrap()
+            .starts_with("say stopped: the program ended when asked"));
     }
 
     #[test]

@@ -110,12 +110,17 @@ impl World for Station<'_> {
     }
 
     fn ask(&mut self) {
-        let Some(running) = self.running.as_mut() else { return };
-        drop(running.input.take());
-        if let Err(error) = raw::interrupt(running.group) {
-            self.journal.say(&format!(
-                "CTRL_BREAK could not be sent ({error}); its standard input was closed"
-            ));
+        if let Some(running) = self.running.as_mut() {
+            drop(running.input.take());
+        }
+    }
+
+    fn interrupt(&mut self) {
+        let Some(group) = self.running.as_ref().map(|running| running.group) else {
+            return;
+        };
+        if let Err(error) = raw::interrupt(group) {
+            self.journal.say(&format!("CTRL_BREAK could not be sent: {error}"));
         }
     }
 

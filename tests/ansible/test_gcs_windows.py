@@ -172,7 +172,9 @@ def test_the_endpoints_settings_are_ones_it_takes(rendered: Path) -> None:
     assert {name for name in environment if not name.startswith("PQ_")} == {
         "PYTHONPATH", "PYTHONUTF8", "PYTHONUNBUFFERED", "OQS_INSTALL_PATH",
     }  # fmt: skip
-    assert {name for name in environment if name.startswith("PQ_")} <= {name for name, _, _ in config.VARIABLES}
+    assert {name for name in environment if name.startswith("PQ_")} <= {
+        name for name, _, _ in config.VARIABLES
+    }
 
 
 def test_both_services_meet_on_the_same_ports(rendered: Path) -> None:
@@ -284,7 +286,10 @@ def test_what_is_open_is_replaced_only_while_the_services_stand() -> None:
 def test_the_stamp_moves_with_artefacts_and_locks(tmp_path: Path) -> None:
     locks = tmp_path / "requirements"
     locks.mkdir()
-    for name in [*yaml_of("vars/main.yml")["gcs_windows_locks"], *yaml_of("vars/main.yml")["gcs_windows_bare_locks"]]:
+    for name in [
+        *yaml_of("vars/main.yml")["gcs_windows_locks"],
+        *yaml_of("vars/main.yml")["gcs_windows_bare_locks"],
+    ]:
         (locks / f"{name}.txt").write_text(f"{name}==1\n")
 
     def stamp(digest: str) -> str:
@@ -404,10 +409,15 @@ def test_a_fit_station_passes_the_preflight(tmp_path: Path) -> None:
         ({"python": "3.13 32"}, "is 3.13 32 bit, and the lab's Python is 3.13, 64 bit"),
         ({"python": "3.12 64"}, "is 3.12 64 bit, and the lab's Python is 3.13, 64 bit"),
         ({"python": ""}, "is not there, and the lab's Python is 3.13, 64 bit"),
-        ({"taken": ["48080/tcp by other.exe"]}, "listens on ports that the services need, 48080/tcp by other.exe"),
+        (
+            {"taken": ["48080/tcp by other.exe"]},
+            "listens on ports that the services need, 48080/tcp by other.exe",
+        ),
     ],
 )
-def test_an_unfit_station_stops_with_one_sentence(tmp_path: Path, found: dict[str, Any], sentence: str) -> None:
+def test_an_unfit_station_stops_with_one_sentence(
+    tmp_path: Path, found: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(AssertionError) as caught:
         station(tmp_path, **found)
     assert sentence in " ".join(str(caught.value).split())
