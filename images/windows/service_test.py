@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -193,7 +194,7 @@ def is_complete() -> bool:
 
 
 def kill(pid: int) -> None:
-    os.kill(pid, 9)
+    os.kill(pid, signal.SIGKILL)
 
 
 def rounds(account: Account, station: Station, count: int) -> None:
@@ -238,25 +239,29 @@ def is_up(station: Station) -> bool:
     return station.install("demand") and station.start() and until(is_complete) is not None
 
 
-def break_is_heard(account: Account, wine: Wine) -> None:
-    station = Station(wine, "break", "break")
-    account.check("break: it is created and starts", is_up(station))
-    account.check("break: it is told to stop", station.stop())
-    account.check("break: it stopped", until(lambda: not programs() and not processes(HOST)) is not None)
-    heard = station.said("it is sent CTRL_BREAK") and station.said("ended when asked")
-    account.check("break: its program did not hear the end of its input, and did CTRL_BREAK", heard)
-    account.check("break: it is removed", station.remove())
-
-
-def deaf_is_ended(account: Account, wine: Wine) -> None:
+def deaf_is_sent_break(account: Account, wine: Wine) -> None:
     station = Station(wine, "deaf", "deaf")
     account.check("deaf: it is created and starts", is_up(station))
     account.check("deaf: it is told to stop", station.stop())
-    account.check("deaf: it is stopping while its program does not hear", station.state() == "STOP_PENDING")
-    gone = until(lambda: not programs() and not processes(HOST))
-    forced = gone is not None and station.said("stopped by force")
-    account.check("deaf: its program and that one's child were ended by force", forced)
+    account.check("deaf: it stopped", until(lambda: not programs() and not processes(HOST)) is not None)
+    heard = station.said("it is sent CTRL_BREAK") and station.said("ended when asked")
+    account.check("deaf: its program did not hear the end of its input, and did CTRL_BREAK", heard)
     account.check("deaf: it is removed", station.remove())
+
+
+def hung_is_ended(account: Account, wine: Wine) -> None:
+    station = Station(wine, "hung", "obey")
+    account.check("hung: it is created and starts", is_up(station))
+    stuck = program()
+    os.kill(stuck, signal.SIGSTOP)
+    account.check("hung: it is told to stop", station.stop())
+    account.check("hung: it is stopping while its program hears nothing", station.state() == "STOP_PENDING")
+    ended = until(lambda: not processes(HOST))
+    account.check("hung: its program was ended by force", ended is not None and station.said("stopped by force"))
+    account.check("hung: its program's child was ended", until(lambda: programs() == [stuck]) is not None)
+    os.kill(stuck, signal.SIGCONT)
+    account.check("hung: its program goes once it may", until(lambda: not programs()) is not None and is_free())
+    account.check("hung: it is removed", station.remove())
 
 
 def brief_waits_longer(account: Account, wine: Wine) -> None:
@@ -336,8 +341,8 @@ def test(folder: Path, count: int) -> Account:
         log_is_kept(account, station)
         host_is_killed(account, station)
         account.check("it is removed", station.remove())
-        break_is_heard(account, wine)
-        deaf_is_ended(account, wine)
+        deaf_is_sent_break(account, wine)
+        hung_is_ended(account, wine)
         brief_waits_longer(account, wine)
         wrong_settings_are_told(account, wine)
         foreground_ends_with_its_program(account, wine)
@@ -349,7 +354,7 @@ def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description="The service host under wine.")
     parser.add_argument("programs", type=Path)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=20, help="2 or more: the second keeps the first one's log")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     account = test(args.programs, args.rounds)

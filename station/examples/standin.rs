@@ -1,9 +1,9 @@
 //! A program for the tests of the service host: holds a port, has a child of its own, and ends as it is told.
 //!
-//!     standin PORT FOLDER obey|break|deaf|brief
+//!     standin PORT FOLDER obey|deaf|brief
 //!
 //! Writes `FOLDER/processes` (its own number and its child's, one a line) once it listens. `obey` ends at the end of its
-//! standard input, `break` of `CTRL_BREAK` alone, `deaf` of neither, `brief` at once with code 3.
+//! standard input, `deaf` of `CTRL_BREAK` alone, `brief` at once with code 3.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -18,14 +18,11 @@ fn main() {
         sleep_on();
     }
     let [port, folder, mode] = &words[..] else {
-        panic!("standin PORT FOLDER obey|break|deaf|brief")
+        panic!("standin PORT FOLDER obey|deaf|brief")
     };
     println!("größer als ASCII: {}", env::var("STANDIN_WORD").unwrap_or_default());
     if mode == "brief" {
         process::exit(3);
-    }
-    if mode == "deaf" {
-        no_break();
     }
     let listener = TcpListener::bind(("127.0.0.1", port.parse().expect("a port"))).expect("the port is free");
     let program = env::current_exe().expect("a program has a path");
@@ -42,7 +39,7 @@ fn main() {
     println!("here: {}", env::current_dir().expect("a folder").display());
     let mut rest = Vec::new();
     std::io::stdin().read_to_end(&mut rest).expect("a standard input");
-    if mode != "obey" {
+    if mode == "deaf" {
         sleep_on();
     }
     println!("clean end");
@@ -54,12 +51,3 @@ fn sleep_on() -> ! {
         thread::sleep(Duration::from_secs(60));
     }
 }
-
-/// Take every `CTRL_BREAK`, and do nothing.
-#[cfg(windows)]
-fn no_break() {
-    pq_station::raw::on_control(|| ()).expect("a handler can be set");
-}
-
-#[cfg(not(windows))]
-fn no_break() {}

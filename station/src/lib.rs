@@ -9,7 +9,7 @@ pub mod pause;
 pub mod supervise;
 
 #[cfg(windows)]
-pub mod raw;
+mod raw;
 #[cfg(windows)]
 pub mod service;
 #[cfg(windows)]

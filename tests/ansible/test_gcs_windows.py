@@ -233,6 +233,8 @@ def test_every_path_of_the_settings_is_one_the_role_makes(rendered: Path, variab
         values = [document["program"], document["directory"], document["log"].rpartition("\\")[0]]
         paths = [*values, *(value for value in document["environment"].values() if ":\\" in value)]
         assert set(paths) <= made
+    for lock in variables["gcs_windows_lock_files"]:
+        assert Path(lock).is_file(), lock
     oqs = next(task for task in TASKS["endpoint"] if task["name"] == "Copy liboqs")
     assert module(oqs, "win_copy")["dest"] == r"{{ gcs_windows_program_dir }}\liboqs\bin\oqs.dll"
 
