@@ -37,7 +37,7 @@ inputs() {
         pi) echo requirements/tunnel.txt ;;
         pihost) echo requirements/tunnel.txt telemetry/src/pqtelemetry emulated-pi/player.py ;;
         bench | bench-*) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
-        windows | windows-*) echo images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt requirements/windows.txt requirements/tunnel.txt requirements/sitl.txt requirements/sitl-nodeps.txt tunnel/src telemetry/src sitl/src ;;
+        windows | windows-*) echo station images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt requirements/windows.txt requirements/tunnel.txt requirements/sitl.txt requirements/sitl-nodeps.txt tunnel/src telemetry/src sitl/src ;;
     esac
 }
 

@@ -13,6 +13,9 @@ $ErrorActionPreference = 'Stop'
 $rule = 'PQ-MAV Lab ssh'
 $keys = "$env:ProgramData\ssh\administrators_authorized_keys"
 $mark = ' # pqlab'
+$windowsRule = 'OpenSSH-Server-In-TCP'
+# There while Windows' own rule is off because of this script.
+$ruleWasOn = "$env:ProgramData\ssh\pqlab-rule-was-on"
 
 function Stop-Preparation([string] $What, [string] $Next) {
     Write-Host "error: $What`n  next: $Next"
@@ -43,9 +46,13 @@ function Set-OurKey([string] $Key) {
 
 if ($Undo) {
     Get-NetFirewallRule -DisplayName $rule -ErrorAction SilentlyContinue | Remove-NetFirewallRule
+    if (Test-Path -LiteralPath $ruleWasOn) {
+        Enable-NetFirewallRule -Name $windowsRule
+        Remove-Item -LiteralPath $ruleWasOn
+    }
     Set-OurKey ''
     Remove-ItemProperty -Path 'HKLM:\SOFTWARE\OpenSSH' -Name DefaultShell -ErrorAction SilentlyContinue
-    Write-Host 'key, firewall rule and shell are taken back; OpenSSH and Python stay'
+    Write-Host 'key, firewall rules and shell are as before; OpenSSH and Python stay'
     exit 0
 }
 if (-not $Controller) {
@@ -64,7 +71,12 @@ New-ItemProperty -Path 'HKLM:\SOFTWARE\OpenSSH' -Name DefaultShell -PropertyType
     -Value "$env:SystemRoot\System32\WindowsPowerShell\v1.0\powershell.exe" | Out-Null
 
 # Windows' own rule lets anybody in: ours lets in the controller alone.
-Get-NetFirewallRule -Name 'OpenSSH-Server-In-TCP' -ErrorAction SilentlyContinue | Disable-NetFirewallRule
+$open = Get-NetFirewallRule -Name $windowsRule -ErrorAction SilentlyContinue | Where-Object Enabled -eq 'True'
+if ($open) {
+    # Where OpenSSH came with this script, nobody could reach it before, and nobody shall after.
+    if ($server.State -eq 'Installed') { Set-Content -LiteralPath $ruleWasOn -Value $windowsRule -Encoding ascii }
+    $open | Disable-NetFirewallRule
+}
 Get-NetFirewallRule -DisplayName $rule -ErrorAction SilentlyContinue | Remove-NetFirewallRule
 New-NetFirewallRule -DisplayName $rule -Group 'PQ-MAV Lab access' -Direction Inbound -Action Allow -Protocol TCP `
     -LocalPort 22 -RemoteAddress $Controller | Out-Null

@@ -71,10 +71,10 @@ def allowed(names: list[str], patterns: list[str]) -> list[str]:
 
 
 def images(folder: Path, scratch: Path) -> list[Image]:
-    """Every DLL and PYD, also inside wheels."""
+    """Every program, DLL and PYD, also inside wheels."""
     found: list[tuple[str, bytes]] = []
     for path in sorted(folder.iterdir()):
-        if path.suffix == ".dll":
+        if path.suffix in (".dll", ".exe"):
             found.append((path.name, path.read_bytes()))
         elif path.suffix == ".whl":
             with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as wheel:

@@ -19,6 +19,9 @@ from typing import Any
 import pytest
 import yaml
 
+from pqsitl import mavproxy
+from pqsitl.cli import build_parser
+from pqsitl.settings import Settings
 from pqtunnel import config
 from pqtunnel.cli import _parser
 from pqtunnel.config import EndpointConfig
@@ -62,24 +65,30 @@ def play(folder: Path, tasks: list[dict[str, Any]], **more: Any) -> str:
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with the command file, Telegraf's configuration and every variable of the role."""
+    """Folder with the services' settings, Telegraf's configuration and every variable of the role."""
     folder = tmp_path_factory.mktemp("windows")
-    templates = [
-        {
-            "ansible.builtin.template": {
-                "src": str(ROLE / "templates" / f"{name}.j2"),
-                "dest": str(folder / name),
-            }
-        }
-        for name in ("pqtunnel-gcs.cmd", "telegraf.conf")
-    ]
-    names = sorted([*yaml_of("defaults/main.yml"), *yaml_of("vars/main.yml")])
+    telegraf = {"src": str(ROLE / "templates/telegraf.conf.j2"), "dest": str(folder / "telegraf.conf")}
+    templates = [{"ansible.builtin.template": telegraf}]
+    # known only once the manifest of the artefacts is read
+    names = sorted({*yaml_of("defaults/main.yml"), *yaml_of("vars/main.yml")} - {"gcs_windows_stamp"})
     variables = "{{ {" + ", ".join(f"'{name}': {name}" for name in names) + "} | to_json }}"
     play(
         folder,
         [*templates, {"ansible.builtin.copy": {"content": variables, "dest": str(folder / "all.json")}}],
     )
+    render(folder)
     return folder
+
+
+def render(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """station/render with what the tests give; its exit code is checked."""
+    own = {name: value for name, value in GIVEN.items() if name.startswith("gcs_windows_")}
+    done = subprocess.run(
+        [str(ROOT / "station/render"), str(folder), *(f"{name}={value}" for name, value in {**own, **more}.items())],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 @pytest.fixture(scope="module")
@@ -135,53 +144,169 @@ def test_one_task_makes_rules_and_takes_all_of_them_from_that_list() -> None:
     assert module(removers[0], "win_firewall_rule")["state"] == "absent"
 
 
-# ---------------------------------------------------------------------- the command
+# ---------------------------------------------------------------------- the services
+
+STOP_OPTION = "--stop-with-stdin"
 
 
-def command_of(rendered: Path) -> tuple[list[str], dict[str, str]]:
-    """(words after `-m pqtunnel`, environment) of the rendered command file, lines joined as cmd.exe does."""
-    text = (rendered / "pqtunnel-gcs.cmd").read_text().replace("^\n", " ")
-    environment = dict(re.findall(r'^set "([A-Z_]+)=(.*)"$', text, re.M))
-    line = next(row for row in text.splitlines() if "-m pqtunnel" in row)
-    words = [quoted or bare for quoted, bare in re.findall(r'"([^"]*)"|(\S+)', line.partition(" >")[0])]
-    assert words[0] == r"C:\Program Files\pqlab\venv\Scripts\python.exe"
-    assert words[1:3] == ["-m", "pqtunnel"]
-    return words[3:], environment
+def settings_of(folder: Path, name: str) -> tuple[list[str], dict[str, str]]:
+    """(words after `-m PACKAGE`, environment) of one service's settings."""
+    document = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
+    assert document["program"] == r"C:\Program Files\pqlab\venv\Scripts\python.exe"
+    assert document["arguments"][:2] == ["-m", name.partition("-")[0]]
+    assert document["arguments"][-1] == STOP_OPTION
+    return document["arguments"][2:-1], document["environment"]
 
 
-def test_the_command_is_one_the_endpoint_takes(rendered: Path) -> None:
-    words, environment = command_of(rendered)
-    args = _parser().parse_args(words)
-    assert args.verb == "gcs"
-    told = {name: value for name, _, _ in config.VARIABLES if (value := getattr(args, name)) is not None}
-    found = EndpointConfig.from_environment("gcs", told)
+def test_the_endpoints_settings_are_ones_it_takes(rendered: Path) -> None:
+    words, environment = settings_of(rendered, "pqtunnel-gcs")
+    assert _parser().parse_args(words).verb == "gcs"
+    found = EndpointConfig.from_environment("gcs", environment)
     assert (found.handshake_port, found.sealed_port, found.control_port) == (
         config.HANDSHAKE_PORT, config.SEALED_PORT["gcs"], config.CONTROL_PORT,
     )  # fmt: skip
-    assert (found.peer, found.ring) == (DRONE, "hardware")
-    assert found.routes["mavproxy"].source == "127.0.0.1"
-    assert found.routes["mavproxy"].target == ("127.0.0.1", 47002)
-    assert set(environment) == {"PYTHONPATH", "OQS_INSTALL_PATH", "PYTHONUNBUFFERED"}
+    assert (found.peer, found.ring, found.telemetry_rate_hz) == (DRONE, "hardware", 10)
+    assert {name: route.source for name, route in found.routes.items()} == {
+        "mavproxy": "127.0.0.1", "direct": "127.0.0.1",
+    }  # fmt: skip
+    assert {name for name in environment if not name.startswith("PQ_")} == {
+        "PYTHONPATH", "PYTHONUTF8", "PYTHONUNBUFFERED", "OQS_INSTALL_PATH",
+    }  # fmt: skip
+    assert {name for name in environment if name.startswith("PQ_")} <= {
+        name for name, _, _ in config.VARIABLES
+    }
 
 
-def test_every_path_of_the_command_is_one_the_role_makes(rendered: Path, variables: dict[str, Any]) -> None:
-    words, environment = command_of(rendered)
-    made = [variables["gcs_windows_program_dir"], variables["gcs_windows_data_dir"]]
-    paths = [word for word in [*words, *environment.values()] if ":\\" in word]
-    assert len(paths) == 4
-    assert all(path.startswith(tuple(made)) for path in paths)
+def test_both_services_meet_on_the_same_ports(rendered: Path) -> None:
+    _, environment = settings_of(rendered, "pqtunnel-gcs")
+    endpoint = EndpointConfig.from_environment("gcs", environment)
+    words, environment = settings_of(rendered, "pqsitl-ground")
+    assert build_parser().parse_args(words).role == "ground"
+    ground = Settings.from_environment("ground", environment)
+    here = ground.listen_host
+    assert endpoint.traffic_control == (here, ground.control_port)
+    assert endpoint.routes["direct"].target == (here, ground.sink_port)
+    assert endpoint.routes["mavproxy"].target == (here, mavproxy.GROUND_MASTER_PORT)
+    assert ground.direct_target == (here, endpoint.plaintext_port)
+    assert {route.source for route in endpoint.routes.values()} == {here}
+
+
+def test_the_preflight_looks_at_every_port_they_listen_on(variables: dict[str, Any]) -> None:
+    assert variables["gcs_windows_ports"] == {
+        "tcp": [config.HANDSHAKE_PORT, config.CONTROL_PORT, 48070],
+        "udp": [config.SEALED_PORT["gcs"], config.PLAINTEXT_IN_PORT["gcs"], mavproxy.GROUND_MASTER_PORT, 47012,
+                mavproxy.GROUND_CLIENT_PORT],
+    }  # fmt: skip
+
+
+def test_without_traffic_there_is_one_service_and_no_route_to_the_other(tmp_path: Path) -> None:
+    done = render(tmp_path, gcs_windows_traffic="false")
+    assert done.stdout.split() == [str(tmp_path / "pqtunnel-gcs.toml")]
+    _, environment = settings_of(tmp_path, "pqtunnel-gcs")
+    found = EndpointConfig.from_environment("gcs", environment)
+    assert (set(found.routes), found.traffic_control) == ({"mavproxy"}, None)
+
+
+def test_more_variables_win_and_any_letter_survives(tmp_path: Path) -> None:
+    render(tmp_path, gcs_windows_environment='{PQ_BIND: 192.0.2.7, PQ_STATE: "D:\\\\Zustände \U0001f681"}')
+    _, environment = settings_of(tmp_path, "pqtunnel-gcs")
+    assert (environment["PQ_BIND"], environment["PQ_STATE"]) == ("192.0.2.7", "D:\\Zustände \U0001f681")
+
+
+def test_render_names_a_wrong_variable(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="gcs_windows_ring"):
+        render(tmp_path, gcs_windows_ring="sim")
+    with pytest.raises(AssertionError, match="gcs_windows_trafic"):
+        render(tmp_path, gcs_windows_trafic="false")
+    assert list(tmp_path.glob("*.toml")) == []
+
+
+def test_every_path_of_the_settings_is_one_the_role_makes(rendered: Path, variables: dict[str, Any]) -> None:
+    folders = next(t for t in TASKS["endpoint"] if t["name"] == "Make the folders")["loop"]
+    made = {variables["gcs_windows_program_dir"], variables["gcs_windows_data_dir"]}
+    for name in ("program", "data"):
+        start = "{{ gcs_windows_" + name + "_dir }}"
+        made |= {path.replace(start, variables[f"gcs_windows_{name}_dir"]) for path in folders}
+    made |= {variables["gcs_windows_venv_python"], variables["gcs_windows_program_dir"] + r"\liboqs"}
+    for name in ("pqtunnel-gcs", "pqsitl-ground"):
+        document = tomllib.loads((rendered / f"{name}.toml").read_text(encoding="utf-8"))
+        values = [document["program"], document["directory"], document["log"].rpartition("\\")[0]]
+        paths = [*values, *(value for value in document["environment"].values() if ":\\" in value)]
+        assert set(paths) <= made
+    for lock in variables["gcs_windows_lock_files"]:
+        assert Path(lock).is_file(), lock
     oqs = next(task for task in TASKS["endpoint"] if task["name"] == "Copy liboqs")
     assert module(oqs, "win_copy")["dest"] == r"{{ gcs_windows_program_dir }}\liboqs\bin\oqs.dll"
 
 
-def test_the_task_runs_that_command_from_boot_without_a_limit() -> None:
-    task = next(t for t in TASKS["endpoint"] if module(t, "win_scheduled_task"))
-    settings = module(task, "win_scheduled_task")
-    assert settings["actions"][0]["path"] == "{{ gcs_windows_command_file }}"
-    assert settings["triggers"] == [{"type": "boot"}]
-    assert settings["execution_time_limit"] == "PT0S"
-    assert settings["username"] == "{{ gcs_windows_account }}"
-    assert settings["run_level"] == "limited"
+def test_the_service_host_knows_every_setting(rendered: Path) -> None:
+    """Names of the settings, as the host's own source declares them: it refuses any other."""
+    source = (ROOT / "station/src/config.rs").read_text(encoding="utf-8")
+    known = set(re.findall(r"^    pub (\w+):", source, re.M))
+    for name in ("pqtunnel-gcs", "pqsitl-ground"):
+        document = tomllib.loads((rendered / f"{name}.toml").read_text(encoding="utf-8"))
+        assert set(document) == known
+
+
+def test_services_run_the_host_with_their_settings_from_boot_on() -> None:
+    task = next(t for t in TASKS["services"] if (module(t, "win_service") or {}).get("state") == "started")
+    settings = module(task, "win_service")
+    host, verb, name, file = re.findall(r'"([^"]*)"|(\S+(?: \S+ }})?)', settings["path"])
+    assert host[0] == "{{ gcs_windows_host }}"
+    assert (verb[1], name[1]) == ("service", "{{ item.name }}")
+    written = next(t for t in TASKS["services"] if module(t, "win_template"))
+    assert file[0] == module(written, "win_template")["dest"].replace("gcs_windows_service.name", "item.name")
+    assert (settings["start_mode"], settings["username"]) == ("auto", "{{ gcs_windows_account }}")
+    assert [action["type"] for action in settings["failure_actions"]] == ["restart"] * 3
+    assert settings["failure_actions_on_non_crash_failure"] is True
+
+
+def test_every_service_that_is_made_is_removed(variables: dict[str, Any]) -> None:
+    assert [s["name"] for s in variables["gcs_windows_services"]] == ["pqtunnel-gcs", "pqsitl-ground"]
+    removal = next(t for t in TASKS["teardown"] if t["name"] == "Remove the services")
+    assert removal["loop"] == "{{ gcs_windows_services }}"
+    assert module(removal, "win_service") == {"name": "{{ item.name }}", "state": "absent"}
+
+
+def test_the_old_task_goes_in_both_playbooks() -> None:
+    for name in ("main", "teardown"):
+        assert "old_task.yml" in [module(task, "import_tasks") for task in TASKS[name]]
+
+
+def test_what_is_open_is_replaced_only_while_the_services_stand() -> None:
+    names = [task["name"] for task in TASKS["endpoint"]]
+    stop = names.index("Stop the services while what they have open is replaced")
+    for later in ("Copy liboqs", "Copy the service host", "Install the locked packages and our wheels"):
+        assert stop < names.index(later)
+    stopping, installing = (
+        module(TASKS["endpoint"][index], "win_powershell")["parameters"]
+        for index in (stop, names.index("Install the locked packages and our wheels"))
+    )
+    assert stopping["Stamp"] == installing["Stamp"] == "{{ gcs_windows_stamp }}"
+
+
+def test_the_stamp_moves_with_artefacts_and_locks(tmp_path: Path) -> None:
+    locks = tmp_path / "requirements"
+    locks.mkdir()
+    for name in [
+        *yaml_of("vars/main.yml")["gcs_windows_locks"],
+        *yaml_of("vars/main.yml")["gcs_windows_bare_locks"],
+    ]:
+        (locks / f"{name}.txt").write_text(f"{name}==1\n")
+
+    def stamp(digest: str) -> str:
+        manifest = {"files": {"a.whl": {"sha256": digest}, "pq-station.exe": {"sha256": "e"}}}
+        out = tmp_path / "stamp"
+        copy = {"ansible.builtin.copy": {"content": "{{ gcs_windows_stamp }}", "dest": str(out)}}
+        play(tmp_path, [copy], gcs_windows_tree=str(tmp_path), gcs_windows_manifest=manifest)
+        return out.read_text()
+
+    first = stamp("1")
+    assert re.fullmatch(r"[0-9a-f]{40}", first)
+    assert stamp("1") == first
+    assert stamp("2") != first
+    (locks / "sitl-nodeps.txt").write_text("sitl-nodeps==2\n")
+    assert stamp("1") != first
 
 
 # ---------------------------------------------------------------------- Telegraf
@@ -204,12 +329,6 @@ def test_windows_counters_have_a_tag_that_no_comparison_takes(rendered: Path) ->
         assert row["Counters"]
         assert row["Instances"]
         assert row["Measurement"].startswith("win_")
-
-
-def test_the_sampler_that_reads_proc_is_not_started(rendered: Path) -> None:
-    words, _ = command_of(rendered)
-    assert words[words.index("--telemetry-rate-hz") + 1] == "0"
-    assert "--telegraf" not in words
 
 
 # ---------------------------------------------------------------------- arguments
@@ -273,8 +392,41 @@ def test_an_unfit_machine_stops_with_one_sentence(tmp_path: Path, wrong: dict[st
         preflight(tmp_path, {**WINDOWS, **wrong})
 
 
+def station(folder: Path, **found: Any) -> None:
+    """The role's own assertions on what the station answered."""
+    names = ("Stop if there is no fit Python", "Stop if another program has one of the ports")
+    tasks = [t for t in TASKS["preflight"] if t["name"] in names]
+    assert len(tasks) == len(names)
+    answer = {"python": "3.13 64", "taken": [], **found}
+    play(folder, tasks, gcs_windows_station={"result": answer})
+
+
+def test_a_fit_station_passes_the_preflight(tmp_path: Path) -> None:
+    station(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        ({"python": "3.13 32"}, "is 3.13 32 bit, and the lab's Python is 3.13, 64 bit"),
+        ({"python": "3.12 64"}, "is 3.12 64 bit, and the lab's Python is 3.13, 64 bit"),
+        ({"python": ""}, "is not there, and the lab's Python is 3.13, 64 bit"),
+        (
+            {"taken": ["48080/tcp by other.exe"]},
+            "listens on ports that the services need, 48080/tcp by other.exe",
+        ),
+    ],
+)
+def test_an_unfit_station_stops_with_one_sentence(
+    tmp_path: Path, found: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(AssertionError) as caught:
+        station(tmp_path, **found)
+    assert sentence in " ".join(str(caught.value).split())
+
+
 def test_teardown_takes_away_whatever_the_role_makes() -> None:
-    made = {"win_scheduled_task", "win_firewall_rule", "win_file", "win_service"}
+    made = {"win_firewall_rule", "win_file", "win_service"}
     used = {
         key.rpartition(".")[2] for name in TASKS if name != "teardown" for task in TASKS[name] for key in task
     }
