@@ -8,7 +8,7 @@ SHELL := /bin/sh
 export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
 
 .DEFAULT_GOAL := help
-.PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages test-windows lint bench bench-doc pi-emulated artifacts-windows platforms locks clean model detectors
+.PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages test-windows test-arm64 lint bench bench-doc pi-emulated artifacts-windows artifacts-arm64 platforms locks clean model detectors
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,15 @@ pi-emulated: engine ## the power sampler on a real I²C bus in an emulated machi
 artifacts-windows: engine ## cross-build and check liboqs.dll and the wheels for Windows, into artifacts/windows-amd64
 	@./images/build.sh base windows
 	@./images/windows/export
+
+ARM64 := tunnel sitl detector-xgboost detector-tst telegraf
+
+artifacts-arm64: engine ## cross-build the drone's services for a Raspberry Pi, into artifacts/linux-arm64
+	@./images/build.sh $(addsuffix -arm64,$(ARM64))
+	@./images/export --platform linux/arm64 $(ARM64)
+
+test-arm64: engine ## known answers and unit tests on arm64, by QEMU's user mode
+	@.ci/unit-arm64
 
 platforms: engine venv ## one campaign between an emulated arm64 drone and a Windows ground station (wine): function, no times
 	@./platforms/run

@@ -15,9 +15,12 @@ STATE=${PQLAB_STATE:-/var/lib/pqlab}
 APT_ETC=${PQLAB_APT_ETC:-/etc/apt}
 LOGS=$ROOT/.state/logs
 BASE_TAG=pqlab/debian-base:trixie
+BINFMT=${PQLAB_BINFMT:-/proc/sys/fs/binfmt_misc}
 # The registry's image, by content: a moved tag cannot change what we build on.
 BASE_REGISTRY=debian:trixie-slim@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f
 SUITE=trixie
+# Empty: this machine's own.
+BASE_ARCH=
 STEP=0
 STEPS=0
 
@@ -27,7 +30,8 @@ usage: ./bootstrap.sh COMMAND
   engine   make sure a container engine, compose v2 and buildx work (installs them as root on Debian)
   venv     make .venv from requirements/host.txt
   ansible-venv  make .venv-ansible from requirements/ansible.txt, with the collections the playbooks use
-  base     provide the Debian base image (pulled, or made from Debian packages)
+  base     provide the Debian base image (pulled, or made from Debian packages); `base arm64`: that of arm64
+  binfmt   make this machine run arm64 programs by QEMU's user mode (installs it as root on Debian)
   purge    remove what `engine` and `venv` installed, and every image of the lab
 environment: PQLAB_YES=1 (never ask), BASE_IMAGE=name (use this base image)
 EOT
@@ -287,7 +291,7 @@ cmd_engine() {
 # Timestamps of the imported tree: fixed, so that the same packages give the same bytes.
 EPOCH=1735689600
 
-try_pull() { timeout 120 docker pull -q "$1"; }
+try_pull() { timeout 120 docker pull -q ${BASE_ARCH:+--platform "linux/$BASE_ARCH"} "$1"; }
 
 # make_base: Debian's packages unpacked into an image, without manuals, caches and logs.
 make_base() {
@@ -303,16 +307,83 @@ make_base() {
     trap "rm -f '$tar'" EXIT
     # shellcheck disable=SC2016  # the hooks' $1 is mmdebstrap's: the root it has unpacked
     SOURCE_DATE_EPOCH=$EPOCH mmdebstrap --mode=root --variant=minbase --format=tar --keyring="$key" \
+        ${BASE_ARCH:+--architectures="$BASE_ARCH"} \
         --include=ca-certificates \
         --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
         --customize-hook='rm -rf "$1"/var/cache/* "$1"/var/log/* "$1"/var/lib/apt/lists/*' \
         --customize-hook='rm -f "$1"/etc/machine-id "$1"/etc/resolv.conf "$1"/etc/hostname' \
         "$SUITE" "$tar" "deb $uri $SUITE main" ${sec:+"deb $sec $SUITE-security main"}
-    docker import -c 'CMD ["bash"]' "$tar" "$BASE_TAG"
+    docker import -c 'CMD ["bash"]' ${BASE_ARCH:+--platform "linux/$BASE_ARCH"} "$tar" "$BASE_TAG"
 }
 
+# --- arm64 programs --------------------------------------------------------------------------
+
+is_arm64() { case $(uname -m) in aarch64 | arm64) ;; *) false ;; esac; }
+
+# runs_arm64: the kernel hands arm64 programs to an emulator that it has opened itself (flag F), so
+# that they run in containers too, where the emulator's file is not.
+runs_arm64() {
+    is_arm64 && return 0
+    for entry in "$BINFMT"/qemu-aarch64*; do
+        if grep -qx enabled "$entry" 2>/dev/null && grep -q '^flags:.*F' "$entry"; then return 0; fi
+    done
+    return 1
+}
+
+# The magic and mask of an ELF file for AArch64, as the kernel's Documentation/admin-guide/binfmt-misc.rst
+# wants them: the kernel resolves the \x itself.
+register_arm64() {
+    if [ ! -e "$BINFMT/register" ]; then
+        mount -t binfmt_misc binfmt_misc "$BINFMT" || return 1
+        : >"$STATE/mounted-binfmt"
+    fi
+    magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+    mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+    # One write, or the kernel takes each for a registration; the name is QEMU's own.
+    printf '%s' ":qemu-aarch64:M::$magic:$mask:$(command -v qemu-aarch64-static):F" >"$BINFMT/register" || return 1
+    : >"$STATE/registered-binfmt"
+}
+
+cmd_binfmt() {
+    if runs_arm64; then
+        is_arm64 || say "binfmt: arm64 programs run here by QEMU's user mode: already here"
+        return 0
+    fi
+    is_root || fail 4 "arm64 programs do not run on this machine" \
+        "the kernel knows no emulator for them, and naming one (binfmt_misc, flag F) needs root" "sudo ./bootstrap.sh binfmt"
+    STEPS=$((STEPS + 1))
+    if ! have qemu-aarch64-static; then
+        STEPS=$((STEPS + 2))
+        install_packages qemu-user-static
+    fi
+    mkdir -p "$STATE"
+    # The package registers its emulators itself where systemd runs.
+    runs_arm64 || step "register QEMU's user mode for arm64" register_arm64
+    runs_arm64 || fail 4 "arm64 programs do not run on this machine" "the kernel did not keep the emulator's registration" \
+        "read $BINFMT/qemu-aarch64, put it right, then: ./bootstrap.sh binfmt"
+}
+
+unregister_arm64() {
+    [ ! -f "$STATE/registered-binfmt" ] || [ ! -e "$BINFMT/qemu-aarch64" ] || echo -1 >"$BINFMT/qemu-aarch64"
+    [ ! -f "$STATE/mounted-binfmt" ] || umount "$BINFMT" || echo "$BINFMT stays mounted: something uses it"
+    rm -f "$STATE/registered-binfmt" "$STATE/mounted-binfmt"
+}
+
+# cmd_base [arm64]: that of this machine, or that of the other platform.
 cmd_base() {
+    if [ "${1:-}" != arm64 ] || is_arm64; then
+        provide_base
+        return
+    fi
+    cmd_binfmt
+    own=$BASE_TAG
+    # What a user names as BASE_IMAGE is of this machine's own platform.
+    BASE_TAG=$own-arm64 BASE_ARCH=arm64 BASE_IMAGE='' provide_base
+    BASE_TAG=$own BASE_ARCH=''
+}
+
+provide_base() {
     if [ -n "${BASE_IMAGE:-}" ]; then
         docker image inspect "$BASE_IMAGE" >/dev/null 2>&1 || {
             STEPS=$((STEPS + 1))
@@ -333,14 +404,19 @@ cmd_base() {
     fi
     say "base: no registry answers with $BASE_REGISTRY; making the same from Debian packages"
     STEPS=$((STEPS + 1))
-    if ! have mmdebstrap; then
+    missing=
+    have mmdebstrap || missing=mmdebstrap
+    # mmdebstrap asks it whether foreign programs run.
+    [ -z "$BASE_ARCH" ] || have arch-test || missing="$missing arch-test"
+    if [ -n "$missing" ]; then
         STEPS=$((STEPS + 2))
-        install_packages mmdebstrap
+        # shellcheck disable=SC2086  # a list of package names
+        install_packages $missing
     fi
     is_root || fail 4 "the base image cannot be made here" \
         "no registry is reachable and unpacking Debian packages needs root" \
         "set BASE_IMAGE to an image you have, or run: sudo ./bootstrap.sh base"
-    step "make the Debian $SUITE base image" make_base
+    step "make the Debian $SUITE base image${BASE_ARCH:+ of $BASE_ARCH}" make_base
 }
 
 # --- Python environment ----------------------------------------------------------------------
@@ -502,7 +578,8 @@ main() {
         engine) cmd_engine ;;
         venv) cmd_venv ;;
         ansible-venv) cmd_ansible_venv ;;
-        base) cmd_base ;;
+        base) cmd_base "${2:-}" ;;
+        binfmt) cmd_binfmt ;;
         purge) cmd_purge ;;
         help | -h | --help) usage ;;
         *) usage >&2; exit 2 ;;

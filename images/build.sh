@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the lab's images in order of need: ./images/build.sh [--force] [NAME...]
 # A name brings what that image is made from; --force builds the named ones whatever their checksum says.
+# NAME-arm64 is the same Dockerfile for arm64: compiled by this machine's cross compilers, run by QEMU's user mode.
 #
 # Each image carries a label with the checksum of everything it is made from, so an unchanged one is
 # recognised without asking the builder; a changed one is built from the layers that still fit.
@@ -15,25 +16,32 @@ cd "$ROOT"
 
 ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst test"
 # Built only when named: what the lab itself does not need.
-ON_REQUEST="bench bench-alone windows windows-station windows-test pi pihost browser host detector-train"
+ON_REQUEST="bench bench-alone windows windows-station windows-test pi pihost browser host detector-train
+base-arm64 liboqs-arm64 ascon-arm64 telegraf-arm64 sitl-arm64 tunnel-arm64 detector-xgboost-arm64 detector-tst-arm64 check-arm64"
 
 # Images that share a Dockerfile are stages of it, named by what follows the dash.
 folder() {
-    case $1 in detector-* | bench-* | windows-*) echo "${1%%-*}" ;; *) echo "$1" ;; esac
+    case $1 in detector-* | bench-* | windows-*) echo "${1%%-*}" ;; *) echo "${1%-arm64}" ;; esac
 }
+
+for_arm64() { case $1 in *-arm64) ;; *) false ;; esac; }
+
+# The Debian image that base images of this name begin with.
+debian() { if for_arm64 "$1" && ! is_arm64; then echo "$BASE_TAG-arm64"; else echo "$BASE_TAG"; fi; }
 
 # What each image is made from, beside its own folder: files of the tree.
 inputs() {
-    case $1 in
+    case ${1%-arm64} in
         base) echo images/ca ;;
         ascon) echo tunnel/ascon-native tunnel/core telemetry/native requirements/build.txt ;;
-        sitl) echo requirements/sitl.txt requirements/sitl-nodeps.txt sitl/src ;;
+        sitl) echo images/venv requirements/sitl.txt requirements/sitl-nodeps.txt sitl/src ;;
         link) echo link/src ;;
         attacker) echo attacker/src ;;
-        tunnel) echo requirements/tunnel.txt tunnel/src telemetry/src ;;
+        tunnel) echo images/venv requirements/tunnel.txt tunnel/src telemetry/src ;;
+        check) echo images/venv requirements/check.txt ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt requirements/crate.txt requirements/ansible-collections.txt requirements/unpack_collections.py ;;
         detector-train) echo requirements/detector-train.txt ;;
-        detector-*) echo requirements/detector.txt detectors/src detectors/models ;;
+        detector-*) echo images/venv requirements/detector.txt detectors/src detectors/models ;;
         pi) echo requirements/tunnel.txt ;;
         pihost) echo requirements/tunnel.txt telemetry/src/pqtelemetry emulated-pi/player.py ;;
         bench | bench-*) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
@@ -41,11 +49,20 @@ inputs() {
     esac
 }
 
-# … and images of ours.
+# … and images of ours: for arm64 those of arm64, and the base on which this machine builds.
 parents() {
+    if ! for_arm64 "$1"; then
+        made_from "$1"
+    elif [ "$1" != base-arm64 ]; then
+        echo base
+        for p in $(made_from "${1%-arm64}"); do echo "$p-arm64"; done
+    fi
+}
+
+made_from() {
     case $1 in
         base) ;;
-        tunnel | test) echo base liboqs ascon ;;
+        tunnel | test | check) echo base liboqs ascon ;;
         bench | bench-*) echo base tunnel ;;
         pi) echo base ascon ;;
         pihost) echo base pi ;;
@@ -76,7 +93,7 @@ content() {
         # shellcheck disable=SC2046  # lists of paths without blanks
         find images/"$(folder "$1")" $(inputs "$1") -type f ! -name '*.pyc' ! -path '*/target/*' ! -path '*.egg-info*' -print0 |
             sort -z | xargs -0 sha256sum
-        [ "$1" != base ] || docker image inspect -f '{{.Id}}' "$BASE_TAG"
+        case $1 in base | base-arm64) docker image inspect -f '{{.Id}}' "$(debian "$1")" ;; esac
         for p in $(parents "$1"); do content "$p"; done
     } | sha256sum | cut -c1-32
 }
@@ -92,11 +109,17 @@ copy_roots() {
 }
 
 build() {
-    dir=$(folder "$1") stage=
-    [ "$dir" = "$1" ] || stage="--target ${1#"$dir"-}"
-    # shellcheck disable=SC2086  # an option and its value, or nothing
+    plain=${1%-arm64} dir=$(folder "$1") options=
+    [ "$dir" = "$plain" ] || options="--target ${plain#"$dir"-}"
+    if for_arm64 "$1"; then
+        options="$options --platform linux/arm64"
+        for parent in $(made_from "$plain"); do
+            options="$options --build-arg $(printf '%s' "$parent" | tr a-z- A-Z_)=pqlab/$parent-arm64:dev"
+        done
+    fi
+    # shellcheck disable=SC2086  # options and their values, or nothing
     DOCKER_BUILDKIT=1 docker build --progress plain -f "images/$dir/Dockerfile" -t "pqlab/$1:dev" \
-        --build-arg BASE_IMAGE="$BASE_TAG" --label "pqlab.inputs=$2" $stage .
+        --build-arg BASE_IMAGE="$(debian "$1")" --label "pqlab.inputs=$2" $options .
 }
 
 main_build() {
@@ -109,6 +132,7 @@ main_build() {
     wanted=$(for name in $named; do with_parents "$name"; done | sort -u | tr '\n' ' ')
     engine_up || fail 4 "no container engine answers" "images are built by one" "./bootstrap.sh engine"
     cmd_base
+    case " $wanted" in *-arm64*) cmd_base arm64 ;; esac
     copy_roots
     stale=
     for name in $ORDER $ON_REQUEST; do

@@ -7,7 +7,6 @@ Other bytes than the pinned ones: the image build fails.
 from __future__ import annotations
 
 import hashlib
-import platform
 import sys
 import urllib.error
 import urllib.request
@@ -19,10 +18,10 @@ URL = f"https://firmware.ardupilot.org/Copter/stable-{VERSION}/SITL_x86_64_linux
 TIMEOUT_S = 10
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, architecture: str) -> int:
     folder.mkdir(parents=True, exist_ok=True)
-    if platform.machine() != "x86_64":
-        print(f"ArduPilot skipped: no official build for {platform.machine()}; the embedded vehicle is used")
+    if architecture != "amd64":
+        print(f"ArduPilot skipped: no official build for {architecture}; the embedded vehicle is used")
         return 0
     try:
         with urllib.request.urlopen(URL, timeout=TIMEOUT_S) as answer:
@@ -44,4 +43,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
