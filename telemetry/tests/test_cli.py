@@ -57,6 +57,20 @@ def test_sigterm_ends_cleanly_with_everything_stored(tmp_path: Path) -> None:
     assert summary["expected_count"] == summary["got_count"] + summary["late_count"] + summary["lost_count"]
 
 
+def test_the_end_of_standard_input_ends_the_sampler_cleanly(tmp_path: Path) -> None:
+    out = tmp_path / "telemetry.lp"
+    line = ["sample", "--role", "gcs", "--ring", "lab", "--out", str(out), "--stop-with-stdin"]
+    sampler = subprocess.Popen(
+        [sys.executable, "-m", "pqtelemetry", *line], env={**os.environ, "PYTHONPATH": SOURCE},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(sampler, lambda: out.exists() and out.stat().st_size > 2000)
+    stdout, stderr = sampler.communicate(timeout=20)  # closes its standard input
+    assert (sampler.returncode, stderr) == (0, "")
+    ticks = [line for line in out.read_text(encoding="utf-8").splitlines() if line.startswith("pq_sampler")]
+    assert json.loads(stdout)["stored_count"] == len(ticks) > 0
+
+
 @pytest.mark.linux("sends SIGTERM")
 def test_sigterm_does_not_wait_for_a_telegraf_that_is_away(tmp_path: Path) -> None:
     out = tmp_path / "telemetry.lp"

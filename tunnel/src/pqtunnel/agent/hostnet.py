@@ -64,6 +64,8 @@ def interface_counters(name: str, proc: Path = PROC) -> dict[str, int]:
 
 def udp_counters(proc: Path = PROC) -> dict[str, int]:
     """in_errors, no_ports and rcvbuf_errors of the host's UDP. Raises HostNetError."""
+    if sys.platform == "win32" and proc == PROC:
+        raise HostNetError("UDP counters are read on Linux alone")
     path = proc / "snmp"
     rows = [line.split() for line in _lines(path) if line.startswith("Udp:")]
     if len(rows) < 2:

@@ -51,7 +51,7 @@ def emulator(machine: str | None = None, proc: Path = Path("/proc")) -> str | No
 
 def played_by() -> dict[str, Any]:
     """`wine` and `emulated` of the host facts; neither key on a machine that is what it says."""
-    told = {"wine": wine_version(), "emulated": emulator()}
+    told = {"wine": wine_version(), "emulated": None if sys.platform == "win32" else emulator()}
     return {name: value for name, value in told.items() if value is not None}
 
 
