@@ -8,7 +8,7 @@ SHELL := /bin/sh
 export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
 
 .DEFAULT_GOAL := help
-.PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages lint bench bench-doc pi-emulated artifacts-windows locks clean model detectors
+.PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages test-windows lint bench bench-doc pi-emulated artifacts-windows platforms locks clean model detectors
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ test-pages: images ## reports and the live view in headless Chromium, the docs' 
 	@./images/build.sh test browser
 	@.ci/in-image --browser python3 -m pytest -p no:cacheprovider --timeout 300 tests/browser
 
+test-windows: engine ## unit tests of what a Windows station runs, in Windows' own CPython under wine (some minutes)
+	@./images/build.sh base windows-test
+	@.ci/unit-windows
+
 bench: engine ## the tunnel beside its peers, in namespaces of its own (BENCH=tiny|default|full; default ≤ 10 minutes)
 	@./images/build.sh base liboqs ascon tunnel bench
 	@./bench/run $(or $(BENCH),default)
@@ -93,6 +97,9 @@ pi-emulated: engine ## the power sampler on a real I²C bus in an emulated machi
 artifacts-windows: engine ## cross-build and check liboqs.dll and the wheels for Windows, into artifacts/windows-amd64
 	@./images/build.sh base windows
 	@./images/windows/export
+
+platforms: engine venv ## one campaign between an emulated arm64 drone and a Windows ground station (wine): function, no times
+	@./platforms/run
 
 locks: venv ## write requirements/*.txt again from the *.in files
 	@requirements/lock.sh

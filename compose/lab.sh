@@ -29,8 +29,8 @@ compose() {
         1.[0-9] | 1.[0-3][0-9] | 1.4[0-3]) ;;
         *) set -- -f compose/quick-health.yml "$@" ;;
     esac
-    # e.g. compose/emulated-pi.yml (emulated-pi/lab)
-    if [ -n "${LAB_OVERLAY:-}" ]; then set -- -f "$LAB_OVERLAY" "$@"; fi
+    # files with other ends, separated by blanks (emulated-pi/lab, platforms/run)
+    for overlay in ${LAB_OVERLAY:-}; do set -- -f "$overlay" "$@"; done
     docker compose -f compose/lab.yml "$@"
 }
 
@@ -74,7 +74,7 @@ start() {
 # is_up: every service runs and none is unwell.
 is_up() {
     engine_up || return 1
-    [ "$(running)" -ge 7 ] && [ -z "$(docker ps -q --filter "$OURS" --filter health=unhealthy)" ]
+    [ "$(running)" -ge "$(compose config --services | wc -l)" ] && [ -z "$(docker ps -q --filter "$OURS" --filter health=unhealthy)" ]
 }
 
 cmd_up() {
@@ -110,14 +110,23 @@ next: make run SCENARIO=smoke            stop: make lab-down
 EOT
 }
 
-# image NAME: what a profile of one service runs in, built where it is not there or has changed.
+# image_of SERVICE: the image of ours that it runs in, without tag.
+image_of() {
+    image=$(compose --profile "$1" config --images "$1")
+    image=${image#pqlab/}
+    echo "${image%:dev}"
+}
+
+# image NAME: what a profile of one service runs in, built where it is not there or has changed; its name comes last.
 cmd_image() {
     case ${1:-} in
-        detector-xgboost) ./images/build.sh base detector-xgboost ;;
-        detector-tst | detector-cascade) ./images/build.sh base detector-tst ;;
+        detector-xgboost | detector-tst | detector-cascade) ;;
         *) fail 2 "there is no service '${1:-}' with an image of its own" "services: detector-xgboost detector-tst detector-cascade" \
             "./compose/lab.sh image detector-xgboost" ;;
     esac
+    name=$(image_of "$1")
+    ./images/build.sh base "$name"
+    echo "pqlab/$name:dev"
 }
 
 # profile NAME: the services of one profile beside a running lab. Starting one that runs changes nothing.
@@ -125,8 +134,7 @@ cmd_profile() {
     case ${1:-} in
         link) services="link link-drone link-gcs" images="base link" ports=48090 ;;
         attacker) services="attacker attacker-tap" images="base attacker" ports=48092 ;;
-        detector-xgboost) services=$1 images="base detector-xgboost" ports= ;;
-        detector-tst | detector-cascade) services=$1 images="base detector-tst" ports= ;;
+        detector-xgboost | detector-tst | detector-cascade) services=$1 images="base $(image_of "$1")" ports= ;;
         *) fail 2 "there is no profile '${1:-}'" \
             "profiles: link attacker detector-xgboost detector-tst detector-cascade" "./compose/lab.sh profile link" ;;
     esac

@@ -15,11 +15,11 @@ cd "$ROOT"
 
 ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst test"
 # Built only when named: what the lab itself does not need.
-ON_REQUEST="bench bench-alone windows pi pihost browser host detector-train"
+ON_REQUEST="bench bench-alone windows windows-station windows-test pi pihost browser host detector-train"
 
 # Images that share a Dockerfile are stages of it, named by what follows the dash.
 folder() {
-    case $1 in detector-* | bench-*) echo "${1%%-*}" ;; *) echo "$1" ;; esac
+    case $1 in detector-* | bench-* | windows-*) echo "${1%%-*}" ;; *) echo "$1" ;; esac
 }
 
 # What each image is made from, beside its own folder: files of the tree.
@@ -37,7 +37,7 @@ inputs() {
         pi) echo requirements/tunnel.txt ;;
         pihost) echo requirements/tunnel.txt telemetry/src/pqtelemetry emulated-pi/player.py ;;
         bench | bench-*) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
-        windows) echo station images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt tunnel/src/pqtunnel/vectors ;;
+        windows | windows-*) echo station images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt requirements/windows.txt requirements/tunnel.txt requirements/sitl.txt requirements/sitl-nodeps.txt tunnel/src telemetry/src sitl/src ;;
     esac
 }
 

@@ -23,4 +23,5 @@ lock ansible 3.11
 lock ansible-collections 3.11 --no-deps
 lock fuzz 3.12
 for name in tunnel sitl build test crate; do lock "$name" 3.13; done
+lock windows 3.13
 for name in sitl-nodeps detector detector-train; do lock "$name" 3.13 --no-deps; done

@@ -356,7 +356,10 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     docker.chmod(0o755)
     script = tmp_path / "compose" / "lab.sh"
     script.parent.mkdir()
-    script.write_text('#!/bin/sh\n[ "$1" = image ] || echo running >"${0%/*}/../bin/state"\n')
+    script.write_text(
+        '#!/bin/sh\nif [ "$1" = image ]; then echo built; echo "pqlab/$2-of-the-overlay:dev"; '
+        'else echo running >"${0%/*}/../bin/state"; fi\n'
+    )
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{docker.parent}:/usr/bin:/bin")
     monkeypatch.setattr(detectors, "project_root", lambda: tmp_path)
@@ -386,6 +389,9 @@ def test_a_container_is_started_frozen_woken_told_and_removed(engine: Path) -> N
 def test_what_it_is_comes_from_the_image(engine: Path) -> None:
     facts = ComposeDetector("xgboost", "pqlab", lambda _: None).facts()
     assert (facts["image_id"], facts["sha256"], facts["card"]["size_bytes"]) == ("sha256:77", "ab", 5)
+    # the image that compose would start, which an overlay may have replaced
+    assert facts["image"] == "pqlab/detector-xgboost-of-the-overlay:dev"
+    assert "pqlab/detector-xgboost-of-the-overlay:dev card" in (engine / "asked").read_text()
 
 
 def test_nothing_there_is_nothing_to_stop(engine: Path) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fake_agent import FakeAgent, FakeLab, once
 
 from pqlab.campaign.engine import Campaign, Result, Surroundings
-from pqlab.campaign.hosts import controller_document, different_builds
+from pqlab.campaign.hosts import check_pair, controller_document, different_builds, different_ends
 from pqlab.errors import LabError
 from pqlab.scenario import Scenario, load_scenario
 from pqtunnel.rpc import AgentUnreachableError, WrongKeyError
+
+ENDS = ("at the drone", "at the gcs")
 
 
 @pytest.fixture
@@ -177,6 +181,10 @@ def test_unsupported_suites_are_recorded_without_a_call(lab: FakeLab) -> None:
             {"providers": {"liboqs": {"version": "0.14.0", "sha256": "aa"}, "python": "3.13.0"}},
             "provider-mismatch",
         ),
+        (
+            {"providers": {"liboqs": {"version": "0.13.0", "sha256": "aa"}, "python": "3.12.9"}},
+            "python-mismatch",
+        ),
         ({"ring": "sim"}, "wrong-ring"),
         ({"role": "drone"}, "wrong-role"),
         ({"protocol_version": 2}, "protocol-mismatch"),
@@ -192,13 +200,50 @@ def test_a_pair_that_does_not_fit_starts_nothing(lab: FakeLab, change: dict[str,
     assert not (lab.results / ".work").exists()
 
 
+@pytest.mark.parametrize("played", [{"wine": "10.0"}, {"emulated": "qemu-user"}])
+def test_a_machine_that_another_plays_is_no_hardware(lab: FakeLab, played: dict[str, str]) -> None:
+    facts = {
+        role: {**agent.facts, "ring": "hardware"} for role, agent in (("drone", lab.drone), ("gcs", lab.gcs))
+    }
+    scenario = Mock(ring="hardware", data={})
+    check_pair(facts, scenario)
+    facts["gcs"]["host"] = {**facts["gcs"]["host"], **played}
+    with pytest.raises(LabError, match="played by another machine") as caught:
+        check_pair(facts, scenario)
+    assert (caught.value.code, caught.value.exit_code) == ("wrong-ring", 4)
+
+
+def test_pythons_patch_level_is_nobodys_choice_and_its_minor_version_is() -> None:
+    ends: dict[str, dict[str, Any]] = {
+        role: {"host": {"machine": "x86_64"}, "providers": {"python": version, "core": {"sha256": "aa"}}}
+        for role, version in (("drone", "3.13.5"), ("gcs", "3.13.7"))
+    }
+    assert different_ends(ends) == []
+    ends["gcs"]["providers"]["python"] = "3.12.5"
+    assert different_ends(ends) == ["python (3.13 at the drone, 3.12 at the gcs)"]
+    # one end at two times is another matter: there somebody installed something
+    assert different_builds({"python": "3.13.5"}, {"python": "3.13.7"}, binaries=True, named=ENDS) != []
+
+
+def test_binaries_of_two_systems_are_not_compared() -> None:
+    ends: dict[str, dict[str, Any]] = {
+        role: {"host": {"machine": "AMD64", "os": system}, "providers": {"core": {"sha256": digest}}}
+        for role, system, digest in (("drone", "linux", "aa"), ("gcs", "windows", "bb"))
+    }
+    assert different_ends(ends) == []
+    ends["drone"]["host"]["os"] = "windows"
+    assert different_ends(ends) == ["core (aa at the drone, bb at the gcs)"]
+
+
 def test_one_build_is_one_build_wherever_its_files_lie() -> None:
     """An image keeps liboqs in /opt, an archive on a host below the folder of its digest."""
     image, host = ({"liboqs": {"sha256": "aa", "path": f"{top}/opt/liboqs"}} for top in ("", "/opt/pqlab/x"))
-    assert different_builds(image, host, binaries=True) == []
+    assert different_builds(image, host, binaries=True, named=ENDS) == []
     host["liboqs"]["sha256"] = "bb"
-    assert different_builds(image, host, binaries=True) == ["liboqs (aa at the drone, bb at the gcs)"]
-    assert different_builds(image, host, binaries=False) == []
+    assert different_builds(image, host, binaries=True, named=ENDS) == [
+        "liboqs (aa at the drone, bb at the gcs)"
+    ]
+    assert different_builds(image, host, binaries=False, named=ENDS) == []
 
 
 def test_an_unreachable_lab_says_how_to_start_it(lab: FakeLab) -> None:

@@ -66,6 +66,53 @@ def test_an_emulated_drone_is_of_the_labs_machine_wherever_files_lie(sealed: Pat
     assert told("Cortex-A76")["host_identity"] == "fail"
 
 
+def test_windows_may_leave_a_fact_out_with_its_reason_and_linux_may_not(sealed: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(sealed, tmp_path / sealed.name)
+
+    def told(**facts: Any) -> str:
+        edit(root / "data/hosts/gcs.json", lambda gcs: gcs["host"].update(facts))
+        return {result.name: result.status for result in verify_bundle(root)}["host_identity"]
+
+    why = {"cpu_model": "the registry has no ProcessorNameString"}
+    assert told(cpu_model=None) == "fail"
+    assert told(os="windows") == "fail"
+    assert told(reasons=why) == "ok"
+    assert told(os="linux") == "fail"
+    assert told(os="windows", reasons={"cpu_model": ""}) == "fail"
+    # a kernel that nobody knows is not the one that ring lab has, whatever the reason
+    assert told(reasons={**why, "boot_id": "no MachineGuid"}, boot_id=None) == "fail"
+
+
+def test_python_counts_by_its_minor_version(sealed: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(sealed, tmp_path / sealed.name)
+
+    def told(python: str) -> str:
+        edit(root / "data/providers.json", lambda both: both["gcs"].update(python=python))
+        return {result.name: result.status for result in verify_bundle(root)}["providers_equal"]
+
+    ours = str(json.loads((root / "data/providers.json").read_text(encoding="utf-8"))["drone"]["python"])
+    minor = ".".join(ours.split(".")[:2])
+    assert told(f"{minor}.99") == "ok"
+    assert told("2.7.18") == "fail"
+
+
+def test_ring_hardware_on_a_played_machine_fails(sealed: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(sealed, tmp_path / sealed.name)
+    for path in sorted((root / "data/cells").glob("*/record.json")):
+        edit(path, lambda record: record.update(ring="hardware"))
+    for role in ("drone", "gcs"):
+        edit(root / f"data/hosts/{role}.json", lambda facts: facts.update(ring="hardware"))
+    edit(root / "data/hosts/drone.json", lambda facts: facts["host"].update(board_revision="c03115"))
+
+    def told() -> str:
+        (result,) = [result for result in verify_bundle(root) if result.name == "ring_claims"]
+        return f"{result.observed} {result.detail}"
+
+    assert "wine 10.0" not in told()
+    edit(root / "data/hosts/gcs.json", lambda facts: facts["host"].update(wine="10.0"))
+    assert "the gcs is wine 10.0" in told()
+
+
 def test_an_unsealed_run_warns(tmp_path: Path) -> None:
     results = verify_bundle(make_ready(tmp_path))
     assert results[0].name == "sealed" and results[0].status == "warn"

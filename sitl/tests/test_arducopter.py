@@ -72,6 +72,7 @@ def launch(binary: Path, far_end: socket.socket) -> Iterator[Callable[..., ArduC
         copter.close()
 
 
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
 def test_it_takes_off_and_sends_its_profile(
     launch: Callable[..., ArduCopter], far_end: socket.socket
 ) -> None:
@@ -114,12 +115,14 @@ def test_it_takes_off_and_sends_its_profile(
         far_end.recv(2048)
 
 
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
 def test_a_refused_arming_is_tried_again(launch: Callable[..., ArduCopter]) -> None:
     copter = launch(settle_s=0.05)
     wait_for(lambda: copter.ready)
     assert copter._director.refusals >= 1
 
 
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
 def test_what_cannot_arm_fails_with_the_autopilots_words(
     launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +134,7 @@ def test_what_cannot_arm_fails_with_the_autopilots_words(
         copter.require_ready()
 
 
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
 def test_a_death_is_seen_in_the_window_and_the_binary_launched_again(
     launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +150,7 @@ def test_a_death_is_seen_in_the_window_and_the_binary_launched_again(
     assert copter.failure is None
 
 
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
 def test_a_source_whose_autopilot_dies_reports_it(
     launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +166,7 @@ def test_a_source_whose_autopilot_dies_reports_it(
     assert "left its hover" in str(source.stop()["error"])
 
 
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
 def test_a_failsafe_landing_is_flown_again(
     launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +177,7 @@ def test_a_failsafe_landing_is_flown_again(
     assert (copter.restart_count, copter.failure) == (0, None)
 
 
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
 def test_close_leaves_no_process_and_no_folder(launch: Callable[..., ArduCopter]) -> None:
     copter = launch()
     folder, pid = Path(copter._folder.name), copter.pid
@@ -181,6 +188,7 @@ def test_close_leaves_no_process_and_no_folder(launch: Callable[..., ArduCopter]
     assert not folder.exists()
 
 
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
 def test_own_defaults_come_first_and_the_labs_last(binary: Path, tmp_path: Path) -> None:
     line = command_line(binary, [tmp_path / "copter.parm", tmp_path / "lab-sitl.parm"], 14560)
     assert line[1:7] == ["--model", "+", "--speedup", "1", "-I0", "--home"]
@@ -188,6 +196,7 @@ def test_own_defaults_come_first_and_the_labs_last(binary: Path, tmp_path: Path)
     assert line[-2:] == ["--serial0", "udpclient:127.0.0.1:14560"]
 
 
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
 def test_missing_and_unusable_binaries_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailableError, match="does not exist"):
         find_binary(tmp_path / "no")

@@ -249,6 +249,7 @@ def test_health_follows_the_service(lab: Lab, capsys: pytest.CaptureFixture[str]
     assert "unhealthy" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="its cost is told by getrusage(2)")
 def test_the_health_check_loads_next_to_nothing(lab: Lab) -> None:
     code = (
         "import sys, resource; sys.argv = ['pqsitl', 'health'];"
@@ -257,7 +258,11 @@ def test_the_health_check_loads_next_to_nothing(lab: Lab) -> None:
         "usage = resource.getrusage(resource.RUSAGE_SELF);"
         "print(status, sorted(heavy), usage.ru_utime + usage.ru_stime, sep=';')"
     )
-    environment = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PQ_CONTROL_PORT": str(lab.server.port)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PQ_CONTROL_PORT": str(lab.server.port),
+    }
     run = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )

@@ -16,18 +16,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from pqsitl.errors import ProcessError
 from pqsitl.mavproxy import MODULES, Mavproxy, air_plan, ground_plan
-from pqsitl.net import UdpLink, udp_socket_state
+from pqsitl.net import UdpLink, udp_is_bound, udp_socket_state
 from pqsitl.roles import mavproxy_trouble
 from pqsitl.sources import EmbeddedSource
 from pqsitl.spec import TrafficSpec
+from pqsitl.supervise import Supervised
 from pqsitl.uplink import UplinkSource
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("MAVProxy") is None, reason="MAVProxy is not installed (the sitl image has it)"
 )
+
+KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
+"""os.kill on Windows ends a process at once, whatever the number."""
 
 
 def wait_for(condition: Callable[[], bool], limit_s: float = 15.0) -> None:
@@ -143,15 +148,18 @@ def test_a_dead_mavproxy_is_trouble_with_its_last_words() -> None:
     try:
         wait_for(lambda: proxy.ready)
         assert mavproxy_trouble(proxy) is None
-        os.kill(proxy.process.pid, signal.SIGKILL)
+        os.kill(proxy.process.pid, KILL)
         wait_for(lambda: proxy.process.exit_status is not None)
         trouble = mavproxy_trouble(proxy)
         assert isinstance(trouble, ProcessError)
-        assert "status -9" in trouble.message
+        assert f"status {15 if sys.platform == 'win32' else -9}" in trouble.message
     finally:
         proxy.stop()
 
 
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="Windows stops no process, nor tells what waits at a port"
+)
 def test_a_mavproxy_that_stops_reading_is_trouble_too() -> None:
     proxy = Mavproxy(ground_plan("127.0.0.1", free_port(), free_port()), stuck_s=0.5)
     try:
@@ -172,7 +180,12 @@ def test_a_mavproxy_that_stops_reading_is_trouble_too() -> None:
 
 
 def service(role: str, **environment: str) -> subprocess.Popen[str]:
-    values = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PQ_LISTEN_HOST": "127.0.0.1", **environment}
+    values = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PQ_LISTEN_HOST": "127.0.0.1",
+        **environment,
+    }
     return subprocess.Popen(
         [sys.executable, "-m", "pqsitl", role], env=values, stderr=subprocess.PIPE, text=True
     )
@@ -193,7 +206,8 @@ def hello(port: int) -> dict[str, object] | None:
         return None
 
 
-@pytest.mark.skipif(udp_socket_state(14550) is not None, reason="UDP 14550 is taken on this host")
+@pytest.mark.skipif(sys.platform == "win32", reason="its children are found in /proc")
+@pytest.mark.skipif(udp_is_bound(14550), reason="UDP 14550 is taken on this host")
 def test_the_service_exits_with_a_clear_message_when_mavproxy_dies() -> None:
     port = free_port()
     with service("air", PQ_CONTROL_PORT=str(port)) as process:
@@ -205,19 +219,57 @@ def test_the_service_exits_with_a_clear_message_when_mavproxy_dies() -> None:
         assert "mavproxy-air ended with status -9" in process.stderr.read()
 
 
-@pytest.mark.skipif(udp_socket_state(14550) is not None, reason="UDP 14550 is taken on this host")
+@pytest.mark.skipif(udp_is_bound(14550), reason="UDP 14550 is taken on this host")
 def test_mavproxy_does_not_outlive_a_killed_service(tmp_path: Path) -> None:
     port = free_port()
     with service("air", PQ_CONTROL_PORT=str(port), TMPDIR=str(tmp_path)) as process:
         wait_for(lambda: (answer := hello(port)) is not None and answer["ready"] is True)
-        (proxy,) = children(process.pid)
+        assert udp_is_bound(14550)
         process.kill()
         process.wait(timeout=10)
-        wait_for(
-            lambda: (
-                not Path(f"/proc/{proxy}/cmdline").exists() or not Path(f"/proc/{proxy}/cmdline").read_bytes()
-            )
-        )
+        wait_for(lambda: not udp_is_bound(14550))
+
+
+def test_windows_start_of_mavproxy_needs_no_terminal_and_forwards(tmp_path: Path) -> None:
+    """Its launcher runs here, too: with no readline and no wx to be found, as on a Windows host."""
+    plan = ground_plan("127.0.0.1", free_port(), free_port())
+    client_port = int(plan.outs[0].rsplit(":", 1)[1])
+    line = [part if part != "MAVProxy.mavproxy" else "pqsitl.windowsproxy" for part in plan.command()]
+    assert line[2] == "pqsitl.windowsproxy"
+    if sys.platform == "win32":
+        assert "--no-console" in line
+    path = os.pathsep.join(sys.path)
+    proxy = Supervised("proxy", line, cwd=tmp_path, environment={"HOME": str(tmp_path), "PYTHONPATH": path})
+    try:
+        wait_for(lambda: udp_is_bound(plan.master_port) and udp_is_bound(client_port))
+        tunnel, client = (UdpLink(("127.0.0.1", port)) for port in (plan.master_port, client_port))
+        frame = bytes(mav.MAVLink_heartbeat_message(2, 3, 0, 0, 3, 3).pack(mav.MAVLink(None, 1, 1)))
+        client.send(b"")  # it takes note of its client
+
+        def arrived() -> bool:
+            tunnel.send(frame)
+            return client.receive() == frame
+
+        wait_for(arrived)
+        tunnel.close()
+        client.close()
+    finally:
+        proxy.stop()
+    assert proxy.exit_status is not None
+    assert not udp_is_bound(plan.master_port)
+
+
+def test_a_service_ends_with_its_standard_input(tmp_path: Path) -> None:
+    port = free_port()
+    values = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PQ_LISTEN_HOST": "127.0.0.1"}
+    values |= {"PQ_CONTROL_PORT": str(port), "PQ_VEHICLE_TARGET": "127.0.0.1:9", "PQ_SINK_PORT": "0"}
+    line = [sys.executable, "-m", "pqsitl", "vehicle", "--stop-with-stdin"]
+    with subprocess.Popen(line, env=values, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_for(lambda: hello(port) is not None)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(timeout=10) == 0
+    assert hello(port) is None
 
 
 def test_the_command_line_steers_nothing_and_downloads_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -59,5 +60,5 @@ def test_impossible_requests_say_what_is_possible() -> None:
 
 def test_contract_and_profile_need_no_pymavlink() -> None:
     code = "import sys, pqsitl.contract, pqsitl.bulk; sys.exit('pymavlink' in sys.modules)"
-    environment = {"PYTHONPATH": ":".join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

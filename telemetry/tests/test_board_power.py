@@ -101,6 +101,7 @@ def test_a_bound_driver_gives_amps_volts_and_watts(tmp_path: Path, power: str | 
         reader.read(NOW)
 
 
+@pytest.mark.linux("follows a symbolic link of /sys")
 def test_a_driver_on_a_stub_is_marked_and_none_is_a_reason(tmp_path: Path) -> None:
     assert isinstance(find_hwmon_power(tmp_path)[0], Missing)
     bound_chip(tmp_path, "SMBus stub driver")

@@ -40,6 +40,7 @@ def wait_for(sampler: subprocess.Popen[str], condition: Callable[[], bool]) -> N
         time.sleep(0.02)
 
 
+@pytest.mark.linux("sends SIGTERM")
 def test_sigterm_ends_cleanly_with_everything_stored(tmp_path: Path) -> None:
     out = tmp_path / "telemetry.lp"
     sampler = start("sample", "--role", "drone", "--ring", "lab", "--out", str(out), "--rate-hz", "50")
@@ -56,6 +57,7 @@ def test_sigterm_ends_cleanly_with_everything_stored(tmp_path: Path) -> None:
     assert summary["expected_count"] == summary["got_count"] + summary["late_count"] + summary["lost_count"]
 
 
+@pytest.mark.linux("sends SIGTERM")
 def test_sigterm_does_not_wait_for_a_telegraf_that_is_away(tmp_path: Path) -> None:
     out = tmp_path / "telemetry.lp"
     sampler = start(
@@ -73,6 +75,7 @@ def test_sigterm_does_not_wait_for_a_telegraf_that_is_away(tmp_path: Path) -> No
     assert summary["telegraf_dropped_lines"] == len(out.read_text().splitlines())
 
 
+@pytest.mark.linux("reads the account of another process in /proc")
 def test_the_watched_process_dies_and_the_sampler_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "telemetry.lp"
     watched = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -101,6 +104,7 @@ def test_the_watched_process_dies_and_the_sampler_goes_on(tmp_path: Path) -> Non
     assert str(watched.pid) in str(process[-1]["reason"])
 
 
+@pytest.mark.linux("watches a process without a parent in /proc")
 def test_the_sampler_ends_with_its_parent(tmp_path: Path) -> None:
     out = tmp_path / "telemetry.lp"
     code = (
@@ -133,6 +137,7 @@ def test_the_sampler_ends_with_its_parent(tmp_path: Path) -> None:
     pytest.fail("the sampler outlived its parent")
 
 
+@pytest.mark.linux("reads made-up files of /proc")
 def test_facts_of_a_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     host = FakeHost(tmp_path)
     host.write("proc/cpuinfo", "processor : 0\nmodel name : Test CPU\nflags : fpu aes avx2\nprocessor : 1\n")

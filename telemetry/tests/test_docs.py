@@ -16,6 +16,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "TELEMETRY.md"
 EPOCH_NS = 1_700_000_000_000_000_000
 
 
+@pytest.mark.linux("reads made-up files of /proc")
 @pytest.mark.skipif(not DOCS.exists(), reason="the package is tested without the repository around it")
 def test_every_series_and_field_is_documented(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)

@@ -49,6 +49,7 @@ def test_words_are_swapped_both_ways(bus: LinuxBus) -> None:
     assert bus._bus.words == {5: 0x3412} and bus.read(5) == 0x1234
 
 
+@pytest.mark.linux("replaces an open device file")
 def test_a_removed_adapter_is_let_go_and_the_next_one_taken(bus: LinuxBus) -> None:
     bus.write(0, 0x399F)
     bus.refresh()
@@ -66,6 +67,7 @@ def test_a_removed_adapter_is_let_go_and_the_next_one_taken(bus: LinuxBus) -> No
     assert bus.read(0) == 0, "another adapter, with registers of its own"
 
 
+@pytest.mark.linux("replaces an open device file")
 def test_a_replaced_node_is_opened_anew(bus: LinuxBus) -> None:
     held = bus._bus
     bus._path.rename(bus._path.with_name("was"))
@@ -80,6 +82,7 @@ def test_an_adapter_that_never_was_names_its_node() -> None:
         LinuxBus(77, 0x40)
 
 
+@pytest.mark.linux("asks for Linux' real-time scheduling")
 def test_scheduling_is_said_whatever_was_granted(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object) -> None:
         raise PermissionError(1, "Operation not permitted")
@@ -97,6 +100,7 @@ def test_a_loss_carries_its_spread() -> None:
     assert told["mean"] == 0.0 and told["u"] == pytest.approx(2.309, abs=1e-3)
 
 
+@pytest.mark.linux("the power sampler runs on Linux alone")
 @pytest.mark.parametrize(("rounds", "round_s"), [(2, 4.0), (5, 0.5)])
 def test_too_little_to_tell_a_spread_is_refused(rounds: int, round_s: float) -> None:
     with pytest.raises(UsageError, match="three rounds"):

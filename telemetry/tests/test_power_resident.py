@@ -65,6 +65,7 @@ class Reader:
         raise AssertionError(f"never came; last was {reason!r}")
 
 
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_lines_between_two_ticks_become_one_weighted_mean() -> None:
     reader = Reader(
         "say(ready=READY)\n"
@@ -79,6 +80,7 @@ def test_lines_between_two_ticks_become_one_weighted_mean() -> None:
     reader.power.close()
 
 
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_a_gap_is_the_childs_own_reason_and_no_zero() -> None:
     reader = Reader("say(ready=READY)\nsay(n=0, reason='I2C read failed: Remote I/O error')\ntime.sleep(60)")
     fields, reason = reader.until(lambda fields, reason: reason is not None and "I2C" in reason)
@@ -86,12 +88,14 @@ def test_a_gap_is_the_childs_own_reason_and_no_zero() -> None:
     reader.power.close()
 
 
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_before_the_preflight_is_over_there_is_a_reason_and_no_sample() -> None:
     reader = Reader("time.sleep(60)")
     assert [reader.ask()[1] for _ in range(3)] == ["the fast power sampler is in its preflight"] * 3
     reader.power.close()
 
 
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_a_child_that_ends_is_started_again_with_a_pause(tmp_path: Path) -> None:
     count = tmp_path / "starts"
     reader = Reader(
@@ -114,6 +118,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": SOURCE}, **pipes)
 
 
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_the_model_reaches_the_telemetry_file_marked_and_can_be_cut_out(tmp_path: Path) -> None:
     settings = tmp_path / "power.json"
     settings.write_text(json.dumps({"sensor": "model", "rate_hz": 200}))
@@ -271,6 +276,7 @@ def test_a_slice_of_nothing_says_so(tmp_path: Path) -> None:
         slice_lines(tmp_path / "power.bin", 0, 1)
 
 
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_a_stalled_reader_does_not_stall_the_sampler(tmp_path: Path) -> None:
     sampler = start(
         "power", "--sensor", "model", "--out", str(tmp_path / "power.bin"), "--duration-s", "3",

@@ -69,6 +69,7 @@ def run(folder: Path, settings: dict[str, Any]) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_the_model_runs_end_to_end(tmp_path: Path) -> None:
     done = run(tmp_path, {"sensor": "model", "rate_hz": 100})
     assert done.returncode == 0, done.stderr
@@ -80,6 +81,7 @@ def test_the_model_runs_end_to_end(tmp_path: Path) -> None:
     assert raw.header["sensor_class"] == "model" and len(raw.samples) == counts["stored_count"] > 0
 
 
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_a_bus_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
     done = run(tmp_path, {"bus": 99})
     assert done.returncode == 4 and not (tmp_path / "power.bin").exists()

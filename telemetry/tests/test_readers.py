@@ -73,6 +73,7 @@ def test_memory_and_load(host: FakeHost) -> None:
         Memory(host.root).read(at(0))
 
 
+@pytest.mark.linux("reads made-up files of /proc")
 def test_process_rate_is_of_one_core(host: FakeHost) -> None:
     host.process(42)
     cpu_ns = iter([5_000_000_000, 5_150_000_000])
@@ -116,6 +117,7 @@ def test_a_pid_given_to_another_process_is_not_the_same_process(host: FakeHost) 
         reader.read(at(1))
 
 
+@pytest.mark.linux("forks")
 def test_the_real_process_clock_and_its_end() -> None:
     pid = os.fork()
     if pid == 0:

@@ -156,6 +156,7 @@ def test_a_slow_reader_is_read_at_its_own_rate_also_around_lost_ticks() -> None:
     assert [point.fields["index"] for point in store.points("pq_flaky")] == [0, 10, 20, 30]
 
 
+@pytest.mark.linux("reads made-up files of /proc")
 def test_nonsense_in_a_kernel_file_is_a_gap(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.write("proc/loadavg", "not numbers here\n")
@@ -166,6 +167,7 @@ def test_nonsense_in_a_kernel_file_is_a_gap(tmp_path: Path) -> None:
     assert str(reasons[0]).startswith("unexpected content: ValueError")
 
 
+@pytest.mark.linux("reads made-up files of /proc")
 def test_one_line_a_series_with_the_fields_of_several_readers(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.cgroup_v2(1000)

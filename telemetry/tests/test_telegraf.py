@@ -15,7 +15,7 @@ from pqtelemetry.clock import SystemClock
 from pqtelemetry.collector import Collector
 from pqtelemetry.filestore import FileStore
 from pqtelemetry.parse import parse_line
-from pqtelemetry.readers.system import LoadAverage
+from pqtelemetry.readers.process import OwnCpu
 from pqtelemetry.sampler import Sampler
 from pqtelemetry.schedule import Schedule
 from pqtelemetry.telegraf import TelegrafWriter
@@ -166,6 +166,7 @@ def test_a_telegraf_that_comes_late_gets_what_the_queue_kept() -> None:
         late.close()
 
 
+@pytest.mark.linux("reads the load average in /proc")
 def test_the_sampler_stays_on_schedule_while_telegraf_stalls(server: FakeTelegraf, tmp_path: Path) -> None:
     server.reading.clear()
     writer = TelegrafWriter("127.0.0.1", server.port, max_queued_lines=10)
@@ -173,7 +174,7 @@ def test_the_sampler_stays_on_schedule_while_telegraf_stalls(server: FakeTelegra
     end_ns = time.monotonic_ns() + 1_000_000_000
     clock = SystemClock(lambda: time.monotonic_ns() < end_ns)
     store = FileStore(tmp_path / "t.lp")
-    collector = Collector([LoadAverage(Path("/"))], (("host", "h" * 30_000),), 50.0)
+    collector = Collector([OwnCpu()], (("host", "h" * 30_000),), 50.0)
     sampler = Sampler(Schedule(clock.monotonic_ns(), 20_000_000), collector, clock, store, (), writer)
     sampler.run()
     writer.close(timeout_s=0.2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import time
@@ -127,6 +128,25 @@ def residue() -> dict[str, list[str]]:
 
 #: what stood before the lab came up; filled by the `lab` fixture
 BEFORE: dict[str, list[str]] = {}
+#: the checks that need no lab, where PQLAB_BESIDE asks for them; test_85_beside waits for their end
+BESIDE: list[subprocess.Popen[bytes]] = []
+BESIDE_LOG = ROOT / ".state" / "logs" / "beside.log"
+
+
+def start_beside() -> None:
+    """Start .ci/beside at the lowest weight, in a process group of its own."""
+    BESIDE_LOG.parent.mkdir(parents=True, exist_ok=True)
+    with BESIDE_LOG.open("wb") as log:
+        BESIDE.append(
+            subprocess.Popen(
+                [str(ROOT / ".ci" / "beside")],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        )
 
 
 @pytest.fixture(scope="session")
@@ -140,10 +160,15 @@ def lab() -> Iterator[None]:
     BEFORE.update(residue())
     up = run("make", "lab-up", timeout_s=1200)
     assert up.code == 0, up.text[-4000:]
+    if os.environ.get("PQLAB_BESIDE"):
+        start_beside()
     try:
         yield
     finally:
         run("make", "lab-down", timeout_s=180)
+        for process in BESIDE:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
 
 
 @pytest.fixture

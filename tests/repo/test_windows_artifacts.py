@@ -62,14 +62,35 @@ def test_built_artefacts_are_what_their_manifest_says() -> None:
         pytest.skip("artifacts/windows-amd64 was not built: `make artifacts-windows`")
     manifest = json.loads((BUILT / "manifest.json").read_text())
     there = {path.name for path in BUILT.iterdir()} - {"manifest.json"}
-    assert there == set(manifest["files"])
-    for name, row in manifest["files"].items():
-        assert hashlib.sha256((BUILT / name).read_bytes()).hexdigest() == row["sha256"]
+    assert there == {*manifest["files"], "offline"}
+    assert {path.name for path in (BUILT / "offline").iterdir()} == set(manifest["offline"])
+    for folder, rows in ((BUILT, manifest["files"]), (BUILT / "offline", manifest["offline"])):
+        for name, row in rows.items():
+            assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == row["sha256"]
     assert {row["architecture"] for row in manifest["images"]} == {"windows/amd64"}
     assert any(name.startswith("pq_core-") and name.endswith("win_amd64.whl") for name in there)
-    selftest = manifest["selftest"]
-    if not selftest["ran"]:
-        pytest.skip(f"the self-test did not run: {selftest['reason']}")
+    selftest, modules = manifest["selftest"], manifest["python_modules"]
     assert len(selftest["liboqs_known_answers"]) >= 17
     assert all(line.startswith("[x] ") for line in selftest["liboqs_known_answers"])
     assert selftest["core_unit_tests_passed"] > 20
+    assert (modules["python"][:5], modules["wine"]) == ("3.13.", selftest["wine"])
+    assert sum(line.startswith("[x] core/") for line in modules["known_answers"]) >= 4
+
+
+def test_offline_wheels_are_those_that_the_locks_name() -> None:
+    if not (BUILT / "manifest.json").is_file():
+        pytest.skip("artifacts/windows-amd64 was not built: `make artifacts-windows`")
+    locks = "".join(
+        (ROOT / "requirements" / f"{name}.txt").read_text() for name in ("tunnel", "sitl", "sitl-nodeps")
+    )
+    offline = json.loads((BUILT / "manifest.json").read_text())["offline"]
+    assert all(f"sha256:{row['sha256']}" in locks for row in offline.values())
+
+
+def test_a_self_test_counts_only_when_nothing_failed() -> None:
+    lacks = "[ ] sig/slhdsa128s: unsupported: not in this build"
+    printed = f"[x] kem/mlkem512: NIST vector 0 reproduced (1.2 ms)\n{lacks}\nmore\n"
+    assert check.judged(printed) == ["[x] kem/mlkem512: NIST vector 0 reproduced", lacks]
+    for broken in (printed + "[ ] kem/mlkem768: another answer\n", f"{lacks}\n", ""):
+        with pytest.raises(check.CheckFailed):
+            check.judged(broken)

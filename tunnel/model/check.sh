@@ -26,7 +26,7 @@ cd "$HERE"
 wrong=0
 for model in "$@"; do
     expected=$(sed -n '1s,^// expect: ,,p' "$model")
-    found=$(docker run --rm --network none --read-only --cap-drop ALL --user 10001:10001 -v "$HERE:/model:ro" \
+    found=$(docker run --rm --cpu-shares "${PQLAB_CPU_SHARES:-0}" --network none --read-only --cap-drop ALL --user 10001:10001 -v "$HERE:/model:ro" \
         -w /model "$IMAGE" verify "$model" --result-code --quiet | tail -n 1)
     if [ -n "$expected" ] && [ "$found" = "$expected" ]; then
         echo "[x] $model: $found"

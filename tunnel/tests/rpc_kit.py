@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import threading
@@ -74,6 +75,7 @@ def tcp_service(answer: Callable[[socket.socket], None]) -> Iterator[tuple[str, 
     try:
         yield listener.getsockname()
     finally:
-        listener.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # Windows: not connected; closing wakes accept() there
+            listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join(timeout=2)

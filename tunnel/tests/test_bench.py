@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
@@ -95,6 +94,7 @@ def test_each_kind_of_operation_really_runs(tmp_path: Path) -> None:
     assert {p for p in before if before[p] != after[p]} == {tmp_path / "raw/kem/ML_KEM_512_keygen.json"}
 
 
+@pytest.mark.linux("times under wine say nothing")
 def test_the_ladder_does_its_work_inside_the_timer() -> None:
     rungs = {benchmark.name: benchmark for benchmark in ladder_benchmarks()}
     assert len(rungs) == 23
@@ -182,7 +182,10 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
             read(file)
 
 
+@pytest.mark.linux("looks for the lock with flock")
 def test_a_folder_is_one_process_and_one_mode(tmp_path: Path) -> None:
+    import fcntl
+
     with folder.held(tmp_path, "performance"), (tmp_path / ".lock").open("r+") as other:
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -87,6 +87,7 @@ def open_descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
+@pytest.mark.linux("counts open files in /proc")
 def test_thousands_of_connections_leave_no_trace(lab_pair: Lab) -> None:
     lab_pair.prepare()
     address = lab_pair.gcs.agent.endpoint.handshake_address

@@ -18,6 +18,8 @@ from pqtunnel.pki import Authority, certificate_is_good
 from pqtunnel.primitives import load
 from pqtunnel.suites import EXTRA_SIGS, SIGS
 
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
 
 @pytest.fixture
 def folder(key_folder: Path, tmp_path: Path) -> Path:
@@ -175,7 +177,8 @@ def test_certificates_are_judged_by_ca_role_and_pair() -> None:
 
 
 @pytest.mark.native
-@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+@pytest.mark.linux("gives files to another user")
+@pytest.mark.skipif(not IS_ROOT, reason="giving files away needs root")
 def test_owner(folder: Path) -> None:
     provision(folder, load(), owner=(10001, 10002))
     for path in (folder, *folder.rglob("*")):
@@ -216,7 +219,8 @@ def test_missing_keys_stop_the_endpoint_with_code_4(
 
 
 @pytest.mark.native
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.linux("closes files by their mode")
+@pytest.mark.skipif(IS_ROOT, reason="root may read everything")
 @pytest.mark.parametrize(
     "closed", [".", "tls.key.pem", "ca.cert.pem", "sig", "psk", "drones", "gcs.identity.json"]
 )
@@ -240,7 +244,8 @@ def test_keys_of_another_owner_stop_the_endpoint_with_one_sentence(
 
 
 @pytest.mark.native
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may list everything")
+@pytest.mark.linux("closes folders by their mode")
+@pytest.mark.skipif(IS_ROOT, reason="root may list everything")
 @pytest.mark.parametrize("hidden", ["sig", "."])
 def test_a_drone_never_takes_unreadable_keys_for_absent_ones(folder: Path, hidden: str) -> None:
     (folder / "drone" / hidden).chmod(0)
@@ -253,7 +258,8 @@ def test_a_drone_never_takes_unreadable_keys_for_absent_ones(folder: Path, hidde
 
 
 @pytest.mark.native
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may list everything")
+@pytest.mark.linux("closes folders by their mode")
+@pytest.mark.skipif(IS_ROOT, reason="root may list everything")
 def test_keys_of_another_owner_are_not_made_anew(folder: Path) -> None:
     (folder / "drone" / "sig").chmod(0)
     try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import io
 import signal
 import sys
 import threading
 from collections.abc import Callable
 
+from pqsitl import stdinend
 from pqsitl.control import ControlServer
 from pqsitl.errors import ProcessError, SitlError
 from pqsitl.service import TrafficService
@@ -36,6 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
         sub.add_argument("--sink-port", metavar="PORT", help="PQ_SINK_PORT (vehicle 47014, ground 47012)")
         sub.add_argument("--sitl-binary", metavar="PATH", help="SITL_BINARY")
         sub.add_argument("--sitl-defaults", metavar="PATH", help="SITL_DEFAULTS")
+        sub.add_argument(stdinend.OPTION, action="store_true", help=stdinend.HELP)
     return parser
 
 
@@ -81,8 +84,16 @@ def serve(role: str, settings: Settings, stop: threading.Event) -> int:
     return 0
 
 
+def _speak_utf8() -> None:
+    """Windows gives a pipe the machine's code page, which turns `…` into another character or an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Entry point; errors print what, why and the next step."""
+    _speak_utf8()
     arguments = build_parser().parse_args(argv)
     if arguments.role == "health":
         from pqsitl.health import check
@@ -91,6 +102,10 @@ def main(argv: list[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    if sys.platform == "win32":
+        signal.signal(signal.SIGBREAK, lambda *_: stop.set())
+    if arguments.stop_with_stdin:
+        stdinend.watch(stop.set)
     try:
         return serve(arguments.role, _settings(arguments), stop)
     except ProcessError as error:

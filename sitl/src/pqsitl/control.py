@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pqsitl.errors import SitlError
+from pqsitl.net import claim, owner_hint
 
 CONTROL_PORT = 48070
 MAX_LINE_BYTES = 65_536
@@ -61,7 +62,7 @@ class _Connection(socketserver.StreamRequestHandler):
 class ControlServer(socketserver.ThreadingTCPServer):
     """Serves one handler; requests of all connections run one after another."""
 
-    allow_reuse_address = True
+    allow_reuse_address = False  # `claim` does what each platform needs
     daemon_threads = True
 
     def __init__(self, host: str, port: int, handler: Handler) -> None:
@@ -72,10 +73,15 @@ class ControlServer(socketserver.ThreadingTCPServer):
         except OSError as error:
             raise SitlError(
                 f"cannot listen on TCP {host}:{port}: {error.strerror}",
-                f"find its owner with: ss -tlpn 'sport = :{port}'",
+                owner_hint("t", port),
                 "port_taken",
             ) from error
         self.port: int = self.server_address[1]
+
+    def server_bind(self) -> None:
+        """Bind, alone."""
+        claim(self.socket)
+        super().server_bind()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         with self._lock:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pqsitl.errors import SourceUnavailableError
-from pqsitl.net import udp_socket_state
+from pqsitl.net import udp_is_bound, udp_socket_state
 from pqsitl.supervise import Supervised
 
 AIR_MASTER_PORT = 14550
@@ -51,6 +51,8 @@ class MavproxyPlan:
         arguments = [f"--master=udpin:{self.master}", *(f"--out=udpin:{out}" for out in self.outs)]
         fixed = ["--daemon", "--non-interactive", "--streamrate=-1", "--nowait", "--no-state"]
         dialect = ["--mav20", "--dialect=ardupilotmega", f"--default-modules={self.modules}"]
+        if sys.platform == "win32":
+            return [sys.executable, "-m", "pqsitl.windowsproxy", *arguments, *fixed, *dialect, "--no-console"]
         return [sys.executable, "-m", "MAVProxy.mavproxy", *arguments, *fixed, *dialect]
 
 
@@ -98,6 +100,7 @@ class Mavproxy:
         home = self._home.name
         environment = {
             "HOME": home,
+            "PYTHONUTF8": "1",
             "MAVLINK20": "1",
             "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -108,7 +111,10 @@ class Mavproxy:
 
     @property
     def stuck(self) -> bool:
-        """It lives, but has left datagrams unread for `stuck_s`; means something when asked every second."""
+        """It lives, but has left datagrams unread for `stuck_s`; means something when asked every second.
+
+        Never on Windows, which tells nobody how much waits at a port.
+        """
         state = udp_socket_state(self.plan.master_port)
         now = time.monotonic()
         if state is None or state[0] < STUCK_BYTES:
@@ -120,7 +126,7 @@ class Mavproxy:
     @property
     def ready(self) -> bool:
         """It runs and listens for the vehicle."""
-        return self.process.exit_status is None and udp_socket_state(self.plan.master_port) is not None
+        return self.process.exit_status is None and udp_is_bound(self.plan.master_port)
 
     def facts(self) -> dict[str, object]:
         """For hello: version, command line, ports."""

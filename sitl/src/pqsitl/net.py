@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
+import sys
 from pathlib import Path
 
 from pqsitl.errors import SpecError
 
 RECEIVE_BYTES = 9000
 RECEIVE_BUFFER_BYTES = 4 << 20
+
+
+def claim(sock: socket.socket) -> None:
+    """Before bind: nobody else may have this port while we do; a listener's is free at once after a restart.
+
+    Windows' SO_REUSEADDR would let any process take it; SO_EXCLUSIVEADDRUSE forbids that (Microsoft, "Using
+    SO_REUSEADDR and SO_EXCLUSIVEADDRUSE").
+    """
+    if sys.platform == "win32":
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    elif sock.type == socket.SOCK_STREAM:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
+def owner_hint(kind: str, port: int) -> str:
+    """How to find who has a port; `kind` is `t` for TCP, `u` for UDP."""
+    if sys.platform == "win32":
+        return f"find its owner with: netstat -ano | findstr :{port}"
+    return f"find its owner with: ss -{kind}lpn 'sport = :{port}'"
 
 
 def parse_address(text: str, name: str) -> tuple[str, int]:
@@ -24,10 +45,15 @@ class UdpLink:
 
     def __init__(self, peer: tuple[str, int]) -> None:
         self.peer = peer
-        self.refused_count = 0
+        self._refused_count = 0
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
         self.socket.connect(peer)
+
+    @property
+    def refused_count(self) -> int | None:
+        """Datagrams that the peer's host refused; None under wine, which keeps refusals to itself."""
+        return None if _is_wine() else self._refused_count
 
     def send(self, datagram: bytes) -> bool:
         """True when the kernel took the datagram.
@@ -37,8 +63,8 @@ class UdpLink:
         for _ in range(2):
             try:
                 self.socket.send(datagram)
-            except ConnectionRefusedError:
-                self.refused_count += 1
+            except (ConnectionRefusedError, ConnectionResetError):
+                self._refused_count += 1
             except BlockingIOError:
                 return False
             else:
@@ -51,8 +77,8 @@ class UdpLink:
             return self.socket.recv(RECEIVE_BYTES)
         except BlockingIOError:
             return None
-        except ConnectionRefusedError:
-            self.refused_count += 1
+        except (ConnectionRefusedError, ConnectionResetError):  # Windows calls a refusal a reset (10054)
+            self._refused_count += 1
             return None
 
     def drain(self) -> int:
@@ -64,6 +90,11 @@ class UdpLink:
 
     def close(self) -> None:
         self.socket.close()
+
+
+def _is_wine() -> bool:
+    """Is the Windows that we are on wine? Its ntdll alone has this function."""
+    return sys.platform == "win32" and hasattr(ctypes.WinDLL("ntdll"), "wine_get_version")
 
 
 def udp_socket_state(port: int, table: Path = Path("/proc/net/udp")) -> tuple[int, int] | None:
@@ -78,3 +109,12 @@ def udp_socket_state(port: int, table: Path = Path("/proc/net/udp")) -> tuple[in
         if columns[1].endswith(wanted):
             return int(columns[4].split(":")[1], 16), int(columns[-1])
     return None
+
+
+def udp_is_bound(port: int) -> bool:
+    """Does somebody on this host receive on that UDP port?"""
+    if sys.platform == "win32":
+        from pqsitl.winudp import bound_ports
+
+        return port in bound_ports()
+    return udp_socket_state(port) is not None

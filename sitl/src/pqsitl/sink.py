@@ -8,7 +8,7 @@ import time
 
 from pqsitl.bulk import BulkVerifier
 from pqsitl.errors import SitlError
-from pqsitl.net import RECEIVE_BUFFER_BYTES, RECEIVE_BYTES, udp_socket_state
+from pqsitl.net import RECEIVE_BUFFER_BYTES, RECEIVE_BYTES, claim, owner_hint, udp_socket_state
 
 SETTLE_S = 0.03
 SETTLE_LIMIT_S = 0.5
@@ -21,12 +21,13 @@ class BulkSink:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         try:
+            claim(self._socket)
             self._socket.bind((host, port))
         except OSError as error:
             self._socket.close()
             raise SitlError(
                 f"cannot listen on UDP {host}:{port}: {error.strerror}",
-                f"find its owner with: ss -ulpn 'sport = :{port}'",
+                owner_hint("u", port),
                 "port_taken",
             ) from error
         self._socket.settimeout(0.5)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -12,15 +10,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pqsitl import children
 from pqsitl.errors import ProcessError
 
-_PR_SET_PDEATHSIG = 1
 STOP_TIMEOUT_S = 3.0
-
-
-def _die_with_parent() -> None:
-    """In the child: the kernel kills it when we are killed, whatever the way (prctl(2), PR_SET_PDEATHSIG)."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Supervised:
@@ -45,9 +38,9 @@ class Supervised:
                 stderr=subprocess.STDOUT,
                 cwd=cwd,
                 env={**os.environ, **(environment or {})},
-                start_new_session=True,
-                preexec_fn=_die_with_parent,
+                **children.START,
             )
+            children.bind(self._process.pid)
         except OSError as error:
             raise ProcessError(
                 f"{name} cannot start: {self.command[0]}: {error.strerror}",
@@ -72,14 +65,14 @@ class Supervised:
         return f"{self.name} ended with status {self.exit_status}; its last words: {last}"
 
     def stop(self) -> None:
-        """SIGTERM to the group, SIGKILL after 3 s; returns when the child is reaped."""
-        for number, timeout_s in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, STOP_TIMEOUT_S)):
+        """Ask the group to end, end it after 3 s; returns when the child is reaped."""
+        for step in (children.end, children.kill):
             try:
-                os.killpg(self._process.pid, number)
+                step(self._process.pid)
             except ProcessLookupError:
                 break
             try:
-                self._process.wait(timeout=timeout_s)
+                self._process.wait(timeout=STOP_TIMEOUT_S)
                 break
             except subprocess.TimeoutExpired:
                 continue

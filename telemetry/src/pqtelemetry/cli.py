@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import json
 import sys
 import time
@@ -28,6 +29,9 @@ from pqtelemetry.readers.base import Instant
 from pqtelemetry.readers.power import POWER_SENSORS
 from pqtelemetry.sampler import Sampler
 from pqtelemetry.schedule import Schedule
+from pqtelemetry.stdinend import HELP as STDIN_HELP
+from pqtelemetry.stdinend import OPTION as STDIN_OPTION
+from pqtelemetry.stdinend import watch
 from pqtelemetry.telegraf import TelegrafWriter
 
 EXIT_OK, EXIT_USAGE, EXIT_ENVIRONMENT = 0, 2, 4
@@ -63,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     sample.add_argument(
         "--exit-with-parent", action="store_true", help="end when the process that started the sampler ends"
     )
+    sample.add_argument(STDIN_OPTION, action="store_true", help=STDIN_HELP)
     power_verbs.add(verbs)
     facts = verbs.add_parser("facts", help="print host facts and sensors as JSON")
     facts.add_argument("--power", default="none", choices=POWER_SENSORS, help="power sensor by name")
@@ -83,6 +88,8 @@ def _sample(args: argparse.Namespace) -> int:
     clock = power_verbs.bounded_clock(
         args.duration_s, with_parent=args.exit_with_parent, rate_hz=args.rate_hz
     )
+    if args.stop_with_stdin:
+        watch(clock.stop)
     tags = (("host", args.role), ("ring", args.ring))
     raw = args.power_raw or args.out.with_name("power.bin")
     readers = find_readers(
@@ -134,8 +141,9 @@ def _facts(args: argparse.Namespace) -> int:
     now = Instant(0, time.monotonic_ns(), time.time_ns())
     sensors = Collector(readers, (), 10.0).sensors(now)
     cpu = next(row for row in sensors if row["name"] == "cpu")
-    # Steal is the eighth column of the cpu line: there whenever that line can be read.
-    sensors.insert(1, {"name": "steal", "available": cpu["available"], "reason": cpu["reason"]})
+    if all(row["name"] != "steal" for row in sensors):
+        # Steal is the eighth column of the cpu line: there whenever that line can be read.
+        sensors.insert(1, {"name": "steal", "available": cpu["available"], "reason": cpu["reason"]})
     if args.power in FAST_SENSORS:
         settings = PowerSettings.named(args.power, args.power_settings)
         folder = args.power_settings.parent if args.power_settings else Path()
@@ -145,8 +153,16 @@ def _facts(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def speak_utf8() -> None:
+    """Windows gives a pipe the machine's code page, where it has one for `…` at all."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code (0 done, 2 usage, 4 environment)."""
+    speak_utf8()
     args = _parser().parse_args(argv)
     try:
         return {"sample": _sample, "facts": _facts, **power_verbs.TABLE}[args.verb](args)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from pqtelemetry.errors import StoreError
+from pqtelemetry.procfile import FLAGS
 from pqtelemetry.segments import SEGMENTS, default_bound_bytes, push
 
 
@@ -27,11 +28,12 @@ class FileStore:
             raise StoreError(f"{path}: {error.strerror}") from error
 
     def _open(self) -> None:
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | FLAGS, 0o644)
         self._size = os.fstat(self._fd).st_size
         while self._size:
             start = max(0, self._size - 65_536)
-            tail = os.pread(self._fd, self._size - start, start)
+            os.lseek(self._fd, start, os.SEEK_SET)  # Windows has no pread; writing appends, wherever this is
+            tail = os.read(self._fd, self._size - start)
             if tail.endswith(b"\n"):
                 break
             self._size = start + tail.rfind(b"\n") + 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import platform
+import sys
 from pathlib import Path
 
 from pqtelemetry.procfile import read_text
@@ -12,7 +14,7 @@ from pqtelemetry.readers.cgroup import find_container
 from pqtelemetry.readers.net import InterfaceDrops, Interfaces, Udp
 from pqtelemetry.readers.power import find_power
 from pqtelemetry.readers.process import OwnCpu, Process
-from pqtelemetry.readers.system import Cores, LoadAverage, Memory, SystemCpu
+from pqtelemetry.readers.system import Cores, LoadAverage, Memory, SystemCpu, tick_ms
 from pqtelemetry.readers.thermal import find_frequency, find_temperatures, find_throttle
 from pqtelemetry.readers.tunnel import TunnelCounters
 
@@ -32,7 +34,16 @@ def find_readers(
     power_settings: Path | None = None,
     power_raw: Path | None = None,
 ) -> list[Reader]:
-    """All readers for the host below `root`; without a pid or a counter file those two are left out."""
+    """All readers for the host below `root`; without a pid or a counter file those two are left out. Another
+    root than `/` holds a Linux host's files, wherever they are read."""
+    if sys.platform == "win32" and root == Path("/"):
+        from pqtelemetry import winhost
+
+        own: list[Reader] = [OwnCpu()]
+        if counters is not None:
+            own.append(TunnelCounters(counters))
+        own += find_power(power, seed, root, power_settings, power_raw)
+        return winhost.find_readers(pid, counters) + own
     readers: list[Reader] = [SystemCpu(root)]
     if pid is not None:
         readers.append(Process(root, pid))
@@ -85,9 +96,14 @@ def _in_container(root: Path) -> bool:
 
 def host_facts(root: Path) -> dict[str, object]:
     """Machine, CPU, kernel and identity as JSON-ready values."""
+    if sys.platform == "win32" and root == Path("/"):
+        from pqtelemetry import winhost
+
+        return winhost.host_facts()
     model, features, processors = _cpuinfo(root)
     release = read_text(root / "proc/sys/kernel/osrelease")
     return {
+        "os": "linux",
         "machine": platform.machine(),
         "cpu_model": model,
         "cpu_count": processors or os.cpu_count(),
@@ -98,6 +114,6 @@ def host_facts(root: Path) -> dict[str, object]:
         "board_revision": board_revision(root),
         "boot_id": read_text(root / "proc/sys/kernel/random/boot_id"),
         "in_container": _in_container(root),
-        "clock_tick_ms": 1000 // os.sysconf("SC_CLK_TCK"),
-        "page_bytes": os.sysconf("SC_PAGE_SIZE"),
+        "clock_tick_ms": tick_ms(),
+        "page_bytes": mmap.PAGESIZE,
     }

@@ -7,11 +7,18 @@ naming that process: after its death a read fails instead of describing a strang
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from typing import Final
 
 from pqtelemetry.errors import SensorUnavailable
 
 _CHUNK_BYTES = 65_536
+if sys.platform == "win32":
+    FLAGS: Final = os.O_BINARY | os.O_NOINHERIT
+else:
+    FLAGS: Final = os.O_CLOEXEC
+"""What every open adds: bytes as they are, and no descriptor for a child."""
 
 
 class ProcFile:
@@ -25,15 +32,15 @@ class ProcFile:
         """Whole content; raises SensorUnavailable naming the file and the reason."""
         try:
             if self._fd is None:
-                self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            data = os.pread(self._fd, _CHUNK_BYTES, 0)
+                self._fd = os.open(self.path, os.O_RDONLY | FLAGS)
+            data = _read_at(self._fd, 0)
             if len(data) < _CHUNK_BYTES:
                 return data
             # Long files (many cores, many interfaces): read on to the end.
             parts = [data]
             offset = len(data)
             while data:
-                data = os.pread(self._fd, _CHUNK_BYTES, offset)
+                data = _read_at(self._fd, offset)
                 offset += len(data)
                 parts.append(data)
             return b"".join(parts)
@@ -46,6 +53,14 @@ class ProcFile:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def _read_at(descriptor: int, offset: int) -> bytes:
+    """At most a chunk from `offset` on; Windows has no pread."""
+    if sys.platform == "win32":
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, _CHUNK_BYTES)
+    return os.pread(descriptor, _CHUNK_BYTES, offset)
 
 
 def read_text(path: Path) -> str | None:

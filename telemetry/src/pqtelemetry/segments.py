@@ -12,6 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from pqtelemetry.patience import patiently
+
 SEGMENTS: Final = 8
 MOST_BYTES: Final = 128 * 1024 * 1024
 """An hour's session at the lab's 25 kB/s (10 Hz), or of 1 kHz power (24 kB/s), and a quarter more."""
@@ -47,8 +49,13 @@ def push(path: Path, beside: Callable[[Path], Path] | None = None) -> None:
     for target, source in pairwise(names):
         if not source.exists():
             continue
-        source.replace(target)
+        _rename(source, target)
         if beside is not None:
             beside(target).unlink(missing_ok=True)
             if beside(source).exists():
-                beside(source).replace(beside(target))
+                _rename(beside(source), beside(target))
+
+
+def _rename(source: Path, target: Path) -> None:
+    """Replace `target`; the agent may be reading either of them."""
+    patiently(lambda: source.replace(target))

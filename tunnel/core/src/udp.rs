@@ -74,7 +74,7 @@ pub fn realtime_ns() -> u64 {
     since.map_or(0, |duration| duration.as_nanos() as u64)
 }
 
-/// A bound socket with large buffers.
+/// A bound socket with large buffers, whose port is nobody else's.
 ///
 /// # Errors
 /// What the system said.
@@ -82,6 +82,11 @@ pub fn bind(address: SocketAddrV4) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
     socket.set_send_buffer_size(SOCKET_BUFFER_BYTES)?;
+    #[cfg(windows)]
+    {
+        crate::raw::winsock::claim(&socket)?;
+        crate::raw::winsock::ignore_refusals(&socket)?;
+    }
     socket.bind(&address.into())?;
     Ok(socket.into())
 }
@@ -188,6 +193,28 @@ mod tests {
             .set_read_timeout(Some(std::time::Duration::from_secs(2)))
             .expect("set");
         socket
+    }
+
+    #[test]
+    fn a_bound_port_is_nobody_elses() {
+        let socket = local();
+        let taken = bind(address(&socket)).expect_err("it is taken");
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn a_refused_datagram_fails_no_receive() {
+        let (socket, gone) = (local(), local());
+        let nobody = address(&gone);
+        drop(gone);
+        socket.send_to(b"to nobody", nobody).expect("sent");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        socket
+            .send_to(b"to myself", address(&socket))
+            .expect("sent");
+        let mut room = [0; 16];
+        let (length, _) = socket.recv_from(&mut room).expect("no refusal");
+        assert_eq!(&room[..length], b"to myself");
     }
 
     fn exchange(sizes: &[usize], portable_out: bool, portable_in: bool, offload: bool) {

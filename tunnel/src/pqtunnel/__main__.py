@@ -2,6 +2,10 @@
 
 import sys
 
-from pqtunnel.cli import main
+from pqtunnel.interpreter import check
+
+check()
+
+from pqtunnel.cli import main  # noqa: E402  an interpreter that cannot read it has been refused by now
 
 sys.exit(main())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import io
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from pqtunnel import __version__, suites
+from pqtunnel.agent.ending import STDIN_HELP, STDIN_OPTION
 from pqtunnel.config import VARIABLES, ConfigError, EndpointConfig, Role
 from pqtunnel.errors import SuiteUnknown, TunnelError
 
@@ -72,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         )  # fmt: skip
         for name, _default, _text in VARIABLES:
             endpoint.add_argument(f"--{_option(name)}", dest=name, help=argparse.SUPPRESS)
+        endpoint.add_argument(STDIN_OPTION, action="store_true", help=STDIN_HELP)
 
     listing = verbs.add_parser("suites", help="list the suites and what this host can do")
     listing.add_argument("glob", nargs="*", help="only these (default: the 72; xs-* lists those beside them)")
@@ -158,7 +161,8 @@ def _endpoint(role: Role, args: argparse.Namespace) -> int:
     environment.update(
         {name: value for name, _, _ in VARIABLES if (value := getattr(args, name)) is not None}
     )
-    return run(EndpointConfig.from_environment(role, environment), load())
+    config = EndpointConfig.from_environment(role, environment)
+    return run(config, load(), stop_with_stdin=args.stop_with_stdin)
 
 
 def _suites(args: argparse.Namespace) -> int:
@@ -261,8 +265,16 @@ def _bench_energy(args: argparse.Namespace, chosen: list[Benchmark]) -> int:
     return EXIT_OK if result["ok"] else EXIT_ENVIRONMENT
 
 
+def _speak_utf8() -> None:
+    """Windows gives a pipe the machine's code page, which turns `…` into another character or an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
+    _speak_utf8()
     args = _parser().parse_args(argv)
     try:
         if args.verb == "keys":

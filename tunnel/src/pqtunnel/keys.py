@@ -18,6 +18,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -96,7 +97,7 @@ def provision(
             _give_to(root, owner)
         write_private(root / COMPLETE_FILE, b"every key of this folder was made and read back\n")
         if owner is not None:
-            os.chown(root / COMPLETE_FILE, *owner)
+            _chown(root / COMPLETE_FILE, owner)
     except PermissionError as error:
         raise KeyMaterialError(
             f"{error.filename or root}: {error.strerror or error}", code="keys_not_written",
@@ -165,7 +166,7 @@ def _drone_signing_keys(
     root: Path, primitives: Primitives, report: Provisioned, progress: Callable[[str], None]
 ) -> None:
     """The drone's own signing pairs, and their registration at the GCS under the drone's key id."""
-    drone_id = bytes.fromhex((root / "drone" / DRONE_ID_FILE).read_text().strip())
+    drone_id = bytes.fromhex((root / "drone" / DRONE_ID_FILE).read_text(encoding="ascii").strip())
     registered = root / "gcs" / DRONES_FOLDER / f"{drone_id.hex()}.json"
     known: dict[str, bytes] = {}
     if registered.is_file():
@@ -184,7 +185,7 @@ def _psk(root: Path, report: Provisioned) -> None:
     id_file, psk_file = root / "drone" / DRONE_ID_FILE, root / "drone" / PSK_FILE
     drone_id, psk = "", b""
     if id_file.is_file() and psk_file.is_file():
-        drone_id, psk = id_file.read_text().strip(), psk_file.read_bytes()
+        drone_id, psk = id_file.read_text(encoding="ascii").strip(), psk_file.read_bytes()
     if len(drone_id) != 2 * DRONE_ID_BYTES or len(psk) != PSK_BYTES:
         drone_id, psk = secrets.token_hex(DRONE_ID_BYTES), secrets.token_bytes(PSK_BYTES)
         write_private(id_file, drone_id.encode() + b"\n")
@@ -236,4 +237,13 @@ def _check(root: Path) -> None:
 
 def _give_to(root: Path, owner: tuple[int, int]) -> None:
     for path in (root, *root.rglob("*")):
-        os.chown(path, *owner)
+        _chown(path, owner)
+
+
+def _chown(path: Path, owner: tuple[int, int]) -> None:
+    if sys.platform == "win32":
+        raise KeyMaterialError(
+            "--owner gives files to a UID:GID, which Windows does not have",
+            hint="leave --owner out and run as the user who shall own the keys",
+        )
+    os.chown(path, *owner)

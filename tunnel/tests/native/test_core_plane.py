@@ -162,6 +162,7 @@ def test_a_taken_port_names_its_setting() -> None:
                 make_plane(EndpointConfig.from_environment("drone", settings), print)
 
 
+@pytest.mark.linux("counts threads in /proc")
 def test_ports_are_free_after_close_and_no_thread_stays() -> None:
     def threads() -> int:
         return len(list(Path("/proc/self/task").iterdir()))

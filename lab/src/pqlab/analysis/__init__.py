@@ -35,8 +35,29 @@ from pqlab.verify import checklist
 __all__ = ["analyse", "tables_of"]
 
 
+#: tables that compare times: without a row where a host's times are no claim
+COMPARING = frozenset(
+    {
+        "effects",
+        "condition_effects",
+        "detector_overhead",
+        "observer_effect",
+        "rekey_sweep",
+        "pareto",
+        "comparison",
+    }
+)
+
+
 def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[Table]:
     """Every analysis table of a bundle; ``published`` = folder with the published tables (None: none)."""
+    tables = _all_tables(bundle, published)
+    if not bundle.untimed:
+        return tables
+    return [Table(table.name, table.columns) if table.name in COMPARING else table for table in tables]
+
+
+def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table]:
     handshakes = handshake_table(bundle)
     primitives = primitive_table(bundle)
     by_suite = by_suite_table(handshakes, bundle.seed)

@@ -18,6 +18,7 @@ import yaml
 from pqlab.bundle.corrections import withdrawn
 from pqlab.errors import EXIT_CHECK, LabError
 from pqlab.record.raw import CANARY
+from pqlab.record.untimed import untimed_reasons
 from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
@@ -229,6 +230,11 @@ class BundleData:
                 c.cell_id,
             ),
         )
+
+    @cached_property
+    def untimed(self) -> tuple[str, ...]:
+        """Why no time of this bundle is a claim, one reason a host; () where times may be claimed."""
+        return untimed_reasons(self.hosts)
 
     @property
     def seed(self) -> int:

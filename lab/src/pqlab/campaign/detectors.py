@@ -13,9 +13,8 @@ from pqlab.errors import LabError
 from pqlab.paths import project_root
 
 Json = dict[str, Any]
-#: detector → the image it runs in; its service and profile are `detector-NAME`
-IMAGES: Final = {"xgboost": "detector-xgboost", "tst": "detector-tst", "cascade": "detector-tst"}
-#: detector → the model it runs: of the trees the ones that won (`default.json` of the models; a test says so)
+#: detector → the model it runs: of the trees the ones that won (their `default.json`; a test says so).
+#: Its service and its profile are `detector-NAME`.
 MODELS: Final = {"xgboost": "xgboost-5w", "tst": "tst", "cascade": "cascade"}
 #: an image is built where it is not there yet
 _START_LIMIT_S: Final = 1200.0
@@ -28,7 +27,6 @@ class ComposeDetector:
     def __init__(self, name: str, project: str, note: Callable[[str], None]) -> None:
         self._name = name
         self._service = f"detector-{name}"
-        self._image = f"pqlab/{IMAGES[name]}:dev"
         self._project = project
         self._note = note
         self._container: str | None = None
@@ -78,17 +76,16 @@ class ComposeDetector:
 
     def facts(self) -> Json:
         """Image, its content id, and the card of the model in it; the image is made from this tree."""
-        if not self._docker("images", "--quiet", self._image):
-            self._note(f"building the image of detector {self._name}")
-        self._script("image", self._service)
-        (image_id,) = self._docker("image", "inspect", "--format", "{{.Id}}", self._image)
+        self._note(f"looking up the image of detector {self._name}, building it where it is not there")
+        image = self._script("image", self._service)
+        (image_id,) = self._docker("image", "inspect", "--format", "{{.Id}}", image)
         told = self._docker(
-            "run", "--rm", "--network", "none", "--label", "pqlab.tool=card", self._image, "card",
+            "run", "--rm", "--network", "none", "--label", "pqlab.tool=card", image, "card",
             "--model", MODELS[self._name],
         )  # fmt: skip
         try:
             card: Json = json.loads("\n".join(told))
-            return {"image": self._image, "image_id": image_id, "model": card["name"],
+            return {"image": image, "image_id": image_id, "model": card["name"],
                     "sha256": card["sha256"], "card": card}  # fmt: skip
         except (ValueError, KeyError) as error:
             raise self._error("its model's card cannot be read", repr(error)) from error
@@ -122,11 +119,13 @@ class ComposeDetector:
         ]
         return self._docker("ps", "-aq", *(word for f in filters for word in ("--filter", f)))
 
-    def _script(self, *arguments: str) -> None:
+    def _script(self, *arguments: str) -> str:
+        """The last line that compose/lab.sh said; raises LabError where it failed."""
         command = [str(project_root() / "compose" / "lab.sh"), *arguments]
         done = self._run(command, _START_LIMIT_S)
         if done.returncode:
             raise self._error("it does not start", " ".join(done.stdout.strip().splitlines()[-3:]))
+        return (done.stdout.strip().splitlines() or [""])[-1]
 
     def _docker(self, *arguments: str) -> list[str]:
         done = self._run(["docker", *arguments], _ENGINE_LIMIT_S)
@@ -159,4 +158,4 @@ def compose_detectors(project: str | None, note: Callable[[str], None]) -> dict[
     """By name; {} where the lab's hosts are no containers."""
     if project is None:
         return {}
-    return {name: ComposeDetector(name, project, note) for name in IMAGES}
+    return {name: ComposeDetector(name, project, note) for name in MODELS}

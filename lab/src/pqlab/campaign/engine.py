@@ -30,6 +30,7 @@ from pqlab.campaign.vehicle import wait_for_vehicle
 from pqlab.errors import EXIT_FAILED, EXIT_WARNING, LabError
 from pqlab.paths import results_dir, shown
 from pqlab.plan import Cell, cells_of
+from pqlab.record.untimed import untimed_reasons, untimed_sentence
 from pqlab.scenario.conditions import observers_vary
 from pqlab.scenario.model import Scenario
 
@@ -128,6 +129,8 @@ class Campaign:
                 self._verdicts[str(cell.cell_id)] = str(record["verdict"])
         todo = self._todo(run)
         self._eta = Eta(todo, self._predicted_s())
+        if told_first := untimed_sentence(untimed_reasons(self._hello)):
+            around.reporter.note(told_first)
         around.reporter.begin(len(self._cells), len(self._cells) - len(todo), self._left_s())
         try:
             self._settler.settle(first=True)

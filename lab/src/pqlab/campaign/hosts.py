@@ -12,8 +12,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from pqlab.builds import comparable, minor_version, same_machine
 from pqlab.campaign.store import Store
 from pqlab.errors import LabError
+from pqlab.record.raw import played_by
 from pqlab.scenario.model import Scenario
 
 Json = dict[str, Any]
@@ -38,6 +40,14 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
                 "a number's ring is that of its weakest host",
                 f"set `ring: {facts['ring']}` in the scenario, or use the inventory of ring {scenario.ring}",
             )
+        played = played_by(facts["host"])
+        if facts["ring"] == "hardware" and played:
+            raise LabError(
+                "wrong-ring",
+                f"the {role} claims ring `hardware` and is played by another machine ({played})",
+                "wine is not Windows, and an emulated processor is no board",
+                "start that end with PQ_RING=lab, and set `ring: lab` in the scenario",
+            )
         if (scenario.data.get("telemetry") or {}).get("power") == "none" and (sensor := _power_sensor(facts)):
             raise LabError(
                 "power-not-wanted",
@@ -58,8 +68,15 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
             "the two ends were built from different trees",
             rebuild,
         )
-    same_machine = drone["host"]["machine"] == gcs["host"]["machine"]
-    unequal = different_builds(drone["providers"], gcs["providers"], binaries=same_machine)
+    minors = {role: minor_version(facts["providers"].get("python")) for role, facts in hello.items()}
+    if len(set(minors.values())) > 1:
+        raise LabError(
+            "python-mismatch",
+            f"the drone runs Python {minors['drone']}, the gcs {minors['gcs']}",
+            "their times could not be compared; patch levels may differ, minor versions may not",
+            f"install Python {minors['drone']} at the gcs, then: ansible-playbook provision.yml",
+        )
+    unequal = different_ends(hello)
     if unequal:
         raise LabError(
             "provider-mismatch",
@@ -69,20 +86,27 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
         )
 
 
-def different_builds(
-    one: Json, other: Json, *, binaries: bool, named: tuple[str, str] = ("at the drone", "at the gcs")
-) -> list[str]:
-    """Names of the providers that differ, each side `named` in the text. Digests of native files count only
-    between equal architectures; where a file lies (in an image, on a host) makes no other build of it."""
-    differing = []
-    no_matter = {"path"} if binaries else {"path", "sha256"}
-    for name in sorted({*one, *other}):
-        ours, theirs = one.get(name), other.get(name)
-        if isinstance(ours, dict) and isinstance(theirs, dict):
-            ours, theirs = ({k: v for k, v in side.items() if k not in no_matter} for side in (ours, theirs))
-        if ours != theirs:
-            differing.append(f"{name} ({_short(ours)} {named[0]}, {_short(theirs)} {named[1]})")
-    return differing
+def different_builds(one: Json, other: Json, *, binaries: bool, named: tuple[str, str]) -> list[str]:
+    """Names of the providers that differ, each side `named` in the text (pqlab.builds has the rule)."""
+    return _differing(comparable(one, binaries=binaries), comparable(other, binaries=binaries), named)
+
+
+def different_ends(hello: dict[str, Json]) -> list[str]:
+    """Names of the providers that differ between the two ends of a pair."""
+    binaries = same_machine(hello)
+    one, other = (
+        comparable(hello[role]["providers"], binaries=binaries, patch_levels=False)
+        for role in ("drone", "gcs")
+    )
+    return _differing(one, other, ("at the drone", "at the gcs"))
+
+
+def _differing(one: Json, other: Json, named: tuple[str, str]) -> list[str]:
+    return [
+        f"{name} ({_short(one.get(name))} {named[0]}, {_short(other.get(name))} {named[1]})"
+        for name in sorted({*one, *other})
+        if one.get(name) != other.get(name)
+    ]
 
 
 def _short(provider: Any) -> str:

@@ -14,12 +14,14 @@ Json = dict[str, Any]
 #: nothing is measured of the controller; its kernel may be a newer one after a power cut
 CONTROLLER_FACTS = ("machine", "cpu_model")
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0)
+#: an agent that has just started answers when its self-test is through; on an emulated processor: minutes
+HELLO_S = 180.0
 
 
 def greet(pair: Pair) -> dict[str, Json]:
     """hello of both ends. Raises LabError naming the end that does not answer."""
     try:
-        return pair.both("hello")
+        return pair.both("hello", timeout_s=HELLO_S)
     except AgentFailure as error:
         raise error.as_lab_error() from error
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pqlab.campaign.agents import AgentClient, Connect
-from pqlab.campaign.hosts import different_builds
+from pqlab.campaign.hosts import different_ends
+from pqlab.campaign.settle import HELLO_S
 from pqlab.doctor.model import Reading, Requirement
 from pqlab.doctor.system import System
 from pqlab.errors import LabError
@@ -50,7 +51,7 @@ def ask(inventory: Inventory, connect: Connect, realtime_ns: Callable[[], int] =
         try:
             client = connect(inventory.agents[role])
             try:
-                pair.hello[role] = client.call("hello", timeout_s=180.0)
+                pair.hello[role] = client.call("hello", timeout_s=HELLO_S)
                 pair.offsets[role] = measure(client, realtime_ns)
             finally:
                 client.close()
@@ -125,8 +126,7 @@ def _match(pair: Pair) -> Reading:
     if lacking is not None:
         return lacking
     drone, gcs = pair.hello["drone"], pair.hello["gcs"]
-    same_machine = drone["host"]["machine"] == gcs["host"]["machine"]
-    unequal = different_builds(drone["providers"], gcs["providers"], binaries=same_machine)
+    unequal = different_ends(pair.hello)
     if drone["protocol_version"] != gcs["protocol_version"]:
         unequal.insert(0, f"protocol ({drone['protocol_version']} and {gcs['protocol_version']})")
     return Reading(

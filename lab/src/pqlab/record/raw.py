@@ -16,12 +16,11 @@ import yaml
 
 from pqlab.errors import EXIT_CHECK, LabError
 from pqlab.record.ledger import Ledger, LedgerError, read_ledger, without_window
+from pqlab.record.untimed import EMULATED_CPU
 
 ROLES = ("drone", "gcs")
 #: the window that no statistic sees
 CANARY = "canary"
-#: what QEMU's emulator calls its processor; a virtual machine with a processor of its own has that one's name
-EMULATED = "QEMU TCG CPU"
 #: mode of a handshake that is no part of any block
 REDIAL = "redial"
 #: a scenario of thousands of conditions has less
@@ -89,11 +88,19 @@ class RawRun:
         return len(boots) == 1
 
 
+def played_by(host: Json) -> str | None:
+    """`wine 10.0` or `emulated qemu-user` where another machine plays this one, else None."""
+    told = [f"{name} {host[name]}" for name in ("wine", "emulated") if host.get(name)]
+    return ", ".join(told) or None
+
+
 def kernels(hosts: dict[str, Json]) -> set[str]:
     """Boot ids of the given hosts' facts, leaving out each whose processor another of them emulates: ring lab
     is one machine's, so it has one."""
     facts = (each["host"] for each in hosts.values())
-    return {str(host.get("boot_id")) for host in facts if not str(host.get("cpu_model")).startswith(EMULATED)}
+    return {
+        str(host.get("boot_id")) for host in facts if not str(host.get("cpu_model")).startswith(EMULATED_CPU)
+    }
 
 
 #: the event after which one end's stamps are shifted on purpose

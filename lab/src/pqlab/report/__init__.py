@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pqlab.bundle import numbers_sha256
-from pqlab.report.blocks import Report, Section, Table, compact
+from pqlab.record.untimed import untimed_sentence
+from pqlab.report.blocks import Report, Section, Table, compact, no_claim
 from pqlab.report.html import render_html
 from pqlab.report.markdown import render_markdown
 from pqlab.report.sections import (
@@ -85,8 +86,18 @@ def build(source: Source) -> Report:
         verdicts=tuple(counts.items()),
         head=overview.head(source),
         numbers_sha256=numbers_sha256(source.bundle.data),
-        sections=tuple(_compact(section) for section in candidates if section is not None),
+        sections=tuple(
+            _marked(_compact(section), bool(source.bundle.untimed))
+            for section in candidates
+            if section is not None
+        ),
+        notice=untimed_sentence(source.bundle.untimed),
     )
+
+
+def _marked(section: Section, untimed: bool) -> Section:
+    """Where times are no claim, the words beside the ring of every table, drawing and finding say so."""
+    return replace(section, blocks=tuple(no_claim(block) for block in section.blocks)) if untimed else section
 
 
 def _compact(section: Section) -> Section:

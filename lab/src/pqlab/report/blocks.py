@@ -178,7 +178,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole report, ready to be written; a `footer` replaces what is said of a bundle's own page."""
+    """The whole report, ready to be written; a `footer` replaces what is said of a bundle's own page, a
+    `notice` stands before everything else."""
 
     title: str
     subtitle: str
@@ -190,6 +191,7 @@ class Report:
     sections: tuple[Section, ...]
     tiles: str = "cells by verdict"
     footer: str | None = None
+    notice: str | None = None
 
 
 def label(text: object, *, href: str | None = None, sort: str | float | None = None) -> Cell:
@@ -252,6 +254,27 @@ def compact(table: Table) -> Table:
     )
     rows = tuple(tuple(shown(cell) for cell in row) for row in table.rows)
     return replace(table, rows=rows, note=f"{table.note} {legend}" if table.note else legend)
+
+
+#: stands behind the ring where a host's times say nothing of any machine
+NO_CLAIM = ", times no claim"
+
+
+def no_claim(block: Block) -> Block:
+    """The same block with that mark behind each ring it names."""
+    if isinstance(block, Findings):
+        items = (replace(item, ring=item.ring + NO_CLAIM) for item in block.items)
+        return replace(block, items=tuple(items))
+    if isinstance(block, Table | Figure | Matrix):
+        return replace(block, ring=block.ring + NO_CLAIM)
+    if isinstance(block, CellDetails):
+        return replace(block, items=tuple(_detail_no_claim(item) for item in block.items))
+    return block
+
+
+def _detail_no_claim(item: CellDetail) -> CellDetail:
+    marked = ((title, replace(table, ring=table.ring + NO_CLAIM)) for title, table in item.categories)
+    return replace(item, categories=tuple(marked))
 
 
 def rows_of(rows: Iterable[Sequence[Cell]]) -> tuple[tuple[Cell, ...], ...]:

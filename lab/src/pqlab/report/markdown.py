@@ -44,6 +44,8 @@ def render_markdown(report: Report) -> str:
         f"{escape(report.subtitle)}, run {escape(report.run_id)}, ring {report.ring}",
         "",
     ]
+    if report.notice:
+        lines += [f"**{escape(report.notice)}**", ""]
     lines += ["Verdicts: " + ", ".join(f"{name} {count}" for name, count in report.verdicts), ""]
     lines += [f"numbers sha256: {report.numbers_sha256}", ""]
     lines += [f"- {escape(name)}: {_cell(value)}" for name, value in report.head]

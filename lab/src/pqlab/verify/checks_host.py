@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pqlab.builds import comparable, same_machine
 from pqlab.record.context import suite_of
-from pqlab.record.raw import Json, RawRun, kernels
+from pqlab.record.raw import Json, RawRun, kernels, played_by
 from pqlab.scenario.conditions import without
 from pqlab.verify.result import Tally
 from pqlab.verify.view import BundleView, CellView
@@ -46,6 +47,9 @@ def ring_claims(cell: CellView, tally: Tally) -> None:
     if claimed == "hardware":
         board = cell.run.hosts["drone"]["host"].get("board_revision")
         tally.require(bool(board), f"{cell.label}: ring hardware without a board revision of the drone")
+        for role in ROLES:
+            played = played_by(cell.run.hosts[role]["host"])
+            tally.require(played is None, f"{cell.label}: ring hardware, and the {role} is {played}")
 
 
 def samples(cell: CellView, tally: Tally) -> None:
@@ -132,16 +136,14 @@ def _compared(cell_id: str, counted: Counter[str], entry: Json, tally: Tally) ->
 
 def providers(bundle: BundleView, tally: Tally) -> None:
     """Every provider is the same build at both ends, wherever its files lie (digests only between equal
-    machines)."""
+    machines, Python's by its minor version: both patch levels are on record)."""
     both = bundle.raw.providers
     drone, ground = both["drone"], both["gcs"]
-    machines = {str(bundle.raw.hosts[role]["host"].get("machine")) for role in ROLES}
-    no_matter = {"path"} if len(machines) == 1 else {"path", "sha256"}
+    binaries = same_machine({role: bundle.raw.hosts[role] for role in ROLES})
+    counted = [comparable(side, binaries=binaries, patch_levels=False) for side in (drone, ground)]
     for name in sorted(set(drone) | set(ground)):
         tally.see()
-        ours, theirs = drone.get(name), ground.get(name)
-        if isinstance(ours, dict) and isinstance(theirs, dict):
-            ours, theirs = ({k: v for k, v in side.items() if k not in no_matter} for side in (ours, theirs))
+        ours, theirs = (side.get(name) for side in counted)
         tally.require(ours == theirs, f"{name}: {ours} at the drone, {theirs} at the ground")
     for name in ("liboqs", "pqtunnel"):
         digest = (drone.get(name) or {}).get("sha256") or (drone.get(name) or {}).get("tree_sha256")
@@ -149,8 +151,8 @@ def providers(bundle: BundleView, tally: Tally) -> None:
 
 
 def identity(bundle: BundleView, tally: Tally) -> None:
-    """Each host file is of its role and complete; in ring lab all hosts share one kernel (one boot id), apart
-    from one whose processor that machine emulates."""
+    """Each host file is of its role and complete, or says why Windows does not tell a fact; in ring lab all
+    hosts share one kernel (one boot id), apart from one whose processor that machine emulates."""
     due = (*ROLES, "controller")
     for role in due:
         tally.see()
@@ -160,7 +162,8 @@ def identity(bundle: BundleView, tally: Tally) -> None:
             continue
         host = facts["host"]
         for name in ("machine", "cpu_model", "cpu_count", "kernel", "boot_id"):
-            tally.require(host.get(name) not in (None, ""), f"{role}: no {name}")
+            known = host.get(name) not in (None, "") or _is_untold(host, name)
+            tally.require(known, f"{role}: no {name}")
         if role != "controller":
             tally.require(facts.get("role") == role, f"hosts/{role}.json says it is the {facts.get('role')}")
     protocols = {str(bundle.raw.hosts[role].get("protocol_version")) for role in ROLES}
@@ -168,6 +171,13 @@ def identity(bundle: BundleView, tally: Tally) -> None:
     if bundle.raw.scenario.get("ring") == "lab":
         there = len(kernels({role: bundle.raw.hosts[role] for role in due if role in bundle.raw.hosts}))
         tally.require(there == 1, f"ring lab over {there} kernels")
+
+
+def _is_untold(host: Json, name: str) -> bool:
+    """Null with a reason, from a system that may not tell it: Windows (and wine in its place), no other."""
+    reasons = host.get("reasons")
+    reason = reasons.get(name) if isinstance(reasons, dict) else None
+    return host.get("os") == "windows" and host.get(name) is None and isinstance(reason, str) and bool(reason)
 
 
 def selftest(bundle: BundleView, tally: Tally) -> None:

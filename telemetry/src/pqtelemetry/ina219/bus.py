@@ -145,7 +145,7 @@ class LinuxBus:
 def adapter_name(number: int, root: Path = Path("/")) -> str | None:
     """What the kernel calls the adapter, e.g. `bcm2835 (i2c@7e804000)`; None where it does not say."""
     try:
-        return (root / f"sys/bus/i2c/devices/i2c-{number}/name").read_text().strip()
+        return (root / f"sys/bus/i2c/devices/i2c-{number}/name").read_text(encoding="utf-8").strip()
     except OSError:
         return None
 

@@ -82,7 +82,7 @@ class Calibration:
     def load(cls, path: Path) -> Calibration:
         """From a file. Raises CalibrationError that names the file and what is wrong with it."""
         try:
-            document = json.loads(path.read_text())
+            document = json.loads(path.read_text(encoding="utf-8"))
             if document.pop("schema") != SCHEMA:
                 raise CalibrationError(f"{path.name} is not a {SCHEMA} file")
             current, voltage = Line(**document.pop("current")), Line(**document.pop("voltage"))

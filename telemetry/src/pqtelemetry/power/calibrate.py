@@ -52,7 +52,7 @@ def parse_loads(texts: Sequence[str]) -> list[tuple[float, float]]:
 def given(path: Path) -> list[Load]:
     """Loads from a CSV file. Raises UsageError naming what is wrong."""
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
             if set(rows.fieldnames or ()) != set(COLUMNS):
                 raise ValueError(f"its columns are {rows.fieldnames}")
@@ -99,7 +99,7 @@ def store(calibration: Calibration, path: Path) -> None:
     """Write the file, unless `Calibration.load` would refuse it. Raises StoreError, CalibrationError."""
     fresh = path.with_name(path.name + ".new")
     try:
-        fresh.write_text(json.dumps(calibration.to_json(), indent=2) + "\n")
+        fresh.write_text(json.dumps(calibration.to_json(), indent=2) + "\n", encoding="utf-8")
         try:
             Calibration.load(fresh)
         except CalibrationError:

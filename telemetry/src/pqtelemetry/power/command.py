@@ -162,7 +162,7 @@ def run(
     sensor, verdict = judged(settings, calibration)
     unwritten: OSError | None = None
     try:
-        verdict_of(out).write_text(json.dumps(verdict))
+        verdict_of(out).write_text(json.dumps(verdict), encoding="utf-8")
     except OSError as error:
         unwritten = error
     # a refused sensor is the greater news than a folder that cannot be written

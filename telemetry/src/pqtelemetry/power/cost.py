@@ -31,6 +31,8 @@ def measure(settings: Path | None, rounds: int, round_s: float) -> dict[str, Any
 
     Raises UsageError for too few rounds, TelemetryError when the sampler does not run.
     """
+    if sys.platform == "win32":
+        raise OSError("Linux alone: verbs.linux_only refuses it")
     if rounds < 3 or round_s < 1:
         raise UsageError("a spread needs three rounds of a second or more")
     off: list[Work] = []
@@ -72,6 +74,8 @@ def _work(seconds: float) -> Work:
         "import sys,time\nend=time.monotonic()+float(sys.argv[1])\nn=0\n"
         "while time.monotonic()<end:\n for _ in range(1000): pass\n n+=1\nprint(n,time.process_time())"
     )
+    if sys.platform == "win32":
+        raise OSError("Linux alone: verbs.linux_only refuses it")
     cores = len(os.sched_getaffinity(0))
     running = [
         subprocess.Popen([sys.executable, "-c", code, str(seconds)], stdout=subprocess.PIPE)

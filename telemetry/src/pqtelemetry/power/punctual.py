@@ -111,6 +111,8 @@ def _measured(arguments: list[str], round_s: float) -> dict[str, Any]:
         [sys.executable, "-m", "pqtelemetry", *arguments],
         capture_output=True, text=True, timeout=60 + 2 * round_s, check=False,
     )  # fmt: skip
+    if sys.platform == "win32":
+        raise OSError("Linux alone: verbs.linux_only refuses it")
     after = _times()
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     ends = [row for row in lines if "accounting" in row]

@@ -101,7 +101,7 @@ class RawWriter:
         line = json.dumps({"schema": SCHEMA, **self._header, "record": RECORD.format})
         self._file: BinaryIO = self._path.open("wb", buffering=1 << 16)
         self._file.write(line.encode() + b"\n")
-        self._notes: TextIO = notes_of(self._path).open("w", buffering=1)
+        self._notes: TextIO = notes_of(self._path).open("w", buffering=1, encoding="utf-8", newline="\n")
         self._left = self._per_file
         if self._open_gap is not None:
             self._notes.write(json.dumps(self._open_gap) + "\n")
@@ -243,7 +243,7 @@ def records(body: memoryview, name: str) -> Iterator[Record]:
 def read_notes(path: Path) -> list[dict[str, Any]]:
     """Rows of a raw file's notes; a torn last line is left out. Raises ParseError for anything else."""
     try:
-        text = notes_of(path).read_text()
+        text = notes_of(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
     rows: list[dict[str, Any]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ def be_punctual(cpu: int | None = None) -> str:
     has to be free to go where there is room. Returns what was granted, e.g. `SCHED_FIFO 20, core 3, memory
     locked, timer slack 1 ns`: part of the raw file's header.
     """
+    if sys.platform == "win32":
+        return "no real-time class asked for on Windows"
     scheduling = _scheduling()
     if not scheduling.startswith("SCHED_FIFO"):
         return f"{scheduling}, {_slack()}"
@@ -29,6 +32,8 @@ def be_punctual(cpu: int | None = None) -> str:
 
 
 def _core(cpu: int | None) -> str:
+    if sys.platform == "win32":
+        raise OSError("a Linux call")
     allowed = sorted(os.sched_getaffinity(0))
     chosen = cpu if cpu in allowed else allowed[-1]
     os.sched_setaffinity(0, {chosen})
@@ -44,6 +49,8 @@ def _memory() -> str:
 
 
 def _scheduling() -> str:
+    if sys.platform == "win32":
+        raise OSError("a Linux call")
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
     except (PermissionError, OSError):  # no CAP_SYS_NICE, or a group without real-time budget

@@ -105,6 +105,8 @@ class FastPower:
             return
         for stream in (self._child.stdout, self._child.stderr):
             assert stream is not None
+            if sys.platform == "win32":
+                raise OSError("readers.power starts no fast sampler here")
             os.set_blocking(stream.fileno(), False)
 
     def _ended(self, code: int, now_ns: int) -> None:

@@ -122,7 +122,7 @@ class PowerSettings:
     def load(cls, path: Path) -> PowerSettings:
         """From a file. Raises UsageError."""
         try:
-            document = json.loads(path.read_text())
+            document = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise UsageError(f"power settings {path.name} cannot be read: {error}") from error
         return cls.from_json(document)

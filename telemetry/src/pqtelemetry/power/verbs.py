@@ -15,7 +15,7 @@ from typing import Any, Final
 from pqtelemetry.clock import SystemClock
 from pqtelemetry.errors import UsageError
 from pqtelemetry.ina219 import native
-from pqtelemetry.parent import PARENT
+from pqtelemetry.parent import is_gone
 from pqtelemetry.power import command
 from pqtelemetry.power.settings import SENSORS, PowerSettings
 from pqtelemetry.segments import MOST_BYTES
@@ -65,11 +65,10 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def bounded_clock(duration_s: float | None, *, with_parent: bool, rate_hz: float) -> SystemClock:
     """A clock that stops at a signal, after a time, or with the parent: seen ten times a second."""
-    parent = PARENT
     end_ns = None if duration_s is None else time.monotonic_ns() + int(duration_s * 1e9)
 
     def still_wanted() -> bool:
-        if with_parent and os.getppid() != parent:
+        if with_parent and is_gone():
             return False
         return end_ns is None or time.monotonic_ns() < end_ns
 
@@ -83,6 +82,8 @@ def teller() -> Callable[[str], None]:
     """Prints lines; into a pipe without ever waiting, since a reader that was stopped must not stop us."""
     if not stat.S_ISFIFO(os.fstat(1).st_mode):
         return lambda line: print(line, flush=True)
+    if sys.platform == "win32":
+        raise OSError("Linux alone: verbs.linux_only refuses it")
     os.set_blocking(1, False)
 
     def tell(line: str) -> None:
@@ -167,7 +168,18 @@ def _calibrate(args: argparse.Namespace) -> int:
     return 0
 
 
+def linux_only(verb: Callable[[Any], int], *, platform: str = sys.platform) -> Callable[[Any], int]:
+    """`verb`, or its refusal where the kernel has no real-time class to ask for and no I²C bus."""
+
+    def refuse(args: Any) -> int:
+        raise UsageError(
+            f"{args.verb} runs on Linux alone", hint="run it on the board that the power sensor is wired to"
+        )
+
+    return verb if platform == "linux" else refuse
+
+
 TABLE: Final[dict[str, Callable[[Any], int]]] = {
-    "power": _power, "power-slice": _slice, "power-cost": _cost,
-    "power-schedule": _schedule, "power-bare": _bare, "calibrate": _calibrate,
+    "power": linux_only(_power), "power-slice": _slice, "power-cost": linux_only(_cost),
+    "power-schedule": linux_only(_schedule), "power-bare": linux_only(_bare), "calibrate": _calibrate,
 }  # fmt: skip

@@ -27,7 +27,7 @@ def power_row(settings: PowerSettings, folder: Path, raw: Path | None) -> dict[s
     end_s = time.monotonic() + WAIT_S
     while time.monotonic() < end_s:
         try:
-            row: dict[str, Any] = json.loads(verdict_of(raw).read_text())
+            row: dict[str, Any] = json.loads(verdict_of(raw).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             time.sleep(0.1)  # not there or half written: the preflight takes a second or two
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -59,6 +60,8 @@ def find_power(
     if sensor == "pmic":
         return [find_pmic()]
     if sensor in FAST_SENSORS:
+        if sys.platform == "win32":
+            return [Missing("power", "the fast power sampler runs on Linux alone")]
         if raw is None:
             return [Missing("power", "the fast power sampler was not started")]
         return [FastPower(command_line(sensor, settings, raw))]

@@ -7,7 +7,8 @@ ended ones included. utime + stime of /proc/<pid>/stat would move in steps of 10
 from __future__ import annotations
 
 import contextlib
-import os
+import mmap
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,12 +18,14 @@ from pqtelemetry.line import FieldValue, Sample
 from pqtelemetry.procfile import ProcFile
 from pqtelemetry.readers.base import Instant, Rate
 
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_PAGE_BYTES = mmap.PAGESIZE
 _CPUCLOCK_SCHED = 2
 
 
 def process_cpu_ns(pid: int) -> int:
     """CPU time of a process and all its threads; raises OSError when there is no such process."""
+    if sys.platform == "win32":
+        raise OSError(0, "Windows has no clock of another process")
     # The encoding of clockid_t for another process, as glibc's clock_getcpuclockid builds it.
     return time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
 

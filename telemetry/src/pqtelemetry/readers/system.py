@@ -7,6 +7,7 @@ the cumulative milliseconds beside the percentages give exact means over any lon
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,15 @@ from pqtelemetry.line import FieldValue, Sample
 from pqtelemetry.procfile import ProcFile
 from pqtelemetry.readers.base import Instant
 
-_TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
+
+def tick_ms() -> int:
+    """What /proc/stat counts in. On Windows that of nearly every Linux: such files were captured there."""
+    if sys.platform == "win32":
+        return 10
+    return 1000 // os.sysconf("SC_CLK_TCK")
+
+
+_TICK_MS = tick_ms()
 
 
 class _CpuTimes:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pqtelemetry.errors import SensorUnavailable
 from pqtelemetry.line import INT_MAX, INT_MIN, FieldValue, Sample
+from pqtelemetry.patience import patiently
 from pqtelemetry.readers.base import Instant
 
 STALE_MS = 1000.0
@@ -35,7 +36,7 @@ class TunnelCounters:
     def read(self, now: Instant) -> Sequence[Sample]:
         """One sample, or SensorUnavailable for an absent, stale or damaged file."""
         try:
-            document = json.loads(self._path.read_bytes())
+            document = json.loads(patiently(self._path.read_bytes))
         except FileNotFoundError:
             raise SensorUnavailable(f"{self._path.name} is not there: no tunnel agent writes it") from None
         except OSError as error:

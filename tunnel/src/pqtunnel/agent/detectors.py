@@ -12,6 +12,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,9 +59,12 @@ class Detectors:
         given.done()
         actions: dict[str, Callable[[Process], dict[str, Any]]] = {
             "facts": lambda process: process.document, "wake": self._wake, "sleep": self._sleep,
-            "forget": lambda process: self._tell(process, signal.SIGUSR1),
-            "mark": lambda process: self._tell(process, signal.SIGUSR2), "usage": self._usage,
+            "forget": self._forget, "mark": self._mark, "usage": self._usage,
         }  # fmt: skip
+        if sys.platform == "win32":
+            raise DetectorError(
+                "detectors are moved by signals, which Windows does not have: run them on Linux"
+            )
         if action not in actions:
             raise ParamsError(f"detector: no action {action!r}", hint="actions: " + ", ".join(actions))
         return actions[action](self._find(name))
@@ -101,12 +105,18 @@ class Detectors:
     # ------------------------------------------------------------------ moving it
 
     def _wake(self, process: Process) -> dict[str, Any]:
-        self._tell(process, signal.SIGCONT)
+        self._tell(process, "SIGCONT")
         return self._until(process, stands=False)
 
     def _sleep(self, process: Process) -> dict[str, Any]:
-        self._tell(process, signal.SIGSTOP)
+        self._tell(process, "SIGSTOP")
         return self._until(process, stands=True)
+
+    def _forget(self, process: Process) -> dict[str, Any]:
+        return self._tell(process, "SIGUSR1")
+
+    def _mark(self, process: Process) -> dict[str, Any]:
+        return self._tell(process, "SIGUSR2")
 
     def _until(self, process: Process, *, stands: bool) -> dict[str, Any]:
         give_up_s = time.monotonic() + SETTLE_S
@@ -121,9 +131,9 @@ class Detectors:
             code="detector_stuck",
         )
 
-    def _tell(self, process: Process, number: signal.Signals) -> dict[str, Any]:
+    def _tell(self, process: Process, name: str) -> dict[str, Any]:
         try:
-            os.kill(process.pid, number)
+            os.kill(process.pid, signal.Signals[name])
         except ProcessLookupError as error:
             raise DetectorError(f"process {process.pid} has just ended") from error
         except PermissionError as error:
@@ -161,4 +171,6 @@ def process_cpu_ns(pid: int) -> int:
 
     The clock's number is made of the PID as clock_getcpuclockid(3) of Linux makes it.
     """
+    if sys.platform == "win32":
+        raise OSError("Windows has no clock of another process")
     return time.clock_gettime_ns((~pid << 3) | 2)

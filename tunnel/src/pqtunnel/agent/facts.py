@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, Final
 
 from pqtunnel import PROTOCOL_VERSION, __version__
+from pqtunnel.agent.machine import played_by
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.errors import TunnelError
 
@@ -51,7 +53,7 @@ class HostFacts:
             self._facts = {
                 "agent_version": __version__,
                 "protocol_version": PROTOCOL_VERSION,
-                "host": told["host"] or _bare_host(told["reason"]),
+                "host": {**(told["host"] or _bare_host(told["reason"])), **played_by()},
                 "sensors": told["sensors"],
                 "providers": provider_facts(),
                 "suites": probe(selftest_report=report),
@@ -74,6 +76,7 @@ class HostFacts:
 def _bare_host(reason: str) -> dict[str, Any]:
     """What the standard library knows, for a host of which pqtelemetry told nothing; the rest is null."""
     return {
+        "os": "windows" if sys.platform == "win32" else sys.platform,
         "machine": platform.machine(), "cpu_model": None, "cpu_count": os.cpu_count(), "cpu_features": None,
         "kernel": platform.release(), "hostname": platform.node(), "board_revision": None, "boot_id": None,
         "in_container": None, "reason": f"{reason}: fields it reads are null",

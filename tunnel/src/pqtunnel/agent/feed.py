@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pqtunnel.agent import hostnet
+from pqtunnel.agent.patience import patiently
 from pqtunnel.config import EndpointConfig
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import TunnelError
@@ -272,8 +273,8 @@ class Feed:
         path = folder / "feed.json"
         temporary = folder / "feed.json.new"
         try:
-            temporary.write_text(text)
-            temporary.replace(path)
+            temporary.write_bytes(text.encode())
+            patiently(lambda: temporary.replace(path))
         except OSError as error:
             self._complain(f"{path} cannot be written: {error.strerror or error}")
 

@@ -28,7 +28,7 @@ def interface_towards(peer: str) -> str:
     """Name of the interface that packets to `peer` leave by. Raises HostNetError."""
     if not peer:
         raise HostNetError("no peer address is configured (PQ_PEER), so no interface can be told")
-    if sys.platform != "linux":
+    if sys.platform == "win32":
         raise HostNetError("interface counters are read on Linux alone")
     import fcntl
 
@@ -74,6 +74,6 @@ def udp_counters(proc: Path = PROC) -> dict[str, int]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text().splitlines()
+        return path.read_text(encoding="ascii").splitlines()
     except OSError as error:
         raise HostNetError(f"{path} cannot be read: {error.strerror or error}") from error

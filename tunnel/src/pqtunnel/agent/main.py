@@ -1,19 +1,22 @@
-"""Assembly of an agent: one endpoint, its driver, its telemetry, its RPC server; runs until SIGTERM."""
+"""Assembly of an agent: one endpoint, its driver, its telemetry, its RPC server; runs until it is ended."""
 
 from __future__ import annotations
 
 import gc
-import signal
+import os
 import ssl
 import threading
-from types import FrameType
+import time
 
+from pqtunnel.agent import children
 from pqtunnel.agent.detectors import Detectors
 from pqtunnel.agent.drivers.base import NoTraffic, TrafficDriver
 from pqtunnel.agent.drivers.compose import ComposeTraffic
+from pqtunnel.agent.ending import Ending
 from pqtunnel.agent.facts import HostFacts
 from pqtunnel.agent.faults import Faults
 from pqtunnel.agent.feed import Feed
+from pqtunnel.agent.machine import check_ring, played_by
 from pqtunnel.agent.methods import Methods
 from pqtunnel.agent.server import RpcServer
 from pqtunnel.agent.state import CellState
@@ -35,6 +38,7 @@ class Agent:
     def __init__(
         self, config: EndpointConfig, primitives: Primitives, *, state: CellState | None = None
     ) -> None:
+        check_ring(config.ring, played_by())
         try:
             config.state_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -72,7 +76,7 @@ class Agent:
         jobs = [
             self.endpoint.tick,
             self.methods.watchdog,
-            lambda: counters.write(self.methods.counters_now()),
+            lambda: counters.write({**self.methods.counters_now(), **_own_account()}),
         ]
         self.upkeep = Upkeep(jobs, note)
         self._server_thread = threading.Thread(target=self.server.serve, name="rpc-accept", daemon=True)
@@ -95,15 +99,15 @@ class Agent:
         self._server_thread.join(timeout=2.0)
 
 
-def run(config: EndpointConfig, primitives: Primitives) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code. Raises TunnelError when it cannot start."""
-    ended = threading.Event()
+def _own_account() -> dict[str, int]:
+    """Whose file counters.json is, and its CPU time so far: where the system does not tell the sampler."""
+    return {"pid": os.getpid(), "process_cpu_ns": time.process_time_ns()}
 
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.set()
 
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+def run(config: EndpointConfig, primitives: Primitives, *, stop_with_stdin: bool = False) -> int:
+    """Serve until `Ending`; returns the exit code. Raises TunnelError when it cannot start."""
+    ending = Ending(with_stdin=stop_with_stdin)
+    children.hold()
     agent = Agent(config, primitives)
     agent.open()
     # What start-up made lives as long as the process: keep the collector from walking it during handshakes.
@@ -111,7 +115,7 @@ def run(config: EndpointConfig, primitives: Primitives) -> int:
     gc.freeze()
     host, port = agent.server.address
     agent.endpoint.note(f"agent ready on {host}:{port}, ring {config.ring}, pid-1 signals end it")
-    ended.wait()
+    ending.wait()
     agent.endpoint.note("agent ends")
     agent.close()
     return 0

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeGuard
 
 from pqtunnel.agent.idempotency import AnswerCache
 from pqtunnel.agent.params import ParamsError
-from pqtunnel.endpoint.sockets import PortTakenError
+from pqtunnel.endpoint.sockets import PortTakenError, claim
 from pqtunnel.errors import TunnelError
 
 MAX_CONNECTIONS: Final = 8
@@ -53,7 +53,7 @@ class RpcServer:
         self._open: set[socket.socket] = set()
         self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            claim(self._listener)
             self._listener.bind(address)
             self._listener.listen(MAX_CONNECTIONS)
         except OSError as error:

@@ -13,10 +13,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from pqtunnel.agent.ending import STDIN_OPTION
 from pqtunnel.agent.lineblock import LineBlock
+from pqtunnel.agent.patience import patiently
 from pqtunnel.config import FAST_POWER, EndpointConfig
 from pqtunnel.errors import TunnelError
 
@@ -27,6 +30,7 @@ sensor's verdict is waited for, 8 s at most."""
 SLICE_TIMEOUT_S: Final = 120.0
 """An hour at 1 kHz takes 8 s of a server's processor, and a board's several times that."""
 _BLOCK_BYTES: Final = 1 << 20
+ON_WINDOWS: Final = sys.platform == "win32"
 
 
 class TelemetryError(TunnelError):
@@ -58,7 +62,7 @@ class Telemetry:
             return
         for file in (self._out, self._power):
             for stale in file.parent.glob(file.name + "*"):
-                stale.unlink(missing_ok=True)
+                patiently(partial(stale.unlink, missing_ok=True))
         self._thread = threading.Thread(target=self._watch, name="telemetry-watch", daemon=True)
         self._thread.start()
 
@@ -67,7 +71,7 @@ class Telemetry:
         self._closing.set()
         child = self._child
         if child is not None and child.poll() is None:
-            child.terminate()
+            self._ask_to_end(child)
             self.go_on()  # a stalled one would not hear it
             try:
                 child.wait(timeout=2.0)
@@ -77,9 +81,17 @@ class Telemetry:
         if self._thread is not None:
             self._thread.join(timeout=3.0)
 
+    @staticmethod
+    def _ask_to_end(child: subprocess.Popen[bytes]) -> None:
+        """SIGTERM, and on Windows, where that kills, the end of the child's standard input."""
+        if child.stdin is None:
+            child.terminate()
+        else:
+            child.stdin.close()
+
     def stall(self) -> None:
         """Stop the child where it is, as a sensor that hangs. Raises TelemetryError when there is none."""
-        if not hasattr(signal, "SIGSTOP"):
+        if sys.platform == "win32":
             raise TelemetryError("this platform cannot stop a process", hint="run the event on Linux")
         child = self._child
         if child is None or child.poll() is not None:
@@ -89,7 +101,7 @@ class Telemetry:
     def go_on(self) -> None:
         """End a stall; a child that died meanwhile has been replaced by one that runs."""
         child = self._child
-        if child is not None and child.poll() is None:
+        if sys.platform != "win32" and child is not None and child.poll() is None:
             child.send_signal(signal.SIGCONT)
 
     def command(self) -> list[str]:
@@ -100,7 +112,7 @@ class Telemetry:
             sys.executable, "-m", "pqtelemetry", "sample", "--role", config.role, "--ring", config.ring,
             "--rate-hz", str(config.telemetry_rate_hz), "--pid", str(os.getpid()),
             "--counters", str(self._counters), "--out", str(self._out), "--telegraf", telegraf,
-            *self._power_options(), "--exit-with-parent",
+            *self._power_options(), "--exit-with-parent", *([STDIN_OPTION] if ON_WINDOWS else []),
         ]  # fmt: skip
 
     def _power_options(self) -> list[str]:
@@ -135,7 +147,7 @@ class Telemetry:
             try:
                 self._child = subprocess.Popen(
                     self.command(),
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE if ON_WINDOWS else subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                 )

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from pqtunnel.agent.patience import patiently
+
 PERIOD_S: Final = 0.1
 
 
@@ -25,8 +27,8 @@ class CountersFile:
     def write(self, content: dict[str, Any]) -> None:
         """Replace the file; a full disk is said once and does not stop the tunnel."""
         try:
-            self._temporary.write_text(json.dumps(content, separators=(",", ":")))
-            self._temporary.replace(self.path)
+            self._temporary.write_bytes(json.dumps(content, separators=(",", ":")).encode())
+            patiently(lambda: self._temporary.replace(self.path))
             self._failed = False
         except OSError as error:
             if not self._failed:

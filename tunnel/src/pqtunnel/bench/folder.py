@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,8 +29,8 @@ def held(root: Path, mode: str) -> Iterator[None]:
         ) from error
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            _lock(descriptor)
+        except (BlockingIOError, PermissionError) as error:
             raise BenchError(
                 "another bench writes into this folder", hint="wait for it, or give another --out"
             ) from error
@@ -43,6 +43,18 @@ def held(root: Path, mode: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    """Take the file or raise: BlockingIOError on Linux, PermissionError (EACCES) on Windows."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def mode_of(root: Path) -> str | None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -30,7 +31,7 @@ def pinned(cpu: int | None) -> Iterator[int | None]:
 
     Yields the core, or None where that cannot be. Raises BenchError for a core that does not exist here.
     """
-    if not hasattr(os, "sched_setaffinity"):
+    if sys.platform == "win32" or not hasattr(os, "sched_setaffinity"):
         yield None
         return
     allowed = os.sched_getaffinity(0)
@@ -63,8 +64,14 @@ def environment(mode: str, cpu: int | None, overhead_ns: int) -> dict[str, Any]:
         "host": platform.node(), "machine": platform.machine(),
         "board": _board(), "cpu": _cpu_model(), "kernel": platform.release(), "governor": _governor(cpu),
         "pinned_cpu": cpu, "timer": "time.perf_counter_ns", "timer_overhead_ns": overhead_ns,
-        "load_average": list(os.getloadavg()), "build": digest, "providers": facts,
+        "load_average": _load_average(), "build": digest, "providers": facts,
     }  # fmt: skip
+
+
+def _load_average() -> list[float] | None:
+    if sys.platform == "win32":
+        return None
+    return list(os.getloadavg())
 
 
 def _board() -> str | None:
@@ -85,7 +92,8 @@ def _cpu_model() -> str | None:
 
 def _governor(cpu: int | None) -> str | None:
     try:
-        return Path(f"/sys/devices/system/cpu/cpu{cpu or 0}/cpufreq/scaling_governor").read_text().strip()
+        path = Path(f"/sys/devices/system/cpu/cpu{cpu or 0}/cpufreq/scaling_governor")
+        return path.read_text(encoding="ascii").strip()
     except OSError:
         return None
 

@@ -11,6 +11,7 @@ import contextlib
 import os
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -20,7 +21,7 @@ from typing import Final
 
 from pqtunnel.endpoint.counters import add_to
 from pqtunnel.endpoint.dialer import refuse
-from pqtunnel.endpoint.sockets import PortTakenError
+from pqtunnel.endpoint.sockets import PortTakenError, claim
 from pqtunnel.endpoint.stream import FrameStream, converse
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import Evicted, HandshakeError, TunnelError
@@ -33,7 +34,8 @@ from pqtunnel.primitives import KemKeyPair, Primitives
 from pqtunnel.trace import Tracer
 
 _BACKLOG: Final = 64
-_LINGER_RESET: Final = struct.pack("ii", 1, 0)
+_LINGER_RESET: Final = struct.pack("HH" if sys.platform == "win32" else "ii", 1, 0)
+"""struct linger: on, for 0 s."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Acceptor:
         self._threads: list[threading.Thread] = []
         self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            claim(self._listener)
             self._listener.bind(address)
             self._listener.listen(_BACKLOG)
         except OSError as error:

@@ -22,7 +22,7 @@ from pqtunnel.endpoint.digest import digest
 from pqtunnel.endpoint.ledger import Ledger
 from pqtunnel.endpoint.plane import Bins, ControlFrame, SessionHandle
 from pqtunnel.endpoint.roaming import Roaming
-from pqtunnel.endpoint.sockets import bound, failed_send
+from pqtunnel.endpoint.sockets import bound, failed_send, receiver
 from pqtunnel.errors import SessionError, TunnelError
 from pqtunnel.primitives import Primitives
 from pqtunnel.session import Session
@@ -236,7 +236,7 @@ class DataPlane:
     # ------------------------------------------------------------------ plaintext → sealed
 
     def _plain_loop(self) -> None:
-        receive = self._plain.recvmsg_into
+        receive = receiver(self._plain)
         view = memoryview(bytearray(_DATAGRAM_BYTES))
         dropped_before = 0
         while True:
@@ -320,7 +320,7 @@ class DataPlane:
     # ------------------------------------------------------------------ sealed → plaintext
 
     def _sealed_loop(self) -> None:
-        receive = self._sealed.recvmsg_into
+        receive = receiver(self._sealed)
         view = memoryview(bytearray(_DATAGRAM_BYTES))
         dropped_before = 0
         while True:

@@ -1,10 +1,12 @@
-"""UDP sockets of an endpoint: binding them, and naming what a failed send means."""
+"""Sockets of an endpoint: binding them, receiving from them, and naming what a failed send means."""
 
 from __future__ import annotations
 
 import errno
 import socket
-from typing import Final
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from pqtunnel.errors import TunnelError
 
@@ -17,7 +19,46 @@ class PortTakenError(TunnelError):
     """A socket cannot be bound."""
 
     default_code = "port_taken"
-    default_hint = "stop what holds the port (`ss -lnp`), or choose another by its PQ_*_PORT setting"
+    default_hint = (
+        f"stop what holds the port (`{'netstat -ano' if sys.platform == 'win32' else 'ss -lnp'}`), "
+        "or choose another by its PQ_*_PORT setting"
+    )
+
+
+def claim(sock: socket.socket) -> None:
+    """Before bind: nobody else may have this port while we do; after a restart it is free at once.
+
+    Windows' SO_REUSEADDR lets any process take a port that is in use; SO_EXCLUSIVEADDRUSE forbids that
+    (Microsoft, "Using SO_REUSEADDR and SO_EXCLUSIVEADDRUSE"). On Linux SO_REUSEADDR of a TCP listener only
+    passes over connections in TIME_WAIT, and a UDP socket without it shares its port with nobody.
+    """
+    if sys.platform == "win32":
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    elif sock.type == socket.SOCK_STREAM:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
+def ignore_refusals(sock: socket.socket) -> None:
+    """Keep Windows from failing a receive because an earlier datagram was refused (WSAECONNRESET, 10054)."""
+    if sys.platform == "win32":
+        from pqtunnel.endpoint.winsock import connection_reset_off
+
+        connection_reset_off(sock)
+
+
+Received = tuple[int, list[tuple[int, int, bytes]], int, Any]
+
+
+def receiver(sock: socket.socket) -> Callable[[Sequence[memoryview], int], Received]:
+    """recvmsg_into; on Windows, which has none, the same without ancillary data."""
+    if sys.platform != "win32":
+        return sock.recvmsg_into
+
+    def receive(buffers: Sequence[memoryview], _ancillary_bytes: int) -> Received:
+        length, source = sock.recvfrom_into(buffers[0])
+        return length, [], 0, source
+
+    return receive
 
 
 def bound(host: str, port: int, setting: str) -> socket.socket:
@@ -26,6 +67,8 @@ def bound(host: str, port: int, setting: str) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECEIVE_BUFFER_BYTES)
+        claim(sock)
+        ignore_refusals(sock)
         sock.bind((host, port))
     except OSError as error:
         sock.close()

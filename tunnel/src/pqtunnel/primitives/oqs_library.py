@@ -76,11 +76,15 @@ class _DlInfo(ctypes.Structure):
     )
 
 
+_MAX_PATH: Final = 32_768
+"""Characters of the longest path that Windows gives (MSDN, "Maximum Path Length Limitation")."""
+
+
 def library_path() -> Path | None:
     """The file that holds the code of OQS_KEM_keypair, or None where the platform cannot tell (no dladdr)."""
     native = load_oqs().native()
     if sys.platform == "win32":
-        return None
+        return _module_path(native._handle)
     dladdr = getattr(ctypes.CDLL(None), "dladdr", None)
     if dladdr is None:
         return None
@@ -89,3 +93,14 @@ def library_path() -> Path | None:
     if not dladdr(address, ctypes.byref(info)) or not info.file_name:
         return None
     return Path(os.fsdecode(info.file_name)).resolve()
+
+
+def _module_path(handle: int) -> Path | None:
+    """The file of a loaded module; None where Windows does not tell (MSDN, GetModuleFileNameW)."""
+    if sys.platform != "win32":
+        return None
+    ask = ctypes.WinDLL("kernel32").GetModuleFileNameW
+    ask.argtypes = [ctypes.c_void_p, ctypes.c_wchar_p, ctypes.c_uint32]
+    name = ctypes.create_unicode_buffer(_MAX_PATH)
+    length = ask(handle, name, _MAX_PATH)
+    return Path(name.value) if 0 < length < _MAX_PATH else None

@@ -22,7 +22,8 @@ def _sha256_of(path: Path | None) -> str | None:
 def tree_sha256(root: Path) -> str:
     """SHA-256 over the names and bytes of every Python source under `root`, in sorted order."""
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    # Windows sorts paths without regard to case: the order is that of the names, everywhere.
+    for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).parts):
         name = path.relative_to(root).as_posix().encode()
         content = path.read_bytes()
         digest.update(len(name).to_bytes(4, "big") + name + len(content).to_bytes(8, "big") + content)

@@ -95,6 +95,7 @@ def _hosts(source: Source) -> Table:
         "cpu_model",
         "cpu_count",
         "kernel",
+        *(name for name in ("emulated", "wine") if any(fact.get(name) for fact in facts)),
         "hostname",
         "in_container",
         "board_revision",

@@ -32,8 +32,7 @@ def head(source: Source) -> tuple[tuple[str, Cell], ...]:
         ("session", _session(source)),
         ("overrides", _overrides(source)),
         ("campaign seed", label(plan.get("seed", "none recorded"))),
-        ("machine", label(_machine(drone)) if drone else missing("no host facts")),
-        ("kernel", _optional(drone.get("kernel"))),
+        *_machines(drone, hosts["gcs"].get("host") or {}),
         ("load average", _load(run)),
         ("liboqs", _optional(liboqs)),
         ("OpenSSL", _optional(providers.get("openssl"))),
@@ -69,6 +68,18 @@ def _overrides(source: Source) -> Cell:
 
 def _optional(value: object) -> Cell:
     return label(value) if value else missing("the host did not report it")
+
+
+def _machines(drone: dict[str, object], ground: dict[str, object]) -> list[tuple[str, Cell]]:
+    """Machine and kernel of the drone, and of the ground station as well where it is another machine."""
+    ends = [("", drone)]
+    if any(drone.get(fact) != ground.get(fact) for fact in ("machine", "cpu_model", "kernel")):
+        ends = [("drone: ", drone), ("ground: ", ground)]
+    items: list[tuple[str, Cell]] = []
+    for end, host in ends:
+        items.append((f"{end}machine", label(_machine(host)) if host else missing("no host facts")))
+        items.append((f"{end}kernel", _optional(host.get("kernel"))))
+    return items
 
 
 def _machine(host: dict[str, object]) -> str:

@@ -1,0 +1,56 @@
+"""What ends an agent: SIGTERM, SIGINT, Windows' Ctrl-Break, or the end of standard input where asked for.
+
+Windows has no signal that every starter can send: a service has no console, and wine passes no CTRL_BREAK on.
+A pipe's other end closes when its owner says so, and when its owner dies.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Final
+
+STDIN_OPTION: Final = "--stop-with-stdin"
+STDIN_HELP: Final = "end when standard input ends (a service host holds its other end)"
+_SLICE_S: Final = 0.25
+"""A wait on a lock keeps Windows' Python from running signal handlers until it ends."""
+
+
+class Ending:
+    """Installs the handlers (main thread only); `wait` returns once the agent shall end."""
+
+    def __init__(self, *, with_stdin: bool = False) -> None:
+        self._over = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        if sys.platform == "win32":
+            signal.signal(signal.SIGBREAK, self._on_signal)
+        if with_stdin:
+            watch_stdin(self._over)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._over.set()
+
+    def wait(self) -> None:
+        """Until one of them has come."""
+        while not self._over.wait(_SLICE_S):
+            pass
+
+
+def watch_stdin(over: threading.Event, descriptor: int = 0) -> None:
+    """Set `over`, from a thread of its own, when `descriptor` ends or cannot be read. Bytes that come are
+    thrown away."""
+    threading.Thread(target=_until_end, args=(over, descriptor), name="stdin-end", daemon=True).start()
+
+
+def _until_end(over: threading.Event, descriptor: int) -> None:
+    # os.read, not sys.stdin: a thread inside a buffered reader would hold its lock while the process ends.
+    try:
+        while os.read(descriptor, 4096):
+            pass
+    except OSError:  # no standard input at all is an ended one
+        pass
+    over.set()
