@@ -257,10 +257,12 @@ def hung_is_ended(account: Account, wine: Wine) -> None:
     account.check("hung: it is told to stop", station.stop())
     account.check("hung: it is stopping while its program hears nothing", station.state() == "STOP_PENDING")
     ended = until(lambda: not processes(HOST))
-    account.check("hung: its program was ended by force", ended is not None and station.said("stopped by force"))
+    forced = ended is not None and station.said("stopped by force")
+    account.check("hung: its program was ended by force", forced)
     account.check("hung: its program's child was ended", until(lambda: programs() == [stuck]) is not None)
     os.kill(stuck, signal.SIGCONT)
-    account.check("hung: its program goes once it may", until(lambda: not programs()) is not None and is_free())
+    gone = until(lambda: not programs())
+    account.check("hung: its program goes once it may", gone is not None and is_free())
     account.check("hung: it is removed", station.remove())
 
 
@@ -354,7 +356,7 @@ def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description="The service host under wine.")
     parser.add_argument("programs", type=Path)
-    parser.add_argument("--rounds", type=int, default=20, help="2 or more: the second keeps the first one's log")
+    parser.add_argument("--rounds", type=int, default=20, help="2 or more: the first one's log is kept")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     account = test(args.programs, args.rounds)
