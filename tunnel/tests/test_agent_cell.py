@@ -20,6 +20,7 @@ from pqtunnel.agent.drivers import compose
 from pqtunnel.agent.drivers.base import DriverError, NoTraffic
 from pqtunnel.agent.drivers.compose import ComposeTraffic
 from pqtunnel.agent.lineblock import LineBlock
+from pqtunnel.agent.patience import patiently
 from pqtunnel.agent.state import WATCHDOG_S
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.config import EndpointConfig
@@ -157,12 +158,12 @@ def test_counters_file_is_fresh_and_whole(lab_pair: Lab) -> None:
     stamps = set()
     end = time.monotonic() + 1.0
     while time.monotonic() < end:
-        stamps.add(json.loads(path.read_text())["t_ns"])  # never half a file
+        stamps.add(json.loads(patiently(path.read_bytes))["t_ns"])  # never half a file
         time.sleep(0.01)
     assert len(stamps) >= 5
     lab_pair.prepare()
-    assert wait_until(lambda: json.loads(path.read_text())["state"] == "running")
-    content = json.loads(path.read_text())
+    assert wait_until(lambda: json.loads(patiently(path.read_bytes))["state"] == "running")
+    content = json.loads(patiently(path.read_bytes))
     assert content["cell_id"] == "cell-1"
     assert content["counters"]["tx_data"] == 0
 

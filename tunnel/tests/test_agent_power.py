@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,6 +73,8 @@ def test_facts_that_come_too_late_or_not_at_all_say_so_and_deny_no_sensor(
     assert told["host"] is None and "longer than 0.01 s" in told["reason"]
     assert (row["sensor"], row["available"], row["reason"]) == ("ina219", False, told["reason"])
     assert made(tmp_path).facts()["sensors"] == []
+    if sys.platform == "win32":
+        return  # no program there does nothing but fail
     monkeypatch.setattr(telemetry_module, "FACTS_TIMEOUT_S", 30.0)
     monkeypatch.setattr(telemetry_module.sys, "executable", "/bin/false")
     assert "ended with 1" in made(tmp_path).facts()["reason"]
