@@ -294,8 +294,8 @@ def test_the_stamp_moves_with_artefacts_and_locks(tmp_path: Path) -> None:
     ]:
         (locks / f"{name}.txt").write_text(f"{name}==1\n")
 
-    def stamp(digest: str) -> str:
-        manifest = {"files": {"a.whl": {"sha256": digest}, "pq-station.exe": {"sha256": "e"}}}
+    def stamp(digest: str, host: str = "e") -> str:
+        manifest = {"files": {"a.whl": {"sha256": digest}, "pq-station.exe": {"sha256": host}}}
         out = tmp_path / "stamp"
         copy = {"ansible.builtin.copy": {"content": "{{ gcs_windows_stamp }}", "dest": str(out)}}
         play(tmp_path, [copy], gcs_windows_tree=str(tmp_path), gcs_windows_manifest=manifest)
@@ -305,6 +305,7 @@ def test_the_stamp_moves_with_artefacts_and_locks(tmp_path: Path) -> None:
     assert re.fullmatch(r"[0-9a-f]{40}", first)
     assert stamp("1") == first
     assert stamp("2") != first
+    assert stamp("1", host="f") != first
     (locks / "sitl-nodeps.txt").write_text("sitl-nodeps==2\n")
     assert stamp("1") != first
 
