@@ -20,7 +20,7 @@ from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from pqsitl.errors import ProcessError
 from pqsitl.mavproxy import MODULES, Mavproxy, air_plan, ground_plan
-from pqsitl.net import UdpLink, udp_is_bound, udp_socket_state
+from pqsitl.net import UdpLink, udp_is_bound
 from pqsitl.roles import mavproxy_trouble
 from pqsitl.sources import EmbeddedSource
 from pqsitl.spec import TrafficSpec
@@ -35,7 +35,7 @@ KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 """os.kill on Windows ends a process at once, whatever the number."""
 
 
-def wait_for(condition: Callable[[], bool], limit_s: float = 15.0) -> None:
+def wait_for(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
     end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -87,7 +87,7 @@ def chain() -> Iterator[tuple[Bump, UdpLink, UdpLink]]:
     try:
         wait_for(lambda: all(end.ready for end in ends))
         out, client = (int(plan.outs[0].rsplit(":", 1)[1]) for plan in (air, ground))
-        wait_for(lambda: udp_socket_state(out) is not None and udp_socket_state(client) is not None)
+        wait_for(lambda: udp_is_bound(out) and udp_is_bound(client))
         bump = Bump(out, ground.master_port)
         vehicle = UdpLink(("127.0.0.1", air.master_port))
         station = UdpLink(("127.0.0.1", client))
