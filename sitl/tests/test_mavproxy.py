@@ -120,7 +120,7 @@ def test_frames_pass_one_by_one_unchanged_and_timesync_comes_back(
     time.sleep(3.0)
     probe = uplink.stop()
     report = vehicle.stop()
-    time.sleep(0.3)
+    wait_for(lambda: len(bump.down) >= len(sent))  # a loaded machine forwards the last ones late
 
     assert report["error"] is None and probe["error"] is None
     assert bump.down == sent, "each frame its own datagram, same bytes, same order, none lost"

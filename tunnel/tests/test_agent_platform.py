@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -24,6 +25,8 @@ from pqtunnel.config import ConfigError
 from pqtunnel.endpoint import sockets
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
 from pqtunnel.errors import KeyMaterialError
+from pqtunnel.primitives.oqs_library import library_path
+from pqtunnel.primitives.providers import provider_facts, tree_sha256
 from pqtunnel.rpc import TlsFiles
 
 SOURCE = str(Path(__file__).resolve().parents[1] / "src")
@@ -220,3 +223,22 @@ def test_a_secret_that_was_copied_as_text_is_refused_in_one_sentence(
     with pytest.raises(KeyMaterialError) as caught:
         load_drone(folder)
     assert "\n" not in str(caught.value) and caught.value.hint
+
+
+@pytest.mark.native
+def test_the_library_that_computes_is_known_by_its_digest() -> None:
+    liboqs = provider_facts()["liboqs"]
+    path = library_path()
+    assert path is not None and path.is_file() and str(path) == liboqs["path"]
+    assert liboqs["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert b"OQS_KEM_keypair" in path.read_bytes()
+
+
+def test_a_tree_has_one_digest_whatever_the_platform_sorts_first(tmp_path: Path) -> None:
+    digest = hashlib.sha256()
+    for name in ("B.py", "a/c.py", "a-b.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+        digest.update(len(name).to_bytes(4, "big") + name.encode())
+        digest.update(len(name).to_bytes(8, "big") + name.encode())
+    assert tree_sha256(tmp_path) == digest.hexdigest()
