@@ -61,6 +61,7 @@ def ask(detectors: Detectors, action: str, name: str = "xgboost") -> dict[str, A
     return detectors.handle({"name": name, "action": action})
 
 
+@pytest.mark.linux("detectors run beside a drone, and are moved by signals")
 def test_asleep_it_uses_nothing_and_awake_it_works(folder: Path) -> None:
     detectors = Detectors(folder)
     assert ask(detectors, "sleep") == {"asleep": True}
@@ -78,6 +79,7 @@ def test_asleep_it_uses_nothing_and_awake_it_works(folder: Path) -> None:
     assert ask(detectors, "usage")["frozen"] is False
 
 
+@pytest.mark.linux("detectors run beside a drone, and are moved by signals")
 def test_its_account_is_the_kernels(folder: Path, busy: subprocess.Popen[str]) -> None:
     detectors = Detectors(folder)
     ask(detectors, "sleep")
@@ -91,6 +93,7 @@ def test_its_account_is_the_kernels(folder: Path, busy: subprocess.Popen[str]) -
         process_cpu_ns(2**22 + 1)
 
 
+@pytest.mark.linux("detectors run beside a drone, and are moved by signals")
 def test_it_hears_forget_and_mark_once_it_is_awake(folder: Path, busy: subprocess.Popen[str]) -> None:
     detectors = Detectors(folder)
     ask(detectors, "sleep")
@@ -101,22 +104,26 @@ def test_it_hears_forget_and_mark_once_it_is_awake(folder: Path, busy: subproces
         assert busy.stdout.readline() == f"{action}\n"
 
 
+@pytest.mark.linux("detectors run beside a drone, and are moved by signals")
 def test_facts_are_what_it_says_itself(folder: Path) -> None:
     assert ask(Detectors(folder), "facts")["model"] == "xgboost-5w"
 
 
+@pytest.mark.linux("detectors run beside a drone, and are moved by signals")
 @pytest.mark.parametrize("name", ["../xgboost", "", "XGBOOST", "a/b", "."])
 def test_a_name_is_no_path(folder: Path, name: str) -> None:
     with pytest.raises(ParamsError):
         ask(Detectors(folder), "usage", name)
 
 
+@pytest.mark.linux("detectors run beside a drone, and are moved by signals")
 def test_an_unknown_action_is_refused_with_the_known_ones(folder: Path) -> None:
     with pytest.raises(ParamsError) as caught:
         ask(Detectors(folder), "kill")
     assert "usage" in caught.value.hint
 
 
+@pytest.mark.linux("detectors run beside a drone, and are moved by signals")
 def test_one_that_is_not_there_is_told_with_the_next_step(folder: Path) -> None:
     with pytest.raises(DetectorError, match="does not run") as caught:
         ask(Detectors(folder), "wake", "tst")
@@ -125,6 +132,7 @@ def test_one_that_is_not_there_is_told_with_the_next_step(folder: Path) -> None:
         ask(Detectors(None), "wake")
 
 
+@pytest.mark.linux("detectors run beside a drone, and are moved by signals")
 def test_a_number_that_was_given_again_is_left_alone(folder: Path, busy: subprocess.Popen[str]) -> None:
     """Its process has ended and another has its number: nobody sends that one a signal."""
     write(folder, pid=busy.pid, started_ticks=started_ticks(busy.pid) - 1)
@@ -142,6 +150,7 @@ def test_a_file_that_makes_no_sense_moves_nothing(tmp_path: Path, document: dict
         ask(Detectors(tmp_path), "sleep")
 
 
+@pytest.mark.linux("detectors run beside a drone, and are moved by signals")
 def test_one_of_another_user_is_told(
     folder: Path, busy: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

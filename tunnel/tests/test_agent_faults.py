@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +41,9 @@ def rows() -> Rows:
 def telemetry(tmp_path: Path) -> Iterator[Telemetry]:
     config = cast(EndpointConfig, SimpleNamespace(state_dir=tmp_path))
     telemetry = Telemetry(config, tmp_path / "counters.json", print)
-    telemetry._child = subprocess.Popen(["sleep", "60"], stderr=subprocess.PIPE)
+    telemetry._child = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], stderr=subprocess.PIPE
+    )
     yield telemetry
     telemetry.close()
     assert telemetry._child.returncode is not None
@@ -111,6 +114,7 @@ def test_two_offsets_at_once_are_refused(faults: Faults) -> None:
         fire(faults, "clock_offset", offset_ms=1, for_s=60)
 
 
+@pytest.mark.linux("reads its sampler's state in /proc")
 @pytest.mark.parametrize("params", [{}, {"for_s": 1e9}, {"for_s": -1}, {"for_s": 1, "surprise": 1}])
 def test_a_stall_without_a_bound_is_refused(
     faults: Faults, telemetry: Telemetry, params: dict[str, Any]
@@ -120,6 +124,7 @@ def test_a_stall_without_a_bound_is_refused(
     assert state(telemetry) != "T"
 
 
+@pytest.mark.linux("stops a process by SIGSTOP")
 def test_a_stall_ends_by_itself(faults: Faults, telemetry: Telemetry, rows: Rows) -> None:
     fire(faults, "sensor_stall", for_s=0.3)
     assert wait_for(telemetry, "T")
@@ -127,6 +132,7 @@ def test_a_stall_ends_by_itself(faults: Faults, telemetry: Telemetry, rows: Rows
     assert [row["event"] for row in rows.rows] == ["sensor_stall", "sensor_stall_end"]
 
 
+@pytest.mark.linux("stops a process by SIGSTOP")
 def test_a_stall_ends_with_its_cell(faults: Faults, telemetry: Telemetry) -> None:
     fire(faults, "sensor_stall", for_s=3600)
     assert wait_for(telemetry, "T")
@@ -134,6 +140,7 @@ def test_a_stall_ends_with_its_cell(faults: Faults, telemetry: Telemetry) -> Non
     assert wait_for(telemetry, "S")
 
 
+@pytest.mark.linux("stops a process by SIGSTOP")
 def test_a_stalled_sampler_does_not_keep_the_agent_from_ending(faults: Faults, telemetry: Telemetry) -> None:
     fire(faults, "sensor_stall", for_s=3600)
     assert wait_for(telemetry, "T")

@@ -34,6 +34,7 @@ def page(telemetry: Telemetry, start_ns: int, end_ns: int) -> dict[str, Any]:
     return Streams(telemetry, faults, Feed(telemetry._config, print)).page(work, "power", 0, 50_000)
 
 
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_the_samples_come_out_of_the_cells_span(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TELEMETRY_SOURCE, os.environ.get("PYTHONPATH", "")]))
     settings = tmp_path / "settings.json"

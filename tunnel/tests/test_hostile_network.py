@@ -60,6 +60,7 @@ def drone_walls(pair: Lab) -> list[float]:
     return [(s["end_ns"] - s["start_ns"]) / 1e6 for s in spans if s["step"] == "handshake"]
 
 
+@pytest.mark.linux("times under wine say nothing")
 def test_slowloris_leaves_a_good_drone_twice_its_idle_handshake_at_most(lab_pair: Lab) -> None:
     """Idle and attacked blocks take turns, so that a busy machine is busy for both."""
     lab_pair.prepare()

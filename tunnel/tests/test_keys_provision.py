@@ -43,6 +43,7 @@ def test_both_ends_fit_together(key_folder: Path) -> None:
         assert signer.verify(drone.trusted[0].keys[token], b"m", signature)
 
 
+@pytest.mark.linux("asks for the mode of files")
 @pytest.mark.native
 def test_modes_are_private(key_folder: Path) -> None:
     for path in (key_folder, *key_folder.rglob("*")):
