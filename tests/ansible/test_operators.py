@@ -35,7 +35,11 @@ SHORT = (
 SAID = "Say what would be run"
 STATION = "Say what a Windows ground station can and cannot do"
 #: the doctor would judge the machine of this test
-TOOL = '#!/bin/sh\necho "$0 $*" >>{asked}\ncase "$*" in *doctor*) echo {{}}; exit;; esac\n{shift}PYTHONPATH={path} exec {python} -B {module}"$@"\n'
+TOOL = """#!/bin/sh
+echo "$0 $*" >>{asked}
+case "$*" in *doctor*) echo {{}}; exit;; esac
+{shift}PYTHONPATH={path} exec {python} -B {module}"$@"
+"""
 
 
 @pytest.fixture
@@ -80,8 +84,9 @@ def test_syntax_in_a_folder_with_blanks_and_umlauts(checkout: Path, name: str) -
     assert f"playbook: {name}" in played.text
 
 
+@pytest.mark.timeout(300)  # several programs one after another, on a machine that may be busy
 def test_a_simulated_run_in_a_folder_with_blanks_and_umlauts(checkout: Path) -> None:
-    played = playbook(checkout.parent, "run-scenario.yml", *SIM, *SHORT, tree=checkout)
+    played = playbook(checkout.parent, "run-scenario.yml", *SIM, *SHORT, tree=checkout, timeout_s=280)
     assert played.code == 0, played.failures or played.text[-3000:]
     assert '{"pass": 1}' in played.said("Say where the bundle is")
     assert (checkout / "results/latest/data/report.html").is_file()

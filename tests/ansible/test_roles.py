@@ -290,7 +290,7 @@ tcp   LISTEN 0      128          0.0.0.0:22        0.0.0.0:48080
 @pytest.mark.parametrize(
     ("role", "port", "users", "state", "said"),
     [
-        ("drone", 48080, 'users:(("nginx",pid=12))', "inactive", "Port tcp 48080 on localhost is taken by nginx"),
+        ("drone", 48080, 'users:(("nginx",pid=12))', "inactive", "tcp 48080 on localhost is taken by nginx,"),
         ("drone", 48080, "", "failed", "is taken by another program,"),
         ("drone", 480800, "", "inactive", None),
         ("drone", 48080, 'users:(("python3",pid=12,fd=6))', "active", None),
