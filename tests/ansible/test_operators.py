@@ -113,6 +113,7 @@ def test_a_check_says_what_would_be_run_and_changes_nothing(checkout: Path) -> N
     assert all(line.startswith(".venv/bin/python -B -m pqlab ") for line in asked(checkout))
 
 
+@pytest.mark.timeout(300)  # three playbooks
 def test_a_check_of_what_cannot_be_run_says_why(checkout: Path) -> None:
     wrong = playbook(
         checkout.parent, "run-scenario.yml", *SIM, "--check", "-e", "scenario=smok", tree=checkout
