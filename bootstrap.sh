@@ -473,14 +473,12 @@ cmd_venv() {
 make_ansible_venv() {
     rm -rf "$ROOT/.venv-ansible"
     "$1" -m venv "$ROOT/.venv-ansible"
-    pip="$ROOT/.venv-ansible/bin/python -m pip -q --disable-pip-version-check"
-    # shellcheck disable=SC2086  # words
-    $pip install --require-hashes -r "$ROOT/requirements/ansible.txt"
+    "$ROOT/.venv-ansible/bin/python" -m pip install -q --disable-pip-version-check --require-hashes -r "$ROOT/requirements/ansible.txt"
     wheels=$(mktemp -d "${TMPDIR:-/tmp}/pqlab-ansible.XXXXXX")
     # shellcheck disable=SC2064  # the path of this moment
     trap "rm -rf '$wheels'" EXIT
-    # shellcheck disable=SC2086
-    $pip download --no-deps --require-hashes -d "$wheels" -r "$ROOT/requirements/ansible-collections.txt"
+    "$ROOT/.venv-ansible/bin/python" -m pip download -q --disable-pip-version-check --no-deps --require-hashes \
+        -d "$wheels" -r "$ROOT/requirements/ansible-collections.txt"
     site=$("$ROOT/.venv-ansible/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     "$1" "$ROOT/requirements/unpack_collections.py" "$wheels"/ansible-*.whl "$site"
     rm -rf "$wheels"

@@ -49,6 +49,23 @@ def test_other_hosts(tmp_path: Path) -> None:
     assert load_inventory(write(tmp_path, HOSTS), keys=str(tmp_path)).keys == tmp_path
 
 
+@pytest.mark.parametrize(("mark", "end"), [("", "\r\n"), ("\ufeff", "\n"), ("\ufeff", "\r\n")])
+def test_a_file_that_an_editor_of_windows_wrote(tmp_path: Path, mark: str, end: str) -> None:
+    file = tmp_path / "hosts.ini"
+    file.write_bytes((mark + HOSTS.replace("\n", end)).encode())
+    lab = load_inventory(str(file))
+    assert (lab.agents["drone"].host, lab.ring) == ("192.0.2.10", "hardware")
+    assert lab.keys == project_root() / "elsewhere"
+
+
+@pytest.mark.parametrize(
+    "line", ["station pqlab_platform=windows/amd64", "station\n[gcs:vars]\npqlab_platform=windows/amd64"]
+)
+def test_a_windows_station_is_known(tmp_path: Path, line: str) -> None:
+    assert load_inventory(write(tmp_path, f"[drone]\npi\n[gcs]\n{line}\n")).windows_station
+    assert not load_inventory(write(tmp_path, HOSTS)).windows_station
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

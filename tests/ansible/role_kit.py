@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from played import Played, read
+
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "ansible" / "roles"
 Task = dict[str, Any]
@@ -51,3 +53,17 @@ def play(
         capture_output=True, text=True, timeout=100, check=False, cwd=folder,
         env={**os.environ, **environment},
     )  # fmt: skip
+
+
+def playbook(folder: Path, name: str, *words: str, tree: Path = ROOT, timeout_s: float = 100) -> Played:
+    """A delivered playbook, begun in ansible/ as a user does; what Ansible itself writes is in `folder`."""
+    own = {"LOCAL_TEMP": "tmp", "REMOTE_TEMP": "tmp", "HOME": "home"}
+    environment = {f"ANSIBLE_{key}": str(folder / value) for key, value in own.items()}
+    environment["ANSIBLE_CONFIG"] = str(tree / "ansible/ansible.cfg")
+    environment["ANSIBLE_STDOUT_CALLBACK"] = "ansible.posix.json"
+    done = subprocess.run(
+        ["ansible-playbook", name, *words],
+        capture_output=True, text=True, timeout=timeout_s, check=False, cwd=tree / "ansible",
+        env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return read(done.returncode, done.stdout, done.stderr, 0.0)

@@ -275,3 +275,58 @@ def test_the_kernels_driver_is_told_the_boards_shunt_once(tmp_path: Path) -> Non
     assert (shunt.read_text(), other.read_text()) == ("50000\n", "7\n")
     assert play(tmp_path, [rule], variables, roles=("companion_pi",)).returncode == 0
     assert 'ATTR{shunt_resistor}="50000"' in (tmp_path / "rules").read_text()
+
+
+# ---------------------------------------------------------------------- ports of the endpoint
+
+LISTENERS = """\
+udp   UNCONN 0      0          127.0.0.1:46011     0.0.0.0:*    users:(("somebody",pid=7,fd=3))
+udp   UNCONN 0      0            0.0.0.0:48080     0.0.0.0:*
+tcp   LISTEN 0      128             [::]:{port}       [::]:*    {users}
+tcp   LISTEN 0      128          0.0.0.0:22        0.0.0.0:48080
+"""
+
+
+@pytest.mark.parametrize(
+    ("role", "port", "users", "state", "said"),
+    [
+        ("drone", 48080, 'users:(("nginx",pid=12))', "inactive", "tcp 48080 on localhost is taken by nginx,"),
+        ("drone", 48080, "", "failed", "is taken by another program,"),
+        ("drone", 480800, "", "inactive", None),
+        ("drone", 48080, 'users:(("python3",pid=12,fd=6))', "active", None),
+        ("gcs", 1, "", "inactive", "Port udp 46011 on localhost is taken by somebody,"),
+    ],
+)  # fmt: skip
+def test_a_taken_port_is_told_before_anything_is_installed(
+    tmp_path: Path, role: str, port: int, users: str, state: str, said: str | None
+) -> None:
+    tools = {
+        "ss": f"cat <<'EOF'\n{LISTENERS.format(port=port, users=users)}EOF",
+        "systemctl": f"echo {state}",
+    }
+    for name, script in tools.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "tls.key.pem").write_text("key")
+    look: Task = {
+        "environment": {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        "block": [{"ansible.builtin.include_tasks": str(ROLES / "tunnel_endpoint/tasks/10-preflight.yml")}],
+    }
+    variables = {"tunnel_endpoint_role": role, "tunnel_endpoint_keys": str(tmp_path)}
+    done = play(
+        tmp_path, [look], variables, roles=("tunnel_endpoint",), options=("-i", "localhost,", "--check")
+    )
+    played = read(done.returncode, done.stdout, done.stderr, 0.0)
+    assert (played.code == 0) == (said is None), played.failures or played.text[-2000:]
+    if said is not None:
+        assert said in str([item for _, _, row in played.rows for item in row.get("results", [])])
+
+
+def test_the_ports_looked_at_are_those_of_the_endpoint() -> None:
+    """The same that the firewall guards, without the far ends of the plaintext."""
+    mine = yaml_of(ROLES / "tunnel_endpoint/vars/main.yml")
+    for role, ports in mine["tunnel_endpoint_ports"].items():
+        tcp = {*ports["handshake"], *ports["control"]}
+        udp = {*ports["sealed"], min(ports["plaintext"])}
+        guarded = {f"tcp:{port}" for port in tcp} | {f"udp:{port}" for port in udp}
+        assert set(mine["tunnel_endpoint_listens"][role]) == guarded

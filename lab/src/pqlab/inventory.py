@@ -35,7 +35,7 @@ class Inventory:
     """The hosts of one lab. influx_url is None where no database is named: then nothing is reconciled.
 
     detectors: names of those that are installed on the drone's host; () in the container lab, which has
-    its own.
+    its own. windows_station: the ground station's platform is a Windows.
     """
 
     file: Path
@@ -46,6 +46,7 @@ class Inventory:
     influx_database: str
     compose_project: str | None
     detectors: tuple[str, ...] = ()
+    windows_station: bool = False
 
     @property
     def controller_keys(self) -> Path:
@@ -64,7 +65,7 @@ def load_inventory(file: str | None = None, keys: str | None = None) -> Inventor
     """Read an inventory. Raises UsageError (exit 2) naming file and line, or the host that is missing."""
     path = Path(file) if file else project_root() / DEFAULT_INVENTORY
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # an editor of Windows may have put a mark before it
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             "no-inventory",
@@ -75,7 +76,9 @@ def load_inventory(file: str | None = None, keys: str | None = None) -> Inventor
     groups = _parse(text, shown(path))
     shared = _shared_variables(groups)
     agents = {role: _agent(role, groups, shared, path) for role in ROLES}
-    drone = {**shared, **groups["drone"].variables, **next(iter(groups["drone"].hosts.values()))}
+    drone, gcs = (
+        {**shared, **groups[role].variables, **next(iter(groups[role].hosts.values()))} for role in ROLES
+    )
     folder = Path(keys) if keys else Path(shared.get("pqlab_keys", "keys"))
     if not folder.is_absolute():
         folder = (Path.cwd() if keys else project_root()) / folder
@@ -88,6 +91,7 @@ def load_inventory(file: str | None = None, keys: str | None = None) -> Inventor
         influx_database=shared.get("pqlab_influx_database", "pqlab"),
         compose_project=shared.get("pqlab_compose_project") or None,
         detectors=_detectors(drone.get("pqlab_detectors", ""), path),
+        windows_station=gcs.get("pqlab_platform", "").startswith("windows/"),
     )
 
 

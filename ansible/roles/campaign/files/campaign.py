@@ -21,6 +21,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -171,7 +172,8 @@ def begin(folder: Path, command: list[str], heal: list[str], results: Path) -> N
     )
     body = [sys.executable, str(Path(__file__).resolve()), "body", str(folder.resolve())]
     if manager := systemd_options():
-        after = f"{sys.executable} {Path(__file__).resolve()} after {folder.resolve()}"
+        # systemd takes words apart as a shell does: a checkout may lie in a folder with blanks
+        after = shlex.join([sys.executable, str(Path(__file__).resolve()), "after", str(folder.resolve())])
         unit = [
             "systemd-run", *manager, "--quiet", "--collect", f"--unit={UNIT}",
             f"--working-directory={Path.cwd()}",
