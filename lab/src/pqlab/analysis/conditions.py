@@ -16,7 +16,7 @@ from typing import Any
 
 from pqlab.analysis.load import BundleData, Cell
 from pqlab.analysis.metrics import Metric
-from pqlab.analysis.stats import quantile
+from pqtunnel.quantile import quantile7
 
 Json = dict[str, Any]
 #: A/A pairs needed before their spread counts as the noise floor.
@@ -166,7 +166,7 @@ def differences_of(pairs: Iterable[CellPair], metric: Metric, values: dict[str, 
 def noise_floor(differences: Iterable[Difference], metric: Metric) -> Floor:
     """95th percentile of the absolute A/A effects of single pairs, or what is assumed with fewer than ten."""
     sizes = [abs(difference.value) for difference in differences]
-    worst = quantile(sizes, 0.95)
+    worst = quantile7(sizes, 0.95)
     if worst is None or len(sizes) < MIN_FLOOR_PAIRS_COUNT:
         assumed = math.log(metric.assumed_floor) if metric.scale == "ratio" else metric.assumed_floor
         return Floor(assumed, len(sizes), "assumed")

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from pqlab.analysis.groups import WALL, passing
-from pqlab.analysis.stats import INSUFFICIENT, MIN_RUNS_COUNT, log_interval, quantile, simultaneous_level
+from pqlab.analysis.stats import INSUFFICIENT, MIN_RUNS_COUNT, log_interval, simultaneous_level
 from pqlab.analysis.table import Row, Table, number
+from pqtunnel.quantile import quantile7
 
 #: Pairs of equal cells needed before their spread counts as the noise floor.
 MIN_FLOOR_PAIRS_COUNT = 10
@@ -49,7 +50,7 @@ def noise_floor(rows: list[Row], runs: Runs = _ONE_RUN) -> tuple[float, int, str
     ]
     if len(gaps) < MIN_FLOOR_PAIRS_COUNT:
         return ASSUMED_FLOOR_RATIO, len(gaps), "assumed"
-    worst = quantile(gaps, 0.95)
+    worst = quantile7(gaps, 0.95)
     assert worst is not None
     return math.exp(worst), len(gaps), "measured"
 

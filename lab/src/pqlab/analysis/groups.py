@@ -17,10 +17,10 @@ from pqlab.analysis.stats import (
     mad,
     mean,
     median,
-    quantile,
     sd,
 )
 from pqlab.analysis.table import Row, Table, number
+from pqtunnel.quantile import quantile7, tail
 
 #: Rekey intervals of the published curve, seconds.
 REKEY_INTERVALS_S = (10, 30, 60, 120, 300, 600)
@@ -47,11 +47,11 @@ def statistics_of(values: list[float], suites: int, ring: str, seed: int) -> Row
         "status": "ok" if enough else INSUFFICIENT,
         "median_ms": median(values),
         "mad_ms": mad(values) if enough else None,
-        "q1_ms": quantile(values, 0.25) if enough else None,
-        "q3_ms": quantile(values, 0.75) if enough else None,
+        "q1_ms": quantile7(values, 0.25) if enough else None,
+        "q3_ms": quantile7(values, 0.75) if enough else None,
         "mean_ms": mean(values) if enough else None,
         "sd_ms": sd(values) if enough else None,
-        "p95_ms": quantile(values, 0.95) if enough else None,
+        "p95_ms": tail(values, 0.95),
         "min_ms": min(values, default=None),
         "max_ms": max(values, default=None),
         "geomean_ms": interval.estimate if interval else None,

@@ -102,14 +102,15 @@ def verdicts(source: Source) -> Table:
 
 def _verdict_row(source: Source, row: RawRow) -> list[Cell]:
     why = row["reason"] or "the cell is no result"
-    names = ("latency_p50_ms", "latency_p95_ms", "first_verdict_s")
     ready = {"true": "yes", "false": "no"}.get(row["ready"], "–")
     return [
         label(row["suite_id"], href=anchor(row["cell_id"])), label(row["condition"]),
         blocks.count(source.nth(row["repetition"])), label(row["history"] or "–"),
         *(blocks.count(row[c], reason=why) for c in (
             "history_windows_count", "due_count", "verdict_count", "deadline_missed_count")),
-        *(number(row[c], reason=why) for c in names),
+        number(row["latency_p50_ms"], reason=why),
+        blocks.tail(row["latency_p95_ms"], n=row["verdict_count"], reason=why),
+        number(row["first_verdict_s"], reason=why),
         *(blocks.count(row[c], reason=why) for c in (
             "alarm_count", "degraded_count", "false_alarm_count", "episode_count", "detected_count")),
         number(row["canary_delay_s"], reason="the canary was not raised, or an alarm stood before it"),

@@ -8,6 +8,7 @@ from pqlab.report import blocks, figures
 from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, number
 from pqlab.report.source import RawRow, Source
 from pqlab.report.svg import significant
+from pqtunnel.quantile import TOO_FEW
 
 MS = "ms"
 
@@ -35,7 +36,8 @@ def _stat_cells(row: RawRow) -> list[Cell]:
     )
     return [
         blocks.count(row["n_cells"]), blocks.count(row["n_suites"]), number(row["median_ms"]),
-        *(value(n) for n in ("mad_ms", "q1_ms", "q3_ms", "mean_ms", "sd_ms", "p95_ms")),
+        *(value(n) for n in ("mad_ms", "q1_ms", "q3_ms", "mean_ms", "sd_ms")),
+        number(row["p95_ms"], reason=TOO_FEW) if row["sd_ms"] else value("p95_ms"),
         number(row["max_ms"]), value("geomean_ms"), interval, label(row["ring"]),
     ]  # fmt: skip
 
