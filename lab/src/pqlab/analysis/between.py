@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
-from itertools import pairwise
 
 from pqlab.analysis.claims import (
     ALL_SUITES,
@@ -25,16 +24,14 @@ from pqlab.analysis.claims import (
 )
 from pqlab.analysis.comparison import comparison_table
 from pqlab.analysis.conditions import (
-    MIN_FLOOR_PAIRS_COUNT,
     CellPair,
     Difference,
-    Floor,
-    conditions_of,
-    contrasts_of,
+    costs_of,
     differences_of,
-    noise_floor,
-    pairs_of,
+    equal_cells,
+    null_of,
 )
+from pqlab.analysis.floor import ASSUMED, MIN_FLOOR_PAIRS_COUNT, Floor, Null
 from pqlab.analysis.groups import by_family_table, by_level_table
 from pqlab.analysis.handshakes import PRIMITIVES, handshake_table, primitive_table
 from pqlab.analysis.load import BundleData, Cell
@@ -53,7 +50,8 @@ COLUMNS = (
     "a_median", "b_median", "published", "published_source", "published_known_wrong",
     "mean_effect", "robust_effect", "low_effect", "high_effect", "interval_level", "method",
     "p_value", "p_holm", "q_bh", "family_count", "floor_effect", "floor_pairs", "floor_method", "floor_from",
-    "verdict", "reason", "outlier_count", "outlier_cells", "cells_a", "cells_b",
+    "visible_effect", "unit_of_inference", "verdict", "reason", "outlier_count", "outlier_cells", "cells_a",
+    "cells_b",
 )  # fmt: skip
 Key = tuple[str, str, int]
 
@@ -107,8 +105,9 @@ def compare_bundles(a: BundleData, b: BundleData, published: Traversable | None 
                 by_metric.append((metric, tested_scopes(found, a.seed, len(METRICS))))
         overall = adjusted([tests[0] for _, tests in by_metric])
         for (metric, tests), first in zip(by_metric, overall, strict=True):
-            floor, floor_from = _floor(metric, sides)
+            nulls = _nulls(metric, sides)
             for test, corrected in zip(tests, [first, *adjusted(tests[1:])], strict=True):
+                floor, floor_from = _floor(nulls, test, metric)
                 row: Row = {
                     "condition": condition,
                     "floor_from": floor_from,
@@ -178,43 +177,27 @@ def _differences(pairs: list[CellPair], metric: Metric, sides: tuple[_Side, _Sid
     values |= {f"B {cell}": value for cell, value in after.items()}
     plain = {(m.reference, m.condition): p for m, p in zip(marked, pairs, strict=True)}
     return [
-        Difference(plain[d.pair.reference, d.pair.condition], d.value)
+        Difference(plain[d.pair.reference, d.pair.condition], d.value, d.cost)
         for d in differences_of(marked, metric, values)
     ]
 
 
-def _floor(metric: Metric, sides: tuple[_Side, _Side]) -> tuple[Floor, str]:
-    """The larger of the two bundles' noise floors; assumed where neither was measured."""
+def _nulls(metric: Metric, sides: tuple[_Side, _Side]) -> list[tuple[Null, str]]:
+    """What each bundle shows where nothing differs, with its name; none where too little was measured."""
     found = []
     for name, side in zip("AB", sides, strict=True):
-        for null, how in ((_twins(metric, side), "A/A twins"), (_steps(metric, side), "repetitions")):
-            if len(null) >= MIN_FLOOR_PAIRS_COUNT:
-                found.append((noise_floor(null, metric), f"{how} of {name}"))
-                break
-    if not found:
-        return noise_floor([], metric), "assumed"
-    return max(found, key=lambda each: each[0].value)
+        null, how = equal_cells(side.bundle, metric, side.values.get(metric.name, {}))
+        if len(null) >= MIN_FLOOR_PAIRS_COUNT:
+            found.append((null_of(null, metric), f"{how} of {name}"))
+    return found
 
 
-def _twins(metric: Metric, side: _Side) -> list[Difference]:
-    return [
-        difference
-        for contrast in contrasts_of(conditions_of(side.bundle))
-        if contrast.twins
-        for difference in differences_of(
-            pairs_of(side.bundle.cells, contrast), metric, side.values.get(metric.name, {})
-        )
-    ]
-
-
-def _steps(metric: Metric, side: _Side) -> list[Difference]:
-    """Steps between consecutive repetitions of one suite and condition."""
-    groups: dict[tuple[str, str], list[Cell]] = defaultdict(list)
-    for cell in sorted(side.bundle.cells, key=lambda cell: cell.repetition):
-        if cell.verdict == "pass":
-            groups[cell.suite_id, cell.condition].append(cell)
-    steps = [_pair(x, y) for cells in groups.values() for x, y in pairwise(cells)]
-    return differences_of(steps, metric, side.values.get(metric.name, {}))
+def _floor(nulls: list[tuple[Null, str]], test: Tested, metric: Metric) -> tuple[Floor, str]:
+    """The larger of the two bundles' noise floors for this mean; assumed where neither was measured."""
+    costs = costs_of(test.differences)
+    if not nulls:
+        return null_of([], metric).floor(costs), ASSUMED
+    return max(((null.floor(costs), name) for null, name in nulls), key=lambda each: each[0].value)
 
 
 def _beside(metric: Metric, test: Tested, sides: tuple[_Side, _Side], shared: set[str]) -> dict[str, Value]:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pqlab.analysis import bootstrap
+from pqlab.limits import MIN_RUNS_COUNT as MIN_RUNS_COUNT
 from pqtunnel.quantile import quantile7
 
-#: Below this many runs no interval and no claim is made.
-MIN_RUNS_COUNT = 3
 #: From this many runs on, the bootstrap-t replaces Student's t.
 BOOTSTRAP_RUNS_COUNT = 10
 
