@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from pqlab.analysis.floor import MIN_FLOOR_PAIRS_COUNT, cost_class
 from pqlab.analysis.power import Precision
+from pqlab.analysis.table import read_rows
 from pqlab.expectation import expectations, told, unanswerable
+from pqlab.paths import project_root
 from pqlab.plan import make_cells
 from pqlab.scenario import Scenario, load_scenario
 
@@ -78,3 +82,20 @@ def test_a_plan_says_what_it_cannot_answer(asked: Scenario, tmp_path: Path) -> N
     assert any("no interval for a single suite or condition: 1 of at least 3" in line for line in lines)
     assert any("no effect below 10 %: no noise floor" in line for line in lines)
     assert unanswerable(asked, make_cells(asked, None)) == []
+
+
+def test_the_shipped_campaign_measures_its_noise_at_every_cost() -> None:
+    """By the floor of primitives on record: each decade that holds suites holds ten A/A pairs or more."""
+    rows = read_rows(project_root() / "results" / "reference" / "handshake-floor-x86.csv")
+    decades = {row["suite"]: cost_class(float(row["floor_ms"])) for row in rows if row["floor_ms"]}
+    campaign = load_scenario("campaign")
+    cells = make_cells(campaign, None)
+    twins = Counter(decades[cell.suite_id] for cell in cells if cell.condition == "baseline-aa")
+    assert {decades[cell.suite_id] for cell in cells} == set(twins)
+    assert min(twins.values()) >= MIN_FLOOR_PAIRS_COUNT
+    assert unanswerable(campaign, cells) == []
+
+
+def test_the_shipped_baseline_can_answer() -> None:
+    baseline = load_scenario("baseline")
+    assert unanswerable(baseline, make_cells(baseline, None)) == []
