@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import math
 import random
+import re
+from pathlib import Path
 
 import pytest
 
 from pqlab.analysis import coverage as study
 from pqlab.analysis.estimate import one_sided
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "STATISTICS.md"
 
 
 def slack_pct(campaigns: int, share: float = 0.95) -> float:
@@ -80,3 +84,28 @@ def test_families_take_the_suite_as_the_unit(repetitions: int) -> None:
     assert got.holds_pct >= 99.17 - slack_pct(60, 0.9917)
     assert got.claims_pct <= 5.0
     assert got.before_pct < 95.0
+
+
+def test_the_page_holds_a_full_study_within_its_bounds() -> None:
+    part = PAGE.read_text(encoding="utf-8").partition(study.BEGIN)[2].partition(study.END)[0]
+    assert "1,000 campaigns a line" in part
+    intervals, _, rest = part.partition("A/A:")
+    name = r"^\| ([\w ,()-]+) \| (\d+) "
+    line = name + r"\| [\d.]+ \| ([\d.]+) \| ([\d.]+) \| [\d.]+ \| [\d.]+ \|$"
+    seen = {(one, int(n)): (float(a), float(b)) for one, n, a, b in re.findall(line, intervals, re.M)}
+    due = {(world, blocks) for world in study.WORLDS for blocks in study.RUNS}
+    assert due <= set(seen)
+    for key in due:
+        # 93–97 %, and one standard error of 1,000 campaigns
+        assert all(92.3 <= share <= 97.7 for share in seen[key]), key
+    false, _, rest = rest.partition("Detection of")
+    verdicts = re.findall(name + r"\| [\d.]+ \| [\d.]+ \| ([\d.]+) \|$", false, re.M)
+    assert len(verdicts) == len(due)
+    assert max(float(claimed) for *_, claimed in verdicts) <= 5.0
+    found, _, rest = rest.partition("Families that")
+    told = re.findall(r"\| ([\d.]+) \| [^|]+ \| ([\d.]+) \|$", found, re.M)
+    assert len(told) == len(due)
+    assert min(float(share) for pair in told for share in pair) >= 88.0
+    held = re.findall(r"^\| (?:6|24) \| \d+ \| [\d.]+ \| ([\d.]+) \| [\d.]+ \| ([\d.]+) \|$", rest, re.M)
+    assert len(held) == 2 * len(study.RUNS)
+    assert all(float(inside) >= 97.0 and float(claimed) <= 3.0 for inside, claimed in held)
