@@ -36,12 +36,15 @@ from pqlab.analysis.groups import by_family_table, by_level_table
 from pqlab.analysis.handshakes import PRIMITIVES, handshake_table, primitive_table
 from pqlab.analysis.load import BundleData, Cell
 from pqlab.analysis.metrics import HANDSHAKE, METRICS, Metric, Values, cell_values
+from pqlab.analysis.origin import imitated
 from pqlab.analysis.stats import INSUFFICIENT, median
 from pqlab.analysis.system import cpu_table
 from pqlab.analysis.table import Row, Table, Value, present
 from pqlab.analysis.traffic import traffic_table
 
 NAME = "compare"
+#: Metrics of these units are times of a processor, or shares of one.
+TIMED_UNITS = ("ms", "%")
 SAME_CELLS = "the same cells on both sides"
 #: files that hold the times of one execution: equal bytes are one measurement
 _EXECUTION = ("record.json", "events.ndjson", "spans.ndjson")
@@ -70,7 +73,8 @@ class Unpaired:
 class Between:
     """The table of effects, B in place of A, and what could not be compared.
 
-    shared_count: cells that both bundles hold byte for byte; one_run: there are no others.
+    shared_count: cells that both bundles hold byte for byte; one_run: there are no others; left_out: why no
+    time is compared.
     """
 
     table: Table
@@ -78,6 +82,7 @@ class Between:
     pairs_count: int
     shared_count: int
     one_run: bool
+    left_out: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,9 +102,12 @@ def compare_bundles(a: BundleData, b: BundleData, published: Traversable | None 
     pairs, shared, unpaired = _paired(sides[0].cells, sides[1].cells)
     known = _published(sides[0], published)
     table = Table(NAME, COLUMNS)
+    untimed = imitated(a, b)
     for condition in pairs:
         by_metric: list[tuple[Metric, list[Tested]]] = []
         for metric in METRICS:
+            if untimed and metric.unit in TIMED_UNITS:
+                continue
             found = _differences(pairs[condition], metric, sides)
             if found:
                 by_metric.append((metric, tested_scopes(found, a.seed, len(METRICS))))
@@ -118,7 +126,7 @@ def compare_bundles(a: BundleData, b: BundleData, published: Traversable | None 
                 table.add(**_same_cells(row))
     used = [pair for of_condition in pairs.values() for pair in of_condition]
     one_run = bool(used) and all(pair.reference in shared for pair in used)
-    return Between(table, unpaired, len(used), len(shared), one_run)
+    return Between(table, unpaired, len(used), len(shared), one_run, untimed)
 
 
 def _side(bundle: BundleData) -> _Side:
