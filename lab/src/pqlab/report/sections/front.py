@@ -131,13 +131,13 @@ def _why_none(source: Source, rows: list[RawRow]) -> str:
     """No recommendation is no verdict that suites are equal; where the plan could not give one it says so."""
     if not rows:
         return (
-            f"No recommendation, and none was possible: this plan has fewer than {MIN_RUNS_COUNT} cells of "
+            f"No recommendation: none was possible, this plan has fewer than {MIN_RUNS_COUNT} cells of "
             "each suite that passed, so no suite has an interval. More repetitions are needed."
         )
     widest = max(float(row["interval_high_ms"]) / float(row["interval_low_ms"]) for row in rows)
     return (
         "No recommendation: no interval lies apart from another. That does not say that the suites are "
-        f"equally fast: the widest interval here reaches over a factor of {significant(widest, 2)}."
+        f"equally fast: the widest interval here reaches over a factor of {significant(widest)}."
     )
 
 
