@@ -10,7 +10,7 @@ import pytest
 from pqbench import machine, peers
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed, PeerMissing
-from pqbench.figures import paired_ratio, quantile
+from pqbench.figures import paired_ratio
 from pqbench.forwarding import summary
 from pqbench.handshakes import CRITICAL_PATH, handshakes_of
 from pqbench.machine import Reading
@@ -77,8 +77,6 @@ def test_rounds_are_paired() -> None:
     assert paired_ratio([2, 30, 8], [1, 10, 8]) == 2
     assert paired_ratio([1, 2], [1]) is None
     assert paired_ratio([1.0], [0.0]) is None
-    assert quantile(list(range(100)), 0.99) == 99
-    assert quantile([], 0.5) is None
 
 
 def test_a_round_that_failed_is_no_figure() -> None:

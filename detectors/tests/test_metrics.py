@@ -10,7 +10,7 @@ import pytest
 
 from pqdetect.evaluation.compare import difference, over_seeds, winner
 from pqdetect.evaluation.intervals import poisson_cdf, poisson_lower, poisson_upper, wilson
-from pqdetect.evaluation.metrics import auroc, degraded_report, outcome, quantile_s, rate, recall
+from pqdetect.evaluation.metrics import auroc, degraded_report, detected_within_s, outcome, rate, recall
 from pqdetect.evaluation.truth import GRACE_WINDOWS, Episode, Truth, runs
 
 
@@ -85,8 +85,8 @@ def test_hidden_attacks_count_on_neither_side() -> None:
 
 def test_a_missed_episode_has_infinite_delay_in_every_quantile() -> None:
     delays = np.array([0.6, math.inf, 1.2, math.inf])
-    assert quantile_s(delays, 0.5) == 1.2
-    assert quantile_s(delays, 0.9) is None
+    assert detected_within_s(delays, 0.5) == 1.2
+    assert detected_within_s(delays, 0.9) is None
 
 
 def test_no_episode_is_null_with_a_reason_and_never_zero() -> None:

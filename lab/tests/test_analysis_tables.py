@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import statistics
 from collections import defaultdict
@@ -14,6 +15,7 @@ import pytest
 import report_bundle
 
 from pqlab.analysis import analyse, effects, groups, traffic
+from pqlab.analysis.floor import Null
 from pqlab.analysis.load import BundleData
 from pqlab.analysis.supply import supply_table
 from pqlab.analysis.table import Row, Table, number
@@ -292,14 +294,51 @@ def test_a_large_effect_is_distinguishable_and_a_small_one_is_not() -> None:
     assert compare(rows(3.0)[:2] + rows(3.0)[5:7])["verdict"] == "insufficient"
 
 
-def test_noise_floor_needs_ten_pairs_and_then_bounds_the_claim() -> None:
-    few = [cell_row(s, r, "ML-KEM", 1.0) for s in range(4) for r in range(3)]
-    assert effects.noise_floor(few) == (effects.ASSUMED_FLOOR_RATIO, 8, "assumed")
-    noisy = [cell_row(s, r, "ML-KEM", 2.0 if r % 2 else 1.0) for s in range(5) for r in range(3)]
-    ratio, pairs, method = effects.noise_floor(noisy)
-    assert (pairs, method) == (10, "measured")
-    assert ratio == pytest.approx(2.0)
-    assert effects.noise_floor([{**row, "verdict": "fail"} for row in noisy])[1] == 0
+def test_noise_floor_needs_ten_pairs_and_shrinks_with_what_is_averaged() -> None:
+    few = effects.null_of([cell_row(s, r, "ML-KEM", 1.0) for s in range(4) for r in range(3)])
+    assert (few.pairs, few.floor([0]).method) == (8, "assumed")
+    assert math.exp(few.floor([0]).value) == pytest.approx(effects.ASSUMED_FLOOR_RATIO)
+    noisy = [cell_row(s, r, "ML-KEM", 2.0 if r % 2 else 1.0) for s in range(10) for r in range(3)]
+    null = effects.null_of(noisy)
+    one, many = null.floor([0]), null.floor([0] * 25)
+    assert (one.pairs, one.method) == (20, "measured")
+    assert one.value == pytest.approx(2.845 * math.log(2.0), rel=1e-3)  # t of 20 degrees of freedom
+    assert many.value == pytest.approx(one.value / 5)
+    assert effects.null_of([{**row, "verdict": "fail"} for row in noisy]).pairs == 0
+
+
+def test_a_cost_without_noise_of_its_own_takes_the_widest() -> None:
+    steps = [(0.01 * (-1) ** i, 0) for i in range(12)] + [(0.2 * (-1) ** i, 2) for i in range(12)]
+    null = Null(steps, math.log(1.1))
+    assert null.floor([0]).value < 0.04 < 0.4 < null.floor([2]).value
+    assert (null.floor([1]).value, null.floor([1]).method) == (
+        null.floor([2]).value,
+        "measured at another cost",
+    )
+    mixed = null.floor([0, 2])
+    assert mixed.error == pytest.approx(math.sqrt(0.01**2 + 0.2**2) / 2)
+
+
+def test_a_shift_between_twins_does_not_average_out() -> None:
+    null = Null([(0.05 + 0.01 * (-1) ** i, 0) for i in range(20)], math.log(1.1))
+    assert null.floor([0] * 10_000).value > 0.05
+
+
+def test_repetitions_are_no_further_suites() -> None:
+    """A family whose suites differ by what stays with them: ten times the cells are no more evidence."""
+
+    def rows(repetitions: int) -> list[Row]:
+        return [
+            cell_row(s, r, family, wall)
+            for s in range(4)
+            for r in range(repetitions)
+            for family, wall in (("ML-KEM", 1.0), ("HQC", 1.0 + 0.5 * s))
+        ]
+
+    one, many = compare(rows(1)), compare(rows(10))
+    assert (one["n_pairs"], many["n_pairs"]) == (4, 40)
+    assert (one["n_suites"], many["n_suites"]) == (4, 4)
+    assert (one["low_ratio"], one["high_ratio"]) == pytest.approx((many["low_ratio"], many["high_ratio"]))
 
 
 def test_cells_of_different_runs_make_no_pair_and_no_noise() -> None:
@@ -308,10 +347,10 @@ def test_cells_of_different_runs_make_no_pair_and_no_noise() -> None:
     assert effects.effects_table(table, 1).rows[0]["n_pairs"] == 12
     added = {str(row["cell_id"]): "earlier" for row in rows if row["kem"] == "ML-KEM"}
     assert effects.effects_table(table, 1, added).rows == []
-    assert effects.noise_floor(rows, added)[1] == 12, "each run has repetitions of its own"
+    assert effects.null_of(rows, added).pairs == 12, "each run has repetitions of its own"
     second = {str(row["cell_id"]): "earlier" for row in rows if row["repetition"] == 0}
     assert effects.effects_table(table, 1, second).rows[0]["n_pairs"] == 12
-    assert effects.noise_floor(rows, second)[1] == 0
+    assert effects.null_of(rows, second).pairs == 0
 
 
 def test_failed_cells_make_no_pair() -> None:

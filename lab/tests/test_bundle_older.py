@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import fixtures_make
 import pytest
 from bad_bundles.forge import cells, edit_field, finish
 from bundle_kit import make_sealed
@@ -51,10 +52,13 @@ def test_a_field_that_it_worked_out_otherwise_is_left_out(older: Path) -> None:
     assert results["record_rebuild"].status == "warn"
 
 
-def test_every_other_reader_takes_it(older: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_other_reader_takes_it(
+    older: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
     assert main(["report", str(older), "--out", str(out)]) == 0
     assert (out / "report.html").stat().st_size > 50_000
+    monkeypatch.setattr(fixtures_make, "RUN_ID", "20260302T120000Z-ab12cd")
     now = make_sealed(tmp_path / "now", suites=("cs-mlkem768-aesgcm-mldsa65",), session_s=0.5, bulk=False)
     assert main(["compare", str(older), str(now), "--json"]) == 0
     assert json.loads(capsys.readouterr().out.strip().splitlines()[-1])

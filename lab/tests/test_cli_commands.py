@@ -54,7 +54,7 @@ def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
 
 def test_validate_all_and_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate"]) == 0
-    assert "baseline.yml: valid, 72 suites, 72 cells" in capsys.readouterr().out
+    assert "baseline.yml: valid, 72 suites, 216 cells" in capsys.readouterr().out
     assert main(["validate", "smoke", "--json", "--reps", "2"]) == 0
     scenarios = last_json(capsys)["scenarios"]
     assert isinstance(scenarios, list)
@@ -96,7 +96,7 @@ def test_plan_without_a_lab(capsys: pytest.CaptureFixture[str], nowhere: list[st
     plan = last_json(capsys)
     cells = plan["cells"]
     assert isinstance(cells, list)
-    assert len(cells) == 72
+    assert len(cells) == 216
     assert plan["cell_ids_unknown"]
     assert main(["plan", "smoke", *nowhere]) == 0
     text = capsys.readouterr().out

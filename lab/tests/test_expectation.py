@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from pqlab.analysis.floor import MIN_FLOOR_PAIRS_COUNT, cost_class
 from pqlab.analysis.power import Precision
-from pqlab.expectation import expectations, told
+from pqlab.analysis.table import read_rows
+from pqlab.expectation import expectations, told, unanswerable
+from pqlab.paths import project_root
 from pqlab.plan import make_cells
 from pqlab.scenario import Scenario, load_scenario
 
@@ -59,7 +63,7 @@ def test_what_is_known_is_printed_in_its_own_unit(
     lines = told(expectations(asked, make_cells(asked, None), tmp_path))
     assert seen == [(tmp_path, 3, 2)]
     assert "handshake_ms: 95 % interval ± 8.0 % a suite, effects from 15.3 % on detectable" in lines[0]
-    assert "(3 pairs a suite, 2 suites at once)" in lines[0]
+    assert "(3 pairs a suite, 2 suites at once)" in lines[0] and "would not be seen" in lines[0]
     assert "± a factor of 3.5 a suite, effects from a factor of 120 on" in lines[1]
     assert "± 0.31 %" in lines[2]
     assert "unknown for cpu_gcs_pct (nothing there)" in lines[3]
@@ -68,3 +72,30 @@ def test_what_is_known_is_printed_in_its_own_unit(
 def test_one_condition_compares_nothing() -> None:
     smoke = load_scenario("smoke")
     assert expectations(smoke, make_cells(smoke, None), None) == []
+
+
+def test_a_plan_says_what_it_cannot_answer(asked: Scenario, tmp_path: Path) -> None:
+    file = tmp_path / "one.yml"
+    file.write_text(TEXT.partition("conditions:")[0].replace("repetitions: 4", "repetitions: 1"))
+    once = load_scenario(str(file))
+    lines = unanswerable(once, make_cells(once, None))
+    assert any("no interval for a single suite or condition: 1 of at least 3" in line for line in lines)
+    assert any("no effect below 10 %: no noise floor" in line for line in lines)
+    assert unanswerable(asked, make_cells(asked, None)) == []
+
+
+def test_the_shipped_campaign_measures_its_noise_at_every_cost() -> None:
+    """By the floor of primitives on record: each decade that holds suites holds ten A/A pairs or more."""
+    rows = read_rows(project_root() / "results" / "reference" / "handshake-floor-x86.csv")
+    decades = {row["suite"]: cost_class(float(row["floor_ms"])) for row in rows if row["floor_ms"]}
+    campaign = load_scenario("campaign")
+    cells = make_cells(campaign, None)
+    twins = Counter(decades[cell.suite_id] for cell in cells if cell.condition == "baseline-aa")
+    assert {decades[cell.suite_id] for cell in cells} == set(twins)
+    assert min(twins.values()) >= MIN_FLOOR_PAIRS_COUNT
+    assert unanswerable(campaign, cells) == []
+
+
+def test_the_shipped_baseline_can_answer() -> None:
+    baseline = load_scenario("baseline")
+    assert unanswerable(baseline, make_cells(baseline, None)) == []

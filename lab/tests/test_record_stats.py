@@ -7,13 +7,13 @@ import statistics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pqlab.record.stats import jitter, mean, median, percentile
+from pqlab.record.stats import few, jitter, mean, median
 
 NUMBERS = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=60)
 
 
 def test_nothing_is_none_and_not_zero() -> None:
-    assert median([]) is None and percentile([], 95) is None and mean([]) is None
+    assert median([]) is None and mean([]) is None
 
 
 @given(NUMBERS)
@@ -21,19 +21,10 @@ def test_median_is_that_of_the_standard_library(values: list[float]) -> None:
     assert median(values) == statistics.median(values)
 
 
-@given(NUMBERS, st.floats(0, 100))
-def test_percentile_is_an_observed_value_with_enough_below(values: list[float], percent: float) -> None:
-    found = percentile(values, percent)
-    assert found in values
-    at_most = sum(value <= found for value in values)
-    assert 100 * at_most / len(values) >= percent - 1e-9
-
-
-def test_nearest_rank_of_known_values() -> None:
-    values = [float(n) for n in range(1, 21)]
-    assert percentile(values, 95) == 19.0
-    assert percentile(values, 100) == 20.0
-    assert percentile(values, 0) == 1.0
+def test_a_tail_says_why_it_is_absent() -> None:
+    assert few([1.0] * 19, 0.95, "nothing") == "n too small: 19 of 20"
+    assert few([1.0] * 20, 0.99, "nothing") == "n too small: 20 of 100"
+    assert few([], 0.95, "nothing") == "nothing"
 
 
 def test_jitter_of_constant_transit_is_zero() -> None:

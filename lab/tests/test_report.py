@@ -284,7 +284,7 @@ def test_findings_are_silent_where_nothing_is_distinguishable(parsed: Page) -> N
 def test_findings_name_effect_n_ring_and_cells(all_parsed: Page) -> None:
     text = " ".join(all_parsed.text_of["findings-list"].split())
     assert "With SPHINCS+ in place of ML-DSA" in text
-    assert "n = 27 pairs of cells" in text
+    assert "n = 27 pairs of suites, 27 of cells" in text
     assert "AES-256-GCM" not in text, "AEADs differ by nothing here"
     assert len(all_parsed.rows["handshake-table"]) == 73
 

@@ -85,9 +85,10 @@ def test_overhead_pairs_cells_that_differ_in_their_detector_alone(bundle: Path) 
     assert scopes == {"all suites", "ML-KEM", "HQC", "Classic-McEliece"}
     whole = next(row for row in found if row["scope"] == "all suites" and row["metric"] == "drone_pct")
     assert whole["n_pairs"] == "9"
-    # synthetic cells differ by chance alone, and nine A/A pairs are too few for a measured floor
+    # synthetic cells differ by chance alone; nine A/A pairs are too few, so steps between repetitions count
     assert whole["verdict"] == "not distinguishable"
-    assert whole["floor_method"] == "assumed"
+    assert whole["floor_method"] == "measured" and int(whole["floor_pairs"]) > 9
+    assert (whole["unit_of_inference"], whole["n_suites"]) == ("suite", "3")
 
 
 def test_baseline_cells_show_zero_and_detectors_their_own_cpu(bundle: Path) -> None:

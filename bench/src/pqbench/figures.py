@@ -1,4 +1,4 @@
-"""Medians, quantiles and paired ratios of the bench."""
+"""Medians and paired ratios of the bench; quantiles are those of pqtunnel.quantile."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ from collections.abc import Sequence
 def median(values: Sequence[float]) -> float | None:
     """The median, None of nothing."""
     return statistics.median(values) if values else None
-
-
-def quantile(values: Sequence[float], share: float) -> float | None:
-    """The value at `share` of the sorted values (nearest rank), None of nothing."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 
 
 def paired_ratio(mine: Sequence[float], other: Sequence[float]) -> float | None:

@@ -10,10 +10,11 @@ from typing import Any, Final, Literal
 
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed, PeerMissing
-from pqbench.figures import median, quantile, rounded
+from pqbench.figures import median, rounded
 from pqbench.peers import binary
 from pqbench.spaces import ADDRESS, Spaces
 from pqbench.tunnel import Tunnel
+from pqtunnel.quantile import tail
 
 CRITICAL_PATH: Final = ("keygen", "sign", "verify", "encaps", "decaps")
 """Follow one another in every handshake: no two of them can overlap."""
@@ -60,7 +61,7 @@ def one_suite(
         "failed_count": block["failed"],
         "wall_ms": walls,
         "wall_median_ms": rounded(median(walls)),
-        "wall_p95_ms": rounded(quantile(walls, 0.95)),
+        "wall_p95_ms": rounded(tail(walls, 0.95)),
         "crypto_median_ms": rounded(median([row["crypto_ms"] for row in taken])),
         "ratio_median": rounded(median([row["wall_ms"] / row["crypto_ms"] for row in taken])),
         **({} if taken else {"missing": f"no handshake completed: {block['failures'][:1]}"}),
@@ -112,7 +113,7 @@ def tls(where: Spaces, kind: Literal["mutual", "server"], count: int) -> dict[st
     return {
         "library": taken["library"], "authentication": kind, "n": len(confirmed), "ends_when": TLS_DONE,
         "wall_ms": confirmed, "wall_median_ms": rounded(median(confirmed)),
-        "wall_p95_ms": rounded(quantile(confirmed, 0.95)),
+        "wall_p95_ms": rounded(tail(confirmed, 0.95)),
         "client_finished_median_ms": rounded(median([row["finished_ms"] for row in taken["handshakes"]])),
     }  # fmt: skip
 
@@ -137,5 +138,5 @@ def rosenpass(where: Spaces, count: int) -> dict[str, Any]:
         return {"missing": str(error)}
     return {
         "n": len(walls), "wall_ms": walls, "wall_median_ms": rounded(median(walls)),
-        "wall_p95_ms": rounded(quantile(walls, 0.95)),
+        "wall_p95_ms": rounded(tail(walls, 0.95)),
     }  # fmt: skip

@@ -152,7 +152,8 @@ def _sort(recording: Recording, into: dict[str, list[Row]]) -> None:
 def _distance(condition: str, name: str, real: NDArray[np.floating], made: NDArray[np.floating]) -> Distance:
     def quantile(values: NDArray[np.floating], share: float) -> float | None:
         known = values[np.isfinite(values)]
-        return float(np.quantile(known, share)) if len(known) else None
+        # numpy's default is type 7, as everywhere (docs/STATISTICS.md); a tail needs one value beyond it
+        return float(np.quantile(known, share)) if len(known) * (1.0 - share) >= 1.0 - 1e-9 else None
 
     return Distance(
         condition, name, ks_distance(real, made), quantile(real, 0.5), quantile(made, 0.5),

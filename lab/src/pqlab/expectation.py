@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pqlab.limits import ASSUMED_FLOOR_RATIO, MIN_FLOOR_PAIRS_COUNT, MIN_RUNS_COUNT
 from pqlab.plan import Cell
 from pqlab.scenario.model import Scenario
 
@@ -27,6 +28,7 @@ class Expectation:
     half_width: float | None
     detectable: float | None
     reason: str | None
+    overall: float | None = None
 
     def text(self) -> str:
         """One line for a terminal."""
@@ -34,9 +36,11 @@ class Expectation:
         if self.half_width is None or self.detectable is None:
             return f"{what}unknown ({self.reason})"
         width, effect = (self._amount(value) for value in (self.half_width, self.detectable))
+        mean = "" if self.overall is None else f"; from {self._amount(self.overall)} in the mean over all"
         return (
             f"{what}95 % interval ± {width} a suite, effects from {effect} on detectable "
-            f"({self.pairs} pairs a suite, {self.suites} suites at once)"
+            f"({self.pairs} pairs a suite, {self.suites} suites at once){mean}; a smaller effect would not "
+            "be seen"
         )
 
     def _amount(self, value: float) -> str:
@@ -68,10 +72,31 @@ def expectations(scenario: Scenario, cells: list[Cell], source: Path | None) -> 
             found.append(
                 Expectation(
                     name, names[0], fewest, suites, row.metric, row.unit, row.scale,
-                    row.half_width, row.detectable, row.reason,
+                    row.half_width, row.detectable, row.reason, row.overall,
                 )
             )  # fmt: skip
     return found
+
+
+def unanswerable(scenario: Scenario, cells: list[Cell]) -> list[str]:
+    """What the plan cannot answer, whatever it measures: one line each."""
+    found = []
+    repetitions = Counter((cell.suite_id, cell.condition) for cell in cells)
+    fewest = min(repetitions.values(), default=0)
+    if fewest < MIN_RUNS_COUNT:
+        found.append(
+            f"no interval for a single suite or condition: {fewest} of at least {MIN_RUNS_COUNT} repetitions "
+            "(families of suites are compared over suites)"
+        )
+    twins = sum(1 for cell in cells if scenario.condition(cell.condition)["aa_of"] is not None)
+    steps = sum(count - 1 for count in repetitions.values())
+    if twins < MIN_FLOOR_PAIRS_COUNT and steps < MIN_FLOOR_PAIRS_COUNT:
+        found.append(
+            f"no effect below {100 * (ASSUMED_FLOOR_RATIO - 1):.0f} %: no noise floor is measured "
+            f"({twins} A/A pairs, {steps} steps between repetitions; {MIN_FLOOR_PAIRS_COUNT} of either "
+            "needed)"
+        )
+    return [f"cannot answer: {line}" for line in found]
 
 
 def told(rows: list[Expectation]) -> list[str]:

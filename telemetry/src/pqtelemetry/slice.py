@@ -6,6 +6,7 @@ Missing stays missing: every aggregate of nothing is `None`, never zero.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,14 +30,19 @@ __all__ = [
 ]
 
 
+#: Below this many values a 95th percentile is little but the largest value.
+P95_COUNT = 20
+
+
 @dataclass(frozen=True)
 class Aggregate:
-    """Summary of one field over a span: `n` values; the 95th percentile interpolates linearly."""
+    """Summary of one field over a span: `n` values; the 95th percentile interpolates linearly and is
+    None below P95_COUNT values."""
 
     n: int
     mean: float
     median: float
-    p95: float
+    p95: float | None
     min: float
     max: float
 
@@ -111,11 +117,9 @@ def values(
     return out
 
 
-def _quantile(ordered: list[float], share: float) -> float:
-    position = share * (len(ordered) - 1)
-    low = math.floor(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+def _p95(ordered: list[float]) -> float:
+    # "inclusive" is Hyndman and Fan type 7, the quantile of every other figure (docs/STATISTICS.md)
+    return statistics.quantiles(ordered, n=20, method="inclusive")[18]
 
 
 def summarise(numbers: Iterable[int | float]) -> Aggregate | None:
@@ -126,8 +130,8 @@ def summarise(numbers: Iterable[int | float]) -> Aggregate | None:
     return Aggregate(
         n=len(ordered),
         mean=math.fsum(ordered) / len(ordered),
-        median=_quantile(ordered, 0.5),
-        p95=_quantile(ordered, 0.95),
+        median=statistics.median(ordered),
+        p95=_p95(ordered) if len(ordered) >= P95_COUNT else None,
         min=ordered[0],
         max=ordered[-1],
     )

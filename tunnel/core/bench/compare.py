@@ -24,6 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pqtunnel.quantile import TOO_FEW, tail
+
 HOSTS = {"python": "127.0.1.1", "native": "127.0.1.2", "bare": "127.0.1.3"}
 LOAD, SINK = ("127.0.1.9", 45_001), ("127.0.1.9", 45_002)
 PLAIN, SEALED, PEER = 45_010, 45_011, 45_012
@@ -130,16 +132,19 @@ def load(kind: str, process: subprocess.Popen[str], count: int, burst: int, paus
     return {"cpu_us": spent_ns / 1e3 / count / 2, "latencies_us": latencies_us, "lost_count": lost}
 
 
-def quantile(values: list[float], part: float) -> float:
-    """The value below which `part` of them lie."""
-    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+def at(values: list[float], share: float) -> float:
+    """The quantile of pqtunnel.quantile; LookupError where too few values carry it."""
+    found = tail(values, share)
+    if found is None:
+        raise LookupError(f"{TOO_FEW}: {len(values)} values for the quantile at {share}; next: more --rounds")
+    return found
 
 
 def ratio(mine: list[float], bare: list[float]) -> dict[str, float]:
     """Ratios to the bare forwarder in the same round: median and quartiles over the rounds."""
     ratios = [one / other for one, other in zip(mine, bare, strict=True)]
     names = {"median": 0.5, "q1": 0.25, "q3": 0.75}
-    return {name: round(quantile(ratios, part), 3) for name, part in names.items()}
+    return {name: round(at(ratios, part), 3) for name, part in names.items()}
 
 
 def summary(taken: list[dict[str, Any]], bare: list[dict[str, Any]]) -> dict[str, Any]:
@@ -148,12 +153,12 @@ def summary(taken: list[dict[str, Any]], bare: list[dict[str, Any]]) -> dict[str
     latencies_us = [value for row in taken for value in row["latencies_us"]]
     ratios = {"cpu": ratio([row["cpu_us"] for row in taken], [row["cpu_us"] for row in bare])}
     for name, part in (("p50", 0.5), ("p99", 0.99)):
-        both = [[quantile(row["latencies_us"], part) for row in rows] for rows in (taken, bare)]
+        both = [[at(row["latencies_us"], part) for row in rows] for rows in (taken, bare)]
         ratios[name] = ratio(*both)
     return {
         "cpu_us_per_packet_and_hop": round(statistics.median(row["cpu_us"] for row in taken), 2),
-        "p50_us": round(quantile(latencies_us, 0.5), 1),
-        "p99_us": round(quantile(latencies_us, 0.99), 1),
+        "p50_us": round(at(latencies_us, 0.5), 1),
+        "p99_us": round(at(latencies_us, 0.99), 1),
         "ratio_to_bare": ratios,
         "datagrams_count": len(latencies_us),
         "lost_count": sum(row["lost_count"] for row in taken),

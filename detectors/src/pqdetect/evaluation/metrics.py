@@ -89,8 +89,11 @@ def rate(count: int, hours: float) -> Json:
     }
 
 
-def quantile_s(delays_s: NDArray[np.float64], share: float) -> float | None:
-    """The delay within which ``share`` of all episodes was detected; None where so many never were."""
+def detected_within_s(delays_s: NDArray[np.float64], share: float) -> float | None:
+    """The least delay within which ``share`` of all episodes was detected; None where so many never were.
+
+    A count of detections and no interpolated quantile: a missed episode has no delay to interpolate towards.
+    """
     if len(delays_s) == 0:
         return None
     value = float(np.sort(delays_s)[max(math.ceil(share * len(delays_s)) - 1, 0)])

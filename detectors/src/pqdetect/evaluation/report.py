@@ -15,9 +15,9 @@ from pqdetect.evaluation.metrics import (
     Outcome,
     auroc,
     degraded_report,
+    detected_within_s,
     episode_masks,
     outcome,
-    quantile_s,
     rate,
     recall,
 )
@@ -133,7 +133,8 @@ def _held_out(episode: Any, held_out: HeldOut) -> bool:
 
 def _delays(delays_s: NDArray[np.float64]) -> Json:
     """Quantiles over all episodes; null where one lies among the missed, which are infinite."""
-    return {f"p{share * 100:.0f}": quantile_s(delays_s, share) for share in QUANTILES} | {"n": len(delays_s)}
+    told = {f"p{share * 100:.0f}": detected_within_s(delays_s, share) for share in QUANTILES}
+    return told | {"n": len(delays_s)}
 
 
 def _within(delays_s: NDArray[np.float64], seconds: float) -> float:
@@ -152,7 +153,7 @@ def _grouped(result: Outcome, truth: Truth, key: Any, lossy: NDArray[np.bool_], 
             "held_out": name in unseen,
             "recall": recall(result, chosen),
             "recall_loss_30pct": recall(result, chosen & lossy),
-            "median_delay_s": quantile_s(result.delays_s[chosen], 0.5),
+            "median_delay_s": detected_within_s(result.delays_s[chosen], 0.5),
         }
     return found
 
@@ -180,5 +181,5 @@ def _curve_point(point: Point, everything: NDArray[np.bool_], lossy: NDArray[np.
         else None,
         "recall_visible": recall(result, everything).get("value"),
         "recall_loss_30pct": recall(result, lossy).get("value"),
-        "median_delay_s": quantile_s(result.delays_s, 0.5),
+        "median_delay_s": detected_within_s(result.delays_s, 0.5),
     }

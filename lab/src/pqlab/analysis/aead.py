@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from pqlab.analysis.load import BundleData, Cell
-from pqlab.analysis.stats import median, quantile
+from pqlab.analysis.stats import median
 from pqlab.analysis.table import Table
+from pqtunnel.quantile import quantile7
 
 WAYS = ("seal", "open")
 #: datagrams a second of the published arithmetic
@@ -37,7 +38,7 @@ def aead_table(bundle: BundleData) -> Table:
             means = [v / 1e3 for v in _numbers(cells, f"aead_{way}_mean_ns")]
             counts = _numbers(cells, f"aead_{way}_count")
             columns[f"{way}_median_us"] = median(means)
-            columns[f"{way}_q1_us"], columns[f"{way}_q3_us"] = quantile(means, 0.25), quantile(means, 0.75)
+            columns[f"{way}_q1_us"], columns[f"{way}_q3_us"] = quantile7(means, 0.25), quantile7(means, 0.75)
             columns[f"{way}_count"] = int(sum(counts)) if counts else None
         seal_us = columns["seal_median_us"]
         if seal_us:

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
-from itertools import pairwise
 
 from pqlab.analysis.claims import (
     ALL_SUITES,
@@ -25,26 +24,27 @@ from pqlab.analysis.claims import (
 )
 from pqlab.analysis.comparison import comparison_table
 from pqlab.analysis.conditions import (
-    MIN_FLOOR_PAIRS_COUNT,
     CellPair,
     Difference,
-    Floor,
-    conditions_of,
-    contrasts_of,
+    costs_of,
     differences_of,
-    noise_floor,
-    pairs_of,
+    equal_cells,
+    null_of,
 )
+from pqlab.analysis.floor import ASSUMED, MIN_FLOOR_PAIRS_COUNT, Floor, Null
 from pqlab.analysis.groups import by_family_table, by_level_table
 from pqlab.analysis.handshakes import PRIMITIVES, handshake_table, primitive_table
 from pqlab.analysis.load import BundleData, Cell
 from pqlab.analysis.metrics import HANDSHAKE, METRICS, Metric, Values, cell_values
+from pqlab.analysis.origin import imitated
 from pqlab.analysis.stats import INSUFFICIENT, median
 from pqlab.analysis.system import cpu_table
 from pqlab.analysis.table import Row, Table, Value, present
 from pqlab.analysis.traffic import traffic_table
 
 NAME = "compare"
+#: Metrics of these units are times of a processor, or shares of one.
+TIMED_UNITS = ("ms", "%")
 SAME_CELLS = "the same cells on both sides"
 #: files that hold the times of one execution: equal bytes are one measurement
 _EXECUTION = ("record.json", "events.ndjson", "spans.ndjson")
@@ -53,7 +53,8 @@ COLUMNS = (
     "a_median", "b_median", "published", "published_source", "published_known_wrong",
     "mean_effect", "robust_effect", "low_effect", "high_effect", "interval_level", "method",
     "p_value", "p_holm", "q_bh", "family_count", "floor_effect", "floor_pairs", "floor_method", "floor_from",
-    "verdict", "reason", "outlier_count", "outlier_cells", "cells_a", "cells_b",
+    "visible_effect", "unit_of_inference", "verdict", "reason", "outlier_count", "outlier_cells", "cells_a",
+    "cells_b",
 )  # fmt: skip
 Key = tuple[str, str, int]
 
@@ -72,7 +73,8 @@ class Unpaired:
 class Between:
     """The table of effects, B in place of A, and what could not be compared.
 
-    shared_count: cells that both bundles hold byte for byte; one_run: there are no others.
+    shared_count: cells that both bundles hold byte for byte; one_run: there are no others; left_out: why no
+    time is compared.
     """
 
     table: Table
@@ -80,6 +82,7 @@ class Between:
     pairs_count: int
     shared_count: int
     one_run: bool
+    left_out: str | None = None
 
 
 @dataclass(frozen=True)
@@ -99,16 +102,20 @@ def compare_bundles(a: BundleData, b: BundleData, published: Traversable | None 
     pairs, shared, unpaired = _paired(sides[0].cells, sides[1].cells)
     known = _published(sides[0], published)
     table = Table(NAME, COLUMNS)
+    untimed = imitated(a, b)
     for condition in pairs:
         by_metric: list[tuple[Metric, list[Tested]]] = []
         for metric in METRICS:
+            if untimed and metric.unit in TIMED_UNITS:
+                continue
             found = _differences(pairs[condition], metric, sides)
             if found:
                 by_metric.append((metric, tested_scopes(found, a.seed, len(METRICS))))
         overall = adjusted([tests[0] for _, tests in by_metric])
         for (metric, tests), first in zip(by_metric, overall, strict=True):
-            floor, floor_from = _floor(metric, sides)
+            nulls = _nulls(metric, sides)
             for test, corrected in zip(tests, [first, *adjusted(tests[1:])], strict=True):
+                floor, floor_from = _floor(nulls, test, metric)
                 row: Row = {
                     "condition": condition,
                     "floor_from": floor_from,
@@ -119,7 +126,7 @@ def compare_bundles(a: BundleData, b: BundleData, published: Traversable | None 
                 table.add(**_same_cells(row))
     used = [pair for of_condition in pairs.values() for pair in of_condition]
     one_run = bool(used) and all(pair.reference in shared for pair in used)
-    return Between(table, unpaired, len(used), len(shared), one_run)
+    return Between(table, unpaired, len(used), len(shared), one_run, untimed)
 
 
 def _side(bundle: BundleData) -> _Side:
@@ -178,43 +185,27 @@ def _differences(pairs: list[CellPair], metric: Metric, sides: tuple[_Side, _Sid
     values |= {f"B {cell}": value for cell, value in after.items()}
     plain = {(m.reference, m.condition): p for m, p in zip(marked, pairs, strict=True)}
     return [
-        Difference(plain[d.pair.reference, d.pair.condition], d.value)
+        Difference(plain[d.pair.reference, d.pair.condition], d.value, d.cost)
         for d in differences_of(marked, metric, values)
     ]
 
 
-def _floor(metric: Metric, sides: tuple[_Side, _Side]) -> tuple[Floor, str]:
-    """The larger of the two bundles' noise floors; assumed where neither was measured."""
+def _nulls(metric: Metric, sides: tuple[_Side, _Side]) -> list[tuple[Null, str]]:
+    """What each bundle shows where nothing differs, with its name; none where too little was measured."""
     found = []
     for name, side in zip("AB", sides, strict=True):
-        for null, how in ((_twins(metric, side), "A/A twins"), (_steps(metric, side), "repetitions")):
-            if len(null) >= MIN_FLOOR_PAIRS_COUNT:
-                found.append((noise_floor(null, metric), f"{how} of {name}"))
-                break
-    if not found:
-        return noise_floor([], metric), "assumed"
-    return max(found, key=lambda each: each[0].value)
+        null, how = equal_cells(side.bundle, metric, side.values.get(metric.name, {}))
+        if len(null) >= MIN_FLOOR_PAIRS_COUNT:
+            found.append((null_of(null, metric), f"{how} of {name}"))
+    return found
 
 
-def _twins(metric: Metric, side: _Side) -> list[Difference]:
-    return [
-        difference
-        for contrast in contrasts_of(conditions_of(side.bundle))
-        if contrast.twins
-        for difference in differences_of(
-            pairs_of(side.bundle.cells, contrast), metric, side.values.get(metric.name, {})
-        )
-    ]
-
-
-def _steps(metric: Metric, side: _Side) -> list[Difference]:
-    """Steps between consecutive repetitions of one suite and condition."""
-    groups: dict[tuple[str, str], list[Cell]] = defaultdict(list)
-    for cell in sorted(side.bundle.cells, key=lambda cell: cell.repetition):
-        if cell.verdict == "pass":
-            groups[cell.suite_id, cell.condition].append(cell)
-    steps = [_pair(x, y) for cells in groups.values() for x, y in pairwise(cells)]
-    return differences_of(steps, metric, side.values.get(metric.name, {}))
+def _floor(nulls: list[tuple[Null, str]], test: Tested, metric: Metric) -> tuple[Floor, str]:
+    """The larger of the two bundles' noise floors for this mean; assumed where neither was measured."""
+    costs = costs_of(test.differences)
+    if not nulls:
+        return null_of([], metric).floor(costs), ASSUMED
+    return max(((null.floor(costs), name) for null, name in nulls), key=lambda each: each[0].value)
 
 
 def _beside(metric: Metric, test: Tested, sides: tuple[_Side, _Side], shared: set[str]) -> dict[str, Value]:

@@ -10,19 +10,21 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pqlab.analysis.conditions import (
     Contrast,
     Difference,
-    Floor,
     conditions_of,
     contrasts_of,
+    costs_of,
     differences_of,
-    noise_floor,
+    equal_cells,
+    null_of,
     pairs_of,
 )
-from pqlab.analysis.estimate import LEVEL, NO_SPREAD, Estimate, estimate
+from pqlab.analysis.estimate import LEVEL, NO_SPREAD, Estimate, estimate, one_sided, without_interval
+from pqlab.analysis.floor import ASSUMED, Floor, visible
 from pqlab.analysis.load import BundleData
 from pqlab.analysis.metrics import METRICS, Metric, cell_values
 from pqlab.analysis.multiplicity import benjamini_hochberg, holm
@@ -33,12 +35,14 @@ ALPHA = 0.05
 IMPROVED, REGRESSED, NOT_DISTINGUISHABLE = "improved", "regressed", "not distinguishable"
 #: Scope of a row that is about the mean over all suites of a contrast.
 ALL_SUITES = "all suites"
+#: What n counts, and so what an interval speaks of.
+BLOCK, PAIR = "block", "pair of cells in a block"
 NAME = "condition_effects"
 COLUMNS = (
     "condition", "reference", "kind", "metric", "unit", "scale", "scope", "ring", "n_pairs", "n_suites",
     "mean_effect", "robust_effect", "low_effect", "high_effect", "interval_level", "method",
     "p_value", "p_holm", "q_bh", "family_count",
-    "floor_effect", "floor_pairs", "floor_method", "verdict", "reason",
+    "floor_effect", "floor_pairs", "floor_method", "visible_effect", "unit_of_inference", "verdict", "reason",
     "outlier_count", "outlier_cells", "position_gap_mean", "cells",
 )  # fmt: skip
 
@@ -62,15 +66,10 @@ def condition_effects_table(
     values = cell_values(bundle, handshakes, traffic, cpu)
     pairs = {contrast: pairs_of(bundle.cells, contrast) for contrast in contrasts}
     table = Table(NAME, COLUMNS)
-    floors = {}
+    nulls = {}
     for metric in METRICS:
-        null = [
-            difference
-            for contrast in contrasts
-            if contrast.twins
-            for difference in differences_of(pairs[contrast], metric, values[metric.name])
-        ]
-        floors[metric.name] = noise_floor(null, metric)
+        null, _ = equal_cells(bundle, metric, values[metric.name])
+        nulls[metric.name] = null_of(null, metric)
     for contrast in contrasts:
         by_metric: list[tuple[Metric, list[Tested]]] = []
         for metric in METRICS:
@@ -82,7 +81,14 @@ def condition_effects_table(
         for (metric, tests), first in zip(by_metric, overall, strict=True):
             rest = adjusted(tests[1:])
             for test, corrected in zip(tests, [first, *rest], strict=True):
-                _add(table, contrast, metric, test, corrected, floors[metric.name])
+                _add(
+                    table,
+                    contrast,
+                    metric,
+                    test,
+                    corrected,
+                    nulls[metric.name].floor(costs_of(test.differences)),
+                )
     return table
 
 
@@ -103,6 +109,9 @@ def tested_scopes(differences: Sequence[Difference], seed: int, metrics_count: i
     for suite_id, members in suites.items():
         result = estimate([d.value for d in members], seed=seed, tests=len(suites))
         found.append(Tested(suite_id, members, result))
+    if one_sided([d.value for d in members] for members in suites.values()):
+        # seen over all suites, because three pairs of one cannot show it
+        found = [replace(test, result=without_interval(test.result)) for test in found]
     return found
 
 
@@ -127,11 +136,16 @@ def verdict_of(result: Estimate, p_holm: float | None, floor: Floor) -> str:
     if result.mean is None or result.low is None or result.high is None or p_holm is None:
         return NOT_DISTINGUISHABLE if result.method == NO_SPREAD and result.mean == 0.0 else INSUFFICIENT
     # a measured floor bounds the estimate; an assumed one must stay outside the whole interval
-    nearest = result.mean if floor.method == "measured" else min(abs(result.low), abs(result.high))
+    nearest = result.mean if floor.method != ASSUMED else min(abs(result.low), abs(result.high))
     one_sided = result.low > 0.0 or result.high < 0.0
     if p_holm > ALPHA or not one_sided or abs(nearest) <= floor.value:
         return NOT_DISTINGUISHABLE
     return REGRESSED if result.mean > 0.0 else IMPROVED
+
+
+def seen_from(result: Estimate, floor: Floor, tests: int) -> float | None:
+    """Least effect that would have been claimed in 80 % of such campaigns; None where nothing is inferred."""
+    return None if result.low is None else visible(floor, result.n, result.spread, max(tests, 1))
 
 
 def effect_values(metric: Metric, test: Tested, corrected: Adjusted, floor: Floor) -> dict[str, Value]:
@@ -166,6 +180,8 @@ def effect_values(metric: Metric, test: Tested, corrected: Adjusted, floor: Floo
         "floor_effect": shown(floor.value),
         "floor_pairs": floor.pairs,
         "floor_method": floor.method,
+        "visible_effect": shown(seen_from(result, floor, corrected.count)),
+        "unit_of_inference": BLOCK if overall else PAIR,
         "verdict": verdict_of(result, corrected.holm, floor),
         "reason": result.method if result.low is None else None,
         "outlier_count": len(result.outliers),

@@ -12,15 +12,15 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+from pqlab.analysis.floor import Null, cost_class
 from pqlab.analysis.load import BundleData, Cell
 from pqlab.analysis.metrics import Metric
-from pqlab.analysis.stats import quantile
+from pqlab.limits import MIN_FLOOR_PAIRS_COUNT
 
 Json = dict[str, Any]
-#: A/A pairs needed before their spread counts as the noise floor.
-MIN_FLOOR_PAIRS_COUNT = 10
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,11 @@ class CellPair:
 
 @dataclass(frozen=True)
 class Difference:
-    """One pair's effect: ln(condition / reference), or points."""
+    """One pair's effect: ln(condition / reference), or points; cost: the class of the reference's value."""
 
     pair: CellPair
     value: float
-
-
-@dataclass(frozen=True)
-class Floor:
-    """Least absolute effect that may be claimed, on the scale of the differences."""
-
-    value: float
-    pairs: int
-    method: str
+    cost: int = 0
 
 
 def conditions_of(bundle: BundleData) -> list[Json]:
@@ -159,15 +151,41 @@ def differences_of(pairs: Iterable[CellPair], metric: Metric, values: dict[str, 
         if metric.scale == "difference":
             found.append(Difference(pair, after - before))
         elif before > 0.0 and after > 0.0:
-            found.append(Difference(pair, math.log(after / before)))
+            found.append(Difference(pair, math.log(after / before), cost_class(before)))
     return found
 
 
-def noise_floor(differences: Iterable[Difference], metric: Metric) -> Floor:
-    """95th percentile of the absolute A/A effects of single pairs, or what is assumed with fewer than ten."""
-    sizes = [abs(difference.value) for difference in differences]
-    worst = quantile(sizes, 0.95)
-    if worst is None or len(sizes) < MIN_FLOOR_PAIRS_COUNT:
-        assumed = math.log(metric.assumed_floor) if metric.scale == "ratio" else metric.assumed_floor
-        return Floor(assumed, len(sizes), "assumed")
-    return Floor(worst, len(sizes), "measured")
+def equal_cells(bundle: BundleData, metric: Metric, values: dict[str, float]) -> tuple[list[Difference], str]:
+    """Differences where nothing differs, and what they are of: A/A twins where they suffice for a floor, else
+    steps between consecutive repetitions of one suite, condition and run, which hold drift as well."""
+    twins = [
+        difference
+        for contrast in contrasts_of(conditions_of(bundle))
+        if contrast.twins
+        for difference in differences_of(pairs_of(bundle.cells, contrast), metric, values)
+    ]
+    if len(twins) >= MIN_FLOOR_PAIRS_COUNT:
+        return twins, "A/A twins"
+    groups: dict[tuple[str, str, str | None], list[Cell]] = defaultdict(list)
+    for cell in sorted(bundle.cells, key=lambda cell: cell.repetition):
+        if cell.verdict == "pass":
+            groups[cell.suite_id, cell.condition, cell.earlier_run].append(cell)
+    steps = differences_of((_step(*two) for row in groups.values() for two in pairwise(row)), metric, values)
+    return (steps, "repetitions") if len(steps) >= MIN_FLOOR_PAIRS_COUNT else (twins, "A/A twins")
+
+
+def _step(one: Cell, other: Cell) -> CellPair:
+    ring = min(one.ring, other.ring, key=("sim", "lab", "hardware").index)
+    gap = int(other.plan["position"]) - int(one.plan["position"])
+    return CellPair(one.suite_id, one.repetition, one.cell_id, other.cell_id, ring, gap)
+
+
+def null_of(differences: Iterable[Difference], metric: Metric) -> Null:
+    """A/A differences as what a metric's effects are held against."""
+    assumed = math.log(metric.assumed_floor) if metric.scale == "ratio" else metric.assumed_floor
+    return Null(((d.value, d.cost) for d in differences), assumed)
+
+
+def costs_of(differences: Iterable[Difference]) -> list[int]:
+    """Class of cost of every difference, as `Null.floor` takes them."""
+    return [difference.cost for difference in differences]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from pqlab.analysis.load import BundleData
-from pqlab.analysis.stats import mean, median, quantile
+from pqlab.analysis.stats import mean, median
 from pqlab.analysis.table import Row, Table, number
+from pqtunnel.quantile import tail
 
 NAME = "detector_scenarios"
 COLUMNS = ("metric", "unit", "condition", "n_cells", "value", "planned_count", "passed_count")
@@ -54,7 +55,7 @@ def _values(rows: Iterable[Row], condition: str, column: str) -> list[float]:
 
 
 def _p95(values: Sequence[float]) -> float | None:
-    return quantile(values, 0.95)
+    return tail(values, 0.95)
 
 
 def _largest(values: Sequence[float]) -> float | None:

@@ -1,7 +1,8 @@
 """Detectors: what each cell's said and cost, what the conditions with one cost beside those without, how well
 they did against ground truth and beside trivial rules on the same windows.
 
-Overhead pairs two cells of one suite and block that differ in their detector alone; n counts such pairs.
+Overhead pairs two cells of one suite and block that differ in their detector alone; the unit of its interval
+is the suite.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pqdetect.service.verdict import BINS, WINDOW_NS
-from pqlab.analysis.claims import verdict_of
+from pqlab.analysis.claims import seen_from, verdict_of
 from pqlab.analysis.conditions import (
     Contrast,
     Difference,
     conditions_of,
-    contrasts_of,
+    costs_of,
     differences_of,
-    noise_floor,
+    equal_cells,
+    null_of,
     pairs_of,
 )
 from pqlab.analysis.detector_scenarios import scenario_table
 from pqlab.analysis.estimate import estimate
+from pqlab.analysis.groups import SUITE
 from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
 from pqlab.analysis.load import BundleData, Cell, read_ndjson
 from pqlab.analysis.metrics import HANDSHAKE, Metric
@@ -131,18 +134,19 @@ def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
     table = Table(
         "detector_overhead",
         ("condition", "reference", "detector", "metric", "label", "unit", "scale", "scope", "ring", "n_pairs",
+         "n_suites", "unit_of_inference",
          "reference_median", "condition_median", "delta", "delta_pct", "effect_mean", "effect_low",
-         "effect_high", "p_holm", "floor", "floor_pairs", "floor_method", "verdict", "cells"),
+         "effect_high", "p_holm", "floor", "floor_pairs", "floor_method", "visible_effect", "verdict",
+         "cells"),
     )  # fmt: skip
     conditions = conditions_of(bundle)
     named = {str(c["name"]): str(c.get("detector", NONE)) for c in conditions}
     families = {cell.suite_id: cell.facts.kem_family for cell in bundle.cells if cell.facts}
     values = _values(handshakes, cpu)
-    twins = [c for c in contrasts_of(conditions) if c.twins]
     for metric in METRICS:
         mine = values[metric.name]
-        null = [d for c in twins for d in differences_of(pairs_of(bundle.cells, c), metric, mine)]
-        floor = noise_floor(null, metric)
+        null, _ = equal_cells(bundle, metric, mine)
+        shown = null_of(null, metric)
         groups: list[tuple[Contrast, str, list[Difference]]] = []
         for contrast in detector_contrasts(conditions):
             found = differences_of(pairs_of(bundle.cells, contrast), metric, mine)
@@ -152,11 +156,10 @@ def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
                     scopes.setdefault(families.get(difference.pair.suite_id, "other"), []).append(difference)
             groups += [(contrast, scope, ds) for scope, ds in scopes.items()]
         # the size of the family sets how many resamples reach far enough into the tails for a claim
-        results = [
-            estimate([d.value for d in ds], seed=bundle.seed, tests=len(groups)) for _, _, ds in groups
-        ]
+        results = [estimate(_by_suite(ds), seed=bundle.seed, tests=len(groups)) for _, _, ds in groups]
         corrected = holm([result.p_value for result in results])
         for (contrast, scope, ds), result, p_holm in zip(groups, results, corrected, strict=True):
+            floor = shown.floor(costs_of(ds))
             before = median([mine[d.pair.reference] for d in ds]) or 0.0
             after = median([mine[d.pair.condition] for d in ds]) or 0.0
             scale = math.exp if metric.scale == "ratio" else float
@@ -164,7 +167,8 @@ def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
             table.add(
                 condition=contrast.condition, reference=contrast.reference,
                 detector=named[contrast.condition], metric=metric.name, label=metric.label, unit=metric.unit,
-                scale=metric.scale, scope=scope, ring=ds[0].pair.ring, n_pairs=result.n,
+                scale=metric.scale, scope=scope, ring=ds[0].pair.ring, n_pairs=len(ds), n_suites=result.n,
+                unit_of_inference=SUITE, visible_effect=_scaled(seen_from(result, floor, len(groups)), scale),
                 reference_median=before, condition_median=after, delta=after - before,
                 delta_pct=100.0 * (after / before - 1.0) if before > 0.0 else None,
                 effect_mean=None if result.mean is None else scale(result.mean),
@@ -174,6 +178,18 @@ def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
                 cells=" ".join(sorted(d.pair.condition for d in ds)),
             )  # fmt: skip
     return table
+
+
+def _by_suite(differences: list[Difference]) -> list[float]:
+    """One value a suite, the mean over its pairs: what stays with a suite is no noise between pairs."""
+    suites: dict[str, list[float]] = defaultdict(list)
+    for difference in differences:
+        suites[difference.pair.suite_id].append(difference.value)
+    return [math.fsum(values) / len(values) for values in suites.values()]
+
+
+def _scaled(value: float | None, scale: Callable[[float], float]) -> float | None:
+    return None if value is None else scale(value)
 
 
 def _values(handshakes: Table, cpu: Table) -> dict[str, dict[str, float]]:

@@ -1,8 +1,10 @@
 """Paired effects between suites that differ in one part only, each with a verdict.
 
 A pair is two cells of one condition and repetition whose suites agree in level and in the two other parts.
-Effects are ratios of drone walls. A verdict needs at least three pairs, an interval (simultaneous over all
-comparisons of the report) that leaves out 1, and an effect beyond the noise floor.
+Effects are ratios of drone walls. The suite is the unit: its repetitions are averaged first, because what
+stays with a suite (layout, sizes, its other parts) stays in every one of them. A verdict needs at least three
+pairs of suites, an interval (simultaneous over all comparisons of the report) that leaves out 1, and an
+effect beyond the noise floor.
 """
 
 from __future__ import annotations
@@ -12,14 +14,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
 
-from pqlab.analysis.groups import WALL, passing
-from pqlab.analysis.stats import INSUFFICIENT, MIN_RUNS_COUNT, log_interval, quantile, simultaneous_level
+from pqlab.analysis.estimate import Estimate, estimate
+from pqlab.analysis.floor import ASSUMED, Floor, Null, cost_class, visible
+from pqlab.analysis.groups import SUITE, WALL, passing
+from pqlab.analysis.stats import INSUFFICIENT, MIN_RUNS_COUNT, simultaneous_level
 from pqlab.analysis.table import Row, Table, number
+from pqlab.limits import ASSUMED_FLOOR_RATIO as ASSUMED_FLOOR_RATIO
 
-#: Pairs of equal cells needed before their spread counts as the noise floor.
-MIN_FLOOR_PAIRS_COUNT = 10
-#: Where no noise floor could be measured, only effects beyond this ratio are stated.
-ASSUMED_FLOOR_RATIO = 1.10
 DISTINGUISHABLE = "distinguishable"
 NOT_DISTINGUISHABLE = "not distinguishable"
 #: part → (family column, columns that must agree, reference family)
@@ -35,23 +36,19 @@ Runs = Mapping[str, str | None]
 _ONE_RUN: Runs = {}
 
 
-def noise_floor(rows: list[Row], runs: Runs = _ONE_RUN) -> tuple[float, int, str]:
-    """(ratio, pairs, method): 95th percentile of the ratio between repetitions of the same suite and run."""
+def null_of(rows: list[Row], runs: Runs = _ONE_RUN) -> Null:
+    """Steps between repetitions of the same suite, condition and run, by class of cost (log ratios)."""
     series: dict[tuple[object, ...], list[tuple[int, float]]] = defaultdict(list)
     for row in passing(rows):
         of_one = (row["suite_id"], row["condition"], runs.get(str(row["cell_id"])))
         series[of_one].append((int(str(row["repetition"])), number(row, WALL)))
-    gaps = [
-        abs(math.log(after / before))
+    steps = [
+        (math.log(after / before), cost_class(before))
         for values in series.values()
         for (_, before), (_, after) in pairwise(sorted(values))
         if before > 0 and after > 0
     ]
-    if len(gaps) < MIN_FLOOR_PAIRS_COUNT:
-        return ASSUMED_FLOOR_RATIO, len(gaps), "assumed"
-    worst = quantile(gaps, 0.95)
-    assert worst is not None
-    return math.exp(worst), len(gaps), "measured"
+    return Null(steps, math.log(ASSUMED_FLOOR_RATIO))
 
 
 def effects_table(handshakes: Table, seed: int, runs: Runs = _ONE_RUN) -> Table:
@@ -60,55 +57,72 @@ def effects_table(handshakes: Table, seed: int, runs: Runs = _ONE_RUN) -> Table:
     table = Table(
         "effects",
         (
-            "part", "family", "reference", "ring", "n_pairs", "ratio", "low_ratio", "high_ratio",
-            "interval_level",
-            "method", "floor_ratio", "floor_pairs", "floor_method", "verdict", "cells",
+            "part", "family", "reference", "ring", "n_pairs", "n_suites", "unit_of_inference", "ratio",
+            "low_ratio", "high_ratio", "interval_level", "method", "floor_ratio", "floor_pairs",
+            "floor_method", "visible_ratio", "verdict", "cells",
         ),
     )  # fmt: skip
-    floor_ratio, floor_pairs, floor_method = noise_floor(handshakes.rows, runs)
+    null = null_of(handshakes.rows, runs)
     rows = passing(handshakes.rows)
     comparisons = [
         (part, family, _pairs(rows, part, family, runs))
         for part, (column, _, reference) in PARTS.items()
         for family in sorted({str(r[column]) for r in rows if r[column] is not None} - {reference})
     ]
-    testable = [c for c in comparisons if len(c[2]) >= MIN_RUNS_COUNT]
-    level = simultaneous_level(max(len(testable), 1))
-    for part, family, pairs in comparisons:
+    by_suite = [_suite_means(pairs) for _, _, pairs in comparisons]
+    tests = max(sum(len(means) >= MIN_RUNS_COUNT for means in by_suite), 1)
+    level = simultaneous_level(tests)
+    for (part, family, pairs), means in zip(comparisons, by_suite, strict=True):
         if not pairs:
             continue
-        ratios = [number(b, WALL) / number(a, WALL) for a, b in pairs]
-        interval = log_interval(ratios, level=level, seed=seed)
-        if interval is None:
-            verdict = INSUFFICIENT
-        else:
-            excludes_one = interval.low > 1.0 or interval.high < 1.0
-            # A measured floor bounds the estimate; an assumed one must stay outside the whole interval.
-            nearest = (
-                interval.estimate
-                if floor_method == "measured"
-                else min((interval.low, interval.high), key=lambda bound: abs(math.log(bound)))
-            )
-            beyond_floor = abs(math.log(nearest)) > math.log(floor_ratio)
-            verdict = DISTINGUISHABLE if excludes_one and beyond_floor else NOT_DISTINGUISHABLE
+        result = estimate(means, seed=seed, tests=tests, level=level)
+        floor = null.floor([cost_class(number(a, WALL)) for a, _ in pairs])
+        known = result.low is not None
         table.add(
             part=part,
             family=family,
             reference=PARTS[part][2],
             ring=min((str(r["ring"]) for pair in pairs for r in pair), key=("sim", "lab", "hardware").index),
             n_pairs=len(pairs),
-            ratio=interval.estimate if interval else None,
-            low_ratio=interval.low if interval else None,
-            high_ratio=interval.high if interval else None,
-            interval_level=level if interval else None,
-            method=interval.method if interval else None,
-            floor_ratio=floor_ratio,
-            floor_pairs=floor_pairs,
-            floor_method=floor_method,
-            verdict=verdict,
+            n_suites=result.n,
+            unit_of_inference=SUITE,
+            ratio=math.exp(result.mean) if known and result.mean is not None else None,
+            low_ratio=None if result.low is None else math.exp(result.low),
+            high_ratio=None if result.high is None else math.exp(result.high),
+            interval_level=level if known else None,
+            method=result.method if known else None,
+            floor_ratio=math.exp(floor.value),
+            floor_pairs=floor.pairs,
+            floor_method=floor.method,
+            visible_ratio=_visible(result, floor, tests),
+            verdict=_verdict(result, floor),
             cells=" ".join(sorted({str(r["cell_id"]) for pair in pairs for r in pair})),
         )
     return table
+
+
+def _suite_means(pairs: list[tuple[Row, Row]]) -> list[float]:
+    """One value a pair of suites: the mean log ratio over conditions and repetitions. What stays with a suite
+    stays in all its repetitions, so these are no further witnesses."""
+    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for a, b in pairs:
+        ratio = math.log(number(b, WALL) / number(a, WALL))
+        ratios[str(a["suite_id"]), str(b["suite_id"])].append(ratio)
+    return [math.fsum(values) / len(values) for values in ratios.values()]
+
+
+def _verdict(result: Estimate, floor: Floor) -> str:
+    if result.mean is None or result.low is None or result.high is None:
+        return INSUFFICIENT
+    # A measured floor bounds the estimate; an assumed one must stay outside the whole interval.
+    nearest = result.mean if floor.method != ASSUMED else min(abs(result.low), abs(result.high))
+    one_sided = result.low > 0.0 or result.high < 0.0
+    return DISTINGUISHABLE if one_sided and abs(nearest) > floor.value else NOT_DISTINGUISHABLE
+
+
+def _visible(result: Estimate, floor: Floor, tests: int) -> float | None:
+    found = None if result.low is None else visible(floor, result.n, result.spread, tests)
+    return None if found is None else math.exp(min(found, 50.0))
 
 
 def _pairs(rows: list[Row], part: str, family: str, runs: Runs) -> list[tuple[Row, Row]]:

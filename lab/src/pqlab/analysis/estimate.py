@@ -8,8 +8,8 @@ measured coverage that chose the methods.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from pqlab.analysis import bootstrap
 from pqlab.analysis.stats import (
@@ -29,13 +29,17 @@ OUTLIER_MADS = 3.5
 MAD_SCALE = 1.4826
 LEVEL = 0.95
 NO_SPREAD = "no spread: every difference is the same"
+ONE_SIDED = "faults on one side: no interval of a mean holds"
+#: Pairs that are outliers of their suite: from this share of all, and this many, the mean has no interval.
+ONE_SIDED_SHARE, ONE_SIDED_COUNT = 0.03, 2
 
 
 @dataclass(frozen=True)
 class Estimate:
     """The effect in a set of differences; low, high and p_value are None where no inference is made.
 
-    hodges_lehmann: median of the pairwise (Walsh) averages; outliers: indices into the differences.
+    hodges_lehmann: median of the pairwise (Walsh) averages; outliers: indices into the differences; spread:
+    their standard deviation.
     """
 
     n: int
@@ -46,6 +50,7 @@ class Estimate:
     p_value: float | None
     method: str
     outliers: tuple[int, ...]
+    spread: float | None = None
 
 
 def estimate(
@@ -72,9 +77,33 @@ def estimate(
         if math.isfinite(low) and math.isfinite(high):
             # so far out in the tails the bootstrap alone is too eager (docs/STATISTICS.md): both must agree
             p = max(p, bootstrap.p_value(t, ordered))
-            return Estimate(*found, low, high, p, "bootstrap-t", outliers)
+            return Estimate(*found, low, high, p, "bootstrap-t", outliers, spread)
     half = student_t_quantile(0.5 + level / 2.0, n - 1) * spread / math.sqrt(n)
-    return Estimate(*found, centre - half, centre + half, p, "Student t", outliers)
+    return Estimate(*found, centre - half, centre + half, p, "Student t", outliers, spread)
+
+
+def without_interval(result: Estimate) -> Estimate:
+    """The same values with no inference: what struck one arm alone is no noise (docs/STATISTICS.md)."""
+    return replace(result, low=None, high=None, p_value=None, method=ONE_SIDED)
+
+
+def one_sided(groups: Iterable[Sequence[float]]) -> bool:
+    """Do outliers of the groups (a suite each) lie on one side, more than chance and noise put there?
+
+    Residuals are about the median of their group; the scale is that of all, so that a group of three counts.
+    """
+    residuals = []
+    for group in groups:
+        centre = median(group)
+        if centre is not None and len(group) >= MIN_RUNS_COUNT:
+            residuals += [value - centre for value in group]
+    scale = median([abs(r) for r in residuals if r != 0.0])
+    if scale is None:
+        return False
+    limit = OUTLIER_MADS * MAD_SCALE * scale
+    high, low = (sum(1 for r in residuals if sign * r > limit) for sign in (1.0, -1.0))
+    most = max(high, low)
+    return most >= max(ONE_SIDED_COUNT, ONE_SIDED_SHARE * len(residuals)) and most > 3 * min(high, low)
 
 
 def hodges_lehmann(differences: Sequence[float]) -> float | None:

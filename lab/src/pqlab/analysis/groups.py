@@ -6,6 +6,7 @@ The unit is the cell: each cell gives one number, the median of its cold handsha
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 
@@ -17,17 +18,20 @@ from pqlab.analysis.stats import (
     mad,
     mean,
     median,
-    quantile,
     sd,
 )
 from pqlab.analysis.table import Row, Table, number
+from pqtunnel.quantile import quantile7, tail
 
 #: Rekey intervals of the published curve, seconds.
 REKEY_INTERVALS_S = (10, 30, 60, 120, 300, 600)
 WALL = "drone_wall_median_ms"
+#: What n of an interval counts.
+REPETITION, SUITE = "repetition", "suite"
 STAT_COLUMNS = (
     "ring", "n_cells", "n_suites", "status", "median_ms", "mad_ms", "q1_ms", "q3_ms", "mean_ms", "sd_ms",
     "p95_ms", "min_ms", "max_ms", "geomean_ms", "interval_low_ms", "interval_high_ms", "interval_method",
+    "unit_of_inference", "n_units",
 )  # fmt: skip
 
 
@@ -36,9 +40,14 @@ def passing(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row["verdict"] == "pass" and row[WALL] is not None]
 
 
-def statistics_of(values: list[float], suites: int, ring: str, seed: int) -> Row:
-    """The statistics columns of one group of run-level values, ms; below three only median and range."""
-    interval = log_interval(values, seed=seed)
+def statistics_of(
+    values: list[float], units: list[float], unit: str, suites: int, ring: str, seed: int
+) -> Row:
+    """The statistics columns of one group of run-level values, ms; below three only median and range.
+
+    units: what the interval is drawn from, one positive value each.
+    """
+    interval = log_interval(units, seed=seed)
     enough = len(values) >= MIN_RUNS_COUNT
     return {
         "ring": ring,
@@ -47,17 +56,19 @@ def statistics_of(values: list[float], suites: int, ring: str, seed: int) -> Row
         "status": "ok" if enough else INSUFFICIENT,
         "median_ms": median(values),
         "mad_ms": mad(values) if enough else None,
-        "q1_ms": quantile(values, 0.25) if enough else None,
-        "q3_ms": quantile(values, 0.75) if enough else None,
+        "q1_ms": quantile7(values, 0.25) if enough else None,
+        "q3_ms": quantile7(values, 0.75) if enough else None,
         "mean_ms": mean(values) if enough else None,
         "sd_ms": sd(values) if enough else None,
-        "p95_ms": quantile(values, 0.95) if enough else None,
+        "p95_ms": tail(values, 0.95),
         "min_ms": min(values, default=None),
         "max_ms": max(values, default=None),
         "geomean_ms": interval.estimate if interval else None,
         "interval_low_ms": interval.low if interval else None,
         "interval_high_ms": interval.high if interval else None,
         "interval_method": interval.method if interval else None,
+        "unit_of_inference": unit,
+        "n_units": len(units),
     }
 
 
@@ -70,10 +81,20 @@ def _grouped(
     return groups
 
 
-def _group_statistics(members: list[Row], seed: int) -> Row:
+def _group_statistics(members: list[Row], seed: int, unit: str) -> Row:
+    """unit: REPETITION for one suite; SUITE where suites are grouped, each with one value."""
     values = [number(row, WALL) for row in members]
+    units = values if unit == REPETITION else _suite_means(members)
     rings = sorted({str(row["ring"]) for row in members}, key=("sim", "lab", "hardware").index)
-    return statistics_of(values, len({row["suite_id"] for row in members}), rings[0], seed)
+    return statistics_of(values, units, unit, len({row["suite_id"] for row in members}), rings[0], seed)
+
+
+def _suite_means(members: list[Row]) -> list[float]:
+    """Geometric mean of each suite's cells, ms: its repetitions share all that is the suite's own."""
+    suites: dict[str, list[float]] = defaultdict(list)
+    for row in members:
+        suites[str(row["suite_id"])].append(number(row, WALL))
+    return [math.exp(math.fsum(map(math.log, values)) / len(values)) for values in suites.values()]
 
 
 def by_suite_table(handshakes: Table, seed: int) -> Table:
@@ -84,7 +105,7 @@ def by_suite_table(handshakes: Table, seed: int) -> Table:
         table.add(
             suite_id=str(suite_id),
             condition=str(condition),
-            **_group_statistics(groups[suite_id, condition], seed),
+            **_group_statistics(groups[suite_id, condition], seed, REPETITION),
         )
     return table
 
@@ -100,7 +121,9 @@ def by_level_table(handshakes: Table, seed: int) -> Table:
     rows = [row for row in handshakes.rows if _has_level(row)]
     groups = _grouped(rows, lambda r: (r["level"], str(r["condition"])))
     for key in sorted(groups, key=str):
-        table.add(level=int(str(key[0])), condition=str(key[1]), **_group_statistics(groups[key], seed))
+        table.add(
+            level=int(str(key[0])), condition=str(key[1]), **_group_statistics(groups[key], seed, SUITE)
+        )
     return table
 
 
@@ -112,7 +135,10 @@ def by_family_table(handshakes: Table, seed: int) -> Table:
         groups = _grouped(rows, lambda r, c=column: (str(r[c]), str(r["condition"])))  # type: ignore[misc]
         for key in groups:  # the registry's order, which the cells come in
             table.add(
-                part=part, family=str(key[0]), condition=str(key[1]), **_group_statistics(groups[key], seed)
+                part=part,
+                family=str(key[0]),
+                condition=str(key[1]),
+                **_group_statistics(groups[key], seed, SUITE),
             )
     return table
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pqlab.analysis.load import BundleData, Cell, Span, algorithm_order
-from pqlab.analysis.stats import mean, median, quantile
+from pqlab.analysis.stats import mean, median
 from pqlab.analysis.table import Table
+from pqtunnel.quantile import quantile7, tail
 
 WALL_STEP = "handshake"
 #: step name → (which algorithm of the suite, operation)
@@ -106,11 +107,11 @@ def handshake_table(bundle: BundleData) -> Table:
             **cell_columns(cell),
             n=len(rows),
             drone_wall_median_ms=median(walls["drone"]),
-            drone_wall_p95_ms=quantile(walls["drone"], 0.95),
+            drone_wall_p95_ms=tail(walls["drone"], 0.95),
             drone_wall_min_ms=min(walls["drone"], default=None),
             drone_wall_max_ms=max(walls["drone"], default=None),
             gcs_wall_median_ms=median(walls["gcs"]),
-            gcs_wall_p95_ms=quantile(walls["gcs"], 0.95),
+            gcs_wall_p95_ms=tail(walls["gcs"], 0.95),
             gcs_wall_min_ms=min(walls["gcs"], default=None),
             gcs_wall_max_ms=max(walls["gcs"], default=None),
             crypto_sum_median_ms=median(crypto),
@@ -176,7 +177,7 @@ def primitive_table(bundle: BundleData) -> Table:
             algorithm=algorithm, kind=kind, level=level, operation=operation, host=host,
             condition=condition, ring=ring,
             n_cells=len(cells), n_handshakes=len(every),
-            median_ms=median(medians), q1_ms=quantile(medians, 0.25), q3_ms=quantile(medians, 0.75),
+            median_ms=median(medians), q1_ms=quantile7(medians, 0.25), q3_ms=quantile7(medians, 0.75),
             mean_ms=mean(every), min_ms=min(every), max_ms=max(every),
         )  # fmt: skip
     return table

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from pqlab.analysis.claims import adjusted, tested_scopes, verdict_of
+from pqlab.analysis.claims import BLOCK, adjusted, seen_from, tested_scopes, verdict_of
 from pqlab.analysis.conditions import (
     Contrast,
     Difference,
     conditions_of,
     contrasts_of,
+    costs_of,
     differences_of,
-    noise_floor,
+    null_of,
     pairs_of,
 )
 from pqlab.analysis.estimate import LEVEL
@@ -30,8 +31,8 @@ NAME = "observer_effect"
 COLUMNS = (
     "condition", "left_out", "added", "reference", "kind", "metric", "label", "unit", "n_pairs", "n_suites",
     "reference_median", "condition_median", "mean_effect", "low_effect", "high_effect", "interval_level",
-    "method", "p_value", "p_holm", "family_count", "floor_effect", "floor_pairs", "floor_method", "verdict",
-    "reason", "ring", "cells",
+    "method", "p_value", "p_holm", "family_count", "floor_effect", "floor_pairs", "floor_method",
+    "visible_effect", "unit_of_inference", "verdict", "reason", "ring", "cells",
 )  # fmt: skip
 #: floors that are assumed while fewer than ten A/A pairs were measured: points of one core, ms, datagrams
 METRICS = (
@@ -64,8 +65,8 @@ def observer_table(bundle: BundleData, traffic: Table) -> Table | None:
         }
         for contrast in contrasts
     }
-    floors = {
-        metric.name: noise_floor(
+    nulls = {
+        metric.name: null_of(
             [d for contrast in contrasts if contrast.twins for d in found[contrast][metric.name]], metric
         )
         for metric in METRICS
@@ -77,7 +78,8 @@ def observer_table(bundle: BundleData, traffic: Table) -> Table | None:
             tested_scopes(found[contrast][metric.name], bundle.seed, len(measured))[0] for metric in measured
         ]
         for metric, test, corrected in zip(measured, tests, adjusted(tests), strict=True):
-            result, floor = test.result, floors[metric.name]
+            result = test.result
+            floor = nulls[metric.name].floor(costs_of(test.differences))
             pairs = [difference.pair for difference in test.differences]
             own = values[metric.name]
             table.add(
@@ -93,6 +95,7 @@ def observer_table(bundle: BundleData, traffic: Table) -> Table | None:
                 interval_level=None if result.low is None else LEVEL, method=result.method,
                 p_value=result.p_value, p_holm=corrected.holm, family_count=corrected.count,
                 floor_effect=floor.value, floor_pairs=floor.pairs, floor_method=floor.method,
+                visible_effect=seen_from(result, floor, corrected.count), unit_of_inference=BLOCK,
                 verdict=verdict_of(result, corrected.holm, floor),
                 reason=result.method if result.low is None else None,
                 ring=min((pair.ring for pair in pairs), key=("sim", "lab", "hardware").index),

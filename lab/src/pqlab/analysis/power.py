@@ -9,25 +9,22 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import combinations, pairwise
 from pathlib import Path
-from statistics import NormalDist
 
+from pqlab.analysis.floor import of_spread, visible
 from pqlab.analysis.metrics import METRICS, Metric, table_values
+from pqlab.analysis.noncentral import POWER, noncentrality
 from pqlab.analysis.stats import MIN_RUNS_COUNT, student_t_quantile
 from pqlab.analysis.table import Row, read_rows
 from pqlab.errors import LabError
-
-ALPHA = 0.05
-POWER = 0.8
-_STEPS = 400
 
 
 @dataclass(frozen=True)
 class Precision:
     """Of one metric: sd of a pair's difference (log ratio, or points) from `sd_pairs` pairs of the source;
-    half_width and detectable as a ratio ≥ 1, or points. None with a reason where unknown."""
+    half_width and detectable as a ratio ≥ 1, or points. detectable: of one suite; overall: of the mean
+    over all suites. None with a reason where unknown."""
 
     metric: str
     unit: str
@@ -37,6 +34,7 @@ class Precision:
     half_width: float | None
     detectable: float | None
     reason: str | None
+    overall: float | None = None
 
 
 def precision(source: Path | None, n_pairs: int, tests: int) -> list[Precision]:
@@ -62,11 +60,12 @@ def precision(source: Path | None, n_pairs: int, tests: int) -> list[Precision]:
         elif n_pairs < MIN_RUNS_COUNT:
             entry = replace(entry, reason=f"insufficient: fewer than {MIN_RUNS_COUNT} pairs")
         else:
-            width, effect = half_width(sd, n_pairs), detectable(sd, n_pairs, tests)
+            width, one = half_width(sd, n_pairs), claimed(sd, n_pairs, 1, tests)
+            overall = claimed(sd, n_pairs, tests, 1)
             if metric.scale == "ratio":
                 # beyond this a ratio says nothing, and exp() would overflow
-                width, effect = (math.exp(min(value, 50.0)) for value in (width, effect))
-            entry = replace(entry, half_width=width, detectable=effect)
+                width, one, overall = (math.exp(min(value, 50.0)) for value in (width, one, overall))
+            entry = replace(entry, half_width=width, detectable=one, overall=overall)
         found.append(entry)
     return found
 
@@ -78,36 +77,18 @@ def half_width(sd: float, n_pairs: int, level: float = 0.95) -> float:
     return student_t_quantile(0.5 + level / 2.0, df) * c4 * sd / math.sqrt(n_pairs)
 
 
+def claimed(sd: float, n_blocks: int, suites: int, tests: int) -> float:
+    """Least effect on the mean over `suites` that is claimed in 80 % of campaigns whose A/A pairs give the
+    floor: beyond it, and at Holm's first step among `tests`."""
+    error = sd / math.sqrt(n_blocks * suites)
+    found = visible(of_spread(sd, n_blocks * suites), n_blocks, None, tests, error)
+    assert found is not None
+    return found
+
+
 def detectable(sd: float, n_pairs: int, tests: int = 1, power: float = POWER) -> float:
     """Least mean difference found with probability `power` at Holm's first step, α / tests, two-sided."""
-    return sd / math.sqrt(n_pairs) * _noncentrality(n_pairs - 1, max(tests, 1), power)
-
-
-@lru_cache(maxsize=256)
-def _noncentrality(df: int, tests: int, power: float) -> float:
-    critical = student_t_quantile(1.0 - ALPHA / tests / 2.0, df)
-    low, high = 0.0, critical + 2.0
-    while power_of(high, critical, df) < power:
-        high *= 2.0
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if power_of(middle, critical, df) < power else (low, middle)
-    return (low + high) / 2.0
-
-
-def power_of(noncentrality: float, critical: float, df: int) -> float:
-    """P(T > critical) of the noncentral t, integrated over s = √(χ²/df) by Simpson's rule."""
-    normal = NormalDist()
-    top = 1.0 + 10.0 / math.sqrt(2.0 * df)
-    log_scale = math.log(2.0) + df / 2.0 * math.log(df / 2.0) - math.lgamma(df / 2.0)
-    total = 0.0
-    for step in range(1, _STEPS):
-        s = top * step / _STEPS
-        density = math.exp(log_scale + (df - 1) * math.log(s) - df * s * s / 2.0)
-        total += (4.0 if step % 2 else 2.0) * density * normal.cdf(noncentrality - critical * s)
-    if df == 1:
-        total += math.exp(log_scale) * normal.cdf(noncentrality)
-    return min(1.0, total * top / _STEPS / 3.0)
+    return sd / math.sqrt(n_pairs) * noncentrality(n_pairs - 1, max(tests, 1), power)
 
 
 def is_simulated(source: Path) -> bool:

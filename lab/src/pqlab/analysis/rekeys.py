@@ -17,7 +17,7 @@ from pqlab.analysis.conditions import (
     conditions_of,
     contrasts_of,
     differences_of,
-    noise_floor,
+    null_of,
     pairs_of,
 )
 from pqlab.analysis.estimate import Estimate, estimate
@@ -228,7 +228,7 @@ def _cpu_effects(bundle: BundleData, cpu: Table) -> dict[tuple[str, str, str], C
             if row["host"] == role and row["cpu_valid"] is True and row["process_mean_pct"] is not None
         }
         null = [d for c in contrasts if c.twins for d in _differences(bundle.cells, c, role, values)]
-        floor = noise_floor(null, CPU[role])
+        shown = null_of(null, CPU[role])
         groups: list[tuple[str, Contrast, list[float]]] = []
         for contrast in useful:
             by_suite: dict[str, list[float]] = defaultdict(list)
@@ -240,6 +240,7 @@ def _cpu_effects(bundle: BundleData, cpu: Table) -> dict[tuple[str, str, str], C
         corrected = holm([result.p_value for result in results])
         for (suite, contrast, _), result, p_holm in zip(groups, results, corrected, strict=True):
             word = {"regressed": "more", "improved": "less"}
+            floor = shown.floor([0] * result.n)
             verdict = verdict_of(result, p_holm, floor)
             found[suite, contrast.condition, role] = CpuEffect(
                 result, contrast.reference, floor.value, word.get(verdict, verdict), p_holm

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pqlab.analysis import bootstrap
+from pqlab.limits import MIN_RUNS_COUNT as MIN_RUNS_COUNT
+from pqtunnel.quantile import quantile7
 
-#: Below this many runs no interval and no claim is made.
-MIN_RUNS_COUNT = 3
 #: From this many runs on, the bootstrap-t replaces Student's t.
 BOOTSTRAP_RUNS_COUNT = 10
 
@@ -34,20 +34,9 @@ class Interval:
     method: str
 
 
-def quantile(values: Sequence[float], q: float) -> float | None:
-    """Linear interpolation between order statistics (Hyndman and Fan type 7); None without values."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    position = (len(ordered) - 1) * q
-    below = math.floor(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
-
-
 def median(values: Sequence[float]) -> float | None:
     """Middle order statistic; None without values."""
-    return quantile(values, 0.5)
+    return quantile7(values, 0.5)
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
 from pqlab.analysis.load import BundleData, Cell, Json, unreadable
-from pqlab.analysis.stats import quantile
 from pqlab.analysis.table import Table, Value
+from pqtunnel.quantile import quantile7, tail
 
 BULK_PREFIX = "bulk-"
 #: A rung of the offered-rate ladder holds when at most this share is lost …
@@ -166,9 +166,9 @@ def _latency(cell: Cell, entry: Joined | None, has_ledger: bool) -> dict[str, Va
     delays = sorted(entry.delays_ms)
     return {
         "latency_n": len(delays),
-        "latency_p50_ms": quantile(delays, 0.5),
-        "latency_p95_ms": quantile(delays, 0.95),
-        "latency_p99_ms": quantile(delays, 0.99),
+        "latency_p50_ms": quantile7(delays, 0.5),
+        "latency_p95_ms": tail(delays, 0.95),
+        "latency_p99_ms": tail(delays, 0.99),
         "latency_max_ms": delays[-1],
     }
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pqlab.analysis.stats import quantile
 from pqlab.errors import EXIT_CHECK, LabError
 from pqtunnel.bench import summary
 from pqtunnel.bench.rawfiles import BenchError, Iteration, read
+from pqtunnel.quantile import quantile7
 from pqtunnel.suites import AEADS, KEMS, SIGS
 
 _ALGORITHMS = [one.name for registry in (KEMS, SIGS, AEADS) for one in registry.values()]
@@ -121,7 +121,7 @@ def _measured(root: Path, path: Path) -> Measured:
     head, iterations = read(path)
     kept = sorted(one.perf_time_ns / 1e6 for one in iterations if not one.warmup and one.success)
     low, high = median_interval(kept)
-    quarter, three = quantile(kept, 0.25), quantile(kept, 0.75)
+    quarter, three = quantile7(kept, 0.25), quantile7(kept, 0.75)
     both = (quarter, three) if quarter is not None and three is not None else None
     return Measured(
         head, summary.row_of(head, iterations), low, high, both, iterations[0].started_ns,

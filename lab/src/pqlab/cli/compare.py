@@ -34,21 +34,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Raises LabError `unverified` (exit 5) when a check of verify fails in either bundle."""
+    """Raises LabError `unverified` (exit 5) when a check of verify fails in either bundle; `unlike-rings` or
+    `one-run-id` (exit 2) when the two say nothing about each other."""
     from pqlab.analysis.between import compare_bundles
     from pqlab.analysis.comparison import reference_dir
     from pqlab.analysis.load import BundleData
-    from pqlab.analysis.origin import differing, reach
+    from pqlab.analysis.origin import differing, reach, require_comparable
     from pqlab.report.between import counts, page
     from pqlab.report.html import render_html
 
     paths = [locate(name, project_root() / "results") for name in (args.a, args.b)]
     checked = _checked(paths, args.unverified)
     a, b = (BundleData(path) for path in paths)
+    require_comparable(a, b)
     names = (_name(a.plan, paths[0]), _name(b.plan, paths[1]))
     found = compare_bundles(a, b, reference_dir())
     facts = differing(a, b)
-    far = reach(facts, found.one_run)
+    far = "; ".join(filter(None, (reach(facts, found.one_run), found.left_out)))
     if args.csv:
         Path(args.csv).write_text(found.table.csv_text(), encoding="utf-8", newline="")
     if args.html:

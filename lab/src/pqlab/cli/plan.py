@@ -16,7 +16,7 @@ from pqlab.campaign.ring import SIM, at_ring
 from pqlab.campaign.settle import greet
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
 from pqlab.errors import EXIT_OK, LabError
-from pqlab.expectation import Expectation, expectations, told
+from pqlab.expectation import Expectation, expectations, told, unanswerable
 from pqlab.inventory import Inventory, load_inventory
 from pqlab.paths import results_dir
 from pqlab.plan import Cell, plan_document
@@ -80,7 +80,11 @@ def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
     expected = expectations(scenario, cells, named)
     if args.json:
         document = plan_document(scenario, cells, budget, run_id=None, created_utc=None)
-        more = {"cell_ids_unknown": unknown, "expected": [row.as_dict() for row in expected]}
+        more = {
+            "cannot_answer": unanswerable(scenario, cells),
+            "cell_ids_unknown": unknown,
+            "expected": [row.as_dict() for row in expected],
+        }
         print_json({**document, **more, "to_run": len(todo)})
         return EXIT_OK
     _print(scenario, cells, todo, budget, expected, unknown)
@@ -117,7 +121,7 @@ def _print(
     virtual = "virtual, it passes in seconds: " if scenario.ring == SIM else ""
     print(f"time: {virtual}{_time_text(budget)}")
     print(f"disk: about {budget['disk_bytes'] / 1e6:.0f} MB")
-    for line in told(expected):
+    for line in (*told(expected), *unanswerable(scenario, cells)):
         print(line)
     if unknown:
         print(f"cell ids: unknown, they hold the builds of both ends ({unknown})")

@@ -12,8 +12,9 @@ from typing import Any
 from pqlab.record.ledger import Column, Join, Joined, join
 from pqlab.record.raw import ROLES, Json, RawCell
 from pqlab.record.sheet import Sheet
-from pqlab.record.stats import jitter, mean, median, percentile
+from pqlab.record.stats import few, jitter, mean, median
 from pqtunnel.packet import HEADER_BYTES
+from pqtunnel.quantile import tail
 from pqtunnel.suites import Suite
 
 TRAFFIC = "traffic"
@@ -213,21 +214,22 @@ def fill_latency(sheet: Sheet, plane: DataPlane, one_clock: bool) -> None:
     transit = [] if reason or main is None else list(main.transit_ns)
     absent = reason or "no sample"
     n = len(values)
-    for name, value in (
-        ("one_way_latency_mean_ms", mean(values)),
-        ("one_way_latency_p50_ms", median(values)),
-        ("one_way_latency_p95_ms", percentile(values, 95)),
-        ("one_way_latency_p99_ms", percentile(values, 99)),
-        ("one_way_latency_max_ms", max(values, default=None)),
+    for name, value, why in (
+        ("one_way_latency_mean_ms", mean(values), absent),
+        ("one_way_latency_p50_ms", median(values), absent),
+        ("one_way_latency_p95_ms", tail(values, 0.95), few(values, 0.95, absent)),
+        ("one_way_latency_p99_ms", tail(values, 0.99), few(values, 0.99, absent)),
+        ("one_way_latency_max_ms", max(values, default=None), absent),
     ):
-        sheet.put("H", name, value, n=n, absent=absent)
+        sheet.put("H", name, value, n=n, absent=why)
     back = plane.up.windows.get(TRAFFIC) if plane.up and reason is None else None
     up = [ns / 1e6 for ns in back.latency_ns] if back else []
     sheet.put("H", "one_way_latency_up_p50_ms", median(up), n=len(up), absent=reason or "nothing went up")
     sheet.put("H", "transit_p50_ms", median([t / 1e6 for t in transit]), n=n, absent=absent)
     estimates = [value / 1e6 for value in jitter(transit)]
     sheet.put("H", "jitter_mean_ms", mean(estimates), n=len(estimates), absent=absent)
-    sheet.put("H", "jitter_p95_ms", percentile(estimates, 95), n=len(estimates), absent=absent)
+    why = few(estimates, 0.95, absent)
+    sheet.put("H", "jitter_p95_ms", tail(estimates, 0.95), n=len(estimates), absent=why)
     sheet.put("H", "latency_sample_count", n)
     sheet.put("H", "latency_invalid_reason", reason, absent="the latency is valid")
     sheet.put("H", "one_way_latency_valid", reason is None)
@@ -235,7 +237,7 @@ def fill_latency(sheet: Sheet, plane: DataPlane, one_clock: bool) -> None:
     no_rtt = None if rtt else "no TIMESYNC answer reached the ground's client"
     sheet.put("H", "rtt_mean_ms", mean(rtt), n=len(rtt), absent=no_rtt or "")
     sheet.put("H", "rtt_p50_ms", median(rtt), n=len(rtt), absent=no_rtt or "")
-    sheet.put("H", "rtt_p95_ms", percentile(rtt, 95), n=len(rtt), absent=no_rtt or "")
+    sheet.put("H", "rtt_p95_ms", tail(rtt, 0.95), n=len(rtt), absent=few(rtt, 0.95, no_rtt or ""))
     sheet.put("H", "rtt_sample_count", len(rtt))
     sheet.put("H", "rtt_invalid_reason", no_rtt, absent="the round trip is valid")
     sheet.put("H", "rtt_valid", bool(rtt))

@@ -16,7 +16,8 @@ from pqdetect.service.verdict import WINDOW_NS, window_end_ns
 from pqlab.record.dataplane import TRAFFIC, DataPlane
 from pqlab.record.raw import CANARY, Json, RawCell
 from pqlab.record.sheet import Sheet
-from pqlab.record.stats import median, percentile
+from pqlab.record.stats import few, median
+from pqtunnel.quantile import tail
 
 NONE = "none"
 NO_DETECTOR = "no detector in this condition"
@@ -269,10 +270,12 @@ def fill_detector(sheet: Sheet, cell: RawCell, condition: Json, plane: DataPlane
     sheet.put("S", "detector_missing_count", len(told.due) - len(verdicts))
     sheet.put("S", "detector_deadline_missed_count", sum(1 for line in verdicts if not line["deadline_met"]))
     late = [float(line["latency_ms"]) for line in verdicts]
-    for name, value in (
-        ("p50", median(late)), ("p95", percentile(late, 95)), ("max", max(late, default=None)),
-    ):  # fmt: skip
-        sheet.put("S", f"detector_latency_{name}_ms", value, n=len(late), absent=none)
+    for name, value, absent in (
+        ("p50", median(late), none),
+        ("p95", tail(late, 0.95), few(late, 0.95, none)),
+        ("max", max(late, default=None), none),
+    ):
+        sheet.put("S", f"detector_latency_{name}_ms", value, n=len(late), absent=absent)
     waited_s = (int(first["t_ns"]) - told.open_ns) / 1e9 if verdicts else None
     sheet.put("S", "detector_first_verdict_s", waited_s, absent=none)
     sheet.put("S", "detector_alarm_count", sum(1 for line in verdicts if line["attack"]))

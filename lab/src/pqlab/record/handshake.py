@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from pqlab.record.raw import PRIMITIVES, ROLES, Span
 from pqlab.record.sheet import Sheet
-from pqlab.record.stats import median, percentile
+from pqlab.record.stats import few, median
+from pqtunnel.quantile import tail
 
 COVERAGE_PCT = (95.0, 101.0)
 WALL_STEP = "handshake"
@@ -98,7 +99,7 @@ def fill_handshake(
     n = len(walls)
     sheet.put("D", "handshake_total_duration_ms", median(walls), n=n, absent=none)
     sheet.put("D", "handshake_gcs_duration_ms", median(ground), n=len(ground), absent=none)
-    sheet.put("D", "handshake_p95_ms", percentile(walls, 95), n=n, absent=none)
+    sheet.put("D", "handshake_p95_ms", tail(walls, 0.95), n=n, absent=few(walls, 0.95, none))
     sheet.put("D", "handshake_min_ms", min(walls, default=None), n=n, absent=none)
     sheet.put("D", "handshake_max_ms", max(walls, default=None), n=n, absent=none)
     ratios = [
@@ -141,7 +142,8 @@ def fill_pooled(sheet: Sheet, pooled: dict[str, HandshakeTrace], asked: bool) ->
     sheet.put("D", "pooled_handshake_count", n if asked else None, absent=none)
     sheet.put("D", "pooled_handshake_duration_ms", median(walls), n=n, absent=none)
     sheet.put("D", "pooled_handshake_gcs_duration_ms", median(ground), n=n, absent=none)
-    sheet.put("D", "pooled_handshake_p95_ms", percentile(walls, 95), n=n, absent=none)
+    p95 = tail(walls, 0.95)
+    sheet.put("D", "pooled_handshake_p95_ms", p95, n=n, absent=few(walls, 0.95, none))
     for host in ROLES:
         worst = worst_coverage_pct(used, host)
         sheet.put("D", f"pooled_span_coverage_{host}_pct", worst, n=n, absent=none)

@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from pqtunnel.quantile import TOO_FEW, least_count, quantile7
+
 
 def median(values: Sequence[float]) -> float | None:
     """Middle value, or the mean of the two middle ones."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return float(ordered[half]) if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+    return quantile7(values, 0.5)
 
 
-def percentile(values: Sequence[float], percent: float) -> float | None:
-    """Nearest-rank percentile: a value that was observed, never an interpolation."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    return float(ordered[max(1, math.ceil(percent / 100 * len(ordered))) - 1])
+def few(values: Sequence[float], share: float, none: str) -> str:
+    """Why a tail is absent: `none` where there is no value at all, else that they are too few."""
+    return f"{TOO_FEW}: {len(values)} of {least_count(share)}" if values else none
 
 
 def mean(values: Sequence[float]) -> float | None:

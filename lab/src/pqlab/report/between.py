@@ -29,6 +29,7 @@ from pqlab.report.blocks import (
     Table,
     label,
 )
+from pqlab.report.inference import UNITS
 from pqlab.report.svg import significant
 
 VERDICTS = (IMPROVED, REGRESSED, NOT_DISTINGUISHABLE, INSUFFICIENT)
@@ -109,17 +110,19 @@ def _effects(block_id: str, title: str, between: Between, ring: str, *, overall:
             Column("A, median", "", True), Column("B, median", "", True), Column("published", "", True),
             Column("mean effect", "", True), Column("robust effect", "", True), Column("95 % interval"),
             Column("p (Holm)", "", True), Column("tests", "n", True), Column("noise floor", "", True),
-            Column("floor from"), Column("outliers", "n", True), Column("verdict"), Column("ring"),
+            Column("floor from"), Column("seen from", "", True), Column("outliers", "n", True),
+            Column("verdict"), Column("ring"),
         ),
         blocks.rows_of([_row(row) for row in rows]),
         ring,
         note="Mean effect: ratio of geometric means, or the mean difference in points; robust effect: "
-        "Hodges–Lehmann. Less is better for every metric.",
+        "Hodges–Lehmann. Less is better for every metric. Seen from: a smaller effect would not have "
+        "been seen.",
         collapsed=not overall and len(rows) > 60,
     )  # fmt: skip
     lead = (
         "A pair is the cell of one suite, condition and repetition in each bundle. The two were not measured "
-        "side by side, so the machine's drift between the runs is in the effect."
+        f"side by side, so the machine's drift between the runs is in the effect. {UNITS['run']}"
         if overall
         else None
     )
@@ -144,7 +147,8 @@ def _row(row: Row) -> list[Cell]:
         label(effect_text(row), sort=real(row["mean_effect"])), value("robust_effect"),
         label(interval_text(row)) if row["low_effect"] is not None else _none(why),
         value("p_holm"), value("family_count"), value("floor_effect"), label(row["floor_from"]),
-        value("outlier_count"), Cell(str(row["verdict"]), title=why or None), label(row["ring"]),
+        value("visible_effect"), value("outlier_count"), Cell(str(row["verdict"]), title=why or None),
+        label(row["ring"]),
     ]  # fmt: skip
 
 

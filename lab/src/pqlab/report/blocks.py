@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pqlab.report.svg import significant
+from pqtunnel.quantile import TOO_FEW
 
 #: A reason up to this length stays on one line.
 SHORT_REASON_CHARS = 46
@@ -217,6 +218,11 @@ def number(value: str | float | int | None, *, digits: int = 3, reason: str | No
         return missing(reason)
     real = float(value)
     return Cell(significant(real, digits), sort=real, kind="num")
+
+
+def tail(value: str | float | None, *, n: str | int | None, reason: str | None) -> Cell:
+    """A P95 or P99: where there are values and it is missing, they are too few."""
+    return number(value, reason=TOO_FEW if n not in (None, "", "0", 0) else reason)
 
 
 def count(value: str | int | None, *, reason: str | None = None) -> Cell:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pqlab.report import svg
 from pqlab.report.figures import WIDTH, family_class, vertical_grid
 from pqlab.report.svg import LogAxis, significant
+from pqtunnel.quantile import TOO_FEW
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Box:
     q1: float
     median: float
     q3: float
-    p95: float
+    p95: float | None
     high: float
 
 
@@ -41,8 +42,8 @@ def boxes(
         items.append(svg.line(axis(one.low), middle, axis(one.high), middle, f"whisker {shade}"))
         tip = svg.hover(
             f"{one.label}: median {significant(one.median)} {unit}, quartiles {significant(one.q1)} and "
-            f"{significant(one.q3)}, P95 {significant(one.p95)}, {significant(one.low)} to "
-            f"{significant(one.high)}"
+            f"{significant(one.q3)}, P95 {TOO_FEW if one.p95 is None else significant(one.p95)}, "
+            f"{significant(one.low)} to {significant(one.high)}"
         )
         width = max(axis(one.q3) - axis(one.q1), 1.5)
         items.append(
@@ -51,7 +52,8 @@ def boxes(
             )
         )
         items.append(svg.line(axis(one.median), middle - 8, axis(one.median), middle + 8, "median"))
-        items.append(svg.line(axis(one.p95), middle - 4, axis(one.p95), middle + 4, f"whisker {shade}"))
+        if one.p95 is not None:
+            items.append(svg.line(axis(one.p95), middle - 4, axis(one.p95), middle + 4, f"whisker {shade}"))
         items.append(svg.text(WIDTH, middle + 4, significant(one.median), class_="value", text_anchor="end"))
     items.append(svg.text(WIDTH, top - 6, "median", class_="tick", text_anchor="end"))
     description = (

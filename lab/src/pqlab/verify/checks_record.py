@@ -237,6 +237,9 @@ MENDED = {
     "0.1.0": frozenset({
         "suite_deactivated_offset_ms", "temperature_c", "power_sampling_rate_hz", "energy_gross_j",
         "telegraf_dropped_count",
+        # tails: by nearest rank, and of however few values
+        "handshake_p95_ms", "pooled_handshake_p95_ms", "one_way_latency_p95_ms", "one_way_latency_p99_ms",
+        "jitter_p95_ms", "rtt_p95_ms", "detector_latency_p95_ms",
     })
 }  # fmt: skip
 

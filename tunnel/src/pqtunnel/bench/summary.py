@@ -9,11 +9,13 @@ import csv
 import io
 import itertools
 import math
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pqtunnel.bench.rawfiles import BenchError, Iteration, read
+from pqtunnel.quantile import quantile7, tail
 
 COLUMNS: Final = (
     "category", "algorithm", "operation", "name", "n", "failed", "mean_ms", "median_ms", "min_ms", "max_ms",
@@ -39,7 +41,7 @@ def raw_files(root: Path) -> list[Path]:
 def row_of(head: dict[str, Any], iterations: list[Iteration]) -> dict[str, Any]:
     """One summary row; times are of the performance counter, warm-ups left out, nothing subtracted.
 
-    Without a successful iteration the times are None.
+    Without a successful iteration the times are None, and P95 below twenty of them.
     """
     kept = [one for one in iterations if not one.warmup]
     times_ms = sorted(one.perf_time_ns / 1e6 for one in kept if one.success)
@@ -51,18 +53,10 @@ def row_of(head: dict[str, Any], iterations: list[Iteration]) -> dict[str, Any]:
     mean = math.fsum(times_ms) / n
     spread = math.sqrt(math.fsum((t - mean) ** 2 for t in times_ms) / (n - 1)) if n > 1 else None
     row.update(
-        mean_ms=mean, median_ms=_quantile(times_ms, 0.5), min_ms=times_ms[0], max_ms=times_ms[-1],
-        stdev_ms=spread, p95_ms=_quantile(times_ms, 0.95),
+        mean_ms=mean, median_ms=quantile7(times_ms, 0.5), min_ms=times_ms[0], max_ms=times_ms[-1],
+        stdev_ms=spread, p95_ms=tail(times_ms, 0.95),
     )  # fmt: skip
     return row
-
-
-def _quantile(ordered: list[float], q: float) -> float:
-    """Hyndman and Fan type 7."""
-    place = (len(ordered) - 1) * q
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
 def summarise(root: Path) -> list[dict[str, Any]]:
@@ -121,6 +115,8 @@ def _rising(rows: list[Iteration]) -> bool:
 def _clocks_agree(rows: list[Iteration]) -> bool:
     if not rows:
         return False
-    perf = _quantile(sorted(float(one.perf_time_ns) for one in rows), 0.5)
-    wall = _quantile(sorted(float(one.wall_time_ns) for one in rows), 0.5)
+    perf, wall = (
+        statistics.median(times)
+        for times in ([one.perf_time_ns for one in rows], [one.wall_time_ns for one in rows])
+    )
     return abs(perf - wall) <= max(0.2 * perf, 5_000.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Finding, Section, Table, label, number
+from pqlab.report.inference import UNITS
 from pqlab.report.source import RawRow, Source, cell_link
 from pqlab.report.svg import significant
 
@@ -31,10 +32,11 @@ def conditions(source: Source) -> Section | None:
             _table(source, "condition-all", "Mean over all suites, block by block", overall),
             _table(source, "condition-suites", "Suite by suite", suites, collapsed=len(suites) > 60),
         ),
-        "Pairs are two cells of one suite, block and repetition; n counts blocks in the first table and "
-        "pairs in the second. Intervals are 95 %, each for itself; a claim needs Holm's p ≤ 0.05 in its "
+        f"Pairs are two cells of one suite, block and repetition. First table: {UNITS['block']} Second: "
+        f"{UNITS['pair']} Intervals are 95 %, each for itself; a claim needs Holm's p ≤ 0.05 in its "
         "family and an effect beyond the noise floor. A/A rows compare a condition with its twin: no effect "
-        "can be true there. Outliers are counted and kept.",
+        "can be true there. Outliers are counted and kept. Seen from: an effect below it would not have been "
+        'seen here in four of five campaigns, so "not distinguishable" does not exclude it.',
     )
 
 
@@ -49,6 +51,7 @@ def _table(
             Column("n", "", True), Column("mean effect", "", True), Column("robust effect", "", True),
             Column("95 % interval"), Column("p (Holm)", "", True), Column("q (BH)", "", True),
             Column("tests", "n", True), Column("noise floor", "", True), Column("floor from"),
+            Column("seen from", "", True),
             Column("outliers", "n", True), Column("position gap", "cells", True), Column("verdict"),
             Column("ring"),
         ),
@@ -81,8 +84,8 @@ def _row(row: RawRow) -> list[Cell]:
         label(f"{_shown(row['robust_effect'])}{unit}", sort=float(row["robust_effect"])),
         interval, value("p_holm"), value("q_bh"), blocks.count(row["family_count"]),
         number(row["floor_effect"]), label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
-        blocks.count(row["outlier_count"]), number(row["position_gap_mean"]), label(row["verdict"]),
-        label(row["ring"]),
+        value("visible_effect"), blocks.count(row["outlier_count"]), number(row["position_gap_mean"]),
+        label(row["verdict"]), label(row["ring"]),
     ]  # fmt: skip
 
 
@@ -113,8 +116,8 @@ def _overall(source: Source, row: RawRow) -> Finding:
         f"{row['verdict']} over the {row['n_suites']} suites.",
         effect=f"{what} {_shown(row['mean_effect'])} ({_shown(row['low_effect'])} to "
         f"{_shown(row['high_effect'])}, 95 % {row['method']}; robust {_shown(row['robust_effect'])})",
-        basis=f"n = {row['n_pairs']} blocks; Holm p {_shown(row['p_holm'])} of {row['family_count']} tests; "
-        f"noise floor {row['floor_method']}, {_shown(row['floor_effect'])}",
+        basis=f"n = {row['n_pairs']} blocks, these suites only; Holm p {_shown(row['p_holm'])} of "
+        f"{row['family_count']} tests; noise floor {row['floor_method']}, {_shown(row['floor_effect'])}",
         ring=row["ring"],
         cells=tuple(cell_link(i, source.cells[i].suite_id) for i in row["cells"].split()),
         tone=row["verdict"],

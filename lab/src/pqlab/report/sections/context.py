@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pqlab.analysis.effects import ASSUMED_FLOOR_RATIO, MIN_FLOOR_PAIRS_COUNT
+from pqlab.analysis.effects import ASSUMED_FLOOR_RATIO
+from pqlab.analysis.floor import MIN_FLOOR_PAIRS_COUNT
 from pqlab.analysis.load import Json
 from pqlab.analysis.stats import BOOTSTRAP_RUNS_COUNT, MIN_RUNS_COUNT
 from pqlab.report import blocks
@@ -247,10 +248,9 @@ def _methods(source: Source, scenario: Json) -> list[str]:
         "campaign's seed."
     )
     sentences.append(
-        "The noise floor is the 95th percentile of the ratio between repetitions of the same suite, from "
-        "at least "
-        f"{MIN_FLOOR_PAIRS_COUNT} pairs; with fewer, only effects beyond a ratio of "
-        f"{ASSUMED_FLOOR_RATIO:g} are stated."
+        "The noise floor is what the mean that is claimed comes to where nothing differs (99 %), from at "
+        f"least {MIN_FLOOR_PAIRS_COUNT} pairs of equal cells of the same decade of cost; with fewer, only "
+        f"effects beyond a ratio of {ASSUMED_FLOOR_RATIO:g} are stated."
     )
     return sentences
 

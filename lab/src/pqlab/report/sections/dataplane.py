@@ -69,7 +69,7 @@ def traffic(source: Source) -> Section | None:
             *_suite(source, r), label(WORDS[r["direction"]]),
             blocks.count(r["latency_n"]) if r["latency_n"] else blocks.count("0"),
             *(
-                number(r[c], reason=r["latency_reason"])
+                blocks.tail(r[c], n=r["latency_n"], reason=r["latency_reason"])
                 for c in ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "latency_max_ms")
             ),
             record_link(r["cell_id"]),

@@ -8,6 +8,7 @@ from pqlab.analysis.detectors import ALL
 from pqlab.analysis.stats import median
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Paragraphs, Table, label, missing, not_applicable, number
+from pqlab.report.inference import UNITS
 from pqlab.report.source import RawRow, Source, anchor, record_link
 from pqlab.report.svg import significant
 
@@ -102,14 +103,15 @@ def verdicts(source: Source) -> Table:
 
 def _verdict_row(source: Source, row: RawRow) -> list[Cell]:
     why = row["reason"] or "the cell is no result"
-    names = ("latency_p50_ms", "latency_p95_ms", "first_verdict_s")
     ready = {"true": "yes", "false": "no"}.get(row["ready"], "–")
     return [
         label(row["suite_id"], href=anchor(row["cell_id"])), label(row["condition"]),
         blocks.count(source.nth(row["repetition"])), label(row["history"] or "–"),
         *(blocks.count(row[c], reason=why) for c in (
             "history_windows_count", "due_count", "verdict_count", "deadline_missed_count")),
-        *(number(row[c], reason=why) for c in names),
+        number(row["latency_p50_ms"], reason=why),
+        blocks.tail(row["latency_p95_ms"], n=row["verdict_count"], reason=why),
+        number(row["first_verdict_s"], reason=why),
         *(blocks.count(row[c], reason=why) for c in (
             "alarm_count", "degraded_count", "false_alarm_count", "episode_count", "detected_count")),
         number(row["canary_delay_s"], reason="the canary was not raised, or an alarm stood before it"),
@@ -168,7 +170,8 @@ def overhead(source: Source) -> Table:
             blocks.count(row["n_pairs"]), number(row["reference_median"]), number(row["condition_median"]),
             number(row["delta"]), label(row["unit"]),
             number(row["delta_pct"], reason="the reference is 0"), _interval(row), number(row["floor"]),
-            label(f"{row['floor_pairs']} A/A pairs" if row["floor_method"] == "measured" else "assumed"),
+            label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
+            number(row["visible_effect"], reason="nothing was inferred"),
             label(WORDS.get(row["verdict"], row["verdict"])), label(row["ring"]),
         ]
         for row in rows
@@ -181,14 +184,16 @@ def overhead(source: Source) -> Table:
             Column("pairs", "n", True), Column("without", "", True), Column("with", "", True),
             Column("Δ", "", True), Column("unit"), Column("Δ", "%", True),
             Column("95 % interval of the effect"),
-            Column("noise floor", "", True), Column("floor from"), Column("verdict"), Column("ring"),
+            Column("noise floor", "", True), Column("floor from"), Column("seen from", "", True),
+            Column("verdict"), Column("ring"),
         ),
         blocks.rows_of(lines),
         source.ring,
         "analysis/detector_overhead.csv",
         "A pair is two cells of one suite and block. Without, with: medians over the pairs. Interval: ratio "
         "of geometric means, or mean difference. A verdict other than `not distinguishable` needs Holm's "
-        "p ≤ 0.05 over all rows of its metric and an effect beyond the noise floor.",
+        "p ≤ 0.05 over all rows of its metric and an effect beyond the noise floor. Seen from: a smaller "
+        f"effect would not have been seen. {UNITS['suite']}",
         collapsed=len(lines) > 60,
     )  # fmt: skip
 

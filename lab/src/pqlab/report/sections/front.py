@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pqlab.analysis.load import suite_facts
+from pqlab.limits import MIN_RUNS_COUNT
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Figure, Finding, Findings, Section, Table, label, number
 from pqlab.report.levels import LevelDot, level_front
@@ -118,12 +119,25 @@ def recommendations(source: Source) -> Section:
             Findings(
                 "recommendations-list",
                 tuple(items),
-                "No recommendation: at no level is a suite distinguishably slower than another of at least "
-                "that level.",
+                _why_none(source, rows),
             ),
         ),
         "Generated from intervals that lie apart, and about handshake time alone. A faster family is no "
         "statement about its security, and a slower one may be chosen for its other assumption.",
+    )
+
+
+def _why_none(source: Source, rows: list[RawRow]) -> str:
+    """No recommendation is no verdict that suites are equal; where the plan could not give one it says so."""
+    if not rows:
+        return (
+            f"No recommendation: none was possible, this plan has fewer than {MIN_RUNS_COUNT} cells of "
+            "each suite that passed, so no suite has an interval. More repetitions are needed."
+        )
+    widest = max(float(row["interval_high_ms"]) / float(row["interval_low_ms"]) for row in rows)
+    return (
+        "No recommendation: no interval lies apart from another. That does not say that the suites are "
+        f"equally fast: the widest interval here reaches over a factor of {significant(widest)}."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Section, Table, label, number
+from pqlab.report.inference import UNITS
 from pqlab.report.source import RawRow, Source
 from pqlab.report.svg import significant
 
@@ -35,13 +36,14 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
             Column("unit"), Column("n", "pairs", True), Column("reference", "median", True),
             Column("condition", "median", True), Column("effect", "mean", True), Column("95 % interval"),
             Column("p (Holm)", "", True), Column("noise floor", "", True), Column("floor from"),
-            Column("verdict"), Column("ring"),
+            Column("seen from", "", True), Column("verdict"), Column("ring"),
         ),
         blocks.rows_of([_row(row) for row in rows]),
         source.ring,
         f"analysis/{NAME}.csv",
-        "improved: less of it in the condition; regressed: more. The floor is the 95th percentile of the A/A "
-        "pairs' absolute effects where ten or more were measured, else assumed.",
+        "improved: less of it in the condition; regressed: more. The floor is what a mean over as many A/A "
+        "pairs comes to (99 %) where ten or more were measured, else assumed. Seen from: a smaller effect "
+        f"would not have been seen. {UNITS['block']}",
     )  # fmt: skip
 
 
@@ -64,5 +66,5 @@ def _row(row: RawRow) -> list[Cell]:
         label(row["unit"]), blocks.count(row["n_pairs"]), value("reference_median"),
         value("condition_median"), value("mean_effect"), interval, value("p_holm"),
         number(row["floor_effect"]), label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
-        label(row["verdict"]), label(row["ring"]),
+        value("visible_effect"), label(row["verdict"]), label(row["ring"]),
     ]  # fmt: skip

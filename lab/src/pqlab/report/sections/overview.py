@@ -178,8 +178,8 @@ def _effect_findings(source: Source) -> list[Finding]:
                 effect=f"ratio {significant(float(row['ratio']))} "
                 f"({significant(float(row['low_ratio']))} to {significant(float(row['high_ratio']))}, "
                 f"{100 * float(row['interval_level']):.1f} % {row['method']})",
-                basis=f"n = {row['n_pairs']} pairs of cells; noise floor {row['floor_method']}, "
-                f"ratio {significant(float(row['floor_ratio']))}",
+                basis=f"n = {row['n_suites']} pairs of suites, {row['n_pairs']} of cells; noise floor "
+                f"{row['floor_method']}, ratio {significant(float(row['floor_ratio']))}",
                 ring=row["ring"],
                 cells=tuple(cell_link(i, source.cells[i].suite_id) for i in row["cells"].split()),
             )

@@ -6,8 +6,10 @@ from pqlab.analysis.load import suite_facts
 from pqlab.analysis.stats import median
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, number
+from pqlab.report.inference import UNITS
 from pqlab.report.source import RawRow, Source
 from pqlab.report.svg import significant
+from pqtunnel.quantile import TOO_FEW
 
 MS = "ms"
 
@@ -35,7 +37,8 @@ def _stat_cells(row: RawRow) -> list[Cell]:
     )
     return [
         blocks.count(row["n_cells"]), blocks.count(row["n_suites"]), number(row["median_ms"]),
-        *(value(n) for n in ("mad_ms", "q1_ms", "q3_ms", "mean_ms", "sd_ms", "p95_ms")),
+        *(value(n) for n in ("mad_ms", "q1_ms", "q3_ms", "mean_ms", "sd_ms")),
+        number(row["p95_ms"], reason=TOO_FEW) if row["sd_ms"] else value("p95_ms"),
         number(row["max_ms"]), value("geomean_ms"), interval, label(row["ring"]),
     ]  # fmt: skip
 
@@ -84,9 +87,9 @@ def statistics(source: Source) -> Section | None:
         "statistics",
         "Statistics by level and family",
         tuple(parts),
-        "The unit is the cell: one number each, the median of its cold handshakes. Only cells that "
-        "passed enter. "
-        "Intervals are 95 %, of the geometric mean.",
+        "Each cell gives one number, the median of its cold handshakes. Only cells that passed enter. "
+        f"Intervals are 95 %, of the geometric mean. By level and by family: {UNITS['suite']} By suite: "
+        f"{UNITS['repetition']}",
     )
 
 
@@ -131,7 +134,7 @@ def _effects(source: Source) -> Table | None:
         return None
     lines = []
     for row in rows:
-        few = "insufficient: fewer than 3 pairs"
+        few = "insufficient: fewer than 3 pairs of suites"
         interval = (
             label(f"{significant(float(row['low_ratio']))} – {significant(float(row['high_ratio']))}")
             if row["low_ratio"]
@@ -140,11 +143,12 @@ def _effects(source: Source) -> Table | None:
         lines.append(
             [
                 label(row["part"]), label(row["family"]), label(row["reference"]),
-                blocks.count(row["n_pairs"]),
+                blocks.count(row["n_suites"]), blocks.count(row["n_pairs"]),
                 number(row["ratio"], reason=few), interval,
                 number(row["interval_level"], digits=4) if row["interval_level"] else label("–"),
                 label(row["method"] or "–"), number(row["floor_ratio"]),
-                label(f"{row['floor_method']}, {row['floor_pairs']} pairs"), label(row["verdict"]),
+                label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
+                number(row["visible_ratio"], reason=few), label(row["verdict"]),
                 label(row["ring"]),
             ]
         )  # fmt: skip
@@ -152,15 +156,17 @@ def _effects(source: Source) -> Table | None:
         "effects",
         "Paired comparison of handshakes: suites that differ in one part only",
         (
-            Column("part"), Column("family"), Column("against"), Column("pairs", "n", True),
+            Column("part"), Column("family"), Column("against"), Column("suites", "n", True),
+            Column("pairs", "n", True),
             Column("ratio of walls", "", True), Column("interval"), Column("level", "share", True),
             Column("method"),
-            Column("noise floor", "ratio", True), Column("floor from"), Column("verdict"), Column("ring"),
+            Column("noise floor", "ratio", True), Column("floor from"), Column("seen from", "ratio", True),
+            Column("verdict"), Column("ring"),
         ),
         blocks.rows_of(lines),
         source.ring,
         "analysis/effects.csv",
         "Intervals hold together for all comparisons of this table (Bonferroni). A claim needs an "
-        "interval without "
-        "1 and an effect beyond the noise floor.",
+        "interval without 1 and an effect beyond the noise floor. Seen from: a smaller effect would not have "
+        f"been seen. {UNITS['suite']}",
     )  # fmt: skip
