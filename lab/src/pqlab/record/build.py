@@ -60,6 +60,7 @@ from pqlab.record.system import (
     sample_account,
 )
 from pqlab.record.verdict import Direction, Evidence, Verdict, decide
+from pqlab.record.waiting import fill_waiting
 from pqlab.scenario.conditions import impairs, keeps_ledger, without
 from pqsitl.contract import check_traffic
 from pqsitl.errors import SitlError
@@ -151,6 +152,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_pooled(sheet, pooled, pooled_asked)
     secret_bytes = suite.kem.shared_secret_bytes if suite is not None and shakes else None
     fill_primitives(sheet, cold, secret_bytes, due=shakes)
+    fill_waiting(sheet, cold, due=shakes)
     fill_rekey(sheet, cell, plane)
     fill_data_plane(sheet, plane, cell.counters)
     fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
