@@ -12,9 +12,10 @@ import pytest
 from fixture_handshake import SUITES, T0_NS, CellClock, handshake_window
 
 from pqlab.record.handshake import traces
-from pqlab.record.raw import Span, read_spans
+from pqlab.record.raw import RawRun, Span, read_spans
 from pqlab.record.sheet import Sheet
-from pqlab.record.waiting import BEFORE_MEASURED, fill_waiting, parts_of
+from pqlab.record.system import parse_telemetry
+from pqlab.record.waiting import BEFORE_MEASURED, fill_pressure, fill_waiting, parts_of
 from pqlab.verify.checks_handshake import scheduling_problems
 
 SUITE = next(iter(SUITES))
@@ -112,3 +113,39 @@ def test_what_no_scheduler_can_have_counted(
     assert problems() == []
     next(row for row in rows if row["host"] == host and row["step"] == step).update(change)
     assert any(text.startswith(problem) for text in problems()), problems()
+
+
+S = 1_000_000_000
+
+
+def pressed(readings: dict[str, list[tuple[int, str, int]]], sensors: list[dict[str, Any]]) -> dict[str, Any]:
+    """Fields of a cell whose handshakes were in second 0 to 2 and whose traffic in second 2 to 10."""
+    telemetry = {}
+    for host, rows in readings.items():
+        lines = [f"{key.replace('.', ',host=x ', 1)}={value}i {t_s * S}" for t_s, key, value in rows]
+        telemetry[host] = parse_telemetry(lines, 0, 100 * S)
+    hosts = {host: {"sensors": sensors} for host in ("drone", "gcs")}
+    raw = RawRun(run={}, scenario={}, plan={}, providers={}, hosts=hosts)
+    sheet = Sheet()
+    fill_pressure(sheet, telemetry, (0, 2 * S), (2 * S, 10 * S), raw)
+    return {f"{letter}.{name}": field for letter in "DNO" for name, field in sheet._rows[letter].items()}
+
+
+def test_each_window_has_its_own_pressure() -> None:
+    some = "pq_pressure.cpu_some_us"
+    rows = [(0, some, 1_000_000), (1, some, 1_250_000), (2, some, 5_000_000), (6, some, 5_040_000)]
+    queue = [(2, "pq_cpu.process_runqueue_ns", 7), (6, "pq_cpu.process_runqueue_ns", 7 + 6 * S)]
+    fields = pressed({"drone": rows + queue}, [{"name": "pressure", "available": True}])
+    assert fields["D.handshake_pressure_drone_pct"]["value"] == 25
+    assert fields["N.cpu_pressure_pct"]["value"] == 1
+    assert fields["N.tunnel_processor_wait_pct"]["value"] == 150, "each thread counts"
+    assert fields["D.handshake_pressure_gcs_pct"]["value"] is None
+    assert not any(name.startswith("O.") for name in fields), "left to the reason of the whole letter"
+
+
+def test_a_kernel_without_pressure_gives_its_reason_and_an_old_cell_another() -> None:
+    sensors = [{"name": "pressure", "available": False, "reason": "psi=0"}]
+    fields = pressed({"drone": [], "gcs": []}, sensors)
+    assert fields["O.cpu_pressure_pct"]["reason"] == "psi=0"
+    assert fields["D.handshake_pressure_gcs_pct"]["reason"] == "psi=0"
+    assert fields["N.tunnel_processor_wait_pct"]["reason"] == BEFORE_MEASURED

@@ -8,16 +8,20 @@ so that the two may exceed a wall without any sleep by a few microseconds; the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from pqlab.record.handshake import NO_HANDSHAKE, HandshakeTrace
-from pqlab.record.raw import ROLES, Span
+from pqlab.record.raw import ROLES, RawRun, Span
 from pqlab.record.sheet import Sheet
 from pqlab.record.stats import median
+from pqlab.record.system import LETTER, Telemetry
 
 BEFORE_MEASURED = "recorded before this was measured"
+#: cumulative, µs and ns
+PRESSURE = ("pq_pressure", "cpu_some_us")
+QUEUE = ("pq_cpu", "process_runqueue_ns")
 
 
 class Wall(Protocol):
@@ -77,6 +81,46 @@ def fill_waiting(sheet: Sheet, cold: dict[str, HandshakeTrace], *, due: bool = T
         sheet.put(
             "E", f"crypto_processor_{host}_ms", median([ns / 1e6 for ns in works]), n=len(works), absent=none
         )
+
+
+def fill_pressure(
+    sheet: Sheet, telemetry: Mapping[str, Telemetry], shakes_ns: tuple[int, int] | None,
+    traffic_ns: tuple[int, int], raw: RawRun,
+) -> None:  # fmt: skip
+    """What the machines and the tunnels' threads waited: categories D (window of cold handshakes, None where
+    there is none), N and O (traffic). All are growths of cumulative counters."""
+    for host in ROLES:
+        told = telemetry.get(host)
+        silent = _why_silent(raw, host, "pressure")
+        if shakes_ns is None:
+            share, silent_there = None, "the cell has no window of cold handshakes"
+        else:
+            share, silent_there = _share(told, PRESSURE, shakes_ns, 1_000), silent
+        sheet.put("D", f"handshake_pressure_{host}_pct", share, absent=silent_there)
+        if told is None:
+            continue  # the whole letter is null with its reason
+        share = _share(told, PRESSURE, traffic_ns, 1_000)
+        sheet.put(LETTER[host], "cpu_pressure_pct", share, absent=silent)
+        share = _share(told, QUEUE, traffic_ns, 1)
+        silent = _why_silent(raw, host, "runqueue")
+        sheet.put(LETTER[host], "tunnel_processor_wait_pct", share, absent=silent)
+
+
+def _share(
+    told: Telemetry | None, counter: tuple[str, str], span_ns: tuple[int, int], unit_ns: int
+) -> float | None:
+    """Per cent of the time between the first and the last reading in the span; None without two of them."""
+    grown = told.growth(*counter, *span_ns) if told is not None else None
+    return 100 * grown[0] * unit_ns / grown[1] if grown and grown[1] > 0 else None
+
+
+def _why_silent(raw: RawRun, host: str, name: str) -> str:
+    """Why a host has no such series: its own word, or it was not asked yet."""
+    sensors = raw.hosts.get(host, {}).get("sensors") or []
+    mine = [sensor for sensor in sensors if sensor.get("name") == name]
+    if not mine:
+        return BEFORE_MEASURED
+    return str(mine[0].get("reason") or "no two samples within the window")
 
 
 def _primitives_ns(trace: HandshakeTrace, host: str) -> int | None:
