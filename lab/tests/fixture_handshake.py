@@ -86,13 +86,16 @@ def handshake_window(
     mode: str = "cold",
     *,
     signs: bool = False,
+    queue_us: float | None = None,
 ) -> list[dict[str, Any]]:
+    """queue_us: what each end's thread waited for a processor; None: hosts that do not tell."""
     clock.event("controller", "window_start", window=f"handshake_{mode}")
     spans: list[dict[str, Any]] = []
     for index in range(count):
         handshake_id = rng.randbytes(8).hex()
         clock.now_ns += 200_000
-        spans += _one_handshake(clock, suite_id, handshake_id, index, rng, mode, signs)
+        rows = _one_handshake(clock, suite_id, handshake_id, index, rng, mode, signs)
+        spans += rows if queue_us is None else _with_scheduling(rows, queue_us)
     clock.now_ns += 300_000
     clock.event("controller", "window_end", window=f"handshake_{mode}")
     return spans
@@ -164,3 +167,18 @@ def _one_handshake(
             )
     clock.now_ns += round((d + 5) * 1e3)
     return out
+
+
+def _with_scheduling(rows: list[dict[str, Any]], queue_us: float) -> list[dict[str, Any]]:
+    """The rows of one handshake as a host tells them whose scheduler counts: it works where it does not wait
+    for the network, but for `queue_us` of its wall."""
+    for role in ("drone", "gcs"):
+        mine = [row for row in rows if row["host"] == role]
+        steps, wall = mine[:-1], mine[-1]
+        queue_ns = round(queue_us * 1e3)
+        busy_ns = sum(row["end_ns"] - row["start_ns"] for row in steps if row["kind"] != "network_wait")
+        wall.update(cpu_ns=max(0, busy_ns - queue_ns), runqueue_ns=queue_ns, involuntary=int(queue_us > 50))
+        for row in steps:
+            if row["kind"] == "crypto":
+                row["cpu_ns"] = row["end_ns"] - row["start_ns"]
+    return rows

@@ -62,6 +62,8 @@ class FakeHost:
         self.write("proc/stat", STAT)
         self.write("proc/meminfo", MEMINFO)
         self.write("proc/loadavg", "0.50 0.40 0.30 1/200 4242\n")
+        self.write("proc/pressure/cpu", "some avg10=1.00 avg60=0.50 avg300=0.10 total=123456\nfull avg10=0.00 "
+                   "avg60=0.00 avg300=0.00 total=0\n")  # fmt: skip
         self.write("proc/self/net/snmp", SNMP)
         self.write("proc/self/net/dev", NET_DEV)
 
@@ -75,6 +77,12 @@ class FakeHost:
     def process(self, pid: int, *, rss_pages: int = 1000, threads: int = 4, start: int = 555) -> None:
         """A /proc/<pid>/stat whose name holds blanks and brackets."""
         self.write(f"proc/{pid}/stat", PID_STAT.format(pid=pid, rss=rss_pages, threads=threads, start=start))
+        self.write(f"proc/{pid}/schedstat", "5000 70 3\n")
+        self.thread(pid, pid, 70)
+
+    def thread(self, pid: int, tid: int, waited_ns: int) -> Path:
+        """A thread that waited so long for a processor."""
+        return self.write(f"proc/{pid}/task/{tid}/schedstat", f"5000 {waited_ns} 3\n")
 
     def cgroup_v1(self, usage_ns: int) -> None:
         """A container on a v1 host."""

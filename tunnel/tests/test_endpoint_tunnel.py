@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import struct
+import sys
 import threading
 import time
 from pathlib import Path
@@ -123,6 +124,24 @@ def test_spans_are_contiguous_and_join_by_handshake_id(lab_pair: Lab) -> None:
     for identifier, rows in drone.items():
         spent = sum(row["end_ns"] - row["start_ns"] for row in gcs[identifier] if row["kind"] == "crypto")
         assert rows[-1]["end_ns"] - rows[-1]["start_ns"] > spent > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a thread waited")
+def test_each_ends_wall_is_work_and_waiting(lab_pair: Lab) -> None:
+    lab_pair.prepare()
+    lab_pair.handshakes(5)
+    lab_pair.stop()
+    for rows in [*spans_of(lab_pair.drone).values(), *spans_of(lab_pair.gcs).values()]:
+        *steps, wall = rows
+        # readings stand around the wall, so that they may see what is done just outside it
+        around_ns = 1_000_000
+        parts_ns = wall["cpu_ns"] + wall["runqueue_ns"]
+        assert 0 < parts_ns <= wall["end_ns"] - wall["start_ns"] + around_ns
+        assert wall["runqueue_ns"] >= 0 and wall["involuntary"] >= 0
+        primitives = [row for row in steps if row["kind"] == "crypto"]
+        assert primitives and all("cpu_ns" in row for row in primitives)
+        assert 0 < sum(row["cpu_ns"] for row in primitives) <= wall["cpu_ns"]
+        assert not any("cpu_ns" in row for row in steps if row["kind"] != "crypto")
 
 
 def test_unprepared_gcs_is_a_clear_failure(lab_pair: Lab) -> None:

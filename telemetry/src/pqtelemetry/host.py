@@ -13,7 +13,9 @@ from pqtelemetry.readers.base import Reader
 from pqtelemetry.readers.cgroup import find_container
 from pqtelemetry.readers.net import InterfaceDrops, Interfaces, Udp
 from pqtelemetry.readers.power import find_power
+from pqtelemetry.readers.pressure import find_pressure
 from pqtelemetry.readers.process import OwnCpu, Process
+from pqtelemetry.readers.runqueue import find_runqueue
 from pqtelemetry.readers.system import Cores, LoadAverage, Memory, SystemCpu, tick_ms
 from pqtelemetry.readers.thermal import find_frequency, find_temperatures, find_throttle
 from pqtelemetry.readers.tunnel import TunnelCounters
@@ -44,9 +46,9 @@ def find_readers(
             own.append(TunnelCounters(counters))
         own += find_power(power, seed, root, power_settings, power_raw)
         return winhost.find_readers(pid, counters) + own
-    readers: list[Reader] = [SystemCpu(root)]
+    readers: list[Reader] = [SystemCpu(root), find_pressure(root)]
     if pid is not None:
-        readers.append(Process(root, pid))
+        readers += [Process(root, pid), find_runqueue(root, pid)]
     readers += [find_container(root), OwnCpu(), Memory(root), Udp(root), InterfaceDrops(root)]
     if counters is not None:
         readers.append(TunnelCounters(counters))

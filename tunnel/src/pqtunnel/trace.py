@@ -4,6 +4,11 @@ Steps follow one another without gap: `mark` reads the clock once, closes the op
 next. Every span is a pair of readings of the same clock; none is the difference of two others. Step names
 are the ones of docs/PROTOCOL.md, so that tests, traces and text speak of the same thing.
 
+Where a meter is given, each end's wall carries what the scheduler did with its thread meanwhile: processor
+time, time runnable without a processor, involuntary switches. The rest of the wall it slept, waiting for the
+peer. Primitives never sleep: their spans carry processor time alone, and what lacks in it was waiting. Other
+spans carry none, because a reading of the thread's clock costs 0.6 µs and a handshake has 32 of them.
+
 In scope: recording. Not in scope: writing rows to disk (the agent does).
 """
 
@@ -12,6 +17,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Final, Literal
+
+from pqtunnel.scheduling import NO_THREAD, Meter, NoMeter, Reading
 
 Kind = Literal["crypto", "network_wait", "codec", "kdf", "io", "wall"]
 
@@ -59,8 +66,8 @@ class Tracer:
     `keygen`: whether the ephemeral key pair was made in this handshake ("cold") or taken ready ("pooled")."""
 
     __slots__ = (
-        "_clock", "_open", "_sizes", "_spans", "handshake_id", "host", "index", "keygen", "mode", "purpose",
-        "suite_id",
+        "_begin", "_clock", "_cpu", "_end", "_meter", "_open", "_sizes", "_spans", "handshake_id", "host",
+        "index", "keygen", "mode", "purpose", "suite_id",
     )  # fmt: skip
 
     def __init__(
@@ -71,11 +78,17 @@ class Tracer:
         index: int = 0,
         mode: str = "cold",
         suite_id: str = "",
+        meter: Meter | None = None,
     ) -> None:
         self._clock = clock
         self._spans: list[tuple[str, Kind, int, int]] = []
         self._open: tuple[str, Kind, int] | None = None
         self._sizes: dict[int, int] = {}
+        self._meter: Meter = NoMeter(NO_THREAD) if meter is None else meter
+        self._cpu: dict[int, tuple[int, int]] = {}
+        """Thread clock at the start and the end of the primitives' spans."""
+        self._begin: Reading | None = None
+        self._end: Reading | None = None
         self.host = host
         self.index = index
         self.mode = mode
@@ -85,11 +98,34 @@ class Tracer:
         self.handshake_id = ""
 
     def mark(self, step: str, kind: Kind) -> None:
-        """Close the open span and open `step`, both at one reading of the clock."""
-        now_ns = self._clock()
+        """Close the open span and open `step`, both at one reading of the clock.
+
+        The thread's clock is read on the side of the edge that is no primitive, so that none pays for it.
+        """
+        if kind == "crypto":
+            cpu_ns = self._meter.cpu_ns()
+            now_ns = self._shut(self._clock())
+            if cpu_ns is not None:
+                self._note_end(cpu_ns)
+                self._cpu[len(self._spans)] = (cpu_ns, cpu_ns)
+        else:
+            if self._open is None and not self._spans:
+                self._begin = self._meter.begin()
+            after_primitive = self._open is not None and self._open[1] == "crypto"
+            now_ns = self._shut(self._clock())
+            if after_primitive and (cpu_ns := self._meter.cpu_ns()) is not None:
+                self._note_end(cpu_ns)
+        self._open = (step, kind, now_ns)
+
+    def _shut(self, now_ns: int) -> int:
         if self._open is not None:
             self._spans.append((*self._open, now_ns))
-        self._open = (step, kind, now_ns)
+        return now_ns
+
+    def _note_end(self, cpu_ns: int) -> None:
+        place = len(self._spans) - 1
+        if place in self._cpu:
+            self._cpu[place] = (self._cpu[place][0], cpu_ns)
 
     def size(self, size_bytes: int) -> None:
         """Note the length of what the open span made (public key, ciphertext or signature)."""
@@ -98,8 +134,26 @@ class Tracer:
     def finish(self) -> None:
         """Close the last span; calling again changes nothing."""
         if self._open is not None:
-            self._spans.append((*self._open, self._clock()))
+            self._shut(self._clock())
             self._open = None
+            self._end = self._meter.end()
+
+    def _scheduling(self) -> dict[str, object]:
+        """What the wall carries; nulls and the reason where nothing can be read."""
+        if self._begin is None or self._end is None:
+            reason = self._meter.reason or NO_THREAD
+            return {"cpu_ns": None, "runqueue_ns": None, "involuntary": None, "scheduling_reason": reason}
+        return {
+            "cpu_ns": self._end.cpu_ns - self._begin.cpu_ns,
+            "runqueue_ns": self._end.runqueue_ns - self._begin.runqueue_ns,
+            "involuntary": self._end.involuntary - self._begin.involuntary,
+        }
+
+    def _cpu_of(self, place: int) -> dict[str, object]:
+        if place not in self._cpu:
+            return {}
+        begin_ns, end_ns = self._cpu[place]
+        return {"cpu_ns": end_ns - begin_ns}
 
     def spans(self) -> list[tuple[str, Kind, int, int]]:
         """Closed spans as (step, kind, start_ns, end_ns), in order."""
@@ -128,6 +182,7 @@ class Tracer:
                 "clock": "monotonic",
                 "kind": kind,
                 **({"size_bytes": self._sizes[place]} if place in self._sizes else {}),
+                **(self._scheduling() if kind == "wall" else self._cpu_of(place)),
             }
             for place, (step, kind, start_ns, end_ns) in enumerate([*self._spans, wall])
         ]

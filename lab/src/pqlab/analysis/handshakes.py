@@ -13,6 +13,7 @@ from typing import Any
 from pqlab.analysis.load import BundleData, Cell, Span, algorithm_order
 from pqlab.analysis.stats import mean, median
 from pqlab.analysis.table import Table
+from pqlab.record.waiting import Parts, parts_of
 from pqtunnel.quantile import quantile7, tail
 
 WALL_STEP = "handshake"
@@ -28,6 +29,14 @@ CELL_COLUMNS = (
     "cell_id", "suite_id", "kem", "sig", "aead", "level", "kem_family", "sig_family",
     "condition", "repetition", "position", "ring", "verdict",
 )  # fmt: skip
+WAITING_COLUMNS = tuple(
+    f"{role}_{part}"
+    for role in ("drone", "gcs")
+    for part in (
+        "processor_median_ms", "peer_wait_median_ms", "processor_wait_median_ms", "processor_wait_max_ms",
+        "involuntary_count",
+    )
+)  # fmt: skip
 
 
 @dataclass
@@ -38,6 +47,7 @@ class Handshake:
     spans_ms: dict[str, float] = field(default_factory=dict)
     crypto_ms: float = 0.0
     steps_ms: dict[tuple[str, str], float] = field(default_factory=dict)
+    parts: dict[str, Parts] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -59,6 +69,8 @@ def _add(handshake: Handshake, span: Span) -> None:
     duration_ms = span.duration_ns / 1e6
     if span.step == WALL_STEP:
         handshake.wall_ms[span.host] = duration_ms
+        if (parts := parts_of(span)) is not None:
+            handshake.parts[span.host] = parts
         return
     handshake.spans_ms[span.host] = handshake.spans_ms.get(span.host, 0.0) + duration_ms
     if span.kind == "crypto":
@@ -96,7 +108,7 @@ def handshake_table(bundle: BundleData) -> Table:
             "n", "drone_wall_median_ms", "drone_wall_p95_ms", "drone_wall_min_ms", "drone_wall_max_ms",
             "gcs_wall_median_ms", "gcs_wall_p95_ms", "gcs_wall_min_ms", "gcs_wall_max_ms",
             "crypto_sum_median_ms", "wall_over_crypto_ratio", "coverage_drone_min_pct",
-            "coverage_gcs_min_pct", "reason",
+            "coverage_gcs_min_pct", *WAITING_COLUMNS, "reason",
         ),
     )  # fmt: skip
     for cell in bundle.cells:
@@ -120,9 +132,24 @@ def handshake_table(bundle: BundleData) -> Table:
             ),
             coverage_drone_min_pct=_coverage(rows, "drone"),
             coverage_gcs_min_pct=_coverage(rows, "gcs"),
+            **_waiting(rows),
             reason=None if rows else _why_none(cell),
         )
     return table
+
+
+def _waiting(rows: list[Handshake]) -> dict[str, float | int | None]:
+    """Medians of the three parts of each end's wall; missing where a host did not tell them."""
+    told: dict[str, float | int | None] = {}
+    for role in ("drone", "gcs"):
+        parts = [h.parts[role] for h in rows if role in h.parts]
+        queues = [p.queue_ns / 1e6 for p in parts]
+        told[f"{role}_processor_median_ms"] = median([p.work_ns / 1e6 for p in parts])
+        told[f"{role}_peer_wait_median_ms"] = median([p.peer_ns / 1e6 for p in parts])
+        told[f"{role}_processor_wait_median_ms"] = median(queues)
+        told[f"{role}_processor_wait_max_ms"] = max(queues, default=None)
+        told[f"{role}_involuntary_count"] = sum(p.involuntary for p in parts) if parts else None
+    return told
 
 
 def _why_none(cell: Cell) -> str:

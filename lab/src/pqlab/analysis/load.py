@@ -84,6 +84,9 @@ class Span:
     kind: str
     start_ns: int
     end_ns: int
+    cpu_ns: int | None = None
+    runqueue_ns: int | None = None
+    involuntary: int | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -149,6 +152,9 @@ class Cell:
                 kind=str(row["kind"]),
                 start_ns=int(row["start_ns"]),
                 end_ns=int(row["end_ns"]),
+                cpu_ns=row.get("cpu_ns"),
+                runqueue_ns=row.get("runqueue_ns"),
+                involuntary=row.get("involuntary"),
             )
             for row in read_ndjson(self.directory / "spans.ndjson")
         ]

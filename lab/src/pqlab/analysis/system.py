@@ -9,7 +9,7 @@ from pqlab.analysis.load import ROLES, BundleData, Cell
 from pqlab.analysis.stats import mean
 from pqlab.analysis.table import Table, Value
 from pqlab.record.dataplane import gate_ns
-from pqlab.record.system import Telemetry
+from pqlab.record.system import LETTER, Telemetry
 from pqlab.scenario.conditions import keeps_ledger
 from pqtelemetry import slice as lines_of
 from pqtelemetry.slice import Point
@@ -27,6 +27,8 @@ OWN = {
     "container_mean_pct": "container_cpu_ns",
     "sampler_mean_pct": "sampler_cpu_ns",
 }
+#: columns taken from the record, which has them of the same window
+WAITING = ("tunnel_processor_wait_pct", "cpu_pressure_pct")
 
 
 def overhead_table(bundle: BundleData) -> Table:
@@ -81,8 +83,8 @@ def cpu_table(bundle: BundleData) -> Table:
         (
             *CELL_COLUMNS, "host", "span", "n_samples",
             "system_mean_pct", "steal_mean_pct", "steal_max_pct", "process_mean_pct", "process_max_pct",
-            "container_mean_pct", "sampler_mean_pct", "rss_max_mb",
-            "temperature_mean_c", "temperature_reason",
+            "container_mean_pct", "sampler_mean_pct", "tunnel_processor_wait_pct", "cpu_pressure_pct",
+            "rss_max_mb", "temperature_mean_c", "temperature_reason",
             "cpu_valid", "reason", "ledger", "controller_on_dut",
         ),
     )  # fmt: skip
@@ -124,6 +126,7 @@ def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
         "span": "traffic" if window else "cell",
         "n_samples": len(found["system_pct"]),
         **means,
+        **{name: (cell.value(LETTER[role], name) or {}).get("value") for name in WAITING},
         "steal_max_pct": max(found["steal_pct"], default=None),
         "process_max_pct": max(found["process_pct"], default=None),
         "rss_max_mb": max(rss) / 1e6 if rss else None,

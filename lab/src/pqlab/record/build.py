@@ -60,6 +60,7 @@ from pqlab.record.system import (
     sample_account,
 )
 from pqlab.record.verdict import Direction, Evidence, Verdict, decide
+from pqlab.record.waiting import fill_pressure, fill_waiting
 from pqlab.scenario.conditions import impairs, keeps_ledger, without
 from pqsitl.contract import check_traffic
 from pqsitl.errors import SitlError
@@ -151,6 +152,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_pooled(sheet, pooled, pooled_asked)
     secret_bytes = suite.kem.shared_secret_bytes if suite is not None and shakes else None
     fill_primitives(sheet, cold, secret_bytes, due=shakes)
+    fill_waiting(sheet, cold, due=shakes)
     fill_rekey(sheet, cell, plane)
     fill_data_plane(sheet, plane, cell.counters)
     fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
@@ -158,6 +160,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_control(sheet, plan, context)
     span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)
     span_name = "the traffic window" if TRAFFIC in plane.gate_ns else "the cell"
+    fill_pressure(sheet, telemetry, _window_of(windows, HANDSHAKE_WINDOW), span, context)
     for role in ROLES:
         fill_system(sheet, role, telemetry.get(role), span, context, span_name)
     fill_power(sheet, telemetry.get("drone"), span, context, span_name)
@@ -218,6 +221,10 @@ def _windows(cell: RawCell) -> list[Json]:
         elif event.get("event") == "window_end" and name in opened:
             windows.append({"name": name, "start_ns": opened.pop(name), "end_ns": int(event["t_ns"])})
     return windows
+
+
+def _window_of(windows: list[Json], name: str) -> tuple[int, int] | None:
+    return next(((int(w["start_ns"]), int(w["end_ns"])) for w in windows if w["name"] == name), None)
 
 
 def _telemetry(cell: RawCell, wall: tuple[int, int] | None) -> dict[str, Telemetry]:

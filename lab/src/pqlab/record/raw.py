@@ -57,6 +57,13 @@ class Span:
     end_ns: int
     size_bytes: int | None
     keygen: str | None = None
+    cpu_ns: int | None = None
+    """Processor time of the thread that did it: of primitives and of whole walls."""
+    runqueue_ns: int | None = None
+    """Of a whole wall: time in which that thread was runnable and had no processor."""
+    involuntary: int | None = None
+    scheduling_reason: str | None = None
+    """Why a wall has none of these."""
 
     @property
     def duration_ns(self) -> int:
@@ -227,11 +234,22 @@ def read_spans(path: Path) -> list[Span]:
                     end_ns=int(row["end_ns"]),
                     size_bytes=None if size is None else int(size),
                     keygen=None if row.get("keygen") is None else str(row["keygen"]),
+                    cpu_ns=_count_of(row, "cpu_ns"),
+                    runqueue_ns=_count_of(row, "runqueue_ns"),
+                    involuntary=_count_of(row, "involuntary"),
+                    scheduling_reason=(
+                        None if row.get("scheduling_reason") is None else str(row["scheduling_reason"])
+                    ),
                 )
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RawDataError(path, f"line {number}: {error!r}") from error
     return _redials_at_both_ends(spans)
+
+
+def _count_of(row: Json, name: str) -> int | None:
+    value = row.get(name)
+    return None if value is None else int(value)
 
 
 def _redials_at_both_ends(spans: list[Span]) -> list[Span]:

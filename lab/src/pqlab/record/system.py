@@ -19,7 +19,9 @@ from pqlab.record.stats import mean, median
 from pqtelemetry.slice import Point, parse_line
 
 MAX_STEAL_PCT = 5.0
-READ = tuple(f"pq_{name}," for name in ("cpu", "mem", "load", "freq", "temp", "power", "net", "sampler"))
+READ = tuple(
+    f"pq_{name}," for name in ("cpu", "pressure", "mem", "load", "freq", "temp", "power", "net", "sampler")
+)
 #: measurements of which a host may have several series, each of another sensor
 APART = ("pq_temp", "pq_power")
 Points = list[tuple[int, dict[str, Any]]]

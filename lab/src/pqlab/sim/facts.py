@@ -41,7 +41,8 @@ def hello_facts(suite_ids: tuple[str, ...]) -> Json:
         "suites": {suite_id: {"status": "available", "reason": None} for suite_id in suite_ids},
         "selftest": selftest(),
         "sensors": [
-            {"name": name, "available": False, "reason": _WHY} for name in ("thermal", "power", "steal")
+            {"name": name, "available": False, "reason": _WHY}
+            for name in ("thermal", "power", "steal", "pressure", "runqueue")
         ],
         "traffic": {"available": True, "sources": ["auto", "embedded", "bulk"], "auto": "embedded"},
         "timestamp_source": "virtual",

@@ -14,6 +14,10 @@ from pqlab.verify.view import BundleView, CellView, steps_of, wall_of
 COVERAGE_PCT = (95.0, 101.0)
 WINDOW_SLACK_NS = 20_000_000
 WAIT_SLACK_NS = 50_000
+#: the scheduler is read just outside of a wall, and may be a preemption away from it; a thread's own clock
+#: stands still meanwhile
+READING_SLACK_NS = 20_000_000
+THREAD_CLOCK_SLACK_NS = 1_000_000
 LEAST_HANDSHAKES = 5
 SAME_TIMES_SHARE = 0.01
 DRONE_AWAY = ("send_hello", "wait_server_hello", "send_client_kem", "wait_finished")
@@ -50,7 +54,8 @@ def own_suite(cell: CellView, tally: Tally) -> None:
 
 
 def span_order(cell: CellView, tally: Tally) -> None:
-    """On one host the steps of a handshake follow one another, forward in time, inside the wall."""
+    """On one host the steps of a handshake follow one another, forward in time, inside the wall. So does what
+    the scheduler counted meanwhile; primitives have no more processor time than their thread."""
     tally.see()
     for handshake_id, hosts in cell.timed.items():
         for host, spans in hosts.items():
@@ -61,10 +66,31 @@ def span_order(cell: CellView, tally: Tally) -> None:
                 if wall is not None:
                     inside = wall.start_ns <= span.start_ns and span.end_ns <= wall.end_ns
                     tally.require(inside, f"{where}: {span.step} lies outside the wall")
+            for problem in scheduling_problems(wall, steps):
+                tally.fail(f"{where}: {problem}")
             for before, after in pairwise(sorted(steps, key=lambda span: (span.start_ns, span.end_ns))):
                 tally.require(
                     before.end_ns <= after.start_ns, f"{where}: {before.step} overlaps {after.step}"
                 )
+
+
+def scheduling_problems(wall: Span | None, steps: list[Span]) -> list[str]:
+    """What cannot be true of the scheduler's counts of one end's handshake; they are read just outside of
+    what they count."""
+    found = []
+    for span in [*steps, *([wall] if wall else [])]:
+        counts = (span.cpu_ns, span.runqueue_ns, span.involuntary)
+        if any(count is not None and count < 0 for count in counts):
+            found.append(f"{span.step} has a negative count of the scheduler")
+        busy_ns = (span.cpu_ns or 0) + (span.runqueue_ns or 0)
+        slack_ns = THREAD_CLOCK_SLACK_NS if span.runqueue_ns is None else READING_SLACK_NS
+        if busy_ns > span.duration_ns + slack_ns:
+            found.append(f"{span.step} of {span.duration_ns} ns ran and waited {busy_ns} ns")
+    if wall is not None and wall.cpu_ns is not None:
+        primitives_ns = sum(span.cpu_ns or 0 for span in steps if span.kind == "crypto")
+        if primitives_ns > wall.cpu_ns + THREAD_CLOCK_SLACK_NS:
+            found.append(f"primitives ran {primitives_ns} ns in a thread that ran {wall.cpu_ns} ns")
+    return found
 
 
 def span_window(cell: CellView, tally: Tally) -> None:

@@ -16,6 +16,8 @@ from pqtelemetry.patience import patiently
 from pqtelemetry.readers.base import Instant, Missing, Rate, Reader
 
 ABSENT: Final = {
+    "pressure": "Windows keeps no pressure stall information",
+    "runqueue": "Windows does not tell how long a thread waited for a processor",
     "steal": "Windows tells no guest how much time its hypervisor gave to others",
     "container": "Windows accounts no control group",
     "thermal": "Windows gives an ordinary user no temperature",

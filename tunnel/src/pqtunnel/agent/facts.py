@@ -17,6 +17,7 @@ from pqtunnel import PROTOCOL_VERSION, __version__
 from pqtunnel.agent.machine import played_by
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.errors import TunnelError
+from pqtunnel.scheduling import clock_costs
 
 GATHER_LIMIT_S: Final = 150.0
 
@@ -58,6 +59,7 @@ class HostFacts:
                 "providers": provider_facts(),
                 "suites": probe(selftest_report=report),
                 "selftest": report,
+                "clock_costs": clock_costs(),
             }
         except Exception:  # noqa: BLE001  whatever it is, hello must say that there are no facts, not hang
             self._note(f"host facts failed\n{traceback.format_exc()}")

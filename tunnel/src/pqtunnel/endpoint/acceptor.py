@@ -31,6 +31,7 @@ from pqtunnel.handshake.identity import GcsIdentity, PskStore
 from pqtunnel.handshake.limits import HandshakeLimits, Slot
 from pqtunnel.handshake.rekey import RekeyBasis
 from pqtunnel.primitives import KemKeyPair, Primitives
+from pqtunnel.scheduling import Meter, thread_meter
 from pqtunnel.trace import Tracer
 
 _BACKLOG: Final = 64
@@ -127,6 +128,10 @@ class Acceptor:
     # ------------------------------------------------------------------ one worker
 
     def _work(self) -> None:
+        with thread_meter() as meter:
+            self._accept_until_closed(meter)
+
+    def _accept_until_closed(self, meter: Meter) -> None:
         while True:
             try:
                 sock, source = self._listener.accept()
@@ -136,9 +141,9 @@ class Acceptor:
                 time.sleep(0.05)  # out of descriptors, or a connection that died in the queue: not a spin
                 continue
             accepted_ns = time.monotonic_ns()
-            self._serve(sock, str(source[0]), accepted_ns)
+            self._serve(sock, str(source[0]), accepted_ns, meter)
 
-    def _serve(self, sock: socket.socket, source: str, accepted_ns: int) -> None:
+    def _serve(self, sock: socket.socket, source: str, accepted_ns: int, meter: Meter) -> None:
         policy = self._hooks.policy()
         if policy is None:
             sock.close()
@@ -146,7 +151,7 @@ class Acceptor:
         work = policy.work
         tracer = Tracer(
             clock=time.perf_counter_ns, host="gcs", index=work.handshakes, mode="cold",
-            suite_id=policy.suite_id,
+            suite_id=policy.suite_id, meter=meter,
         )  # fmt: skip
         tracer.mark("accept", "io")
         counters: dict[str, int] = {}

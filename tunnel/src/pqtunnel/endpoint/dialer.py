@@ -19,6 +19,7 @@ from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
 from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.keyschedule import PskKeys
 from pqtunnel.primitives import Primitives
+from pqtunnel.scheduling import thread_meter
 from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer
 from pqtunnel.wire import ALERT_FRAME
@@ -72,10 +73,16 @@ class Dialer:
 
         `counters` receives what this handshake counted, failed or not. Raises HandshakeError of every kind.
         """
-        tracer = Tracer(
-            clock=time.perf_counter_ns, host="drone", index=index,
-            mode="rekey" if rekey is not None else label, suite_id=self.suite.id,
-        )  # fmt: skip
+        with thread_meter() as meter:
+            tracer = Tracer(
+                clock=time.perf_counter_ns, host="drone", index=index,
+                mode="rekey" if rekey is not None else label, suite_id=self.suite.id, meter=meter,
+            )  # fmt: skip
+            return self._dial(tracer, epoch, rx_index, counters, rekey)
+
+    def _dial(
+        self, tracer: Tracer, epoch: int, rx_index: int, counters: dict[str, int], rekey: RekeyFrom | None
+    ) -> DialResult:
         tracer.mark("connect", "io")
         started_ns = time.monotonic_ns()
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pqlab.analysis.stats import median
-from pqlab.analysis.system import MAX_STEAL_PCT
+from pqlab.analysis.system import MAX_STEAL_PCT, WAITING
 from pqlab.analysis.table import to_float
 from pqlab.analysis.traffic import KNEE_LOSS_PCT, KNEE_OFFERED_PCT
+from pqlab.record.system import LETTER
+from pqlab.record.waiting import BEFORE_MEASURED
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import (
     Cell,
@@ -209,6 +211,12 @@ def _ladder(source: Source, rows: list[RawRow]) -> Figure | None:
     )
 
 
+def _why_no_wait(source: Source, row: RawRow, column: str) -> str:
+    """The reason in the record; a record of an earlier version has no such field."""
+    told = source.cells[row["cell_id"]].value(LETTER[row["host"]], column) or {}
+    return str(told.get("reason") or BEFORE_MEASURED)
+
+
 def cpu(source: Source) -> Section | None:
     """CPU, steal and temperature per cell and host."""
     rows = source.rows("cpu")
@@ -228,6 +236,7 @@ def cpu(source: Source) -> Section | None:
                         "system_mean_pct", "steal_mean_pct", "steal_max_pct", "rss_max_mb",
                     )
                 ),
+                *(number(r.get(c), reason=_why_no_wait(source, r, c)) for c in WAITING),
                 number(r["temperature_mean_c"], reason=r["temperature_reason"]),
                 valid.get(r["cpu_valid"], missing("no steal figure")), record_link(r["cell_id"]),
             ]
@@ -245,6 +254,8 @@ def cpu(source: Source) -> Section | None:
                     Column("container", "% of a core", True), Column("sampler", "% of a core", True),
                     Column("system", "% of all cores", True), Column("steal, mean", "% of all cores", True),
                     Column("steal, max", "% of all cores", True), Column("tunnel RSS, max", "MB", True),
+                    Column("tunnel waited for a processor", "% of the window", True),
+                    Column("some thread waited", "% of the window", True),
                     Column("temperature", "°C", True), Column("valid for CPU claims"), Column("raw"),
                 ),
                 blocks.rows_of(lines),

@@ -6,6 +6,7 @@ from pqlab.analysis.groups import REKEY_INTERVALS_S
 from pqlab.analysis.load import suite_facts
 from pqlab.analysis.stats import median
 from pqlab.analysis.table import to_float
+from pqlab.record.waiting import BEFORE_MEASURED
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, number, verdict
 from pqlab.report.scatter import Point, scatter
@@ -28,6 +29,7 @@ def all_suites(source: Source) -> Section:
     if trade is not None:
         drawn.append(trade)
     drawn.append(_table(source, rows))
+    drawn.append(_waiting(source, rows))
     return Section(
         "handshakes",
         "Handshake of all suites",
@@ -198,6 +200,46 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
         source.ring,
         "analysis/handshakes.csv",
         "Span cover: the least share of a host's wall that its independently timed spans add up to.",
+    )
+
+
+def _waiting(source: Source, rows: list[RawRow]) -> Table:
+    """Each end's wall in three parts, with the reason where a host does not tell them."""
+    parts = ("processor_median_ms", "peer_wait_median_ms", "processor_wait_median_ms",
+             "processor_wait_max_ms", "involuntary_count")  # fmt: skip
+    columns = [Column("suite")]
+    if source.many_conditions:
+        columns.append(Column("condition"))
+    if source.repetitions > 1:
+        columns.append(Column("rep", "", True))
+    for end in ("drone", "GCS"):
+        columns += [
+            Column(f"{end}: work", MS, True), Column("for the peer", MS, True),
+            Column("for a processor", MS, True), Column("at most", MS, True), Column("preempted", "", True),
+        ]  # fmt: skip
+    lines = []
+    for row in rows:
+        line: list[Cell] = [label(row["suite_id"], href=anchor(row["cell_id"]))]
+        if source.many_conditions:
+            line.append(label(row["condition"]))
+        if source.repetitions > 1:
+            line.append(blocks.count(source.nth(row["repetition"])))
+        for role in ("drone", "gcs"):
+            told = source.cells[row["cell_id"]].value("D", f"handshake_processor_{role}_ms") or {}
+            why = str(why_missing(row) or told.get("reason") or BEFORE_MEASURED)
+            line += [number(row.get(f"{role}_{part}"), reason=why) for part in parts]
+        lines.append(line)
+    return Table(
+        "handshake-waiting",
+        "What each end's wall of the cold handshake went into: work and waiting, medians over n handshakes",
+        tuple(columns),
+        blocks.rows_of(lines),
+        source.ring,
+        "analysis/handshakes.csv",
+        "Work: processor time of the thread. For the peer: it slept, for the network and the other end. For "
+        "a processor: it could have run and had none, because something else ran. The three make up each "
+        "wall; their medians need not make up its median. Preempted: times it was taken off, over all "
+        "handshakes.",
     )
 
 

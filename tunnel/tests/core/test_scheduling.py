@@ -1,0 +1,150 @@
+"""What the scheduler says of a handshake's thread: read where the trace says, elsewhere absent with a
+reason."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pqtunnel import scheduling
+from pqtunnel.scheduling import NoMeter, Reading, clock_costs, thread_meter
+from pqtunnel.trace import Tracer
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+
+
+@dataclass
+class Scripted:
+    """A meter and a clock that note in which order they are read; each reading moves time on by one."""
+
+    reason: str | None = None
+    now: int = 0
+    order: list[str] = field(default_factory=list)
+
+    def clock(self) -> int:
+        return self._tick("wall")
+
+    def cpu_ns(self) -> int:
+        return self._tick("cpu")
+
+    def begin(self) -> Reading:
+        return Reading(self._tick("begin"), b"0 100 1", 7)
+
+    def end(self) -> Reading:
+        return Reading(self._tick("end"), b"0 340 9", 9)
+
+    def _tick(self, name: str) -> int:
+        self.now += 1
+        self.order.append(name)
+        return self.now
+
+
+def test_no_primitive_pays_for_the_thread_clock_and_no_wall_for_the_readings() -> None:
+    meter = Scripted()
+    tracer = Tracer(clock=meter.clock, host="gcs", meter=meter)
+    tracer.mark("accept", "io")
+    tracer.mark("keygen", "crypto")
+    tracer.mark("sign", "crypto")
+    tracer.mark("server_hello", "codec")
+    tracer.finish()
+    tracer.finish()
+    assert meter.order == [
+        "begin", "wall",  # accept
+        "cpu", "wall",  # keygen: read before it starts
+        "cpu", "wall",  # sign: one reading for both
+        "wall", "cpu",  # server_hello: read after the primitive ended
+        "wall", "end",
+    ]  # fmt: skip
+    rows = {row["step"]: row for row in tracer.rows()}
+    assert [rows[step].get("cpu_ns") for step in ("accept", "keygen", "sign", "server_hello")] == [
+        None, 5 - 3, 8 - 5, None,
+    ]  # fmt: skip
+    wall = rows["handshake"]
+    assert (wall["cpu_ns"], wall["runqueue_ns"], wall["involuntary"]) == (10 - 1, 340 - 100, 2)
+    assert "scheduling_reason" not in wall
+
+
+def test_without_a_meter_the_wall_says_why_it_knows_nothing() -> None:
+    tracer = Tracer(clock=iter(range(9)).__next__, meter=NoMeter("no such kernel"))
+    tracer.mark("verify", "crypto")
+    tracer.mark("kdf", "kdf")
+    tracer.finish()
+    verify, _, wall = tracer.rows()
+    assert "cpu_ns" not in verify
+    assert {wall[name] for name in ("cpu_ns", "runqueue_ns", "involuntary")} == {None}
+    assert wall["scheduling_reason"] == "no such kernel"
+
+
+@linux
+def test_a_reading_grows_with_work_and_stands_still_in_sleep() -> None:
+    with thread_meter() as meter:
+        assert meter.reason is None
+        first = meter.begin()
+        time.sleep(0.05)
+        slept = meter.end()
+        while meter.cpu_ns() - slept.cpu_ns < 5_000_000:  # type: ignore[operator, union-attr]
+            pass
+        worked = meter.end()
+    assert first is not None and slept is not None and worked is not None
+    assert slept.cpu_ns - first.cpu_ns < 5_000_000 <= worked.cpu_ns - slept.cpu_ns
+    assert first.runqueue_ns <= slept.runqueue_ns <= worked.runqueue_ns
+    assert first.involuntary <= slept.involuntary <= worked.involuntary
+
+
+@linux
+def test_threads_that_share_a_processor_wait_for_it() -> None:
+    """Two threads that want more than one processor gives: what each lacks of the wall stands in its queue
+    time. The threads must not need the interpreter's lock of each other: they spend time in a hash."""
+    import hashlib
+    import os
+
+    allowed = os.sched_getaffinity(0)
+    waited: list[tuple[int, int]] = []
+    start = threading.Barrier(2)
+
+    def work() -> None:
+        os.sched_setaffinity(0, {min(allowed)})
+        with thread_meter() as meter:
+            start.wait()
+            begin_ns, first = time.perf_counter_ns(), meter.begin()
+            hashlib.pbkdf2_hmac("sha256", b"a", b"b", 200_000)
+            last, wall_ns = meter.end(), time.perf_counter_ns() - begin_ns
+        assert first is not None and last is not None
+        lacking_ns = wall_ns - (last.cpu_ns - first.cpu_ns)
+        waited.append((last.runqueue_ns - first.runqueue_ns, lacking_ns))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(waited) == 2
+    queue_ns, lacking_ns = max(waited)
+    assert queue_ns > 0.5 * lacking_ns > 0
+
+
+@linux
+def test_a_kernel_that_does_not_count_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = tmp_path / "schedstat"
+    silent.write_text("0 0 0\n")
+    monkeypatch.setattr(scheduling, "SCHEDSTAT", str(silent))
+    with thread_meter() as meter:
+        assert meter.reason == scheduling.NO_SCHEDSTAT and meter.begin() is None
+    silent.unlink()
+    with thread_meter() as meter:
+        assert "No such file" in str(meter.reason)
+    costs = clock_costs()
+    assert costs["thread_cpu_ns"] is None and costs["reading_ns"] is None
+    assert "No such file" in str(costs["reason"]) and costs["monotonic_ns"] >= 0
+
+
+@linux
+def test_the_clocks_costs_are_told() -> None:
+    costs = clock_costs()
+    assert costs["reason"] is None
+    assert 0 < costs["thread_cpu_ns"] <= costs["reading_ns"]
