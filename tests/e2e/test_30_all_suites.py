@@ -17,7 +17,7 @@ FAST = "cs-mlkem*-[mf]*"
 
 
 def one_second_each(count: int, *chosen: str) -> Path:
-    done = pqlab("run", "baseline", "--session-s", "1", "--json", *chosen, timeout_s=900)
+    done = pqlab("run", "baseline", "--session-s", "1", "--reps", "1", "--json", *chosen, timeout_s=900)
     assert done.code == 0, done.text[-4000:]
     summary = done.json()
     assert summary["verdict_counts"] == {"pass": count}, done.text[-4000:]
