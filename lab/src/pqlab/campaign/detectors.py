@@ -19,6 +19,8 @@ MODELS: Final = {"xgboost": "xgboost-5w", "tst": "tst", "cascade": "cascade"}
 #: an image is built where it is not there yet
 _START_LIMIT_S: Final = 1200.0
 _ENGINE_LIMIT_S: Final = 30.0
+#: its program loads the model's library first, which takes an emulated processor half a minute
+_CARD_LIMIT_S: Final = 300.0
 
 
 class ComposeDetector:
@@ -81,7 +83,7 @@ class ComposeDetector:
         (image_id,) = self._docker("image", "inspect", "--format", "{{.Id}}", image)
         told = self._docker(
             "run", "--rm", "--network", "none", "--label", "pqlab.tool=card", image, "card",
-            "--model", MODELS[self._name],
+            "--model", MODELS[self._name], limit_s=_CARD_LIMIT_S,
         )  # fmt: skip
         try:
             card: Json = json.loads("\n".join(told))
@@ -127,8 +129,8 @@ class ComposeDetector:
             raise self._error("it does not start", " ".join(done.stdout.strip().splitlines()[-3:]))
         return (done.stdout.strip().splitlines() or [""])[-1]
 
-    def _docker(self, *arguments: str) -> list[str]:
-        done = self._run(["docker", *arguments], _ENGINE_LIMIT_S)
+    def _docker(self, *arguments: str, limit_s: float = _ENGINE_LIMIT_S) -> list[str]:
+        done = self._run(["docker", *arguments], limit_s)
         if done.returncode:
             raise self._error(
                 f"docker {arguments[0]} failed", done.stderr.strip() or f"code {done.returncode}"
