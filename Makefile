@@ -11,7 +11,7 @@ export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
 .PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages test-windows test-arm64 lint bench bench-doc pi-emulated artifacts-windows artifacts-arm64 platforms locks clean model detectors
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo '  variables: SCENARIO SESSION_S SUITES (glob) REPS OUT BENCH; BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY PQLAB_YES'
 
 engine:

@@ -20,7 +20,7 @@ SOURCES = ("tunnel", "sitl", "telemetry", "link", "attacker", "detectors", "lab"
 #: a definition of its own, or a rank picked out of sorted values by a share of their number
 SECOND = re.compile(
     r"def _?(quantile|percentile|nearest_rank)(_s)?\("
-    r"|\[[^\]]*int\([^\]]*len\([^\]]*\*|\[[^\]]*ceil\([^\]]*\* *len"
+    r"|\[[^\]\n]*int\([^\]\n]*len\([^\]\n]*\*|\[[^\]\n]*ceil\([^\]\n]*\* *len"
 )
 #: the definition; numpy under a local name, for finite values; a count of detections, misses infinite
 KNOWN = {
