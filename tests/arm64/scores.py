@@ -1,5 +1,5 @@
-"""Scores of every learned model on its parity vectors' rows, as JSON: read in the detector image of one platform,
-compared with those of another.
+"""Scores of every learned model on the rows of its parity vectors, as JSON: read in the detector image of one
+platform, compared with those of another.
 
     python3 scores.py >FILE               prints {model: scores}
     python3 scores.py --against FILE      one line a model; ends with 1 when one is more than LIMIT apart
@@ -62,7 +62,7 @@ def compare(there: Scores) -> int:
         worst = apart(here[name], there[name])
         fits = worst <= LIMIT
         code = code if fits else 1
-        print(f"[{'x' if fits else ' '}] {name}: {worst:.1e} apart (at most {LIMIT:g}), {len(here[name])} windows")
+        print(f"[{'x' if fits else ' '}] {name}: {worst:.1e} apart (limit {LIMIT:g}), {len(here[name])} windows")
     return code
 
 
