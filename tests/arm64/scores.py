@@ -62,7 +62,7 @@ def compare(there: Scores) -> int:
         worst = apart(here[name], there[name])
         fits = worst <= LIMIT
         code = code if fits else 1
-        print(f"[{'x' if fits else ' '}] {name}: {worst:.1e} apart (limit {LIMIT:g}), {len(here[name])} windows")
+        print(f"[{'x' if fits else ' '}] {name}: {worst:.1e} apart, limit {LIMIT:g}, {len(here[name])} rows")
     return code
 
 
