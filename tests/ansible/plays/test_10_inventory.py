@@ -29,7 +29,12 @@ def test_placeholders_stop_with_one_sentence(playbook: str) -> None:
     assert "REPLACE_WITH_PI_ADDRESS" in said
     assert said.rstrip().endswith("again.")
     assert said.count(". ") == 0
-    assert {name for _, name, _ in played.rows} == {"Stop if the inventory still holds placeholders"}
+    # only what looks at words and files of this machine went before it
+    assert {name for _, name, _ in played.rows} == {
+        "Stop if -e names what nothing here has",
+        "Stop if the inventory begins with a byte order mark",
+        "Stop if the inventory still holds placeholders",
+    }
 
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
