@@ -61,6 +61,7 @@ def test_bursts_keep_order_and_boundaries_both_ways(pair: Lab) -> None:
         assert counted["seal_ns_total"] > 0 and counted["open_ns_total"] > 0
 
 
+@pytest.mark.linux("has the kernel segment a datagram (UDP_SEGMENT)")
 def test_a_train_from_the_plaintext_side_is_sealed_one_for_one(pair: Lab) -> None:
     _run(pair)
     train = os.urandom(64 * 40 + 17)
