@@ -60,6 +60,7 @@ def test_the_published_set_is_ninety_eight_files_under_their_published_names() -
     assert len(PUBLISHED_SUITES) == 23
 
 
+@pytest.mark.linux("a run is kept on one core by sched_setaffinity(2)")
 def test_the_core_of_a_run_is_given_back_whatever_happens() -> None:
     before = os.sched_getaffinity(0)
     with pytest.raises(KeyError), runner.pinned(None) as core:

@@ -110,6 +110,7 @@ def test_bins_are_read_while_traffic_runs_and_add_up(pair: Lab) -> None:
     assert cell.session.bins(numbers[-1] + 1_000_000) == []
 
 
+@pytest.mark.linux("the kernel tells what it dropped")
 def test_every_datagram_of_a_flood_is_sealed_or_counted(key_folder: Path, tmp_path: Path) -> None:
     with lab(key_folder, tmp_path, plane="native") as made:
         _run(made)
