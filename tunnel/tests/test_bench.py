@@ -222,6 +222,7 @@ def test_a_terminal_gets_one_rewritten_line_and_a_log_plain_lines() -> None:
 
 
 @pytest.mark.native
+@pytest.mark.linux("runs the whole ladder, which takes minutes under wine")
 def test_killed_without_a_word_and_started_again_it_does_only_what_is_missing(tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "pqtunnel", "bench", "--out", str(tmp_path), "--set", "ladder",
