@@ -145,7 +145,7 @@ def test_stream_reads_are_exact_however_the_bytes_arrive(sizes: list[int], cuts:
         feeder = threading.Thread(target=feed)
         feeder.start()
         stream = FrameStream(near, time.monotonic_ns())
-        got = [bytes(stream.read(size, 5.0)) for size in sizes]
+        got = [bytes(stream.read(size, 60.0)) for size in sizes]
         feeder.join()
     assert b"".join(got) == data
     assert [len(part) for part in got] == sizes
