@@ -149,7 +149,8 @@ def test_the_vehicles_own_sink_counts_what_comes_back(lab: Lab) -> None:
         1,
         3,
     )
-    assert received["kernel_dropped"] == 0
+    # Windows tells no drops.
+    assert received["kernel_dropped"] == (None if sys.platform == "win32" else 0)
     assert lab.ask(op="stop")["received"]["count"] == 0
 
 

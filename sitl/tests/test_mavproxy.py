@@ -33,6 +33,7 @@ pytestmark = pytest.mark.skipif(
 
 KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 """os.kill on Windows ends a process at once, whatever the number."""
+SLOW_START = "MAVProxy takes a minute to start under wine; the platforms campaign flies through it"
 
 
 def wait_for(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
@@ -100,6 +101,7 @@ def chain() -> Iterator[tuple[Bump, UdpLink, UdpLink]]:
             end.stop()
 
 
+@pytest.mark.linux(SLOW_START)
 def test_frames_pass_one_by_one_unchanged_and_timesync_comes_back(
     chain: tuple[Bump, UdpLink, UdpLink],
 ) -> None:
@@ -135,6 +137,7 @@ def test_frames_pass_one_by_one_unchanged_and_timesync_comes_back(
     assert isinstance(heard, int) and heard > 900
 
 
+@pytest.mark.linux(SLOW_START)
 def test_mavproxy_is_quiet_while_nobody_flies(chain: tuple[Bump, UdpLink, UdpLink]) -> None:
     bump, _, _ = chain
     time.sleep(2.5)
@@ -143,6 +146,7 @@ def test_mavproxy_is_quiet_while_nobody_flies(chain: tuple[Bump, UdpLink, UdpLin
     assert {len(frame) for frame in bump.up} == {21}
 
 
+@pytest.mark.linux(SLOW_START)
 def test_a_dead_mavproxy_is_trouble_with_its_last_words() -> None:
     proxy = Mavproxy(ground_plan("127.0.0.1", free_port(), free_port()))
     try:

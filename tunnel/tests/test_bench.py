@@ -60,6 +60,7 @@ def test_the_published_set_is_ninety_eight_files_under_their_published_names() -
     assert len(PUBLISHED_SUITES) == 23
 
 
+@pytest.mark.linux("a run is kept on one core by sched_setaffinity(2)")
 def test_the_core_of_a_run_is_given_back_whatever_happens() -> None:
     before = os.sched_getaffinity(0)
     with pytest.raises(KeyError), runner.pinned(None) as core:
@@ -221,6 +222,7 @@ def test_a_terminal_gets_one_rewritten_line_and_a_log_plain_lines() -> None:
 
 
 @pytest.mark.native
+@pytest.mark.linux("runs the whole ladder, which takes minutes under wine")
 def test_killed_without_a_word_and_started_again_it_does_only_what_is_missing(tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "pqtunnel", "bench", "--out", str(tmp_path), "--set", "ladder",

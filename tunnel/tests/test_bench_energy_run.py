@@ -30,6 +30,7 @@ def hashes() -> list[Benchmark]:
 
 
 @pytest.mark.native
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_blocks_and_samples_lie_on_one_clock_and_name_the_model(tmp_path: Path) -> None:
     result = energyrun.run(tmp_path, hashes(), SHORT, None, "model", None, Progress(io.StringIO()))
     assert result["ok"] and result["sampler_lost_at_block"] is None
@@ -97,6 +98,7 @@ def test_a_plan_without_room_is_refused_with_its_length(
 
 
 @pytest.mark.native
+@pytest.mark.linux("the power sampler runs on Linux alone")
 def test_a_run_whose_samples_were_dropped_is_not_fine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

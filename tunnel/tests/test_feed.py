@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from collections import Counter
@@ -26,6 +27,7 @@ from pqtunnel.agent.feed import (
     FeedCell,
     Windows,
 )
+from pqtunnel.agent.patience import patiently
 from pqtunnel.rpc import fetch_all
 
 WINDOW_NS = BIN_NS * WINDOW_BINS
@@ -126,6 +128,7 @@ def test_counters_of_interface_and_udp(tmp_path: Path) -> None:
         hostnet.udp_counters(tmp_path)
 
 
+@pytest.mark.linux("interface counters are read on Linux alone")
 def test_the_interface_towards_a_peer() -> None:
     assert hostnet.interface_towards("127.0.0.1") == "lo"
     assert hostnet.interface_counters("lo")["rx_packets"] >= 0
@@ -141,7 +144,7 @@ def feed_threads() -> int:
 
 
 def read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text())
+    found: dict[str, Any] = json.loads(patiently(path.read_text))
     return found
 
 
@@ -217,7 +220,8 @@ def test_attackers_datagrams_show_within_two_windows_and_plaintext_does_not(fed:
     assert (within["sequence_gap"], within["rx_filled"]) == (1, 1)
     assert within["new_source"] == 3, "authentic data from the attacker's address"
     assert shown["bin_ns"] == BIN_NS and shown["late_count"] == 0 and shown["state"] == "running"
-    assert shown["totals"]["bad_header"] == 7 and shown["interface_name"] == "lo"
+    assert shown["totals"]["bad_header"] == 7
+    assert shown["interface_name"] == (None if sys.platform == "win32" else "lo")
     assert marker.decode() not in path.read_text()
 
     pair.shut()
@@ -239,7 +243,10 @@ def test_attackers_datagrams_show_within_two_windows_and_plaintext_does_not(fed:
     ks = [line["k"] for line in windows]
     assert ks == list(range(ks[0], ks[0] + len(ks))) and len(ks) >= 2
     at_attack = next(line for line in windows if line["k"] == first)
-    assert at_attack["interface"]["rx_packets"] >= 29 and at_attack["udp"]["in_errors"] == 0
+    if sys.platform == "win32":
+        assert at_attack["interface"] is None and at_attack["udp"] is None, "counters are read on Linux alone"
+    else:
+        assert at_attack["interface"]["rx_packets"] >= 29 and at_attack["udp"]["in_errors"] == 0
     assert feed_threads() == 0
     stale = read(path)["t_ns"]
     time.sleep(0.25)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pqtunnel import signing_pairs
 from pqtunnel.cli import main
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
 from pqtunnel.errors import KeyMaterialError
@@ -18,7 +20,14 @@ from pqtunnel.pki import Authority, certificate_is_good
 from pqtunnel.primitives import load
 from pqtunnel.suites import EXTRA_SIGS, SIGS
 
+proved_once = functools.cache(signing_pairs._proves)
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+@pytest.fixture(autouse=True)
+def no_pair_is_proved_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most runs here meet the same pairs again, and a SPHINCS+ signature is seconds of CPU on some hosts."""
+    monkeypatch.setattr(signing_pairs, "_proves", proved_once)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import subprocess
@@ -31,8 +32,9 @@ def test_client_loads_nothing_native() -> None:
         "import sys, pqtunnel.rpc, pqtunnel.suites;"
         "print([m for m in sys.modules if m.split('.')[0] in ('oqs', 'cryptography', 'pq_ascon', 'ctypes')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          env={"PYTHONPATH": str(Path(__file__).parents[1] / "src")})  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    done = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=True, env=environment)  # fmt: skip
     assert done.stdout.strip() == "[]"
 
 

@@ -115,6 +115,11 @@ def test_registry_imports_nothing_native() -> None:
     code = f"import sys, pqtunnel.suites; print(sorted({native} & set(sys.modules)))"
     environment = {**os.environ, "PYTHONPATH": str(Path(suites.__file__).parents[1])}
     child = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+        [sys.executable, "-c", code],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
     )
     assert child.stdout.strip() == "[]"

@@ -61,6 +61,7 @@ def test_bursts_keep_order_and_boundaries_both_ways(pair: Lab) -> None:
         assert counted["seal_ns_total"] > 0 and counted["open_ns_total"] > 0
 
 
+@pytest.mark.linux("has the kernel segment a datagram (UDP_SEGMENT)")
 def test_a_train_from_the_plaintext_side_is_sealed_one_for_one(pair: Lab) -> None:
     _run(pair)
     train = os.urandom(64 * 40 + 17)
@@ -109,6 +110,7 @@ def test_bins_are_read_while_traffic_runs_and_add_up(pair: Lab) -> None:
     assert cell.session.bins(numbers[-1] + 1_000_000) == []
 
 
+@pytest.mark.linux("the kernel tells what it dropped")
 def test_every_datagram_of_a_flood_is_sealed_or_counted(key_folder: Path, tmp_path: Path) -> None:
     with lab(key_folder, tmp_path, plane="native") as made:
         _run(made)

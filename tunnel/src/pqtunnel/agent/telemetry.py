@@ -134,7 +134,13 @@ class Telemetry:
             "--from-ns", str(start_ns), "--to-ns", str(end_ns),
         ]  # fmt: skip
         try:
-            done = subprocess.run(command, capture_output=True, timeout=SLICE_TIMEOUT_S, check=False)
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=SLICE_TIMEOUT_S,
+                check=False,
+            )
         except (OSError, subprocess.SubprocessError) as error:
             raise TelemetryError(f"the power samples cannot be cut out: {error}") from error
         if done.returncode != 0:
@@ -204,7 +210,13 @@ class Telemetry:
         and a power sensor that was asked for is unavailable; "reason" says why."""
         command = [sys.executable, "-m", "pqtelemetry", "facts", *self._power_options()]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=FACTS_TIMEOUT_S, check=True)
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=FACTS_TIMEOUT_S,
+                check=True,
+            )
             facts = json.loads(done.stdout)
             return {"host": facts["host"], "sensors": facts["sensors"]}
         except subprocess.TimeoutExpired:

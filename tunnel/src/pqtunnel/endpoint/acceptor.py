@@ -183,6 +183,8 @@ class Acceptor:
         with contextlib.suppress(OSError):  # its peer went away in this very moment
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
             sock.shutdown(socket.SHUT_RDWR)  # wakes the worker that waits for its Hello
+            if sys.platform == "win32":
+                sock.close()  # who waits there does not hear of a shutdown
 
     def _admit_key(self, key_id: bytes, slot: Slot) -> None:
         with self._lock:

@@ -49,6 +49,7 @@ def run_selftest(timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
     try:
         child = subprocess.run(
             [sys.executable, "-m", "pqtunnel.kat"],
+            stdin=subprocess.DEVNULL,  # ours may be no handle of Windows that a child can be given
             capture_output=True,
             timeout=timeout_s,
             check=False,
