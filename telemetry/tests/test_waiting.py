@@ -39,6 +39,7 @@ def test_a_kernel_without_pressure_says_so(host: FakeHost) -> None:
         reader.read(NOW)
 
 
+@pytest.mark.linux("reads schedstat, which it holds open while its threads end")
 def test_threads_that_come_and_go_never_lower_the_sum(host: FakeHost) -> None:
     host.process(77)
     reader = find_runqueue(host.root, 77)
