@@ -12,7 +12,7 @@ import pytest
 from detector_files import WINDOW_NS, gate_of
 from report_bundle import make_bundle, plan_cells
 
-from pqlab.analysis.detectors import overhead_table, poisson_interval
+from pqlab.analysis.detectors import commonest, overhead_table, poisson_interval
 from pqlab.analysis.estimate import Estimate, estimate
 from pqlab.analysis.handshakes import handshake_table
 from pqlab.analysis.load import BundleData
@@ -162,3 +162,11 @@ def test_silent_without_a_detector(tmp_path: Path) -> None:
 )
 def test_exact_poisson_intervals(count: int, low: float, high: float) -> None:
     assert poisson_interval(count) == pytest.approx((low, high), abs=1e-3)
+
+
+def test_of_reasons_that_are_equally_frequent_the_first_is_told() -> None:
+    # a set of words has another order in each process
+    reasons = [f"reason {n}" for n in range(50)]
+    assert commonest(reasons) == "reason 0"
+    assert commonest([*reasons, "reason 7"]) == "reason 7"
+    assert commonest([]) is None

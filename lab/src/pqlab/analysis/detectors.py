@@ -102,9 +102,14 @@ def cell_table(bundle: BundleData) -> Table:
         table.add(
             **cell_columns(cell),
             **{column: field["value"] if field else None for column, field in found.items()},
-            reason=max(set(reasons), key=reasons.count) if reasons else None,
+            reason=commonest(reasons),
         )
     return table
+
+
+def commonest(reasons: list[str]) -> str | None:
+    """What was said most often; of several the first, so that the same files give the same table anywhere."""
+    return max(dict.fromkeys(reasons), key=reasons.count, default=None)
 
 
 # ---------------------------------------------------------------------- overhead
