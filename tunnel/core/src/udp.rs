@@ -219,8 +219,9 @@ mod tests {
 
     fn exchange(sizes: &[usize], portable_out: bool, portable_in: bool, offload: bool) {
         let (from, to) = (local(), local());
-        // Stamps have a test of their own: where a kernel has none, datagrams arrive in order all the same.
-        let _ = enable(&to);
+        // QEMU's user mode has no stamps, and the cross build says so; datagrams arrive in order there all the same.
+        let stamped = enable(&to) || !cfg!(target_os = "linux");
+        assert!(stamped || std::env::var_os("PQ_NO_KERNEL_STAMPS").is_some());
         if !offload {
             // A fresh socket without the option: the kernel splits what the sender joined.
             let plain = local();
