@@ -22,8 +22,6 @@ HOST_FACTS = (
 )  # fmt: skip
 #: facts beside the host that decide which code measured: native or Python data plane, whose clock stamps
 END_FACTS = ("dataplane", "timestamp_source")
-#: facts of a host whose processor is an imitation: its times are the imitation's
-IMITATED = ("emulated", "wine")
 #: what doctor found of the controller's machine that moves times
 STEADINESS = ("governor", "turbo", "clock source")
 #: load averages of two runs that lie further apart than this, a core, are named; steal likewise, in points
@@ -64,7 +62,7 @@ def differing(a: BundleData, b: BundleData) -> list[Differing]:
         found += _unequal("build", f"{role} ", *ends)
     for role in ROLES:
         facts = [(bundle.hosts.get(role) or {}).get("host") or {} for bundle in (a, b)]
-        known = (*HOST_FACTS, *IMITATED)
+        known = (*HOST_FACTS, "emulated", "wine")
         found += _unequal("host", f"{role} ", *({k: f.get(k) for k in known} for f in facts))
         ends = [bundle.hosts.get(role) or {} for bundle in (a, b)]
         found += _unequal("data plane", f"{role} ", *({k: e.get(k) for k in END_FACTS} for e in ends))
@@ -137,13 +135,10 @@ def same_run(a: BundleData, b: BundleData) -> bool:
 
 
 def imitated(a: BundleData, b: BundleData) -> str | None:
-    """Why no time of the two may be compared: an end ran on an imitated processor or system."""
+    """Why no time of the two may be compared: what `BundleData.untimed` says of either."""
     for name, bundle in (("A", a), ("B", b)):
-        for role in ROLES:
-            host = (bundle.hosts.get(role) or {}).get("host") or {}
-            for fact in IMITATED:
-                if host.get(fact):
-                    return f"{name}'s {role} is {fact}: its times are the imitation's, and are not compared"
+        if bundle.untimed:
+            return f"In {name} {'; '.join(bundle.untimed)}: its times are not compared"
     return None
 
 
