@@ -63,13 +63,12 @@ test-fast: images ## lint and unit tests, in the test image
 	@.ci/in-image .ci/lint
 	@.ci/in-image .ci/unit
 
-test: test-fast venv ## test-fast, the pages in a browser, then the lab end to end on this machine
-	@$(MAKE) --no-print-directory test-pages
-	@.ci/e2e
+test: images venv ## test-fast, the pages in a browser, then the lab end to end on this machine
+	@.ci/whole
 
 test-pages: images ## reports and the live view in headless Chromium, the docs' example with pandas
 	@./images/build.sh test browser
-	@.ci/in-image --browser python3 -m pytest -p no:cacheprovider --timeout 300 tests/browser
+	@.ci/pages
 
 test-windows: engine ## unit tests of what a Windows station runs, in Windows' own CPython under wine (some minutes)
 	@./images/build.sh base windows-test

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import statistics
 import subprocess
 import time
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from busy import amiss, disturbed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -128,25 +129,6 @@ def residue() -> dict[str, list[str]]:
 
 #: what stood before the lab came up; filled by the `lab` fixture
 BEFORE: dict[str, list[str]] = {}
-#: the checks that need no lab, where PQLAB_BESIDE asks for them; test_85_beside waits for their end
-BESIDE: list[subprocess.Popen[bytes]] = []
-BESIDE_LOG = ROOT / ".state" / "logs" / "beside.log"
-
-
-def start_beside() -> None:
-    """Start .ci/beside at the lowest weight, in a process group of its own."""
-    BESIDE_LOG.parent.mkdir(parents=True, exist_ok=True)
-    with BESIDE_LOG.open("wb") as log:
-        BESIDE.append(
-            subprocess.Popen(
-                [str(ROOT / ".ci" / "beside")],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        )
 
 
 @pytest.fixture(scope="session")
@@ -160,15 +142,10 @@ def lab() -> Iterator[None]:
     BEFORE.update(residue())
     up = run("make", "lab-up", timeout_s=1200)
     assert up.code == 0, up.text[-4000:]
-    if os.environ.get("PQLAB_BESIDE"):
-        start_beside()
     try:
         yield
     finally:
         run("make", "lab-down", timeout_s=180)
-        for process in BESIDE:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGTERM)
 
 
 @pytest.fixture
@@ -179,6 +156,16 @@ def results(tmp_path: Path) -> Path:
 
 def pqlab(*argv: str, timeout_s: float = 900, env: dict[str, str] | None = None) -> Finished:
     return run("./pqlab", *argv, timeout_s=timeout_s, env=env)
+
+
+def measured(done: Finished) -> Path:
+    """The bundle of a run with `--json` in which every cell did its work. A busy machine may have disturbed
+    its times, and nothing else may be wrong."""
+    assert done.code in (0, 1, 3), done.text[-4000:]
+    bundle = ROOT / str(done.json()["bundle"])
+    assert amiss(bundle) == {}, done.text[-4000:]
+    assert done.code != 1 or any(disturbed(record) for record in load_records(bundle)), done.text[-4000:]
+    return bundle
 
 
 def load_records(bundle: Path) -> list[dict[str, Any]]:

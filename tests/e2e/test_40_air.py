@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, container, docker, pqlab
+from busy import BUSY_OK
+
+from .conftest import ROOT, container, docker, measured, pqlab
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
@@ -88,16 +90,16 @@ def observed(lab: None) -> Observed:
     sniffer = subprocess.Popen(
         ["docker", "run", "--rm", "--network", f"container:{container('gcs')}", "--cap-drop", "ALL",
          "--cap-add", "NET_RAW", "--user", "0", "--read-only", "--entrypoint", "python3", image,
-         "-c", SNIFFER, "45"],
+         "-c", SNIFFER, "60"],
         stdout=subprocess.PIPE, text=True, cwd=ROOT,
     )  # fmt: skip
     time.sleep(2.0)
     done = pqlab("run", "smoke", "--suites", "cs-mlkem768-aesgcm-mldsa65", "--reps", "1", "--session-s", "30",
-                 "--json", timeout_s=120)  # fmt: skip
-    out, _ = sniffer.communicate(timeout=90)
-    assert done.code == 0, done.text[-3000:]
+                 "--json", *BUSY_OK, "--settle-s", "0", timeout_s=240)  # fmt: skip
+    out, _ = sniffer.communicate(timeout=120)
+    bundle = measured(done)
     seen = [(bytes.fromhex(payload), int(port)) for payload, port in json.loads(out)]
-    return Observed(seen, ROOT / str(done.json()["bundle"]))
+    return Observed(seen, bundle)
 
 
 def test_no_mavlink_in_clear(observed: Observed) -> None:

