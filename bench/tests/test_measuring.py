@@ -14,24 +14,30 @@ from pqbench.figures import paired_ratio
 from pqbench.forwarding import summary
 from pqbench.handshakes import CRITICAL_PATH, handshakes_of
 from pqbench.machine import Reading
+from pqtunnel.quiet import Probe
 
 S = 1_000_000_000
 
 
-def reading(time_s: float, load: float, busy_s: float, own_s: float | None) -> Reading:
+def reading(
+    time_s: float, load: float, busy_s: float, own_s: float | None, waited_ns: int = 3_000
+) -> Reading:
     own_ns = None if own_s is None else int(own_s * S)
-    return Reading(time_s, (load, load, load), int(busy_s * S), 0, own_ns)
+    waiting = Probe(100, 500_000, waited_ns, waited_ns)
+    return Reading(time_s, (load, load, load), int(busy_s * S), 0, own_ns, waiting)
 
 
 def test_a_quiet_machine_is_quiet() -> None:
-    said = machine.verdict(reading(0, 0.1, 0, 0), reading(100, 1.5, 91, 90))
+    # a load average says nothing: idle cores are quiet whatever waits elsewhere
+    said = machine.verdict(reading(0, 3.0, 0, 0), reading(100, 1.5, 91, 90))
     assert (said["is_busy"], said["foreign_cpu_pct"]) == (False, 1.0)
 
 
 @pytest.mark.parametrize(
     ("before", "after", "word"),
     [
-        (reading(0, 0.8, 0, 0), reading(100, 1, 90, 90), "load average 0.80"),
+        (reading(0, 0.1, 0, 0, 400_000), reading(100, 1, 90, 90), "waits 0.40 ms"),
+        (reading(0, 0.1, 0, 0), reading(100, 1, 90, 90, 400_000), "after the run"),
         (reading(0, 0.1, 0, 0), reading(100, 1, 90, 60), "30.0 %"),
         (reading(0, 0.1, 0, None), reading(100, 1, 90, None), "cannot be read"),
     ],

@@ -17,6 +17,7 @@ from pqlab.doctor import REQUIREMENTS, requirements, run_checks
 from pqlab.doctor.engine import IMAGES, SERVICES
 from pqlab.doctor.model import Finding, Reading, Requirement, examine, exit_code, render_table, to_json
 from pqlab.doctor.system import CommandResult, System, run_command
+from pqtunnel.quiet import Probe
 
 STAT = (
     "cpu  100 0 50 {idle} 20 0 5 {steal} 0 0\ncpu0 50 0 25 400 10 0 3 7 0 0\ncpu1 50 0 25 400 10 0 2 8 0 0\n"
@@ -52,6 +53,7 @@ class Machine:
             ),
         }
         self.free = 100 * 2**30
+        self.probe = Probe(100, 500_000, 2_000, 4_000)
         self.now_ns = 0
         self.real_ns = 10**18
         self.step_ns = 0
@@ -109,6 +111,7 @@ class Machine:
             sleep=self.sleep,
             monotonic_ns=lambda: self.now_ns,
             realtime_ns=lambda: self.real_ns,
+            probe=lambda: self.probe,
         )
         return {finding.name: finding for finding in examine(requirements(container_lab), system)}
 
@@ -139,6 +142,10 @@ def answer(command: str, stdout: str) -> Callable[[Machine], None]:
         machine.answers[command] = CommandResult(0, stdout, "")
 
     return change
+
+
+def waits(waited_ns: int) -> Callable[[Machine], None]:
+    return attribute("probe", Probe(100, 500_000, waited_ns, waited_ns))
 
 
 def file(path: str, text: str) -> Callable[[Machine], None]:
@@ -193,7 +200,7 @@ def no_signing_keys(machine: Machine) -> None:
         (file("proc/meminfo", "MemAvailable: 500000 kB\n"), "memory", "fail", "0.5 GiB"),
         (file("proc/meminfo", "MemAvailable: 1500000 kB\n"), "memory room", "warn", "1.4 GiB"),
         (file("proc/meminfo", "MemTotal: 5 kB\n"), "memory", "fail", "cannot be read"),
-        (file("proc/loadavg", "1.50 0 0 1/1 1\n"), "load", "warn", "1.50 on 2 cores"),
+        (waits(420_000), "quiet", "warn", "waits 0.42 ms for a processor to work 0.50 ms (load average 0.20)"),
         (stolen, "steal", "warn", "%"),
         (attribute("slept", lambda: None), "steal", "warn", "stood still"),
         (file("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"), "clock source", "warn", "hpet"),

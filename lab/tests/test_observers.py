@@ -205,7 +205,7 @@ def test_accounts_are_read_from_groups_and_processes(tmp_path: Path, monkeypatch
     process(10, "python3 -m pqtunnel drone", {10: (100, ""), 11: (23, "20")})
     process(20, "python3 -m pqtelemetry sample", {20: (9, "")})
     (proc / "stat").write_text("cpu  10 1 4 900 50 2 3 8 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n")
-    monkeypatch.setattr("pqlab.campaign.observers._containers", lambda _project: [("drone", 1)])
+    monkeypatch.setattr("pqlab.campaign.observers.containers", lambda _project: [("drone", 1)])
     told = ComposeObservers("p", proc).usage()
     assert told["ends"] == {"drone": {"tunnel_cpu_ns": 123, "sampler_cpu_ns": 9}}
     assert told["machine"] == {"busy_ms": 200, "steal_ms": 80}

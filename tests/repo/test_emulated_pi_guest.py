@@ -1,5 +1,5 @@
-"""The emulated Pi's guest has a bare Python and the files that `emulated-pi/gather` copies: what it imports must be
-among them. Without this a new import is noticed only by a machine that boots."""
+"""The emulated Pi's guest has a bare Python and the files that `emulated-pi/gather` copies: what it imports
+must be among them. Without this a new import is noticed only by a machine that boots."""
 
 from __future__ import annotations
 

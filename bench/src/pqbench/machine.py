@@ -13,11 +13,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-BUSY_LOAD: Final = 0.7
-BUSY_FOREIGN_PCT: Final = 10.0
-"""Of one core, by processes outside the bench's container, over the whole run."""
+from pqtunnel.quiet import FOREIGN_LIMIT_PCT, STEAL_LIMIT_PCT, Probe, probe
 
 
 def process_cpu_ns(pids: Iterable[int], root: Path = Path("/proc")) -> int:
@@ -62,11 +60,16 @@ class Reading:
     busy_ns: int
     steal_ns: int
     own_ns: int | None
+    probe: Probe | None = None
+    """What a thread waited for a processor then."""
 
     @classmethod
     def now(cls) -> Reading:
         """Of this moment."""
-        return cls(time.monotonic(), os.getloadavg(), system_busy_ns(), steal_ns(), container_cpu_ns())
+        waiting = probe()
+        return cls(
+            time.monotonic(), os.getloadavg(), system_busy_ns(), steal_ns(), container_cpu_ns(), waiting
+        )
 
 
 def verdict(before: Reading, after: Reading) -> dict[str, Any]:
@@ -79,13 +82,14 @@ def verdict(before: Reading, after: Reading) -> dict[str, Any]:
         foreign_pct = round(max(0.0, 100 * spent_ns / wall_ns), 1)
     stolen_pct = round(100 * (after.steal_ns - before.steal_ns) / wall_ns, 1)
     reasons = []
-    if before.load[0] > BUSY_LOAD:
-        reasons.append(f"load average {before.load[0]:.2f} before the run (limit {BUSY_LOAD})")
+    for when, reading in (("before", before), ("after", after)):
+        if reading.probe is not None and reading.probe.quiet is False:
+            reasons.append(f"{reading.probe.sentence} {when} the run")
     if foreign_pct is None:
         reasons.append("the control group's CPU cannot be read: other work is not known")
-    elif foreign_pct > BUSY_FOREIGN_PCT:
-        reasons.append(f"other processes used {foreign_pct} % of a core (limit {BUSY_FOREIGN_PCT:.0f} %)")
-    if stolen_pct > 5:
+    elif foreign_pct > FOREIGN_LIMIT_PCT:
+        reasons.append(f"other processes used {foreign_pct} % of a core (limit {FOREIGN_LIMIT_PCT:.0f} %)")
+    if stolen_pct > STEAL_LIMIT_PCT:
         reasons.append(f"the hypervisor took {stolen_pct} % of a core")
     return {
         "load_average_before": list(before.load), "load_average_after": list(after.load),

@@ -17,6 +17,8 @@ from pqlab.record.waiting import Parts, parts_of
 from pqtunnel.quantile import quantile7, tail
 
 WALL_STEP = "handshake"
+#: of the record: where it does not count, nothing made of whole walls does
+WALL_FIELD = "handshake_total_duration_ms"
 #: step name → (which algorithm of the suite, operation)
 PRIMITIVES = {
     "keygen": "kem",
@@ -113,19 +115,24 @@ def handshake_table(bundle: BundleData) -> Table:
     )  # fmt: skip
     for cell in bundle.cells:
         rows = handshakes_of(cell)
+        if (busy := cell.why_invalid("D", WALL_FIELD)) is not None:
+            table.add(**cell_columns(cell), n=len(rows), reason=busy)
+            continue
         walls = {role: [h.wall_ms[role] for h in rows] for role in ("drone", "gcs")}
         crypto = [h.crypto_ms for h in rows]
+        p95_stands = cell.why_invalid("D", "handshake_p95_ms") is None
+        max_stands = cell.why_invalid("D", "handshake_max_ms") is None
         table.add(
             **cell_columns(cell),
             n=len(rows),
             drone_wall_median_ms=median(walls["drone"]),
-            drone_wall_p95_ms=tail(walls["drone"], 0.95),
+            drone_wall_p95_ms=tail(walls["drone"], 0.95) if p95_stands else None,
             drone_wall_min_ms=min(walls["drone"], default=None),
-            drone_wall_max_ms=max(walls["drone"], default=None),
+            drone_wall_max_ms=max(walls["drone"], default=None) if max_stands else None,
             gcs_wall_median_ms=median(walls["gcs"]),
-            gcs_wall_p95_ms=tail(walls["gcs"], 0.95),
+            gcs_wall_p95_ms=tail(walls["gcs"], 0.95) if p95_stands else None,
             gcs_wall_min_ms=min(walls["gcs"], default=None),
-            gcs_wall_max_ms=max(walls["gcs"], default=None),
+            gcs_wall_max_ms=max(walls["gcs"], default=None) if max_stands else None,
             crypto_sum_median_ms=median(crypto),
             wall_over_crypto_ratio=median(
                 [h.wall_ms["drone"] / h.crypto_ms for h in rows if h.crypto_ms > 0]

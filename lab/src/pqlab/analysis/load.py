@@ -196,6 +196,13 @@ class Cell:
         found = self.record.get("categories", {}).get(letter, {}).get(field)
         return found if isinstance(found, dict) else None
 
+    def why_invalid(self, letter: str, field: str) -> str | None:
+        """Why a field of the record does not count (a busy machine); None where it does or is not there."""
+        found = self.value(letter, field)
+        if found is None or found.get("validity") != "invalid":
+            return None
+        return str(found.get("reason") or "the record does not say why")
+
 
 class BundleData:
     """The data/ folder of a bundle or of a run in progress."""

@@ -13,9 +13,9 @@ from pqlab.record.system import LETTER, Telemetry
 from pqlab.scenario.conditions import keeps_ledger
 from pqtelemetry import slice as lines_of
 from pqtelemetry.slice import Point
+from pqtunnel.quiet import STEAL_LIMIT_PCT
 
 #: More steal than this and the CPU figures of a cell say nothing about the tunnel.
-MAX_STEAL_PCT = 5.0
 #: shares of one tick, for maxima alone
 TICK_FIELDS = ("system_pct", "steal_pct", "process_pct")
 #: column → cumulative counter of the machine's CPU time, ms
@@ -122,6 +122,12 @@ def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
     rss = [v for _, v in lines_of.values(lines, "pq_mem", "rss_bytes", start_ns=start, end_ns=end)]
     temperature = _hottest_zone_c(lines, start, end)
     steal = means["steal_mean_pct"]
+    busy = None
+    if steal is None or steal <= STEAL_LIMIT_PCT:
+        busy = cell.why_invalid(LETTER[role], "tunnel_cpu_mean_pct")
+    if busy is not None:
+        means = {**dict.fromkeys(means), "steal_mean_pct": steal}
+        found["process_pct"] = []
     return {
         "span": "traffic" if window else "cell",
         "n_samples": len(found["system_pct"]),
@@ -132,8 +138,8 @@ def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
         "rss_max_mb": max(rss) / 1e6 if rss else None,
         "temperature_mean_c": temperature,
         "temperature_reason": None if temperature is not None else no_zone or "no temperature in the series",
-        "cpu_valid": None if steal is None else steal <= MAX_STEAL_PCT,
-        "reason": reason if points else "no CPU sample in the span",
+        "cpu_valid": False if busy else None if steal is None else steal <= STEAL_LIMIT_PCT,
+        "reason": busy or reason if points else "no CPU sample in the span",
     }
 
 

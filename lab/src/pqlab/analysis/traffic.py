@@ -161,6 +161,8 @@ def _latency(cell: Cell, entry: Joined | None, has_ledger: bool) -> dict[str, Va
         return {"latency_reason": "the ledger was off in this cell"}
     if not valid:
         return {"latency_reason": reason}
+    if (busy := cell.why_invalid("H", "one_way_latency_p50_ms")) is not None:
+        return {"latency_reason": busy}
     if entry is None or not entry.delays_ms:
         return {"latency_reason": "no datagram was joined"}
     delays = sorted(entry.delays_ms)

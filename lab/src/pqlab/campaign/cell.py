@@ -16,6 +16,7 @@ from pqlab.campaign.agents import Agent, AgentFailure, Pair, wait_all
 from pqlab.campaign.canary import CANARY_WINDOW, canary_condition, canary_s, fed_roles
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.journal import Journal
+from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.observers import NO_OBSERVERS, Observers
 from pqlab.campaign.rawcell import RawCell, write_raw
 from pqlab.campaign.residents import NO_RESIDENTS, Residents
@@ -31,6 +32,9 @@ from pqtunnel.inflight import Policy
 Json = dict[str, Any]
 HANDSHAKE_WINDOW = "handshake_cold"
 POOLED_WINDOW = "handshake_pooled"
+#: handshakes before the first cell that nobody records
+WARM_UP = "warm-up"
+WARM_UP_S = 2.0
 #: filling the ground's key pool: labelled, and nothing is measured in it
 POOL_WINDOW = "key_pool"
 TRAFFIC_WINDOW = "traffic"
@@ -58,6 +62,7 @@ class CellRunner:
         residents: Residents = NO_RESIDENTS,
         observers: Observers = NO_OBSERVERS,
         *,
+        neighbours: Neighbours = NO_NEIGHBOURS,
         canary_by_agent: bool = False,
     ) -> None:
         self._pair = pair
@@ -68,6 +73,7 @@ class CellRunner:
         self._fast_power = fast_power
         self._residents = residents
         self._observers = observers
+        self._neighbours = neighbours
         self._canary_by_agent = canary_by_agent
 
     def run(self, cell: Cell, folder: Path) -> AgentFailure | None:
@@ -107,18 +113,7 @@ class CellRunner:
     def _measure(
         self, cell: Cell, condition: Json, timeline: CellTimeline, journal: Journal, raw: RawCell
     ) -> None:
-        suites = accepted_suites(cell, condition)
-        orders = {
-            "cell_id": cell.cell_id,
-            "suite_id": cell.suite_id,
-            "min_level": floor_level(suites, condition),
-            "allow_plain": registry.get(cell.suite_id).is_plain,
-            **drone_auth(cell, condition),
-            "ledger": keeps_ledger(self._scenario.data, condition),
-            "seed": cell.seed,
-            # an agent that never changes suites need not know that it could
-            **({"accepted_suites": suites} if len(suites) > 1 else {}),
-        }
+        orders = self._orders(cell, condition)
         fed = fed_roles(condition)
         _, refused = wait_all(
             {
@@ -152,6 +147,36 @@ class CellRunner:
                 }
                 # the ground's sink always listens and is reset after every window: it needs no source
                 self._window(cell, f"bulk-{rate_pps}", "direct", spec, None, bulk["step_s"], journal, raw)
+
+    def _orders(self, cell: Cell, condition: Json) -> Json:
+        """What both ends are told of the cell before it starts."""
+        suites = accepted_suites(cell, condition)
+        return {
+            "cell_id": cell.cell_id,
+            "suite_id": cell.suite_id,
+            "min_level": floor_level(suites, condition),
+            "allow_plain": registry.get(cell.suite_id).is_plain,
+            **drone_auth(cell, condition),
+            "ledger": keeps_ledger(self._scenario.data, condition),
+            "seed": cell.seed,
+            # an agent that never changes suites need not know that it could
+            **({"accepted_suites": suites} if len(suites) > 1 else {}),
+        }
+
+    def warm_up(self, cell: Cell) -> int:
+        """Cold handshakes of the cell's suite for some two seconds, thrown away; returns how many completed.
+        Raises AgentFailure."""
+        if registry.get(cell.suite_id).is_plain:
+            return 0
+        known = {"cell_id": WARM_UP}
+        self._pair.both("prepare", {**self._orders(cell, self._scenario.condition(cell.condition)), **known})
+        self._pair.both("start", known)
+        block = {"count": 100, "min_count": 1, "max_s": WARM_UP_S}
+        asked = {**known, "kind": "handshake_block", **block}
+        running = self._pair.drone.start("event", asked, timeout_s=WARM_UP_S + self._limit_s(cell, 1))
+        answer = self._wait(running, self._pair.gcs)
+        self._pair.both("stop", known)
+        return int(answer["completed"])
 
     def _stop_samplers(self, cell: Cell, journal: Journal) -> None:
         """Both ends' samplers stand still until the cell ends; the agents wake them themselves."""
@@ -218,6 +243,7 @@ class CellRunner:
     def _block(self, cell: Cell, journal: Journal, window: str, block: Json) -> int:
         """Handshakes one after another in a window of their own; returns how many completed."""
         limit_s = block["max_s"] + self._limit_s(cell, block["min_count"])
+        self._processors(journal, window, "before")
         journal.event("window_start", window=window)
         answer = self._wait(
             self._pair.drone.start(
@@ -226,6 +252,7 @@ class CellRunner:
             self._pair.gcs,
         )
         journal.event("window_end", window=window)
+        self._processors(journal, window, "after")
         completed, failures = int(answer["completed"]), answer.get("failures", [])
         label = {"pooled": True} if block.get("pooled") else {}
         failed = int(answer["failed"])
@@ -272,6 +299,7 @@ class CellRunner:
         sides["drone"].update(self._pair.drone.call("event", {**opening, "spec": drone_spec}))
         labelled = window != CANARY_WINDOW  # whose label holds more than this
         if labelled:
+            self._processors(journal, window, "before")
             journal.event("window_start", window=window)
         with nullcontext() if timeline is None else timeline.during():
             running = self._pair.drone.start(
@@ -286,7 +314,14 @@ class CellRunner:
             raw.observers = {"before": observed, "after": self._observers.usage()}
         if labelled:
             journal.event("window_end", window=window)
+            self._processors(journal, window, "after")
         sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
+
+    def _processors(self, journal: Journal, window: str, edge: str) -> None:
+        """What the machine and the lab used so far, outside the window that it frames."""
+        if told := self._neighbours.reading():
+            mono_s = self._clock.monotonic_s()
+            journal.event("processors", window=window, edge=edge, mono_s=mono_s, **told)
 
     def _wait(self, running: Future[Json], other: Agent) -> Json:
         """The answer of a long call at one end; the other end is told now and then that we are still here."""

@@ -53,6 +53,22 @@ def cpu_ns(files: GroupFiles) -> int:
     return 1000 * _row(text, "usage_usec")
 
 
+def throttled_ms(files: GroupFiles) -> float | None:
+    """How long its processes were kept from running by the group's own limit, so far; None where the group
+    does not say."""
+    path, name, per_ms = files.cpu, "throttled_usec", 1e3
+    if files.version == 1:
+        # mounted apart from the account, or together with it
+        mount = next(parent for parent in files.cpu.parents if parent.name in _V1_CPU)
+        path, name, per_ms = files.cpu.with_name("cpu.stat"), "throttled_time", 1e6
+        apart = mount.parent / "cpu" / files.cpu.parent.relative_to(mount) / "cpu.stat"
+        path = apart if apart.is_file() else path
+    try:
+        return _row(path.read_text(encoding="ascii"), name) / per_ms
+    except (OSError, ValueError):
+        return None
+
+
 def resident_bytes(files: GroupFiles) -> int | None:
     """Memory of its processes, files mapped among it, cached files not; None without that account."""
     if files.memory is None:

@@ -23,6 +23,7 @@ from pqlab.campaign.rawcell import plan_row, write_unrun
 from pqlab.campaign.residents import Residents
 from pqlab.campaign.ring import SIM
 from pqlab.campaign.settle import Settler, greet, same_builds, same_detectors, same_hosts
+from pqlab.campaign.silence import wait_for_quiet
 from pqlab.campaign.store import Store, damage, disk_errors, write_json
 from pqlab.campaign.surroundings import RECOVERY_S, Result, Surroundings
 from pqlab.campaign.thermal import ThermalGate
@@ -30,6 +31,7 @@ from pqlab.campaign.vehicle import wait_for_vehicle
 from pqlab.errors import EXIT_FAILED, EXIT_WARNING, LabError
 from pqlab.paths import results_dir, shown
 from pqlab.plan import Cell, cells_of
+from pqlab.record.quiet import disturbed_alone
 from pqlab.record.untimed import untimed_reasons, untimed_sentence
 from pqlab.scenario.conditions import observers_vary
 from pqlab.scenario.model import Scenario
@@ -66,7 +68,7 @@ class Campaign:
         observers = around.observers if observers_vary(scenario.data) else NO_OBSERVERS
         self._runner = CellRunner(
             pair, scenario, around.clock, around.timeline, gate, fast, residents, observers,
-            canary_by_agent=bool(around.inventory.detectors),
+            neighbours=around.neighbours, canary_by_agent=bool(around.inventory.detectors),
         )  # fmt: skip
         self._residents = residents
         self._settler = Settler(around, pair, store, scenario.ring)
@@ -75,6 +77,8 @@ class Campaign:
         self._foretells = scenario.ring != SIM
         self._current: Cell | None = None
         self._bad_count = 0
+        #: the run goes on, as it was told, on a machine that was not quiet: trying again would change nothing
+        self._busy = False
         self._verdicts: dict[str, str] = {}
 
     # ------------------------------------------------------------------ making one
@@ -114,7 +118,7 @@ class Campaign:
         """The cells that are missing (or asked for again), then the bundle. Raises LabError; work is kept."""
         around, store = self._around, self._store
         run = store.read("run.json")
-        session = {
+        session: Json = {
             "started_ns": around.clock.realtime_ns(),
             "ended_ns": None,
             "command": around.command,
@@ -135,6 +139,11 @@ class Campaign:
         try:
             self._settler.settle(first=True)
             wait_for_vehicle(self._pair.drone, self._scenario, around.clock, around.reporter.note)
+            if todo:
+                session["settle"] = wait_for_quiet(around, self._pair, self._hello)
+                self._busy = session["settle"].get("quiet") is False
+                session["warm_up"] = self._warm_up(todo[0])
+                store.write("run.json", run)
             context = around.outputs.load_context(store.data)
             self._residents.start()
             for cell in todo:
@@ -161,6 +170,18 @@ class Campaign:
             self._residents.stop()
             self._pair.close()
             store.unlock()
+
+    def _warm_up(self, cell: Cell) -> Json:
+        """Handshakes that nobody records: the first of a process pay for caches and page faults. What keeps
+        them from being made shows in the first cell, with its reason."""
+        if self._around.settle_s is None:
+            return {"handshake_count": 0, "reason": "this run keeps a clock of its own"}
+        try:
+            return {"handshake_count": self._runner.warm_up(cell), "reason": None}
+        except AgentFailure as error:
+            self._around.reporter.note(f"the warm-up was given up: {error}")
+            self._settler.settle()
+            return {"handshake_count": 0, "reason": str(error)}
 
     def _finished_record(self, cell_id: str) -> Json | None:
         """The cell's record. Where a dead controller left more complete attempts than the cell has, they are
@@ -216,7 +237,7 @@ class Campaign:
             write_json(folder / "record.json", record)
             if failure is not None:
                 self._settler.settle()
-            if record["verdict"] != "invalid":
+            if record["verdict"] != "invalid" or (self._busy and disturbed_alone(record)):
                 break
         store.finish_cell(cell_id)
         self._verdicts[cell_id] = str(record["verdict"])

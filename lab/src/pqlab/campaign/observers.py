@@ -20,6 +20,8 @@ OBSERVERS_SCHEMA: Final = "pqlab/observers/v1"
 #: both ends; each container holds the tunnel's process and, as its child, the sampler
 ENDS: Final = ("drone", "gcs")
 _ENGINE_LIMIT_S: Final = 30.0
+#: what `containers` raises
+ENGINE_ERRORS: Final = (OSError, ValueError, subprocess.SubprocessError)
 #: fields of /proc/stat's first line: user, nice, system, idle, iowait, irq, softirq, steal
 _BUSY: Final = (0, 1, 2, 5, 6)
 _STEAL: Final = 7
@@ -69,8 +71,8 @@ class ComposeObservers:
         """Asked of the engine once, and again when a container is another one: asking costs more."""
         if not self._files or any(not (self.proc / str(pid)).exists() for pid, _ in self._files.values()):
             try:
-                found = _containers(self.project)
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                found = containers(self.project)
+            except ENGINE_ERRORS as error:
                 self._files, self._reason = {}, f"the container engine did not name the containers: {error}"
             else:
                 self._files = {name: (pid, group_files(pid, self.proc)) for name, pid in found}
@@ -126,7 +128,7 @@ def _group_use(files: GroupFiles | None) -> Json:
         return {"cpu_ns": None, "reason": f"the control group cannot be read: {error}"}
 
 
-def _containers(project: str) -> list[tuple[str, int]]:
+def containers(project: str) -> list[tuple[str, int]]:
     """(service, first process) of every container of the lab. Raises what the engine's client raises."""
     label = "com.docker.compose.service"
     ids = _docker("ps", "-q", "--filter", f"label=com.docker.compose.project={project}")

@@ -11,6 +11,7 @@ from typing import Any
 from pqlab.campaign.agents import Connect
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.hosts import controller_document
+from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.observers import NO_OBSERVERS, Observers
 from pqlab.campaign.outputs import Outputs
 from pqlab.campaign.residents import ResidentDriver
@@ -44,6 +45,8 @@ class Surroundings:
     strict: warnings end with 1; rerun_failed: failed and invalid cells are tried again; max_fail: stop after
     so many of them; only: beginnings of the cell ids to carry out now; into: sealed bundle to add to.
     load, controller: this machine's load average and facts; earlier: its newest bundle gives expected times.
+    settle_s: how long to wait for a quiet machine before the first cell, None where no machine disturbs the
+    clock; busy_ok: go on without one.
     steadiness: governor, clocks and the like of this machine, asked before the first cell and after the last.
     """
 
@@ -64,6 +67,9 @@ class Surroundings:
     timeline: MakeTimeline = without_events
     residents: Mapping[str, ResidentDriver] = field(default_factory=dict)
     observers: Observers = NO_OBSERVERS
+    neighbours: Neighbours = NO_NEIGHBOURS
+    settle_s: float | None = None
+    busy_ok: bool = False
     load: Callable[[], list[float] | None] = load_average
     controller: Callable[[], dict[str, Any]] = controller_document
     earlier: bool = True

@@ -21,9 +21,11 @@ from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.finish import exit_code
 from pqlab.campaign.host_detectors import detectors_of
 from pqlab.campaign.link_start import LabTimelines
+from pqlab.campaign.neighbours import compose_neighbours
 from pqlab.campaign.observers import compose_observers
 from pqlab.campaign.outputs import production
 from pqlab.campaign.ring import SIM, at_ring
+from pqlab.campaign.silence import SETTLE_S
 from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
@@ -32,6 +34,7 @@ from pqlab.errors import LabError, UsageError
 from pqlab.inventory import AgentAddress, Inventory, load_inventory
 from pqlab.paths import project_root, results_dir, shown
 from pqlab.progress import reporter
+from pqlab.record.quiet import busy_told
 from pqlab.scenario import Scenario, load_scenario
 
 HELP = "run a scenario on the lab; ends with a sealed bundle and its report"
@@ -55,12 +58,31 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-fail", type=_positive, metavar="N", help="stop after N failed or invalid cells; work is kept"
     )
+    parser.add_argument(
+        "--settle-s", type=_seconds, default=SETTLE_S, metavar="S",
+        help=f"how long to wait for a quiet machine before the first cell (default {SETTLE_S:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--busy-ok",
+        action="store_true",
+        help="go on where the machine is not quiet; everything printed says so",
+    )
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds <= 86_400.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to a day")
+    return seconds
 
 
 def run(args: argparse.Namespace) -> int:
@@ -132,6 +154,9 @@ def surroundings(
         timeline=timelines.make,
         residents=detectors_of(inventory, connect, told.note),
         observers=compose_observers(inventory.compose_project),
+        neighbours=compose_neighbours(inventory.compose_project),
+        settle_s=args.settle_s,
+        busy_ok=args.busy_ok,
         steadiness=look,
     )
     try:
@@ -154,8 +179,9 @@ def _portable(argument: str) -> str:
 def report_result(args: argparse.Namespace, result: Result) -> int:
     """The last lines of a run: counts, then the report's path (or one JSON document)."""
     told = sys.stderr if args.json else sys.stdout
+    busy = "busy machine: " if busy_told(read_json(result.bundle / "data" / "run.json")) else ""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in result.verdict_counts.items()) or "sealed"
-    print(f"{shown(result.bundle)}: {counts}", file=told)
+    print(f"{busy}{shown(result.bundle)}: {counts}", file=told)
     print(shown(result.bundle / "data" / "report.html"), file=told)
     if args.json:
         print_json(

@@ -1,4 +1,4 @@
-"""The machine that is measured on: Python, disk, memory, cores, load, steal, clocks, governor."""
+"""The machine that is measured on: Python, disk, memory, cores, quiet, steal, clocks, governor."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from pathlib import Path
 
 from pqlab.doctor.model import Reading, Requirement, Wish
 from pqlab.doctor.system import System
+from pqtunnel.quiet import LIMIT_NS, STEAL_LIMIT_PCT
 
 GIB = 1024**3
 DISK_NEED_BYTES, DISK_WANT_BYTES = 3 * GIB, 8 * GIB
 MEMORY_NEED_BYTES, MEMORY_WANT_BYTES = 1 * GIB, 2 * GIB
-STEAL_WANT_PCT = 5.0
-LOAD_WANT_PER_CORE = 0.5
 STEP_WANT_MS = 5.0
 SAMPLE_S = 1.0
 # Reading these costs a trap or a slow bus access, far above what a span shall resolve.
@@ -74,11 +73,11 @@ def read_cores(system: System) -> Reading:
     return Reading(count >= 2, f"{count} cores")
 
 
-def read_load(system: System) -> Reading:
-    """One-minute load average for each core."""
-    load = float(system.text("proc/loadavg").split()[0])
-    count = max(1, _core_count(system))
-    return Reading(load / count <= LOAD_WANT_PER_CORE, f"{load:.2f} on {count} cores")
+def read_quiet(system: System) -> Reading:
+    """What a thread waits for a processor now, by the rule of runs and records."""
+    probe = system.probe()
+    load = system.text("proc/loadavg").split()[0]
+    return Reading(probe.quiet is not False, f"{probe.sentence} (load average {load})")
 
 
 def _cpu_ticks(system: System) -> tuple[int, int]:
@@ -97,7 +96,7 @@ def read_steal(system: System) -> Reading:
     if total_later <= total:
         raise ValueError("/proc/stat stood still for a second")
     percent = 100.0 * (steal_later - steal) / (total_later - total)
-    return Reading(percent <= STEAL_WANT_PCT, f"{percent:.1f} % over {SAMPLE_S:g} s")
+    return Reading(percent <= STEAL_LIMIT_PCT, f"{percent:.1f} % over {SAMPLE_S:g} s")
 
 
 def read_clocksource(system: System) -> Reading:
@@ -174,16 +173,16 @@ REQUIREMENTS = (
     ),
     Requirement("cores", "want", "2 or more", read_cores, "give the virtual machine a second core"),
     Requirement(
-        "load",
+        "quiet",
         "want",
-        f"at most {LOAD_WANT_PER_CORE:g} a core before a run",
-        read_load,
-        "wait, or stop other work",
+        f"a thread waits at most {LIMIT_NS / 1e6:g} ms for a processor to do half a millisecond of work",
+        read_quiet,
+        "let other work end; a run waits for that by itself (--settle-s)",
     ),
     Requirement(
         "steal",
         "want",
-        f"at most {STEAL_WANT_PCT:g} %: above, CPU results are invalid",
+        f"at most {STEAL_LIMIT_PCT:g} %: above, CPU results are invalid",
         read_steal,
         "use a machine whose cores are not shared",
     ),

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pqtunnel.quiet import Probe, probe
+
 COMMAND_TIMEOUT_S = 10.0
 
 
@@ -46,6 +48,7 @@ class System:
     sleep: Callable[[float], None] = time.sleep
     monotonic_ns: Callable[[], int] = time.monotonic_ns
     realtime_ns: Callable[[], int] = time.time_ns
+    probe: Callable[[], Probe] = probe
 
     def text(self, path: str) -> str:
         """A file below the root; raises OSError."""

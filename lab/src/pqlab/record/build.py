@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ from pqlab.record.handshake import (
     worst_coverage_pct,
 )
 from pqlab.record.link import fill_link, link_problems
+from pqlab.record.neighbours import Use, foreign_use
+from pqlab.record.quiet import LEAST_WINDOW_S, Quiet, judge_handshakes, judge_traffic, mark
 from pqlab.record.raw import (
     CANARY,
     REDIAL,
@@ -59,8 +62,9 @@ from pqlab.record.system import (
     parse_telemetry,
     sample_account,
 )
+from pqlab.record.untimed import untimed_reasons
 from pqlab.record.verdict import Direction, Evidence, Verdict, decide
-from pqlab.record.waiting import fill_pressure, fill_waiting
+from pqlab.record.waiting import fill_pressure, fill_waiting, tunnel_wait_pct
 from pqlab.scenario.conditions import impairs, keeps_ledger, without
 from pqsitl.contract import check_traffic
 from pqsitl.errors import SitlError
@@ -109,6 +113,8 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         }
     redialled = traces(cell.spans or [], REDIAL)
     completed, failed = _handshake_counts(cell, len(pooled) + len(redialled))
+    span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)
+    quiet = _quiet(cell, context, cold, telemetry, plane.gate_ns.get(TRAFFIC))
 
     errors = [e for e in cell.events if e.get("event") == "error"]
     evidence = Evidence(
@@ -141,6 +147,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         ),
         blind=tuple(detector_failures(cell, condition, plane)),
         detector=tuple(detector_problems(cell, condition, plane)),
+        busy=quiet.findings,
     )
     verdict = decide(evidence)
 
@@ -158,7 +165,6 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
     fill_mavlink(sheet, cell, plane, wall)
     fill_control(sheet, plan, context)
-    span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)
     span_name = "the traffic window" if TRAFFIC in plane.gate_ns else "the cell"
     fill_pressure(sheet, telemetry, _window_of(windows, HANDSHAKE_WINDOW), span, context)
     for role in ROLES:
@@ -171,6 +177,8 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     before = telemetry if canary_ns is None else {role: t.until(canary_ns) for role, t in telemetry.items()}
     fill_kernel(sheet, before, cell.counters)
     fill_link(sheet, cell, condition)
+    _fill_foreign(sheet, cell)
+    mark(sheet, quiet)
 
     active_ns = sum(int(w["end_ns"]) - int(w["start_ns"]) for w in windows)
     return {
@@ -235,6 +243,41 @@ def _telemetry(cell: RawCell, wall: tuple[int, int] | None) -> dict[str, Telemet
         except TelemetryError as error:
             raise RawDataError(cell.folder / f"telemetry.{role}.lp", str(error)) from error
     return parsed
+
+
+def _quiet(
+    cell: RawCell,
+    context: RawRun,
+    cold: dict[str, HandshakeTrace],
+    telemetry: dict[str, Telemetry],
+    gate_ns: tuple[int, int] | None,
+) -> Quiet:
+    """What a busy machine did to this cell's times; nothing where no time is a claim anyway."""
+    if untimed_reasons(context.hosts):
+        return Quiet()
+    judged = judge_handshakes(cold, _use_of(cell, HANDSHAKE_WINDOW), one_machine=context.one_clock)
+    if gate_ns is None:
+        return judged
+    waits = {role: tunnel_wait_pct(telemetry.get(role), gate_ns) for role in ROLES}
+    return replace(judged, traffic=judge_traffic(waits, _use_of(cell, TRAFFIC)))
+
+
+def _use_of(cell: RawCell, window: str) -> Use | None:
+    """What neighbours used in that window, or, where it is short, from the first window to the last."""
+    use = foreign_use(cell.events, window)[0]
+    if use is None or use.window_s >= LEAST_WINDOW_S:
+        return use
+    return foreign_use(cell.events, HANDSHAKE_WINDOW, TRAFFIC)[0]
+
+
+def _fill_foreign(sheet: Sheet, cell: RawCell) -> None:
+    """What programs beside the lab used: categories D (window of cold handshakes) and T (traffic)."""
+    for letter, name, window in (
+        ("D", "handshake_foreign_cpu_pct", HANDSHAKE_WINDOW),
+        ("T", "foreign_cpu_pct", TRAFFIC),
+    ):
+        use, why = foreign_use(cell.events, window)
+        sheet.put(letter, name, use.foreign_pct if use else None, absent=why or "")
 
 
 def _reason(event: Json) -> str:

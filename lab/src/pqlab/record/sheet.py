@@ -106,6 +106,12 @@ class Sheet:
             "n": n,
         }
 
+    def invalidate(self, letter: str, name: str, reason: str) -> None:
+        """A field that is set and good no longer counts; its value stays to be looked at."""
+        row = self._rows[letter][name]
+        if row["validity"] in ("ok", "model"):
+            row.update(validity="invalid", reason=reason)
+
     def get(self, letter: str, name: str) -> Value:
         """The value already put there; None where it is null or not set yet."""
         value: Value = self._rows[letter].get(name, {}).get("value")

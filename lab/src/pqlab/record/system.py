@@ -17,8 +17,8 @@ from pqlab.record.raw import ROLES, Json, RawRun
 from pqlab.record.sheet import Sheet, Validity
 from pqlab.record.stats import mean, median
 from pqtelemetry.slice import Point, parse_line
+from pqtunnel.quiet import STEAL_LIMIT_PCT
 
-MAX_STEAL_PCT = 5.0
 READ = tuple(
     f"pq_{name}," for name in ("cpu", "pressure", "mem", "load", "freq", "temp", "power", "net", "sampler")
 )
@@ -137,8 +137,8 @@ def fill_system(
         return
     none = f"no sample within {window}"
     steal, n_steal = _system_share(telemetry, "system_steal_ms", span_ns)
-    stolen = steal is not None and steal > MAX_STEAL_PCT
-    why = f"steal {steal:.1f} % is above {MAX_STEAL_PCT:g} %" if stolen and steal is not None else None
+    stolen = steal is not None and steal > STEAL_LIMIT_PCT
+    why = f"steal {steal:.1f} % is above {STEAL_LIMIT_PCT:g} %" if stolen and steal is not None else None
 
     def cpu(name: str, value: float | None, n: int | None, absent: str = none) -> None:
         sheet.put(

@@ -2,7 +2,8 @@
 
 fail        the tunnel did not do its work: no handshake, altered, invented or repeated datagrams
 invalid     the measurement does not count: traffic outside its contract (datagrams lost where nothing impairs
-            the link among it), spans that do not cover the wall, too few handshakes, samples missing
+            the link among it), spans that do not cover the wall, too few handshakes, samples missing, a
+            machine busy with other work
 unsupported the host cannot run the suite (its probe said so); not-run the cell was never reached
 pass        nothing found
 A throughput ladder offers more than the path carries on purpose: loss in a bulk window is its result, while
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Grade = Literal["fail", "invalid"]
+#: name of the finding of a cell whose times hold waiting for a processor
+BUSY = "busy_machine"
 COVERAGE_MIN_PCT, COVERAGE_MAX_PCT = 95.0, 101.0
 LOST_SAMPLES_SHARE = 0.05
 LOST_SAMPLES_SLACK = 2
@@ -67,6 +70,8 @@ class Evidence:
     detector: tuple[str, ...] = ()
     #: completed in the cell; None where the condition asks for none
     rekeys: int | None = None
+    #: what a busy machine did to the cell's times (record.quiet)
+    busy: tuple[str, ...] = ()
     #: handshakes that used a pooled key, and how many must have; None where the scenario asks for none
     pooled: int | None = None
     pooled_due: int = 0
@@ -179,6 +184,7 @@ def _measurement(evidence: Evidence) -> list[Finding]:
     found += [Finding("invalid", "link", text) for text in evidence.link]
     found += [Finding("invalid", "attack", text) for text in evidence.attack]
     found += [Finding("invalid", "detector", text) for text in evidence.detector]
+    found += [Finding("invalid", BUSY, text) for text in evidence.busy]
     if evidence.rekeys == 0:
         found.append(Finding("invalid", "rekey", "none completed, the condition asks for them"))
     for name, (nominal_s, measured_s) in evidence.sessions_s.items():

@@ -101,9 +101,15 @@ def fill_pressure(
             continue  # the whole letter is null with its reason
         share = _share(told, PRESSURE, traffic_ns, 1_000)
         sheet.put(LETTER[host], "cpu_pressure_pct", share, absent=silent)
-        share = _share(told, QUEUE, traffic_ns, 1)
+        share = tunnel_wait_pct(told, traffic_ns)
         silent = _why_silent(raw, host, "runqueue")
         sheet.put(LETTER[host], "tunnel_processor_wait_pct", share, absent=silent)
+
+
+def tunnel_wait_pct(told: Telemetry | None, span_ns: tuple[int, int]) -> float | None:
+    """Share of the span in which the tunnel's threads of one end waited for a processor, all together, per
+    cent of one core."""
+    return _share(told, QUEUE, span_ns, 1)
 
 
 def _share(

@@ -91,8 +91,14 @@ def build(source: Source) -> Report:
             for section in candidates
             if section is not None
         ),
-        notice=untimed_sentence(source.bundle.untimed),
+        notice=_notice(source),
     )
+
+
+def _notice(source: Source) -> str | None:
+    """What a reader must know before any figure: a busy machine, hosts whose times are no claim."""
+    told = (context.busy_machine(source), untimed_sentence(source.bundle.untimed))
+    return " ".join(filter(None, told)) or None
 
 
 def _marked(section: Section, untimed: bool) -> Section:

@@ -18,6 +18,7 @@ from pqlab.verify import (
     checks_link,
     checks_observers,
     checks_plan,
+    checks_quiet,
     checks_record,
     checks_report,
     checks_text,
@@ -167,6 +168,8 @@ CHECKS: tuple[Check, ...] = (
         "sample_accounting", checks_host.samples, "pass", "ticks stored = due − lost, ≤ 5 % lost", "% stored"
     ),
     _each("observers_still", checks_observers.still, "pass", "observers off where the condition says so"),
+    _each("processors_framed", checks_quiet.framed, "run", "readings of the processors around each window"),
+    _whole("quiet_before", checks_quiet.settled, "a quiet machine, or a run that says so", "sessions"),
     _whole("influx_reconcile", checks_host.influx, "points in the view = points in the files", "series"),
     _whole("providers_equal", checks_host.providers, "the same builds at both ends", "providers"),
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),

@@ -22,6 +22,7 @@ from pqtunnel.endpoint.endpoint import Endpoint
 from pqtunnel.endpoint.work import CellPlan
 from pqtunnel.errors import TunnelError
 from pqtunnel.primitives.pool import MAX_TARGET
+from pqtunnel.quiet import probe
 
 FIRST_DATAGRAM_LIMIT_S: Final = 2.0
 LEVELS: Final = (1, 3, 5)
@@ -72,9 +73,13 @@ class Methods:
     # ------------------------------------------------------------------ any state
 
     def hello(self, params: Any) -> dict[str, Any]:
-        """Who this is and what it can do."""
-        Params("hello", params).done()
+        """Who this is and what it can do; asked for a probe, what its threads wait for a processor now."""
+        given = Params("hello", params)
+        asked = given.flag("probe", False)
+        given.done()
+        quiet = {"quiet": probe().as_dict()} if asked else {}
         return {
+            **quiet,
             "role": self._config.role, "state": self._state.state, "cell_id": self._state.cell_id,
             "ring": self._config.ring, **self._facts.get(), "traffic": self._traffic.facts(),
             "timestamp_source": self._endpoint.dataplane.timestamp_source,

@@ -122,9 +122,9 @@ def _value(field: dict[str, Any]) -> Cell:
     value = field.get("value")
     if value is None:
         return missing(field.get("reason"))
-    suffix = {"invalid": f" (invalid: {field.get('reason')})", "model": " (model)"}.get(
-        str(field.get("validity")), ""
-    )
+    if field.get("validity") == "invalid":
+        return missing(f"invalid: {field.get('reason')}")  # record.json keeps what was measured
+    suffix = " (model)" if field.get("validity") == "model" else ""
     if isinstance(value, bool):
         return label(("yes" if value else "no") + suffix)
     if isinstance(value, float):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pqlab.analysis.effects import ASSUMED_FLOOR_RATIO
 from pqlab.analysis.floor import MIN_FLOOR_PAIRS_COUNT
+from pqlab.analysis.load import Cell as RawCell
 from pqlab.analysis.load import Json
 from pqlab.analysis.stats import BOOTSTRAP_RUNS_COUNT, MIN_RUNS_COUNT
+from pqlab.record.quiet import busy_told
+from pqlab.record.verdict import BUSY
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Facts, Paragraphs, Section, Table, label, missing, number
 from pqlab.report.source import Source
@@ -256,17 +259,21 @@ def _methods(source: Source, scenario: Json) -> list[str]:
 
 
 def busy_machine(source: Source) -> str | None:
-    """The sentence that a loaded machine needs, or None on one that was idle enough."""
-    cores = (source.bundle.hosts["drone"].get("host") or {}).get("cpu_count")
-    loads = [source.measured.get(name) for name in ("loadavg_start", "loadavg_end")]
-    known = [float(load[0]) for load in loads if isinstance(load, list) and load]
-    if not cores or not known or max(known) <= float(cores):
+    """The sentence that a busy machine needs; None of one that was quiet, or that nobody could ask."""
+    told = busy_told(source.bundle.run)
+    disturbed = sum(BUSY in findings_of(cell) for cell in source.bundle.cells)
+    if told is None and not disturbed:
         return None
     return (
-        f"The machine was not idle: its one-minute load average reached {max(known):.1f} on {cores} cores "
-        "at the start "
-        "or the end of the run, so walls and latencies include waiting for a core."
+        f"Busy machine: {told or 'it was quiet before the first cell, and not in all of them'}. "
+        f"{disturbed} of {len(source.bundle.cells)} cells are invalid for that reason, and no time of theirs "
+        "is printed."
     )
+
+
+def findings_of(cell: RawCell) -> Json:
+    """Names of what was wrong with a cell → what was seen."""
+    return dict((cell.value("R", "verdict_findings") or {}).get("value") or {})
 
 
 def rekeys_told(source: Source) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pqlab.analysis.stats import median
-from pqlab.analysis.system import MAX_STEAL_PCT, WAITING
+from pqlab.analysis.system import WAITING
 from pqlab.analysis.table import to_float
 from pqlab.analysis.traffic import KNEE_LOSS_PCT, KNEE_OFFERED_PCT
 from pqlab.record.system import LETTER
@@ -24,6 +24,7 @@ from pqlab.report.blocks import (
     verdict,
 )
 from pqlab.report.source import NO_FIGURE, RawRow, Source, anchor, record_link, why_missing
+from pqtunnel.quiet import STEAL_LIMIT_PCT
 
 WORDS = {"down": "drone → GCS", "up": "GCS → drone"}
 
@@ -225,7 +226,8 @@ def cpu(source: Source) -> Section | None:
     lines = []
     for r in rows:
         why = r["reason"] or why_missing(r)
-        valid = {"true": label("yes"), "false": label(f"no: steal above {MAX_STEAL_PCT:g} %")}
+        stolen = f"no: steal above {STEAL_LIMIT_PCT:g} %"
+        valid = {"true": label("yes"), "false": label(f"no: {r['reason']}" if r["reason"] else stolen)}
         lines.append(
             [
                 *_suite(source, r), label(r["host"]), blocks.count(r["n_samples"], reason=why),
