@@ -560,6 +560,8 @@ remove_packages() {
 
 cmd_purge() {
     if engine_up; then
+        # Images and engine are every checkout's: not from under a lab that is another's or measures.
+        "$ROOT/compose/lab.sh" free
         STEPS=$((STEPS + 1))
         step "remove the lab's images" remove_images
     fi

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The lab's life: ./compose/lab.sh up|profile NAME|image NAME|status|is-up|down
+# The lab's life: ./compose/lab.sh up|profile NAME|image NAME|status|is-up|mine|free|down
 #
+# `mine` exits 4 where the lab that lives is another checkout's; `free` also where a campaign runs on it (owner.sh).
 # `profile NAME` adds the services of that profile to a running lab; a run that needs them does it by itself.
 # `up` is repeatable (a running lab stays as it is) and ends with a status table. `down` leaves no
 # container, network or volume of the lab, and checks that; engine and images stay.
@@ -15,6 +16,8 @@ cd "$ROOT"
 
 PORTS="48080 48081 8086"
 OURS="label=com.docker.compose.project=pqlab"
+# shellcheck source=compose/owner.sh
+. "$HERE/owner.sh"
 
 # Containers never run as root: as the user who called (also through sudo), or as the images' own user for root.
 LAB_UID=$(id -u)
@@ -41,7 +44,7 @@ running() { docker ps -q --filter "$OURS" | wc -l | tr -d ' '; }
 check_ports() { # PORT...
     for port in "$@"; do
         hex=$(printf '%04X' "$port")
-        if cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -Eq ":$hex [0-9A-F]+:0000 0A"; then
+        if cat "$PROC_NET/tcp" "$PROC_NET/tcp6" 2>/dev/null | grep -Eq ":$hex [0-9A-F]+:0000 0A"; then
             fail 4 "port $port on this machine is taken" \
                 "the lab publishes it on 127.0.0.1 and another program listens on $port" \
                 "find it with: ss -ltnp 'sport = :$port'; stop it, then: make lab-up"
@@ -71,9 +74,10 @@ start() {
     return 1
 }
 
-# is_up: every service runs and none is unwell.
+# is_up: every service runs, none is unwell, and they are this checkout's.
 is_up() {
     engine_up || return 1
+    [ "$(stands_for "$(owner)")" = mine ] || return 1
     [ "$(running)" -ge "$(compose config --services | wc -l)" ] && [ -z "$(docker ps -q --filter "$OURS" --filter health=unhealthy)" ]
 }
 
@@ -81,11 +85,26 @@ cmd_up() {
     engine_up || fail 4 "no container engine answers" "the lab runs in containers" "make lab-up (starts one)"
     [ -f keys/complete ] || fail 4 "no keys yet, or not all of them" "both endpoints prove who they are" "make keys"
     check_binary
+    require_free
+    STEPS=1
+    if [ -n "$(strangers)" ]; then
+        STEPS=2
+        step "take away what another checkout left" stop
+    fi
     # shellcheck disable=SC2086  # a list of numbers
     [ "$(running)" != 0 ] || check_ports $PORTS
-    STEPS=1
     step "start the services and wait until all are healthy" start
     cmd_status
+}
+
+# whose: a line where the lab is not this checkout's, or a campaign runs on it.
+whose() {
+    folder=$(owner)
+    case $(stands_for "$folder") in
+        theirs) printf '\nthe lab is that of %s\n' "$(shown "${folder%/compose}")" ;;
+        gone) printf '\nthe lab is that of %s, which is gone\n' "$(shown "${folder%/compose}")" ;;
+    esac
+    ! campaign_runs || printf '\na campaign runs on it\n'
 }
 
 cmd_status() {
@@ -100,6 +119,7 @@ cmd_status() {
         sort | while IFS='|' read -r service state health addresses; do
         printf '%-14s %-10s %-10s %s\n' "$service" "$state" "$health" "$addresses"
     done
+    whose
     cat <<'EOT'
 
 gcs agent      https://127.0.0.1:48080   (JSON-RPC 2.0, mutual TLS)
@@ -139,6 +159,7 @@ cmd_profile() {
             "profiles: link attacker detector-xgboost detector-tst detector-cascade" "./compose/lab.sh profile link" ;;
     esac
     engine_up && [ "$(running)" != 0 ] || fail 4 "the lab is down" "a profile adds to a running lab" "make lab-up"
+    require_mine
     [ -z "$ports" ] || [ -n "$(docker ps -q --filter "$OURS" --filter "label=com.docker.compose.service=$1")" ] ||
         check_ports "$ports"
     thaw "label=com.docker.compose.service=$1"
@@ -165,6 +186,7 @@ cmd_down() {
         say "no container engine answers, so no lab is running"
         return 0
     fi
+    require_free
     STEPS=1
     SITL_BINARY=
     step "stop the services and remove their networks and volumes" stop
@@ -180,9 +202,11 @@ case ${1:-} in
     profile) cmd_profile "${2:-}" ;;
     status) cmd_status ;;
     is-up) is_up ;;
+    mine) ! engine_up || require_mine ;;
+    free) ! engine_up || require_free ;;
     down) cmd_down ;;
     *)
-        echo "usage: ./compose/lab.sh up|profile NAME|image NAME|status|is-up|down" >&2
+        echo "usage: ./compose/lab.sh up|profile NAME|image NAME|status|is-up|mine|free|down" >&2
         exit 2
         ;;
 esac

@@ -23,6 +23,7 @@ from pqlab.campaign.host_detectors import detectors_of
 from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.observers import compose_observers
 from pqlab.campaign.outputs import production
+from pqlab.campaign.owner import require_own_lab
 from pqlab.campaign.ring import SIM, at_ring
 from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
@@ -185,8 +186,10 @@ def controller(inventory: Inventory) -> Iterator[None]:
     """This process alone orders cells on this lab; a polite request to end is treated as Ctrl-C.
 
     The lock is a name in the kernel for each agent's address: it needs no file, holds across checkouts of
-    this machine, and is gone with the process, however that dies. Raises LabError when it is held.
+    this machine, and is gone with the process, however that dies. Raises LabError when it is held, and when
+    the container lab is another checkout's.
     """
+    require_own_lab(inventory)
 
     def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
