@@ -47,9 +47,9 @@ fail() {
     exit "$1"
 }
 
-# step TITLE COMMAND...: runs a command with its output in a log, shows elapsed time, and shows
-# the end of the log only if it fails.
-step() {
+# attempt TITLE COMMAND...: runs a command with its output in a log, shows elapsed time, and the end of the log only
+# if it fails; what it ended with is left in $code. Not to be asked with || or if: a shell then forgets set -e in it.
+attempt() {
     title=$1
     shift
     STEP=$((STEP + 1))
@@ -78,11 +78,22 @@ step() {
         say "--- last lines of $log"
         tail -n 25 "$log"
         say "---"
-        fail 4 "$title failed after $took s" "the command ended with $code; its whole output is in $log" \
-            "put right what the last lines say and run the same command again (finished steps are kept)"
+        return 0
     fi
     [ -t 1 ] && printf '\r'
     say "$label: done in $took s"
+}
+
+# give_up: tells of the attempt that failed last.
+give_up() {
+    fail 4 "$title failed after $took s" "the command ended with $code; its whole output is in $log" \
+        "put right what the last lines say and run the same command again (finished steps are kept)"
+}
+
+# step TITLE COMMAND...: an attempt that nothing goes on without.
+step() {
+    attempt "$@"
+    [ "$code" -eq 0 ] || give_up
 }
 
 # --- what there is ---------------------------------------------------------------------------

@@ -66,12 +66,41 @@ check_binary() {
 # start: on failure the log ends with what the services that are not well have said.
 start() {
     compose up -d --wait --wait-timeout "${LAB_WAIT_S:-90}" --remove-orphans && return 0
+    last_words
+    return 1
+}
+
+last_words() {
     docker ps -a --filter "$OURS" --format '{{.Names}} {{.Status}}' | grep -v '(healthy)' |
         while read -r name status; do
             printf '\n%s: %s\n' "$name" "$status"
             docker logs --tail 8 "$name" 2>&1
         done
-    return 1
+}
+
+# rows: service|state|health|addresses of every container of the lab.
+rows() {
+    # shellcheck disable=SC2016  # a template of the engine's, not the shell's
+    docker ps -aq --filter "$OURS" | xargs -r docker inspect -f \
+        '{{index .Config.Labels "com.docker.compose.service"}}|{{.State.Status}}|{{if .State.Health}}{{.State.Health.Status}}{{else}}-{{end}}|{{range $n, $e := .NetworkSettings.Networks}}{{$e.IPAddress}} {{end}}' |
+        sort
+}
+
+# unwell: what keeps the lab from being whole, as `service (why)`. A profile's service that has ended or is frozen, as
+# detectors are between their cells, is no part of it.
+unwell() {
+    wanted=$(compose config --services)
+    there=$(rows)
+    for service in $wanted; do
+        printf '%s\n' "$there" | grep -q "^$service|" || echo "$service (missing)"
+    done
+    printf '%s\n' "$there" | while IFS='|' read -r service state health _; do
+        case $state/$health in
+            / | running/healthy | running/-) ;;
+            running/*) echo "$service ($health)" ;;
+            *) ! printf '%s\n' "$wanted" | grep -qx "$service" || echo "$service ($state)" ;;
+        esac
+    done
 }
 
 # is_up: every service runs, none is unwell, and they are this checkout's.
@@ -93,18 +122,26 @@ cmd_up() {
     fi
     # shellcheck disable=SC2086  # a list of numbers
     [ "$(running)" != 0 ] || check_ports $PORTS
-    step "start the services and wait until all are healthy" start
+    attempt "start the services and wait until all are healthy" start
     cmd_status
+    ill=$(unwell | paste -sd , - | sed 's/,/, /g')
+    if [ -n "$ill" ]; then
+        [ "$code" -ne 0 ] || last_words
+        fail 4 "the lab is not whole: $ill" "what these services said last is above" \
+            "docker logs pqlab-SERVICE-1 says more; begin anew: make lab-down lab-up"
+    fi
+    [ "$code" -eq 0 ] || give_up
 }
 
-# whose: a line where the lab is not this checkout's, or a campaign runs on it.
+# whose: who has the lab where it is not this checkout's, and whether a campaign runs on it.
 whose() {
     folder=$(owner)
     case $(stands_for "$folder") in
         theirs) printf '\nthe lab is that of %s\n' "$(shown "${folder%/compose}")" ;;
         gone) printf '\nthe lab is that of %s, which is gone\n' "$(shown "${folder%/compose}")" ;;
+        mine) printf "\nthe lab is this checkout's\n" ;;
     esac
-    ! campaign_runs || printf '\na campaign runs on it\n'
+    ! campaign_runs || echo 'a campaign runs on it'
 }
 
 cmd_status() {
@@ -113,10 +150,7 @@ cmd_status() {
         return 0
     fi
     printf '\n%-14s %-10s %-10s %s\n' SERVICE STATE HEALTH ADDRESSES
-    # shellcheck disable=SC2016  # a template of the engine's, not the shell's
-    docker ps -aq --filter "$OURS" | xargs docker inspect -f \
-        '{{index .Config.Labels "com.docker.compose.service"}}|{{.State.Status}}|{{if .State.Health}}{{.State.Health.Status}}{{else}}-{{end}}|{{range $n, $e := .NetworkSettings.Networks}}{{$e.IPAddress}} {{end}}' |
-        sort | while IFS='|' read -r service state health addresses; do
+    rows | while IFS='|' read -r service state health addresses; do
         printf '%-14s %-10s %-10s %s\n' "$service" "$state" "$health" "$addresses"
     done
     whose

@@ -1,12 +1,8 @@
-"""One lab, one owner: what compose/lab.sh does where the lab is another checkout's, or a campaign runs on it.
-
-The engine here is a script: it has containers with the labels that compose gives them, and notes what it is asked.
-"""
+"""One lab, one owner: what compose/lab.sh does where the lab is another checkout's, or a campaign runs on it."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -15,81 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from lab_world import ROOT, World
+
 from pqlab.campaign import owner as campaign_owner
 from pqlab.cli.run import controller
 from pqlab.errors import LabError
 from pqlab.inventory import Inventory, load_inventory
 
-ROOT = Path(__file__).resolve().parents[2]
-HELD = "0000000000000000: 00000002 00000000 00000000 0002 01 4242 @pqlab-controller/127.0.0.1:{port}\n"
-OTHER = "0000000000000000: 00000002 00000000 00010000 0001 01 4343 @/containerd-shim/x\n"
-ENGINE = """#!/bin/sh
-printf '%s\\n' "$*" >>"$WORLD/asked"
-case "$*" in
-    *'status=created'*) cat "$WORLD/living" ;;
-    'ps -a --filter label=com.docker.compose.project=pqlab --format {{.Label'*) cat "$WORLD/living" "$WORLD/stopped" ;;
-    'ps -q '*' health=unhealthy') ;;
-    'ps -q --filter label=com.docker.compose.project=pqlab') grep -n . "$WORLD/living" | cut -d: -f1 ;;
-    'compose '*'config --services'*) printf 'drone\\ngcs\\n' ;;
-    'compose '*' down '*) : >"$WORLD/living"; : >"$WORLD/stopped" ;;
-    'compose '*' up '*) printf '%s/compose\\n' "$PWD" "$PWD" >"$WORLD/living" ;;
-    version*) echo 1.47 ;;
-esac
-exit 0
-"""
-
-
-class World:
-    """Two checkouts of one machine, and an engine that both talk to."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.here = self._checkout("here")
-        self.there = self._checkout("Prüfstand B")
-        (folder / "bin").mkdir()
-        (folder / "bin/docker").write_text(ENGINE)
-        (folder / "bin/docker").chmod(0o755)
-        for name in ("living", "stopped", "asked"):
-            (folder / name).write_text("")
-        (folder / "net").mkdir()
-        self.campaign(runs=False)
-
-    def _checkout(self, name: str) -> Path:
-        tree = self.folder / name
-        (tree / "keys").mkdir(parents=True)
-        (tree / "keys/complete").touch()
-        shutil.copytree(ROOT / "compose", tree / "compose")
-        for script in ("bootstrap.sh", "Makefile"):
-            shutil.copy(ROOT / script, tree / script)
-        for marker in ("scenarios", "ansible", "lab"):
-            (tree / marker).mkdir()
-        return tree
-
-    def lab_of(self, tree: Path, *, stopped: bool = False) -> None:
-        """Two containers that `tree` brought up."""
-        (self.folder / ("stopped" if stopped else "living")).write_text(f"{tree}/compose\n" * 2)
-
-    def campaign(self, *, runs: bool) -> None:
-        (self.folder / "net/unix").write_text(OTHER + (HELD.format(port=48081) if runs else ""))
-
-    @property
-    def environment(self) -> dict[str, str]:
-        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        proc_net = str(self.folder / "net")
-        return {**os.environ, "PATH": path, "WORLD": str(self.folder), "PQLAB_PROC_NET": proc_net}
-
-    def lab(self, *words: str, tree: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """compose/lab.sh of a checkout, ours unless said otherwise."""
-        tree = tree or self.here
-        command = [tree / "compose/lab.sh", *words]
-        return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=60, check=False
-        )
-
-    def changed(self) -> list[str]:
-        """What the engine was asked to start, stop or remove."""
-        asked = (self.folder / "asked").read_text().splitlines()
-        return [line for line in asked if re.search(r"^compose .* (up|down) |^(rm|unpause|image rm) ", line)]
 
 
 @pytest.fixture
