@@ -106,6 +106,20 @@ engine_up() { have docker && docker info >/dev/null 2>&1; }
 compose_up() { docker compose version >/dev/null 2>&1; }
 buildx_up() { docker buildx version >/dev/null 2>&1; }
 
+# refuse_denied: of an engine that runs, but not for this user, nobody is told that it is missing.
+refuse_denied() {
+    have docker && ! engine_up || return 0
+    docker info 2>&1 >/dev/null | grep -qi 'permission denied' || return 0
+    fail 4 "the container engine runs, but not for you" "$(id -un) is not in group docker, whose members may use it" \
+        "sudo usermod -aG docker $(id -un), log in again, then the same command; or now, with sudo before it"
+}
+
+need_engine() {
+    engine_up && return 0
+    refuse_denied
+    fail 4 "no container engine answers" "the lab runs in containers" "make lab-up (starts one)"
+}
+
 # A daemon that is running but not answering is waited for, never doubled: a second one in the same
 # network namespace removes the first one's bridge. One in another namespace is somebody else's.
 daemon_running() {
@@ -265,6 +279,7 @@ start_engine() {
 }
 
 cmd_engine() {
+    refuse_denied
     missing=
     have dockerd || engine_up || missing="$missing docker.io iptables"
     if ! have docker; then missing="$missing docker-cli"; fi
@@ -284,10 +299,6 @@ cmd_engine() {
         # shellcheck disable=SC2086  # a list of package names
         install_packages $missing
         hash -r 2>/dev/null || true
-    fi
-    if [ -S /var/run/docker.sock ] && [ ! -w /var/run/docker.sock ]; then
-        fail 4 "the container engine runs, but not for you" "$(id -un) may not use /var/run/docker.sock" \
-            "sudo usermod -aG docker $(id -un), log in again, then: make lab-up"
     fi
     if engine_up; then STEP=$((STEP + 1)); else
         is_root || fail 4 "the container engine is installed but not running" "starting it needs root" \

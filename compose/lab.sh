@@ -111,7 +111,7 @@ is_up() {
 }
 
 cmd_up() {
-    engine_up || fail 4 "no container engine answers" "the lab runs in containers" "make lab-up (starts one)"
+    need_engine
     [ -f keys/complete ] || fail 4 "no keys yet, or not all of them" "both endpoints prove who they are" "make keys"
     check_binary
     require_free
@@ -145,6 +145,7 @@ whose() {
 }
 
 cmd_status() {
+    refuse_denied
     if ! engine_up || [ "$(running)" = 0 ]; then
         say "the lab is down; make lab-up brings it up"
         return 0
@@ -192,6 +193,7 @@ cmd_profile() {
         *) fail 2 "there is no profile '${1:-}'" \
             "profiles: link attacker detector-xgboost detector-tst detector-cascade" "./compose/lab.sh profile link" ;;
     esac
+    refuse_denied
     engine_up && [ "$(running)" != 0 ] || fail 4 "the lab is down" "a profile adds to a running lab" "make lab-up"
     require_mine
     [ -z "$ports" ] || [ -n "$(docker ps -q --filter "$OURS" --filter "label=com.docker.compose.service=$1")" ] ||
@@ -216,6 +218,7 @@ stop() {
 }
 
 cmd_down() {
+    refuse_denied
     if ! engine_up; then
         say "no container engine answers, so no lab is running"
         return 0
