@@ -1,4 +1,4 @@
-"""One lab, one owner: what compose/lab.sh does where the lab is another checkout's, or a campaign runs on it."""
+"""One lab, one owner: what lab.sh does where the lab is another checkout's, or a campaign runs on it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 
 from lab_world import ROOT, World
-
 from pqlab.campaign import owner as campaign_owner
 from pqlab.cli.run import controller
 from pqlab.errors import LabError
 from pqlab.inventory import Inventory, load_inventory
-
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""A machine with two checkouts and an engine that is a script: it has containers with the labels that compose gives
-them, and notes what it is asked.
+"""A machine with two checkouts and an engine that is a script: it has containers with the labels that compose
+gives them, and notes what it is asked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENGINE = """#!/bin/sh
 printf '%s\\n' "$*" >>"$WORLD/asked"
 case "$*" in
     *'status=created'*) cat "$WORLD/living" ;;
-    'ps -a --filter label=com.docker.compose.project=pqlab --format {{.Label'*) cat "$WORLD/living" "$WORLD/stopped" ;;
+    'ps -a --filter '*'=pqlab --format {{.Label'*) cat "$WORLD/living" "$WORLD/stopped" ;;
     'ps -aq --filter label=com.docker.compose.project=pqlab') grep -n . "$WORLD/living" | cut -d: -f1 ;;
     'ps -q '*'health=unhealthy') ;;
     'ps -q --filter label=com.docker.compose.project=pqlab') grep -n . "$WORLD/living" | cut -d: -f1 ;;
@@ -25,7 +25,8 @@ case "$*" in
     'compose '*' down '*) : >"$WORLD/living"; : >"$WORLD/stopped" ;;
     'compose '*' up '*) printf '%s/compose\\n' "$PWD" "$PWD" >"$WORLD/living"; exit "$(cat "$WORLD/up")" ;;
     inspect*) cat "$WORLD/rows" ;;
-    'ps -a '*'{{.Names}} {{.Status}}') sed 's/^\\([^|]*\\)|[^|]*|\\([^|]*\\)|.*/pqlab-\\1-1 Up 4 s (\\2)/' "$WORLD/rows" ;;
+    'ps -a '*'{{.Names}} {{.Status}}')
+        sed 's/^\\([^|]*\\)|[^|]*|\\([^|]*\\)|.*/pqlab-\\1-1 Up 4 s (\\2)/' "$WORLD/rows" ;;
     logs*) echo "last words of $4" ;;
     version*) echo 1.47 ;;
     info) [ ! -e "$WORLD/denied" ] || { cat "$WORLD/denied" >&2; exit 1; } ;;

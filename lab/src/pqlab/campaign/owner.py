@@ -1,4 +1,4 @@
-"""One lab, one owner: a campaign runs on the container lab that its own checkout brought up, and on no other."""
+"""One lab, one owner: a campaign runs on the container lab that its own checkout brought up, on no other."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TOLD = re.compile(r"error: (.*)\n  why:  (.*)\n  next: (.*)")
 
 
 def require_own_lab(inventory: Inventory) -> None:
-    """Raises LabError (exit 4) where the lab was brought up from another checkout; the rule is compose/owner.sh.
+    """Raises LabError (exit 4) where another checkout brought the lab up; the rule is compose/owner.sh.
 
-    Says nothing where the hosts are no containers, or no engine is there to ask: then the agents answer or not.
+    Says nothing where the hosts are no containers, or no engine is there to ask: the agents answer or not.
     """
     script = project_root() / "compose" / "lab.sh"
     if inventory.compose_project is None or shutil.which("docker") is None or not script.is_file():
@@ -35,4 +35,5 @@ def require_own_lab(inventory: Inventory) -> None:
     except (OSError, subprocess.TimeoutExpired):
         return
     if (told := _TOLD.search(done.stderr)) is not None:
-        raise LabError("not-our-lab", *told.groups())
+        what, why, following = told.groups()
+        raise LabError("not-our-lab", what, why, following)
