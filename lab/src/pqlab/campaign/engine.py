@@ -202,8 +202,9 @@ class Campaign:
         before = made if cell_id in self._verdicts else store.attempts_finished(cell_id)
         most = max(made + 1, before + MAX_ATTEMPTS)
         reason = hosts.unsupported_reason(self._hello, cell.suite_id)
+        why: str | None = None
         for attempt in range(made + 1, most + 1):
-            around.reporter.cell_begins(cell, attempt)
+            around.reporter.cell_begins(cell, attempt, why)
             self._write_status("running")
             folder = store.new_attempt(cell_id)
             failure: AgentFailure | None = None
@@ -218,6 +219,7 @@ class Campaign:
                 self._settler.settle()
             if record["verdict"] != "invalid":
                 break
+            why = record.get("reason")
         store.finish_cell(cell_id)
         self._verdicts[cell_id] = str(record["verdict"])
         self._current = None

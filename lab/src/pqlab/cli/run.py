@@ -32,7 +32,7 @@ from pqlab.cli.plan import add_plan_options, show_plan
 from pqlab.errors import LabError, UsageError
 from pqlab.inventory import AgentAddress, Inventory, load_inventory
 from pqlab.paths import project_root, results_dir, shown
-from pqlab.progress import reporter
+from pqlab.progress import coloured, reporter
 from pqlab.scenario import Scenario, load_scenario
 
 HELP = "run a scenario on the lab; ends with a sealed bundle and its report"
@@ -152,10 +152,25 @@ def _portable(argument: str) -> str:
     return f"{option}{equals}{inside}"
 
 
+def _closing(bundle: Path) -> list[str]:
+    """What the run found. The bundle is sealed by now: what cannot be told of it is no failure of the run."""
+    from pqlab.summary import closing_lines  # the analysis is imported by who needs it
+
+    try:
+        return closing_lines(bundle)
+    except (LabError, OSError, LookupError, ValueError) as error:
+        return [f"no summary: {error}"]
+
+
 def report_result(args: argparse.Namespace, result: Result) -> int:
-    """The last lines of a run: counts, then the report's path (or one JSON document)."""
+    """The last lines of a run: what it found, counts, then the report's path (or one JSON document)."""
     told = sys.stderr if args.json else sys.stdout
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in result.verdict_counts.items()) or "sealed"
+    for line in _closing(result.bundle):
+        print(line, file=told)
+    verdicts = result.verdict_counts.items()
+    counts = (
+        ", ".join(coloured(f"{count} {verdict}", verdict, told) for verdict, count in verdicts) or "sealed"
+    )
     print(f"{shown(result.bundle)}: {counts}", file=told)
     print(shown(result.bundle / "data" / "report.html"), file=told)
     if args.json:
