@@ -27,7 +27,7 @@ from pqlab.campaign.store import Store, damage, disk_errors, write_json
 from pqlab.campaign.surroundings import RECOVERY_S, Result, Surroundings
 from pqlab.campaign.thermal import ThermalGate
 from pqlab.campaign.vehicle import wait_for_vehicle
-from pqlab.errors import EXIT_FAILED, EXIT_WARNING, LabError
+from pqlab.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WARNING, LabError
 from pqlab.paths import results_dir, shown
 from pqlab.plan import Cell, cells_of
 from pqlab.record.untimed import untimed_reasons, untimed_sentence
@@ -149,6 +149,7 @@ class Campaign:
                 f"run {store.run_id} was stopped",
                 f"{len(self._verdicts)} of {len(self._cells)} cells are finished and kept",
                 self._resume_command(),
+                EXIT_INTERRUPTED,
             ) from None
         except LabError as error:
             self._release()

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from pqlab import __version__
-from pqlab.errors import EXIT_ENVIRONMENT, EXIT_USAGE, LabError, UsageError
+from pqlab.errors import EXIT_INTERRUPTED, EXIT_USAGE, LabError, UsageError
 
 #: verbs in the order of a working day; each is a module beside this one
 VERBS = (
@@ -21,8 +21,9 @@ VERBS = (
 )  # fmt: skip
 
 _EPILOG = """exit codes:
-  0 all pass   1 failed or invalid cells   2 usage or validation   3 warnings or unsupported cells only
-  4 environment   5 a check of verify failed"""
+  0 all pass   1 failed or invalid cells   2 usage or validation
+  3 warnings or unsupported cells only   4 environment, or no such bundle or run
+  5 a check failed, or a bundle that cannot be read   130 interrupted (Ctrl-C)"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(error, as_json)
     except KeyboardInterrupt:
         print("\nstopped by Ctrl-C", file=sys.stderr)
-        return EXIT_ENVIRONMENT
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # the reader of our output went away (`| head`); nothing is wrong here
         sys.stderr.close()
