@@ -82,6 +82,33 @@ def test_an_unknown_verb_or_option_is_two(capsys: pytest.CaptureFixture[str]) ->
     assert "'0' is not a whole number from 1 on" in error["what"]
 
 
+@pytest.mark.parametrize(
+    ("argv", "meant"),
+    [
+        (["repot"], "./pqlab report"),
+        (["verfy", "x", "--json"], "./pqlab verify"),
+        (["bench_report", "x"], "./pqlab bench-report"),
+        (["run", "smoke", "--sesion-s", "3"], "--session-s"),
+        (["run", "smoke", f"--dryrun={'1' * 30}"], "--dry-run"),
+        (["run", "smok"], "`smoke`"),
+        (["plan", "smoke", "--with", "rekey-2s"], "`rekey-1s`"),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_what_was_meant(
+    argv: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    *_, following = capsys.readouterr().err.splitlines()
+    assert following == f"  next: did you mean {meant}?"
+
+
+def test_what_is_like_nothing_is_guessed_at_by_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (["xyzzy"], ["run", "smoke", "--xyzzy"]):
+        assert main(argv) == 2
+        told = capsys.readouterr().err
+        assert "did you mean" not in told and "--help" in told.splitlines()[-1]
+
+
 def test_show_effective(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "smoke", "--effective", "--session-s", "3"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
