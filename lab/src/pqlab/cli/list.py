@@ -61,6 +61,7 @@ def _files(known: Mapping[str, Path]) -> list[dict[str, Any]]:
 
     rows = []
     for name, file in known.items():
+        row: dict[str, Any]
         try:
             row = {"name": name, "title": str(read_marked(file).data.get("title", ""))}
         except LabError as error:
