@@ -30,6 +30,7 @@ keys: ## make the identities of both ends and of the controller (kept if there)
 	@./pqtunnel keys
 
 lab-up: engine venv ## bring the lab up, from nothing if need be
+	@./compose/lab.sh free
 	@./images/build.sh base liboqs ascon influxdb telegraf sitl tunnel
 	@test -f keys/complete || ./pqtunnel keys
 	@./compose/lab.sh up
@@ -44,7 +45,7 @@ purge: lab-down ## lab-down, then remove images, .venv and whatever lab-up insta
 	@./bootstrap.sh purge
 
 run: ## run SCENARIO to a sealed bundle and its report (brings the lab up when it is down)
-	@./compose/lab.sh is-up || { echo 'the lab is down: bringing it up first'; $(MAKE) --no-print-directory lab-up; }
+	@./compose/lab.sh is-up || { ./compose/lab.sh free && echo 'the lab is down: bringing it up first' && $(MAKE) --no-print-directory lab-up; }
 	@./pqlab run $(SCENARIO) $(if $(SESSION_S),--session-s $(SESSION_S)) $(if $(SUITES),--suites '$(SUITES)') $(if $(REPS),--reps $(REPS)) $(if $(OUT),--out $(OUT))
 
 report: ## write the report of the newest bundle again (OUT: where)

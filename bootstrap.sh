@@ -47,9 +47,9 @@ fail() {
     exit "$1"
 }
 
-# step TITLE COMMAND...: runs a command with its output in a log, shows elapsed time, and shows
-# the end of the log only if it fails.
-step() {
+# attempt TITLE COMMAND...: runs a command with its output in a log, shows elapsed time, and the end of the log only
+# if it fails; what it ended with is left in $code. Not to be asked with || or if: a shell then forgets set -e in it.
+attempt() {
     title=$1
     shift
     STEP=$((STEP + 1))
@@ -78,11 +78,22 @@ step() {
         say "--- last lines of $log"
         tail -n 25 "$log"
         say "---"
-        fail 4 "$title failed after $took s" "the command ended with $code; its whole output is in $log" \
-            "put right what the last lines say and run the same command again (finished steps are kept)"
+        return 0
     fi
     [ -t 1 ] && printf '\r'
     say "$label: done in $took s"
+}
+
+# give_up: tells of the attempt that failed last.
+give_up() {
+    fail 4 "$title failed after $took s" "the command ended with $code; its whole output is in $log" \
+        "put right what the last lines say and run the same command again (finished steps are kept)"
+}
+
+# step TITLE COMMAND...: an attempt that nothing goes on without.
+step() {
+    attempt "$@"
+    [ "$code" -eq 0 ] || give_up
 }
 
 # --- what there is ---------------------------------------------------------------------------
@@ -94,6 +105,20 @@ is_debian() { [ "$(os_value ID)" = debian ] && have apt-get && have dpkg; }
 engine_up() { have docker && docker info >/dev/null 2>&1; }
 compose_up() { docker compose version >/dev/null 2>&1; }
 buildx_up() { docker buildx version >/dev/null 2>&1; }
+
+# refuse_denied: of an engine that runs, but not for this user, nobody is told that it is missing.
+refuse_denied() {
+    have docker && ! engine_up || return 0
+    docker info 2>&1 >/dev/null | grep -qi 'permission denied' || return 0
+    fail 4 "the container engine runs, but not for you" "$(id -un) is not in group docker, whose members may use it" \
+        "sudo usermod -aG docker $(id -un), log in again, then the same command; or now, with sudo before it"
+}
+
+need_engine() {
+    engine_up && return 0
+    refuse_denied
+    fail 4 "no container engine answers" "the lab runs in containers" "make lab-up (starts one)"
+}
 
 # A daemon that is running but not answering is waited for, never doubled: a second one in the same
 # network namespace removes the first one's bridge. One in another namespace is somebody else's.
@@ -254,6 +279,7 @@ start_engine() {
 }
 
 cmd_engine() {
+    refuse_denied
     missing=
     have dockerd || engine_up || missing="$missing docker.io iptables"
     if ! have docker; then missing="$missing docker-cli"; fi
@@ -273,10 +299,6 @@ cmd_engine() {
         # shellcheck disable=SC2086  # a list of package names
         install_packages $missing
         hash -r 2>/dev/null || true
-    fi
-    if [ -S /var/run/docker.sock ] && [ ! -w /var/run/docker.sock ]; then
-        fail 4 "the container engine runs, but not for you" "$(id -un) may not use /var/run/docker.sock" \
-            "sudo usermod -aG docker $(id -un), log in again, then: make lab-up"
     fi
     if engine_up; then STEP=$((STEP + 1)); else
         is_root || fail 4 "the container engine is installed but not running" "starting it needs root" \
@@ -560,6 +582,8 @@ remove_packages() {
 
 cmd_purge() {
     if engine_up; then
+        # Images and engine are every checkout's: not from under a lab that is another's or measures.
+        "$ROOT/compose/lab.sh" free
         STEPS=$((STEPS + 1))
         step "remove the lab's images" remove_images
     fi

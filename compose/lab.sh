@@ -1,6 +1,7 @@
 #!/bin/sh
-# The lab's life: ./compose/lab.sh up|profile NAME|image NAME|status|is-up|down
+# The lab's life: ./compose/lab.sh up|profile NAME|image NAME|status|is-up|mine|free|down
 #
+# `mine` exits 4 where the lab that lives is another checkout's; `free` also where a campaign runs on it (owner.sh).
 # `profile NAME` adds the services of that profile to a running lab; a run that needs them does it by itself.
 # `up` is repeatable (a running lab stays as it is) and ends with a status table. `down` leaves no
 # container, network or volume of the lab, and checks that; engine and images stay.
@@ -15,6 +16,8 @@ cd "$ROOT"
 
 PORTS="48080 48081 8086"
 OURS="label=com.docker.compose.project=pqlab"
+# shellcheck source=compose/owner.sh
+. "$HERE/owner.sh"
 
 # Containers never run as root: as the user who called (also through sudo), or as the images' own user for root.
 LAB_UID=$(id -u)
@@ -41,7 +44,7 @@ running() { docker ps -q --filter "$OURS" | wc -l | tr -d ' '; }
 check_ports() { # PORT...
     for port in "$@"; do
         hex=$(printf '%04X' "$port")
-        if cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -Eq ":$hex [0-9A-F]+:0000 0A"; then
+        if cat "$PROC_NET/tcp" "$PROC_NET/tcp6" 2>/dev/null | grep -Eq ":$hex [0-9A-F]+:0000 0A"; then
             fail 4 "port $port on this machine is taken" \
                 "the lab publishes it on 127.0.0.1 and another program listens on $port" \
                 "find it with: ss -ltnp 'sport = :$port'; stop it, then: make lab-up"
@@ -63,43 +66,95 @@ check_binary() {
 # start: on failure the log ends with what the services that are not well have said.
 start() {
     compose up -d --wait --wait-timeout "${LAB_WAIT_S:-90}" --remove-orphans && return 0
+    last_words
+    return 1
+}
+
+last_words() {
     docker ps -a --filter "$OURS" --format '{{.Names}} {{.Status}}' | grep -v '(healthy)' |
         while read -r name status; do
             printf '\n%s: %s\n' "$name" "$status"
             docker logs --tail 8 "$name" 2>&1
         done
-    return 1
 }
 
-# is_up: every service runs and none is unwell.
+# rows: service|state|health|addresses of every container of the lab.
+rows() {
+    # shellcheck disable=SC2016  # a template of the engine's, not the shell's
+    docker ps -aq --filter "$OURS" | xargs -r docker inspect -f \
+        '{{index .Config.Labels "com.docker.compose.service"}}|{{.State.Status}}|{{if .State.Health}}{{.State.Health.Status}}{{else}}-{{end}}|{{range $n, $e := .NetworkSettings.Networks}}{{$e.IPAddress}} {{end}}' |
+        sort
+}
+
+# unwell: what keeps the lab from being whole, as `service (why)`. A profile's service that has ended or is frozen, as
+# detectors are between their cells, is no part of it.
+unwell() {
+    wanted=$(compose config --services)
+    there=$(rows)
+    for service in $wanted; do
+        printf '%s\n' "$there" | grep -q "^$service|" || echo "$service (missing)"
+    done
+    printf '%s\n' "$there" | while IFS='|' read -r service state health _; do
+        case $state/$health in
+            / | running/healthy | running/-) ;;
+            running/*) echo "$service ($health)" ;;
+            *) ! printf '%s\n' "$wanted" | grep -qx "$service" || echo "$service ($state)" ;;
+        esac
+    done
+}
+
+# is_up: every service runs, none is unwell, and they are this checkout's.
 is_up() {
     engine_up || return 1
+    [ "$(stands_for "$(owner)")" = mine ] || return 1
     [ "$(running)" -ge "$(compose config --services | wc -l)" ] && [ -z "$(docker ps -q --filter "$OURS" --filter health=unhealthy)" ]
 }
 
 cmd_up() {
-    engine_up || fail 4 "no container engine answers" "the lab runs in containers" "make lab-up (starts one)"
+    need_engine
     [ -f keys/complete ] || fail 4 "no keys yet, or not all of them" "both endpoints prove who they are" "make keys"
     check_binary
+    require_free
+    STEPS=1
+    if [ -n "$(strangers)" ]; then
+        STEPS=2
+        step "take away what another checkout left" stop
+    fi
     # shellcheck disable=SC2086  # a list of numbers
     [ "$(running)" != 0 ] || check_ports $PORTS
-    STEPS=1
-    step "start the services and wait until all are healthy" start
+    attempt "start the services and wait until all are healthy" start
     cmd_status
+    ill=$(unwell | paste -sd , - | sed 's/,/, /g')
+    if [ -n "$ill" ]; then
+        [ "$code" -ne 0 ] || last_words
+        fail 4 "the lab is not whole: $ill" "what these services said last is above" \
+            "docker logs pqlab-SERVICE-1 says more; begin anew: make lab-down lab-up"
+    fi
+    [ "$code" -eq 0 ] || give_up
+}
+
+# whose: who has the lab where it is not this checkout's, and whether a campaign runs on it.
+whose() {
+    folder=$(owner)
+    case $(stands_for "$folder") in
+        theirs) printf '\nthe lab is that of %s\n' "$(shown "${folder%/compose}")" ;;
+        gone) printf '\nthe lab is that of %s, which is gone\n' "$(shown "${folder%/compose}")" ;;
+        mine) printf "\nthe lab is this checkout's\n" ;;
+    esac
+    ! campaign_runs || echo 'a campaign runs on it'
 }
 
 cmd_status() {
+    refuse_denied
     if ! engine_up || [ "$(running)" = 0 ]; then
         say "the lab is down; make lab-up brings it up"
         return 0
     fi
     printf '\n%-14s %-10s %-10s %s\n' SERVICE STATE HEALTH ADDRESSES
-    # shellcheck disable=SC2016  # a template of the engine's, not the shell's
-    docker ps -aq --filter "$OURS" | xargs docker inspect -f \
-        '{{index .Config.Labels "com.docker.compose.service"}}|{{.State.Status}}|{{if .State.Health}}{{.State.Health.Status}}{{else}}-{{end}}|{{range $n, $e := .NetworkSettings.Networks}}{{$e.IPAddress}} {{end}}' |
-        sort | while IFS='|' read -r service state health addresses; do
+    rows | while IFS='|' read -r service state health addresses; do
         printf '%-14s %-10s %-10s %s\n' "$service" "$state" "$health" "$addresses"
     done
+    whose
     cat <<'EOT'
 
 gcs agent      https://127.0.0.1:48080   (JSON-RPC 2.0, mutual TLS)
@@ -138,7 +193,9 @@ cmd_profile() {
         *) fail 2 "there is no profile '${1:-}'" \
             "profiles: link attacker detector-xgboost detector-tst detector-cascade" "./compose/lab.sh profile link" ;;
     esac
+    refuse_denied
     engine_up && [ "$(running)" != 0 ] || fail 4 "the lab is down" "a profile adds to a running lab" "make lab-up"
+    require_mine
     [ -z "$ports" ] || [ -n "$(docker ps -q --filter "$OURS" --filter "label=com.docker.compose.service=$1")" ] ||
         check_ports "$ports"
     thaw "label=com.docker.compose.service=$1"
@@ -161,10 +218,12 @@ stop() {
 }
 
 cmd_down() {
+    refuse_denied
     if ! engine_up; then
         say "no container engine answers, so no lab is running"
         return 0
     fi
+    require_free
     STEPS=1
     SITL_BINARY=
     step "stop the services and remove their networks and volumes" stop
@@ -180,9 +239,11 @@ case ${1:-} in
     profile) cmd_profile "${2:-}" ;;
     status) cmd_status ;;
     is-up) is_up ;;
+    mine) ! engine_up || require_mine ;;
+    free) ! engine_up || require_free ;;
     down) cmd_down ;;
     *)
-        echo "usage: ./compose/lab.sh up|profile NAME|image NAME|status|is-up|down" >&2
+        echo "usage: ./compose/lab.sh up|profile NAME|image NAME|status|is-up|mine|free|down" >&2
         exit 2
         ;;
 esac

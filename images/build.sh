@@ -130,6 +130,7 @@ main_build() {
     fi
     named=${*:-$ORDER}
     wanted=$(for name in $named; do with_parents "$name"; done | sort -u | tr '\n' ' ')
+    refuse_denied
     engine_up || fail 4 "no container engine answers" "images are built by one" "./bootstrap.sh engine"
     cmd_base
     case " $wanted" in *-arm64*) cmd_base arm64 ;; esac

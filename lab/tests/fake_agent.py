@@ -167,8 +167,8 @@ class QuietReporter:
     def begin(self, total: int, done: int, eta_s: float | None) -> None:
         self.lines.append(f"begin {done}/{total}")
 
-    def cell_begins(self, cell: Cell, attempt: int) -> None:
-        self.lines.append(f"cell {cell.position} attempt {attempt}")
+    def cell_begins(self, cell: Cell, attempt: int, why: str | None = None) -> None:
+        self.lines.append(f"cell {cell.position} attempt {attempt}{f' because {why}' if why else ''}")
 
     def cell_ends(self, position: int, record: Json, eta_s: float | None) -> None:
         self.lines.append(f"cell {position} {record['verdict']}")
@@ -197,6 +197,7 @@ def fake_record(script: dict[int, list[str]]) -> Callable[[Path, Json, Any], Jso
                 verdict, reason = "fail", event["reason"]
         if verdict == "pass" and script.get(row["position"]):
             verdict = script[row["position"]].pop(0)
+            reason = None if verdict == "pass" else f"{verdict}, as the test says"
         times = [e["t_ns"] for e in mine]
         repeats = sum(1 for path in folder.glob("attempt-*") if path.is_dir())
         return {

@@ -382,7 +382,7 @@ def test_a_table_refuses_a_column_it_does_not_have() -> None:
 def test_damaged_and_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(LabError) as no_bundle:
         BundleData(tmp_path)
-    assert no_bundle.value.code == "no-bundle"
+    assert no_bundle.value.code == "not-a-bundle"
     root = report_bundle.make_bundle(tmp_path / "run", handshakes=5, bulk=False)
     cell = report_bundle.plan_cells(root)[0]["cell_id"]
     path = root / "data" / "cells" / cell / "spans.ndjson"

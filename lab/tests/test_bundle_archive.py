@@ -22,7 +22,7 @@ from pqlab.bundle.half import half_made
 from pqlab.bundle.tarball import ArchiveError
 from pqlab.bundle.unpack import unpack
 from pqlab.cli.main import main
-from pqlab.errors import EXIT_CHECK, EXIT_ENVIRONMENT, EXIT_USAGE, LabError
+from pqlab.errors import EXIT_CHECK, EXIT_ENVIRONMENT, EXIT_INTERRUPTED, EXIT_USAGE, LabError
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +235,7 @@ def test_stopped_half_way_leaves_nothing_half(
     child = slow_child(tmp_path, verb, sealed, good)
     child.send_signal(how)
     child.communicate(timeout=20)
-    assert child.returncode == (EXIT_ENVIRONMENT if how == signal.SIGINT else -signal.SIGKILL)
+    assert child.returncode == (EXIT_INTERRUPTED if how == signal.SIGINT else -signal.SIGKILL)
     shown = [p.name for p in (tmp_path / "out").iterdir() if not p.name.endswith(".half")]
     assert shown == []
     if how == signal.SIGINT:

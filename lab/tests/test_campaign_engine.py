@@ -106,9 +106,11 @@ def test_three_invalid_attempts_are_the_end_of_it(lab: FakeLab) -> None:
     lab.script[0] = ["invalid", "invalid", "invalid", "pass"]
     result = run(lab)
     assert (result.exit_code, result.verdict_counts) == (1, {"invalid": 1, "pass": 2})
-    assert [line for line in lab.reporter.lines if line.startswith("cell 0 attempt")][
-        -1
-    ] == "cell 0 attempt 3"
+    assert [line for line in lab.reporter.lines if line.startswith("cell 0 attempt")] == [
+        "cell 0 attempt 1",
+        "cell 0 attempt 2 because invalid, as the test says",
+        "cell 0 attempt 3 because invalid, as the test says",
+    ]
 
 
 def test_a_failed_cell_is_not_repeated(lab: FakeLab) -> None:

@@ -91,7 +91,7 @@ def test_resume_runs_what_is_missing_and_what_failed_when_asked(tmp_path: Path, 
     lab.drone.hooks.append(once("event", stop, kind="traffic_run", at=5))
     with pytest.raises(LabError) as caught:
         Campaign.begin(lab.around(), lab.scenario(4)).carry_out()
-    assert caught.value.code == "interrupted"
+    assert (caught.value.code, caught.value.exit_code) == ("interrupted", 130)
     assert f"./pqlab resume {work_runs(lab.results)[0]} --out " in caught.value.hint
     assert lab.drone.state == lab.gcs.state == "idle"
     assert not (lab.results / "latest").exists()
@@ -311,7 +311,7 @@ def test_only_a_run_that_died_while_it_was_sealed_becomes_latest(
     assert (lab.results / "latest").resolve() == bundle.resolve()
     assert list((lab.results / ".work").iterdir()) == []
     assert foreign.is_dir()
-    assert main(["resume", "--out", str(lab.results)]) == 2
+    assert main(["resume", "--out", str(lab.results)]) == 4
     assert "no run is in work" in capsys.readouterr().err
     assert (lab.results / "latest").resolve() == bundle.resolve()
 

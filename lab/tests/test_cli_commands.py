@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import NoReturn
@@ -81,6 +82,33 @@ def test_an_unknown_verb_or_option_is_two(capsys: pytest.CaptureFixture[str]) ->
     assert "'0' is not a whole number from 1 on" in error["what"]
 
 
+@pytest.mark.parametrize(
+    ("argv", "meant"),
+    [
+        (["repot"], "./pqlab report"),
+        (["verfy", "x", "--json"], "./pqlab verify"),
+        (["bench_report", "x"], "./pqlab bench-report"),
+        (["run", "smoke", "--sesion-s", "3"], "--session-s"),
+        (["run", "smoke", f"--dryrun={'1' * 30}"], "--dry-run"),
+        (["run", "smok"], "`smoke`"),
+        (["plan", "smoke", "--with", "rekey-2s"], "`rekey-1s`"),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_what_was_meant(
+    argv: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    *_, following = capsys.readouterr().err.splitlines()
+    assert following == f"  next: did you mean {meant}?"
+
+
+def test_what_is_like_nothing_is_guessed_at_by_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (["xyzzy"], ["run", "smoke", "--xyzzy"]):
+        assert main(argv) == 2
+        told = capsys.readouterr().err
+        assert "did you mean" not in told and "--help" in told.splitlines()[-1]
+
+
 def test_show_effective(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "smoke", "--effective", "--session-s", "3"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
@@ -118,9 +146,10 @@ def test_status_and_resume_with_nothing_there(capsys: pytest.CaptureFixture[str]
     out = nowhere[2:]
     assert main(["status", *out]) == 0
     assert "no run in work" in capsys.readouterr().out
-    assert main(["resume", *nowhere]) == 2
+    assert main(["resume", *nowhere]) == 4
     assert "no run is in work" in capsys.readouterr().err
-    assert main(["status", "20260101T000000Z-aaaaaa", *out]) == 2
+    assert main(["resume", "20260101T000000Z-aaaaaa", *nowhere]) == 4
+    assert main(["status", "20260101T000000Z-aaaaaa", *out]) == 4
 
 
 def test_status_of_a_killed_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,9 +208,34 @@ def test_no_path_of_this_machine_enters_a_bundle(argument: str, portable: str) -
 
 
 def test_report_and_verify_without_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", "--out", str(tmp_path)]) == 5
+    assert main(["verify", "--out", str(tmp_path)]) == 4
     assert "make run SCENARIO=smoke" in capsys.readouterr().err
-    assert main(["report", str(tmp_path / "none")]) == 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "verify NONE", "report NONE", "compare NONE NONE", "archive NONE", "audit NONE", "status NONE",
+        "resume NONE", "recording NONE --out OUT", "correct NONE --reason x --remark", "bench-report NONE",
+        "bench-report NONE --check", "unpack NONE", "import-ladder NONE", "plan smoke --from NONE",
+        "run smoke --into NONE",
+    ],
+)  # fmt: skip
+def test_no_such_bundle_is_one_code(tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
+    words = line.replace("NONE", str(tmp_path / "none")).replace("OUT", str(tmp_path / "out")).split()
+    assert main(words) == 4
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and "\n  next: " in told
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["verify", "report", "plan", "live", "doctor"])
+def test_ctrl_c_is_one_code(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib.import_module(f"pqlab.cli.{verb}"), "run", stop)
+    assert main([verb, *(["smoke"] if verb == "plan" else [])]) == 130
 
 
 def test_a_damaged_file_of_a_bundle_is_a_failed_check(

@@ -68,6 +68,42 @@ def test_log_and_terminal_say_the_same() -> None:
         assert "warning: [brackets] stay" in text
 
 
+def test_a_cell_that_is_measured_again_says_why_when_it_begins() -> None:
+    for kind in (PlainReporter, RichReporter):
+        stream = io.StringIO()
+        reporter = kind(stream)
+        reporter.begin(12, 0, None)
+        reporter.cell_begins(CELL, 1)
+        reporter.cell_begins(CELL, 2, "rate 12 % off")
+        reporter.cell_begins(CELL, 3)
+        reporter.end()
+        text = " ".join(stream.getvalue().split())
+        again = "[ 1/12] cs-mlkem768-aesgcm-mldsa65 rekey rep 1: attempt"
+        assert f"{again} 2, because rate 12 % off" in text
+        assert f"{again} 3" in text
+        assert f"{again} 1" not in text
+
+
+def test_no_colour_is_asked_for_by_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def told() -> str:
+        stream = Terminal()
+        reporter = RichReporter(stream)
+        reporter.begin(1, 0, None)
+        reporter.cell_ends(0, RECORD, 0.0)
+        reporter.end()
+        return stream.getvalue()
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[32m" in told()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[32m" not in told()
+
+
 @pytest.mark.parametrize(
     ("total", "done", "eta_s", "line"),
     [

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +153,17 @@ def test_the_verb_prints_its_document_or_says_that_its_port_is_taken(
         port = taken.getsockname()[1]
         assert main(["live", "--port", str(port), "--out", str(tmp_path)]) == 4
     assert f"--port {port + 1}" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_the_live_view_as_it_ends_every_command(tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "pqlab", "live", "--port", "0", "--out", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None and child.stdout.readline().startswith("live view: http://127.0.0.1:")
+    child.send_signal(signal.SIGINT)
+    _, told = child.communicate(timeout=20)
+    assert (child.returncode, told) == (130, "\nstopped by Ctrl-C\n")

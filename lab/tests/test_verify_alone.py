@@ -72,14 +72,18 @@ def test_what_may_not_be_read_is_five(sealed: Path, checker: Path, tmp_path: Pat
         (closed / folder).chmod(0o755)
 
 
-def test_what_is_not_there_is_five_and_a_wrong_line_two(
+def test_what_is_not_there_is_four_and_a_wrong_line_two(
     checker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = str(tmp_path / "gone")
-    assert run_alone(checker, gone).returncode == 5
-    assert main(["verify", gone]) == 5
-    assert main(["verify", "--out", str(tmp_path)]) == 5, "no bundle at all"
+    told = run_alone(checker, gone)
+    assert told.returncode == 4 and told.stderr.startswith("error: no bundle ")
+    assert main(["verify", gone]) == 4
+    assert main(["verify", "--out", str(tmp_path)]) == 4, "no bundle at all"
     assert "make run" in capsys.readouterr().err
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert run_alone(checker, str(empty)).returncode == main(["verify", str(empty)]) == 5, "it is no bundle"
     too_long = str(tmp_path / ("x" * 5000))
     assert run_alone(checker, too_long).returncode == 5
     assert main(["verify", too_long]) == 5

@@ -306,3 +306,12 @@ def test_a_set_stops_being_complete_while_it_is_made_again(folder: Path) -> None
     seen: list[bool] = []
     provision(folder, load(), force=True, progress=lambda _: seen.append((folder / COMPLETE_FILE).exists()))
     assert seen and not any(seen) and (folder / COMPLETE_FILE).is_file()
+
+
+def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stop(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pqtunnel.cli._suites", stop)
+    assert main(["suites"]) == 130
+    assert "the same command again" in capsys.readouterr().err

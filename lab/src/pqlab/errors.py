@@ -1,7 +1,7 @@
 """The one exception tree of pqlab. Every error says what happened, why, and which command comes next.
 
 Exit codes are the published ones: 1 failed or invalid cells, 2 usage or validation, 3 warnings,
-4 environment, 5 a check failed or the bundle is unreadable.
+4 environment (no such bundle too), 5 a check failed or the bundle is unreadable, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ EXIT_USAGE = 2
 EXIT_WARNING = 3
 EXIT_ENVIRONMENT = 4
 EXIT_CHECK = 5
+EXIT_INTERRUPTED = 130
 
 
 class LabError(Exception):

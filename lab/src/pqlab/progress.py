@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
@@ -17,6 +18,8 @@ from rich.text import Text
 from pqlab.plan import Cell
 
 Json = dict[str, Any]
+#: as SGR, for what is printed without rich
+_CODES = {"green": 32, "red": 31, "yellow": 33}
 _COLOURS = {"pass": "green", "fail": "red", "invalid": "red", "unsupported": "yellow", "not-run": "yellow"}
 
 
@@ -25,7 +28,8 @@ class Reporter(Protocol):
 
     def begin(self, total: int, done: int, eta_s: float | None) -> None: ...
 
-    def cell_begins(self, cell: Cell, attempt: int) -> None: ...
+    def cell_begins(self, cell: Cell, attempt: int, why: str | None = None) -> None:
+        """why: of a cell that is measured again, what was wrong with the attempt before."""
 
     def cell_ends(self, position: int, record: Json, eta_s: float | None) -> None: ...
 
@@ -60,6 +64,21 @@ def cell_line(position: int, total: int, record: Json, eta_s: float | None) -> s
     if eta_s is not None:
         parts.append(f"eta {clock_text(eta_s)}")
     return "  ".join(parts)
+
+
+def again_line(cell: Cell, total: int, attempt: int, why: str | None) -> str:
+    """`[ 3/15] cs-… rekey rep 1: attempt 2, because rate 12 % off`; without the reason where
+    the attempt before is that of a controller that died."""
+    named = "" if cell.condition == "baseline" else f" {cell.condition}"
+    where = f"[{cell.position + 1:>{len(str(total))}}/{total}] {cell.suite_id}{named} rep {cell.repetition}"
+    return f"{where}: attempt {attempt}{f', because {why}' if why else ''}"
+
+
+def coloured(text: str, verdict: str, stream: TextIO) -> str:
+    """The text in its verdict's colour, on a terminal whose user did not ask for none (NO_COLOR)."""
+    code = _CODES.get(_COLOURS.get(verdict, ""))
+    plain = not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain or code is None else f"\x1b[{code}m{text}\x1b[0m"
 
 
 def begin_line(total: int, done: int, eta_s: float | None) -> str:
@@ -99,10 +118,9 @@ class PlainReporter:
         self._total = total
         self.note(begin_line(total, done, eta_s))
 
-    def cell_begins(self, cell: Cell, attempt: int) -> None:
+    def cell_begins(self, cell: Cell, attempt: int, why: str | None = None) -> None:
         if attempt > 1:
-            where = f"[{cell.position + 1}/{self._total}] {cell.suite_id}"
-            self.note(f"{where} rep {cell.repetition}: attempt {attempt}")
+            self.note(again_line(cell, self._total, attempt, why))
 
     def cell_ends(self, position: int, record: Json, eta_s: float | None) -> None:
         self.note(cell_line(position, self._total, record, eta_s))
@@ -180,12 +198,16 @@ class RichReporter:
         self._live.start()
         self._console.print(begin_line(total, done, eta_s), markup=False)
 
-    def cell_begins(self, cell: Cell, attempt: int) -> None:
+    def cell_begins(self, cell: Cell, attempt: int, why: str | None = None) -> None:
         again = f", attempt {attempt}" if attempt > 1 else ""
+        if again:
+            line = again_line(cell, self._board.total, attempt, why)
+            self._console.print(line, style="yellow", markup=False)
         self._board.now = f"{cell.suite_id} {cell.condition} rep {cell.repetition}{again}"
 
     def cell_ends(self, position: int, record: Json, eta_s: float | None) -> None:
-        line = cell_line(position, self._board.total, record, eta_s)
+        # the board below tells how much is left
+        line = cell_line(position, self._board.total, record, None)
         self._board.finished(record, eta_s)
         self._console.print(line, style=_COLOURS.get(str(record["verdict"]), ""), markup=False)
 

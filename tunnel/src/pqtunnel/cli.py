@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EXIT_OK: Final = 0
 EXIT_USAGE: Final = 2
 EXIT_ENVIRONMENT: Final = 4
+EXIT_INTERRUPTED: Final = 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -292,7 +293,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         text = "\npqtunnel: stopped; what is finished is kept\n  next: the same command again"
         print(text, file=sys.stderr)
-        return EXIT_ENVIRONMENT
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: not an error, but nothing may be flushed any more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -211,7 +211,7 @@ class BundleData:
         self.data = root / "data"
         if not (self.data / "plan.json").is_file():
             raise LabError(
-                "no-bundle",
+                "not-a-bundle",
                 f"{root} holds no result bundle",
                 "data/plan.json is missing",
                 "name a folder under results/, or run: ./pqlab run smoke",

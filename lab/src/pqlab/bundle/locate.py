@@ -66,7 +66,8 @@ def open_bundle(path: Path) -> Bundle:
 
 
 def locate(name: str | None, results_dir: Path) -> Path:
-    """A path, a run id under results_dir, or (None) results/latest. Raises LabError `no-bundle`."""
+    """A path, a run id under results_dir, or (None) results/latest. Raises LabError `no-bundle` (exit 4), or
+    `no-access` where what is there may not be looked into."""
     candidates = [results_dir / "latest"] if name is None else [Path(name), results_dir / name]
     for candidate in candidates:
         try:
@@ -74,7 +75,7 @@ def locate(name: str | None, results_dir: Path) -> Path:
                 return candidate.resolve()
         except OSError as error:  # a folder that is not ours to enter, a name too long for any disk
             raise LabError(
-                "no-bundle",
+                "no-access",
                 f"{name or shown(candidate)} cannot be looked into",
                 error.strerror or str(error),
                 "name another path, or get the right to read this one",

@@ -28,7 +28,7 @@ from pqlab.campaign.store import Store, damage, disk_errors, write_json
 from pqlab.campaign.surroundings import RECOVERY_S, Result, Surroundings
 from pqlab.campaign.thermal import ThermalGate
 from pqlab.campaign.vehicle import wait_for_vehicle
-from pqlab.errors import EXIT_FAILED, EXIT_WARNING, LabError
+from pqlab.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WARNING, LabError
 from pqlab.paths import results_dir, shown
 from pqlab.plan import Cell, cells_of
 from pqlab.record.quiet import disturbed_alone
@@ -158,6 +158,7 @@ class Campaign:
                 f"run {store.run_id} was stopped",
                 f"{len(self._verdicts)} of {len(self._cells)} cells are finished and kept",
                 self._resume_command(),
+                EXIT_INTERRUPTED,
             ) from None
         except LabError as error:
             self._release()
@@ -223,8 +224,9 @@ class Campaign:
         before = made if cell_id in self._verdicts else store.attempts_finished(cell_id)
         most = max(made + 1, before + MAX_ATTEMPTS)
         reason = hosts.unsupported_reason(self._hello, cell.suite_id)
+        why: str | None = None
         for attempt in range(made + 1, most + 1):
-            around.reporter.cell_begins(cell, attempt)
+            around.reporter.cell_begins(cell, attempt, why)
             self._write_status("running")
             folder = store.new_attempt(cell_id)
             failure: AgentFailure | None = None
@@ -239,6 +241,7 @@ class Campaign:
                 self._settler.settle()
             if record["verdict"] != "invalid" or (self._busy and disturbed_alone(record)):
                 break
+            why = record.get("reason")
         store.finish_cell(cell_id)
         self._verdicts[cell_id] = str(record["verdict"])
         self._current = None

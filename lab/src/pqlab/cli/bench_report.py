@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from pqlab.cli.common import print_json
-from pqlab.errors import EXIT_CHECK, EXIT_OK, UsageError
+from pqlab.errors import EXIT_CHECK, EXIT_OK, LabError, UsageError
 from pqlab.paths import shown
 
 HELP = "make a bundle with tables and page from results of ./pqtunnel bench, or check one"
@@ -25,6 +25,10 @@ def run(args: argparse.Namespace) -> int:
     from pqlab.bench.bundle import check, write
 
     folder = Path(args.folder)
+    for name in filter(None, (args.folder, args.with_energy)):
+        if not Path(name).is_dir():
+            why = "no folder of that name is here"
+            raise LabError("no-bundle", f"no result {name}", why, f"./pqtunnel bench --out {name}")
     if args.check:
         if args.with_energy or args.board_log or args.out:
             raise UsageError("bench-check", "--check goes alone", "it writes nothing", "leave the rest out")

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Raises LabError for a port that is taken or an inventory that cannot be read."""
+    """Raises LabError for a port that is taken or an inventory that cannot be read; ends by Ctrl-C (130)."""
     inventory = load_inventory(args.inventory)
     view = None
     if inventory.influx_url is not None:
@@ -44,8 +44,5 @@ def run(args: argparse.Namespace) -> int:
             print_json({"url": server.url})
         else:
             print(f"live view: {server.url}  (Ctrl-C ends it)", flush=True)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            print()
+        server.serve_forever()
     return EXIT_OK

@@ -11,7 +11,7 @@ from pqlab.campaign.finish import forget_marks, sealed_unnamed
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.common import listed
 from pqlab.cli.run import add_run_options, controller, report_result, report_sealed, surroundings
-from pqlab.errors import UsageError
+from pqlab.errors import LabError, UsageError
 from pqlab.inventory import load_inventory
 from pqlab.paths import results_dir, shown
 from pqlab.scenario.load import load_effective
@@ -54,7 +54,7 @@ def _choose(results: Path, run_id: str | None) -> str:
     runs = work_runs(results)
     if run_id is None:
         if not runs:
-            raise UsageError(
+            raise LabError(
                 "nothing-to-resume",
                 f"no run is in work under {shown(results)}",
                 "every run there was sealed, or none was begun",
@@ -70,7 +70,7 @@ def _choose(results: Path, run_id: str | None) -> str:
             "sealed cells never change",
             f"./pqlab report {shown(results / run_id)}, or begin anew: ./pqlab run SCENARIO",
         )
-    raise UsageError(
+    raise LabError(
         "no-run",
         f"there is no run {run_id} in work under {shown(results)}",
         "in work: " + (", ".join(runs) or "none"),

@@ -24,6 +24,7 @@ from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.neighbours import compose_neighbours
 from pqlab.campaign.observers import compose_observers
 from pqlab.campaign.outputs import production
+from pqlab.campaign.owner import require_own_lab
 from pqlab.campaign.ring import SIM, at_ring
 from pqlab.campaign.silence import SETTLE_S
 from pqlab.campaign.steady import look
@@ -33,7 +34,7 @@ from pqlab.cli.plan import add_plan_options, show_plan
 from pqlab.errors import LabError, UsageError
 from pqlab.inventory import AgentAddress, Inventory, load_inventory
 from pqlab.paths import project_root, results_dir, shown
-from pqlab.progress import reporter
+from pqlab.progress import coloured, reporter
 from pqlab.record.quiet import busy_told
 from pqlab.scenario import Scenario, load_scenario
 
@@ -176,12 +177,28 @@ def _portable(argument: str) -> str:
     return f"{option}{equals}{inside}"
 
 
+def _closing(bundle: Path) -> list[str]:
+    """What the run found. The bundle is sealed by now: what cannot be told of it is no failure of the run."""
+    from pqlab.summary import closing_lines  # the analysis is imported by who needs it
+
+    try:
+        return closing_lines(bundle)
+    except (LabError, OSError, LookupError, ValueError) as error:
+        return [f"no summary: {error}"]
+
+
 def report_result(args: argparse.Namespace, result: Result) -> int:
-    """The last lines of a run: counts, then the report's path (or one JSON document)."""
+    """The last lines of a run: what it found, counts, then the report's path (or one JSON document)."""
     told = sys.stderr if args.json else sys.stdout
-    busy = "busy machine: " if busy_told(read_json(result.bundle / "data" / "run.json")) else ""
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in result.verdict_counts.items()) or "sealed"
-    print(f"{busy}{shown(result.bundle)}: {counts}", file=told)
+    if busy := busy_told(read_json(result.bundle / "data" / "run.json")):
+        print(f"busy machine: {busy}", file=told)
+    for line in _closing(result.bundle):
+        print(line, file=told)
+    verdicts = result.verdict_counts.items()
+    counts = (
+        ", ".join(coloured(f"{count} {verdict}", verdict, told) for verdict, count in verdicts) or "sealed"
+    )
+    print(f"{shown(result.bundle)}: {counts}", file=told)
     print(shown(result.bundle / "data" / "report.html"), file=told)
     if args.json:
         print_json(
@@ -211,8 +228,10 @@ def controller(inventory: Inventory) -> Iterator[None]:
     """This process alone orders cells on this lab; a polite request to end is treated as Ctrl-C.
 
     The lock is a name in the kernel for each agent's address: it needs no file, holds across checkouts of
-    this machine, and is gone with the process, however that dies. Raises LabError when it is held.
+    this machine, and is gone with the process, however that dies. Raises LabError when it is held, and when
+    the container lab is another checkout's.
     """
+    require_own_lab(inventory)
 
     def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ from typing import Any
 
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.common import add_out, print_json
-from pqlab.errors import EXIT_OK, LabError, UsageError
+from pqlab.errors import EXIT_OK, LabError
 from pqlab.paths import results_dir, shown
 from pqlab.progress import clock_text
 
@@ -22,11 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Raises UsageError when the named run is not there."""
+    """Raises LabError (exit 4) when the named run is not there."""
     results = results_dir(args.out)
     runs = work_runs(results)
     if args.run_id is not None and args.run_id not in runs:
-        raise UsageError(
+        raise LabError(
             "no-run",
             f"there is no run {args.run_id} in work under {shown(results)}",
             "in work: " + (", ".join(runs) or "none"),

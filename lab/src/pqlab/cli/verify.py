@@ -25,7 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 all checks · 3 warnings · 5 any check failed, or there is no bundle to be read."""
+    """0 all checks · 3 warnings · 5 any check failed, or what is there cannot be read.
+
+    Raises LabError (4) where there is no such bundle.
+    """
     if args.export:
         return _export(Path(args.export), as_json=args.json)
     from pqlab.verify.command import carry_out
@@ -33,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         path = locate(args.bundle, results_dir(args.out))
     except LabError as error:
-        # to a script that asks whether a bundle is good, one that is not there is not good
-        error.exit_code = EXIT_CHECK
+        if error.code == "no-access":
+            error.exit_code = EXIT_CHECK  # something is there, and it cannot be checked
         raise
     return carry_out(path, shown(path), as_json=args.json, strict=args.strict)
 

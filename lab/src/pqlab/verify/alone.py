@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from pqlab import __version__
-from pqlab.errors import EXIT_ENVIRONMENT, EXIT_USAGE, LabError, UsageError
+from pqlab.errors import EXIT_ENVIRONMENT, EXIT_INTERRUPTED, EXIT_USAGE, LabError, UsageError
 from pqlab.verify.command import carry_out
 
-_EPILOG = "exit codes: 0 all checks, 2 usage, 3 warnings, 5 a check failed or nothing there to be read"
+_EPILOG = (
+    "exit codes: 0 all checks, 2 usage, 3 warnings, 4 no such bundle, 5 a check failed or cannot be read"
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -36,10 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"pqlab verify {__version__}")
     try:
         args = parser.parse_args(argv)
+        _require_folder(args.bundle)
         return carry_out(Path(args.bundle), args.bundle, as_json=args.json, strict=args.strict)
     except LabError as error:
         print(error.text(), file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        print("\nstopped by Ctrl-C", file=sys.stderr)
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away (`| head`)
         return EXIT_USAGE
@@ -48,3 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"error: {error.filename or 'a file'} cannot be used\n  why:  {error.strerror}", file=sys.stderr
         )
         return EXIT_ENVIRONMENT
+
+
+def _require_folder(name: str) -> None:
+    """Raises LabError (exit 4) where no folder of that name is; one that may not be entered fails a check."""
+    try:
+        there = Path(name).is_dir()
+    except OSError:
+        there = True
+    if not there:
+        raise LabError("no-bundle", f"no bundle {name}", "no folder of that name is here", "name its folder")

@@ -15,7 +15,7 @@ def carry_out(path: Path, named: str, *, as_json: bool, strict: bool) -> int:
     """Verify one folder and print the lines, or one JSON document.
 
     named: the path as its user would type it. Returns 0 all checks · 3 warnings (5 when `strict`) · 5 any
-    check failed or nothing there to be read.
+    check failed or what is there cannot be read.
     """
     results = verify_bundle(path)
     code = exit_code(results)
