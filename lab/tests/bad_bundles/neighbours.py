@@ -56,7 +56,7 @@ def _before_alone(cell: Path) -> None:
 
 @registering(BAD, "quiet_before")
 def busy_and_called_quiet(root: Path) -> None:
-    """A thread waited 0.9 ms to do half a millisecond of work, and the run says that the machine was quiet."""
+    """A thread waited 0.9 ms for half a millisecond of work, and the run calls that quiet."""
     _settled(root, {**QUIET, "waited_mean_ns": 900_000})
     for cell in cells(root):
         _framed(cell)
