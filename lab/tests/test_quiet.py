@@ -330,7 +330,7 @@ def test_a_machine_that_stays_busy_ends_the_run_with_the_next_command(lab: FakeL
     with pytest.raises(LabError) as caught:
         begun(lab).carry_out()
     assert (caught.value.code, caught.value.exit_code) == ("machine-busy", 4)
-    assert "the drone's machine" in caught.value.what and "ground" not in caught.value.what
+    assert "at the drone a thread waits" in caught.value.what and "ground" not in caught.value.what
     assert "--busy-ok" in caught.value.hint and "./pqlab resume" in caught.value.hint
     assert "prepare" not in lab.drone.methods()
 

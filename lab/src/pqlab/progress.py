@@ -103,7 +103,9 @@ def hottest_c(record: Json) -> float | None:
 
 
 def _value(record: Json, letter: str, name: str) -> float | None:
-    value = record.get("categories", {}).get(letter, {}).get(name, {}).get("value")
+    """A number of the record; None where it does not count, as on a busy machine."""
+    field = record.get("categories", {}).get(letter, {}).get(name, {})
+    value = None if field.get("validity") == "invalid" else field.get("value")
     return float(value) if isinstance(value, int | float) else None
 
 

@@ -25,7 +25,7 @@ SETTLE_S: Final = 60.0
 IN_A_ROW: Final = 3
 _PAUSE_S: Final = 0.5
 _WINDOW: Final = "settle"
-_NAMES: Final = {"drone": "the drone's machine", "gcs": "the ground station's machine"}
+_NAMES: Final = {"drone": "the drone", "gcs": "the ground station"}
 
 
 def wait_for_quiet(around: Surroundings, pair: Pair, hello: Mapping[str, Json]) -> Json:
@@ -67,12 +67,13 @@ def wait_for_quiet(around: Surroundings, pair: Pair, hello: Mapping[str, Json]) 
 
 def busy_because(probes: Mapping[str, Probe], use: Use | None) -> str | None:
     """One sentence that says which end would wait and how much others use; None of a quiet machine."""
-    parts = []
-    for role in ROLES:
-        if role in probes and probes[role].quiet is False:
-            parts.append(f"on {_NAMES[role]} {probes[role].sentence}")
-        if use is not None and (crowded := use.crowded(role)) is not None:
-            parts.append(f"on {_NAMES[role]} {crowded}")
+    parts = [
+        f"at {_NAMES[role]} {probes[role].sentence}"
+        for role in ROLES
+        if role in probes and probes[role].quiet is False
+    ]
+    if use is not None:
+        parts += [text for text in (*(use.crowded(role) for role in ROLES), use.stolen()) if text]
     return "; ".join(dict.fromkeys(parts)) or None
 
 

@@ -40,8 +40,7 @@ class Use:
             return None
         if cores - foreign / 100 >= min(CORES_NEEDED, cores):
             return None
-        of = "its one core" if cores == 1 else f"one of its {cores} cores"
-        return f"other programs used {foreign:.0f} % of {of} (limit {FOREIGN_LIMIT_PCT:g} %)"
+        return f"other programs used {foreign:.0f} % of a core (limit {FOREIGN_LIMIT_PCT:g} %)"
 
     def stolen(self) -> str | None:
         """Why the hypervisor left the machine too little; None where it did not."""

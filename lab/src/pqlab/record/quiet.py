@@ -157,14 +157,17 @@ def judge_traffic(waits_pct: Mapping[str, float | None], use: Use | None) -> dic
 
 
 def _crowds(use: Use | None) -> dict[str, str]:
-    """host → what its neighbours or its own limit kept from it."""
+    """host → what its neighbours, its own limit or the hypervisor kept from it. What is true of both ends is said
+    once."""
     if use is None:
         return {}
-    told = {}
+    told = {host: [text for text in (use.crowded(host), use.limited(host)) if text] for host in ROLES}
+    both = [text for text in told["drone"] if text in told["gcs"]]
+    found = {}
     for host in ROLES:
-        mine = [f"{text} at {_NAMES[host]}" for text in (use.crowded(host), use.limited(host)) if text]
-        told[host] = "; ".join(filter(None, (use.stolen(), *mine)))
-    return {host: text for host, text in told.items() if text}
+        own = [f"{text} at {_NAMES[host]}" for text in told[host] if text not in both]
+        found[host] = "; ".join(filter(None, (use.stolen(), *both, *own)))
+    return {host: text for host, text in found.items() if text}
 
 
 def disturbed_alone(record: Mapping[str, Any]) -> bool:
