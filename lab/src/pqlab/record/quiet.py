@@ -157,8 +157,7 @@ def judge_traffic(waits_pct: Mapping[str, float | None], use: Use | None) -> dic
 
 
 def _crowds(use: Use | None) -> dict[str, str]:
-    """host → what its neighbours, its own limit or the hypervisor kept from it. What is true of both ends is said
-    once."""
+    """host → what neighbours, its own limit or the hypervisor kept from it."""
     if use is None:
         return {}
     told = {host: [text for text in (use.crowded(host), use.limited(host)) if text] for host in ROLES}
