@@ -36,6 +36,7 @@ from pqlab.record.handshake import (
     worst_coverage_pct,
 )
 from pqlab.record.link import fill_link, link_problems
+from pqlab.record.planes import fill_planes, plane_problems
 from pqlab.record.raw import (
     CANARY,
     REDIAL,
@@ -134,6 +135,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         samples={role: (account.expected, account.stored) for role, account in accounts.items()},
         impaired=impairs(condition),
         rekeys=_rekeys(cell, condition),
+        planes=tuple(plane_problems(context, cell)),
         link=tuple(link_problems(cell, condition)),
         attack=(
             *(_reason(e) for e in errors if e.get("code") in ATTACKER_LOST),
@@ -146,6 +148,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
 
     sheet = Sheet()
     fill_run_context(sheet, plan, context, cell, wall)
+    fill_planes(sheet, context, cell)
     fill_identity(sheet, suite)
     fill_lifecycle(sheet, cell, wall, windows, plane)
     fill_handshake(sheet, cold, completed, failed, _failure_reasons(cell), due=shakes)
