@@ -9,6 +9,7 @@ from pqlab.record.planes import PYTHON
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Finding, Findings, Matrix, MatrixRow, Section, label, missing
 from pqlab.report.sections.conditions import condition_findings
+from pqlab.report.sections.drift import drift_findings
 from pqlab.report.source import VERDICTS, RawRow, Source, anchor, cell_link, utc
 from pqlab.report.svg import significant
 
@@ -141,7 +142,10 @@ def _duration(seconds: float) -> str:
 
 def findings(source: Source) -> Section:
     """Statements that a verdict carries, and nothing else."""
-    items = [*_verdict_findings(source), *_effect_findings(source), *condition_findings(source)]
+    items = [
+        *_verdict_findings(source), *drift_findings(source), *_effect_findings(source),
+        *condition_findings(source),
+    ]  # fmt: skip
     return Section(
         "findings",
         "Findings",
