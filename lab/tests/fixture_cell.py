@@ -39,8 +39,8 @@ def write_cell(
     clock = CellClock(start_ns)
     clock.event("controller", "prepare", window=None)
     clock.now_ns += 30 * MS
-    clock.event("drone", "prepare")
-    clock.event("gcs", "prepare")
+    clock.event("drone", "prepare", dataplane="native")
+    clock.event("gcs", "prepare", dataplane="native")
     clock.now_ns += 20 * MS
     shake, plain = scenario["handshake"], cell["suite_id"] == "plain"
     pooled = 0 if plain else (shake.get("pooled") or {"count": 0})["count"]

@@ -170,6 +170,7 @@ def _providers() -> dict[str, Any]:
         "cryptography": "45.0.0",
         "liboqs": {"version": "0.13.0", "sha256": "11" * 32},
         "ascon_native": {"version": "0.1.0", "sha256": "22" * 32},
+        "core": {"version": "0.1.0", "sha256": "66" * 32},
         "pqtunnel": {"version": "0.1.0", "tree_sha256": "33" * 32},
     }
     return {
@@ -224,6 +225,8 @@ def _hello(role: str, suites: tuple[str, ...]) -> dict[str, Any]:
             {"name": "power", "available": False, "reason": "not asked for"},
             {"name": "steal", "available": True, "reason": None},
         ],
+        "dataplane": "native",
+        "dataplane_asked": "auto",
     }
 
 

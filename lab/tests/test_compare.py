@@ -278,7 +278,7 @@ def test_one_run_id_on_two_runs_is_refused(run_a: Path, run_slow: Path, tmp_path
 @pytest.mark.parametrize(
     ("edit", "kind", "said"),
     [
-        (of_end(dataplane="python"), "data plane", "data planes differ"),
+        (of_end(dataplane="python"), "data plane", "data planes differ: an effect is that of the data plane"),
         (of_run(loadavg_start=[28.0, 28.0, 28.0]), "load", "load differs"),
         (of_host(emulated="qemu-user"), "host", "hosts differ"),
     ],
@@ -290,6 +290,20 @@ def test_what_moves_times_is_named(
     found = differing(a, b)
     assert {fact.kind for fact in found} == {kind}
     assert reach(found, False).startswith(said)
+
+
+def test_another_data_plane_is_named_before_all_else(
+    run_a: Path, run_b: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edits = [of_end(dataplane="python"), of_build, of_settings, of_host(cpu_model="another")]
+    edits.append(of_run(run_id="20260302T120000Z-ab12cd"))
+    b = beside(run_b, tmp_path / "b", *edits)
+    found = differing(BundleData(run_a), b)
+    assert (found[0].kind, found[0].what, found[0].b) == ("data plane", "gcs dataplane", "python")
+    assert reach(found, False) == "data planes and hosts differ: no claim about the change alone"
+    assert main(["compare", str(run_a), str(tmp_path / "b"), "--unverified"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3] == "  data plane: gcs dataplane: native → python"
 
 
 @pytest.mark.parametrize(

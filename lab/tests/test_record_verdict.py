@@ -64,6 +64,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({**PLAIN, "completed": 1}, "fail", "handshake"),
     ({**PLAIN, "completed": None, "failed": 1}, "fail", "handshake"),
     ({**PLAIN, "traced": 1}, "fail", "handshake"),
+    ({"planes": ("drone: native was expected, python ran",)}, "invalid", "dataplane"),
     ({"link": ("loss up: 9 % for 5 %",)}, "invalid", "link"),
     ({"attack": ("episode 1: nothing was sent",)}, "invalid", "attack"),
     ({"blind": ("no verdict on the traffic window (states told: none)",)}, "fail", "detector"),

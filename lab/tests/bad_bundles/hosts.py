@@ -14,8 +14,10 @@ from bad_bundles.forge import (
     edit_field,
     finish,
     load,
+    load_lines,
     registering,
     rename_cells,
+    save_lines,
 )
 
 BAD: Registry = {}
@@ -159,6 +161,67 @@ def _count_in_view(run: Path, cell_id: str, series: str, count: int) -> None:
                 entry["series"] = rows
 
     edit(run, put)
+
+
+@registering(BAD, "dataplane")
+def fell_back_to_python(root: Path) -> None:
+    """The drone's packets went through the Python plane, though its core is installed and nobody asked for
+    Python; its results are claimed all the same."""
+    _through_python(root, "drone")
+    finish(root)
+
+
+@registering(BAD, "dataplane")
+def python_called_native(root: Path) -> None:
+    """The drone's host says native, its cells say python."""
+    _through_python(root, "drone")
+    edit(root / "data" / "hosts" / "drone.json", lambda facts: facts.update(dataplane="native"))
+    finish(root)
+
+
+@registering(BAD, "dataplane")
+def native_without_a_core(root: Path) -> None:
+    """The ground says native, and its providers have no core."""
+    none = {"version": None, "sha256": None, "reason": "pq_core is not installed"}
+    for role in ("drone", "gcs"):  # both, so that the builds agree
+        edit(root / "data" / "providers.json", lambda both, role=role: both[role].update(core=none))
+    rename_cells(root)
+    finish(root)
+
+
+@registering(BAD, "dataplane")
+def asked_for_python_and_ran_native(root: Path) -> None:
+    """The ground's environment asked for Python; its host and its cells say native."""
+    edit(root / "data" / "hosts" / "gcs.json", lambda facts: facts.update(dataplane_asked="python"))
+    finish(root)
+
+
+@registering(BAD, "dataplane")
+def plane_left_untold(root: Path) -> None:
+    """Nothing says any more which plane the ground ran."""
+    edit(root / "data" / "hosts" / "gcs.json", lambda facts: facts.pop("dataplane"))
+    finish(root)
+
+
+@registering(BAD, "dataplane")
+def bins_of_a_plane_that_keeps_none(root: Path) -> None:
+    """Both ends were asked for Python, and the drone of one cell left bins, which native alone keeps."""
+    for role in ("drone", "gcs"):
+        _through_python(root, role)
+        edit(root / "data" / "hosts" / f"{role}.json", lambda facts: facts.update(dataplane_asked="python"))
+    (cell_of(root, SUITE) / "bins.ndjson").write_text("[1,[1,2,3]]\n", encoding="utf-8")
+    finish(root)
+
+
+def _through_python(root: Path, role: str) -> None:
+    edit(root / "data" / "hosts" / f"{role}.json", lambda facts: facts.update(dataplane="python"))
+    for cell in cells(root):
+        rows = load_lines(cell / "events.ndjson")
+        for row in rows:
+            if row["host"] == role and row["event"] == "prepare":
+                row["dataplane"] = "python"
+        save_lines(cell / "events.ndjson", rows)
+        edit_field(cell, "A", f"dataplane_{role}", value="python")
 
 
 def many_refused(root: Path) -> None:

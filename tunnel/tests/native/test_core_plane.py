@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import struct
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from core_pair import pq_core
-from endpoint_kit import Lab, Side, lab, wait_until
+from endpoint_kit import SUITE, Lab, Side, lab, wait_until
 
 from pqtunnel import packet
 from pqtunnel.config import ConfigError, EndpointConfig
@@ -133,6 +134,10 @@ def test_hello_says_which_plane_runs(key_folder: Path, tmp_path: Path) -> None:
         side = Side("gcs", key_folder, tmp_path / plane, PQ_DATAPLANE=plane)
         try:
             assert side.agent.endpoint.dataplane.kind == plane
+            side.call("prepare", cell_id="c", suite_id=SUITE)
+            (line,) = side.call("fetch", cell_id="c", stream="events", since=0, limit=1)["lines"]
+            told = json.loads(line)
+            assert (told["event"], told["dataplane"]) == ("prepare", plane)
         finally:
             side.close()
 

@@ -15,6 +15,7 @@ from pqlab.analysis.aead import aead_table
 from pqlab.analysis.claims import condition_effects_table
 from pqlab.analysis.comparison import comparison_table, reference_dir
 from pqlab.analysis.detectors import detector_tables
+from pqlab.analysis.drift import drift_table
 from pqlab.analysis.effects import effects_table
 from pqlab.analysis.explorer import explorer_table
 from pqlab.analysis.fingerprints import fingerprint_table
@@ -39,6 +40,7 @@ __all__ = ["analyse", "tables_of"]
 COMPARING = frozenset(
     {
         "effects",
+        "drift",
         "condition_effects",
         "detector_overhead",
         "observer_effect",
@@ -83,6 +85,7 @@ def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table
         by_level,
         by_family,
         effects_table(handshakes, bundle.seed, {cell.cell_id: cell.earlier_run for cell in bundle.cells}),
+        drift_table(bundle, handshakes),
         *([conditions] if conditions is not None else []),
         traffic,
         throughput_table(bundle),

@@ -23,6 +23,10 @@ from pqlab.limits import MIN_FLOOR_PAIRS_COUNT
 Json = dict[str, Any]
 
 
+#: what a noise floor was measured on
+TWINS = "A/A twins"
+
+
 @dataclass(frozen=True)
 class Contrast:
     """`condition` against `reference`; twins: an A/A pair, where no effect can be true."""
@@ -165,13 +169,18 @@ def equal_cells(bundle: BundleData, metric: Metric, values: dict[str, float]) ->
         for difference in differences_of(pairs_of(bundle.cells, contrast), metric, values)
     ]
     if len(twins) >= MIN_FLOOR_PAIRS_COUNT:
-        return twins, "A/A twins"
+        return twins, TWINS
+    steps = steps_of(bundle.cells, metric, values)
+    return (steps, "repetitions") if len(steps) >= MIN_FLOOR_PAIRS_COUNT else (twins, TWINS)
+
+
+def steps_of(cells: Iterable[Cell], metric: Metric, values: dict[str, float]) -> list[Difference]:
+    """From each repetition of a suite, condition and run to the next one among these cells."""
     groups: dict[tuple[str, str, str | None], list[Cell]] = defaultdict(list)
-    for cell in sorted(bundle.cells, key=lambda cell: cell.repetition):
+    for cell in sorted(cells, key=lambda cell: cell.repetition):
         if cell.verdict == "pass":
             groups[cell.suite_id, cell.condition, cell.earlier_run].append(cell)
-    steps = differences_of((_step(*two) for row in groups.values() for two in pairwise(row)), metric, values)
-    return (steps, "repetitions") if len(steps) >= MIN_FLOOR_PAIRS_COUNT else (twins, "A/A twins")
+    return differences_of((_step(*two) for row in groups.values() for two in pairwise(row)), metric, values)
 
 
 def _step(one: Cell, other: Cell) -> CellPair:

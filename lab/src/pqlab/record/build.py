@@ -38,6 +38,7 @@ from pqlab.record.handshake import (
 )
 from pqlab.record.link import fill_link, link_problems
 from pqlab.record.neighbours import Use, foreign_use
+from pqlab.record.planes import fill_planes, plane_problems
 from pqlab.record.quiet import LEAST_WINDOW_S, Quiet, judge_handshakes, judge_traffic, mark
 from pqlab.record.raw import (
     CANARY,
@@ -140,6 +141,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         samples={role: (account.expected, account.stored) for role, account in accounts.items()},
         impaired=impairs(condition),
         rekeys=_rekeys(cell, condition),
+        planes=tuple(plane_problems(context, cell)),
         link=tuple(link_problems(cell, condition)),
         attack=(
             *(_reason(e) for e in errors if e.get("code") in ATTACKER_LOST),
@@ -153,6 +155,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
 
     sheet = Sheet()
     fill_run_context(sheet, plan, context, cell, wall)
+    fill_planes(sheet, context, cell)
     fill_identity(sheet, suite)
     fill_lifecycle(sheet, cell, wall, windows, plane)
     fill_handshake(sheet, cold, completed, failed, _failure_reasons(cell), due=shakes)

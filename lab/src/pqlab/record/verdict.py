@@ -63,6 +63,8 @@ class Evidence:
     contract: tuple[str, ...] = ()
     samples: dict[str, tuple[int, int]] = field(default_factory=dict)
     impaired: bool = False
+    #: ends whose packets another data plane carried than was due
+    planes: tuple[str, ...] = ()
     link: tuple[str, ...] = ()
     attack: tuple[str, ...] = ()
     #: why the detector of this cell saw or said nothing; why what it said does not count
@@ -181,6 +183,7 @@ def _transport(evidence: Evidence) -> list[Finding]:
 
 def _measurement(evidence: Evidence) -> list[Finding]:
     found = [Finding("invalid", "traffic_contract", text) for text in evidence.contract]
+    found += [Finding("invalid", "dataplane", text) for text in evidence.planes]
     found += [Finding("invalid", "link", text) for text in evidence.link]
     found += [Finding("invalid", "attack", text) for text in evidence.attack]
     found += [Finding("invalid", "detector", text) for text in evidence.detector]

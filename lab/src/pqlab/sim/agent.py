@@ -15,7 +15,7 @@ from pqlab.inventory import AgentAddress
 from pqlab.sim.cellworld import MS, CellWorld, RekeySchedule
 from pqlab.sim.clock import VirtualClock
 from pqlab.sim.end import End, Role
-from pqlab.sim.facts import hello_facts
+from pqlab.sim.facts import PLANE, hello_facts
 from pqlab.sim.identity import Identities
 from pqtunnel.agent.params import ParamsError
 from pqtunnel.agent.state import CellState
@@ -101,7 +101,7 @@ class SimAgent:
     def _prepare(self, params: Json) -> Json:
         self._state.enter("prepared", cell_id=str(params["cell_id"]), since=("idle",))
         self._world = self._lab.prepared(self.role, params)
-        self._end.event("prepare", cell_id=params["cell_id"], suite_id=params["suite_id"])
+        self._end.event("prepare", cell_id=params["cell_id"], suite_id=params["suite_id"], dataplane=PLANE)
         return {"state": "prepared"}
 
     def _start(self, params: Json) -> Json:

@@ -13,6 +13,8 @@ from pqtunnel import PROTOCOL_VERSION, __version__
 from pqtunnel.suites import AEADS, KEMS, SIGS
 
 Json = dict[str, Any]
+#: the simulation is of Python by design: nothing native is due in it
+PLANE = "python"
 _WHY = "virtual time has no sensors"
 
 
@@ -46,7 +48,8 @@ def hello_facts(suite_ids: tuple[str, ...]) -> Json:
         ],
         "traffic": {"available": True, "sources": ["auto", "embedded", "bulk"], "auto": "embedded"},
         "timestamp_source": "virtual",
-        "dataplane": "python",
+        "dataplane": PLANE,
+        "dataplane_asked": PLANE,
     }
 
 

@@ -83,7 +83,8 @@ class Methods:
             "role": self._config.role, "state": self._state.state, "cell_id": self._state.cell_id,
             "ring": self._config.ring, **self._facts.get(), "traffic": self._traffic.facts(),
             "timestamp_source": self._endpoint.dataplane.timestamp_source,
-            "dataplane": self._endpoint.dataplane.kind, "temperature_c": self._streams.temperature_c(),
+            "dataplane": self._endpoint.dataplane.kind, "dataplane_asked": self._config.dataplane,
+            "temperature_c": self._streams.temperature_c(),
         }  # fmt: skip
 
     def counters(self, params: Any) -> dict[str, Any]:

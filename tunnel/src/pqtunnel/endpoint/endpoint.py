@@ -132,7 +132,7 @@ class Endpoint:
             self._work = work
             self._live = True
         journal.event("prepare", cell_id=plan.cell_id, suite_id=plan.suite_id, min_level=plan.min_level,
-                      accepted_suites=list(plan.accepted_suites))  # fmt: skip
+                      accepted_suites=list(plan.accepted_suites), dataplane=self.dataplane.kind)  # fmt: skip
         if self.dataplane.timestamp_source != "kernel":
             journal.event(
                 "note", reason="no kernel receive timestamps here: t_in_ns is the clock after receiving"

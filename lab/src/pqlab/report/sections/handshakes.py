@@ -10,6 +10,7 @@ from pqlab.record.waiting import BEFORE_MEASURED
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, number, verdict
 from pqlab.report.scatter import Point, scatter
+from pqlab.report.sections.parts import wall_parts
 from pqlab.report.source import RawRow, Source, anchor, record_link, why_missing
 from pqlab.report.svg import significant
 
@@ -29,6 +30,7 @@ def all_suites(source: Source) -> Section:
     if trade is not None:
         drawn.append(trade)
     drawn.append(_table(source, rows))
+    drawn.append(wall_parts(source, one, under))
     drawn.append(_waiting(source, rows))
     return Section(
         "handshakes",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from pqlab.analysis.load import ROLES
+from pqlab.record.planes import PYTHON
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Finding, Findings, Matrix, MatrixRow, Section, label, missing
 from pqlab.report.sections.conditions import condition_findings
+from pqlab.report.sections.drift import drift_findings
 from pqlab.report.source import VERDICTS, RawRow, Source, anchor, cell_link, utc
 from pqlab.report.svg import significant
 
@@ -33,6 +38,7 @@ def head(source: Source) -> tuple[tuple[str, Cell], ...]:
         ("overrides", _overrides(source)),
         ("campaign seed", label(plan.get("seed", "none recorded"))),
         *_machines(drone, hosts["gcs"].get("host") or {}),
+        ("data plane", _data_plane(source)),
         ("load average", _load(run)),
         ("liboqs", _optional(liboqs)),
         ("OpenSSL", _optional(providers.get("openssl"))),
@@ -82,6 +88,30 @@ def _machines(drone: dict[str, object], ground: dict[str, object]) -> list[tuple
     return items
 
 
+def _data_plane(source: Source) -> Cell:
+    """Which data plane carried the packets at each end, as the cells that were carried out say."""
+    told = {role: _plane_of(source, role) for role in ROLES}
+    if not any(told.values()):
+        return missing("the agents did not say")
+    drone, ground = (text or "not reported" for text in told.values())
+    return label(f"{drone} at both ends" if drone == ground else f"drone {drone}, ground {ground}")
+
+
+def _plane_of(source: Source, role: str) -> str:
+    """`native`; with the number of its cells where several ran; '' where nobody says."""
+    fields = [cell.value("A", f"dataplane_{role}") for cell in source.bundle.cells]
+    cells = Counter(str(field["value"]) for field in fields if field and field["value"] is not None)
+    host = source.bundle.hosts.get(role) or {}
+    if len(cells) > 1:
+        return " and ".join(f"{name} in {count} cells" for name, count in sorted(cells.items()))
+    name = next(iter(cells), str(host.get("dataplane") or ""))
+    if name != PYTHON or not host.get("dataplane_asked"):
+        return name
+    if host.get("ring") == "sim":
+        return f"{name} (virtual time has no other)"
+    return f"{name} ({'as' if host['dataplane_asked'] == PYTHON else 'not'} asked for)"
+
+
 def _machine(host: dict[str, object]) -> str:
     count = host.get("cpu_count")
     return (
@@ -112,7 +142,10 @@ def _duration(seconds: float) -> str:
 
 def findings(source: Source) -> Section:
     """Statements that a verdict carries, and nothing else."""
-    items = [*_verdict_findings(source), *_effect_findings(source), *condition_findings(source)]
+    items = [
+        *_verdict_findings(source), *drift_findings(source), *_effect_findings(source),
+        *condition_findings(source),
+    ]  # fmt: skip
     return Section(
         "findings",
         "Findings",
