@@ -111,7 +111,7 @@ def judge_handshakes(cold: Mapping[str, HandshakeTrace], use: Use | None, *, one
     walls, waits = [shake.wall_ns for shake in shakes], [shake.waited_ns for shake in shakes]
     whole = waiting_in(walls, waits, median)
     waited: dict[str, str] = {}
-    if whole is not None and whole.disturbed:
+    if whole is not None and whole.disturbed and not _alone(use):
         busy = _busy_ends(shakes)
         named = " and ".join(_NAMES[host] for host in busy) or "one end"
         text = f"of the median handshake {whole.sentence} at {named}"
@@ -126,6 +126,12 @@ def judge_handshakes(cold: Mapping[str, HandshakeTrace], use: Use | None, *, one
         for name, statistic in TAILS.items()
         if (found := waiting_in(walls, waits, statistic)) is not None and found.disturbed
     })  # fmt: skip
+
+
+def _alone(use: Use | None) -> bool:
+    """Whether neighbours are known to have used next to nothing: what waits then waits for the lab itself,
+    which is what it measures."""
+    return use is not None and max(use.foreign_at_pct.values(), default=use.foreign_pct) < LEAST_FOREIGN_PCT
 
 
 def judge_traffic(waits_pct: Mapping[str, float | None], use: Use | None) -> dict[str, str]:
