@@ -6,6 +6,7 @@ import copy
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from pqlab.record.quiet import MEDIANS, OWN_WORK, busy_told, judge_handshakes, j
 from pqlab.record.raw import Span
 from pqlab.record.sheet import Sheet, catalogue
 from pqlab.record.verdict import BUSY, Evidence, decide
+from pqlab.report.sections import overview
 from pqlab.verify.checks_quiet import _possible
 from pqlab.verify.result import Tally
 
@@ -382,3 +384,23 @@ def test_a_disturbed_cell_is_tried_again_but_where_the_machine_was_busy_all_alon
     lab.outputs = replace(lab.outputs, build_record=disturbed)
     begun(lab, busy_ok=True, settle_s=1.0).carry_out()
     assert sum(line.startswith("cell 0 attempt") for line in lab.reporter.lines) == attempts
+
+
+def test_the_page_says_once_that_neighbours_disturbed_its_cells() -> None:
+    """Each cell lost another share; that is one finding, and what has another cause is one of its own."""
+    cells = [
+        SimpleNamespace(
+            cell_id=f"{number:016x}", suite_id="cs-s", verdict="invalid",
+            record={"verdict": "invalid", "reason": f"{BUSY}: other programs used {share} %",
+                    "categories": {"R": {"verdict_findings": {"value": {name: "it"}}}}},
+        )
+        for number, (share, name) in enumerate([(180, BUSY), (185, BUSY), (190, "samples_drone")])
+    ]  # fmt: skip
+    source = SimpleNamespace(
+        bundle=SimpleNamespace(cells=cells), ring="lab", cells={c.cell_id: c for c in cells}
+    )
+    told = [finding.statement for finding in overview._verdict_findings(source)]  # type: ignore[arg-type]
+    assert told == [
+        "2 of 3 cells: invalid. The machine was busy with other programs; each cell says how busy.",
+        f"1 of 3 cells: invalid. {BUSY}: other programs used 190 %",
+    ]

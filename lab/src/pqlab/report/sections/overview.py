@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from pqlab.analysis.load import ROLES
+from pqlab.analysis.load import Cell as MeasuredCell
 from pqlab.record.planes import PYTHON
+from pqlab.record.quiet import disturbed_alone
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Finding, Findings, Matrix, MatrixRow, Section, label, missing
 from pqlab.report.sections.conditions import condition_findings
@@ -161,6 +163,13 @@ def findings(source: Source) -> Section:
     )
 
 
+def _reason(cell: MeasuredCell) -> str:
+    """The record's reason; cells that a busy machine disturbed have one, whatever it took of each."""
+    if disturbed_alone(cell.record):
+        return "The machine was busy with other programs; each cell says how busy."
+    return str(cell.record.get("reason") or "no reason recorded")
+
+
 def _verdict_findings(source: Source) -> list[Finding]:
     found = []
     planned = len(source.bundle.cells)
@@ -168,9 +177,7 @@ def _verdict_findings(source: Source) -> list[Finding]:
         reasons: dict[str, list[str]] = {}
         for cell in source.bundle.cells:
             if cell.verdict == word:
-                reasons.setdefault(str(cell.record.get("reason") or "no reason recorded"), []).append(
-                    cell.cell_id
-                )
+                reasons.setdefault(_reason(cell), []).append(cell.cell_id)
         for reason, ids in sorted(reasons.items()):
             found.append(
                 Finding(
