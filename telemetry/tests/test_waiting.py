@@ -71,6 +71,7 @@ def test_a_kernel_without_scheduler_statistics_says_so(host: FakeHost) -> None:
     assert isinstance(gone, Missing) and "No such file" in gone.reason
 
 
+@pytest.mark.linux("wine shows the kernel's files, and its process numbers are other ones")
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel does not tell")
 def test_this_process_on_this_kernel() -> None:
     reader = find_runqueue(Path("/"), os.getpid())
