@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -69,31 +71,27 @@ def test_a_host_that_cannot_tell_is_neither_quiet_nor_busy(monkeypatch: pytest.M
 
 @pytest.mark.linux("asks Linux's scheduler")
 def test_a_probe_sees_who_shares_its_core() -> None:
-    """One core, two busy loops of lesser weight than nobody's: the probe's thread waits for them."""
-    before = os.sched_getaffinity(0)
-    stop = time.monotonic() + 20
-    children = []
+    """One core and three busy loops on it: the probe's thread waits for them."""
+    core = min(os.sched_getaffinity(0))
+    loop = f"import os, time; os.sched_setaffinity(0, {{{core}}}); end = time.monotonic() + 20\n"
+    loops = [
+        subprocess.Popen([sys.executable, "-c", f"{loop}while time.monotonic() < end: pass"])
+        for _ in range(3)
+    ]
+    found: list[Probe] = []
+
+    def ask() -> None:
+        os.sched_setaffinity(threading.get_native_id(), {core})
+        found.append(probe(40))
+
     try:
-        for _ in range(3):
-            if (pid := os.fork()) == 0:
-                os.sched_setaffinity(0, {min(before)})
-                while time.monotonic() < stop:
-                    pass
-                os._exit(0)
-            children.append(pid)
-        found: list[Probe] = []
-
-        def ask() -> None:
-            os.sched_setaffinity(threading.get_native_id(), {min(before)})
-            # work long enough that the loops get their turn within it
-            found.append(probe(40))
-
+        time.sleep(1.0)  # until they turn
         thread = threading.Thread(target=ask)
         thread.start()
         thread.join(20)
     finally:
-        for pid in children:
-            os.kill(pid, 9)
-            os.waitpid(pid, 0)
+        for each in loops:
+            each.kill()
+            each.wait()
     assert found[0].waited_mean_ns is not None and found[0].waited_mean_ns > LIMIT_NS
     assert found[0].quiet is False
