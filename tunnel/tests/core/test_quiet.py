@@ -73,7 +73,8 @@ def test_a_host_that_cannot_tell_is_neither_quiet_nor_busy(monkeypatch: pytest.M
 def test_a_probe_sees_who_shares_its_core() -> None:
     """One core and three busy loops on it: the probe's thread waits for them."""
     core = min(os.sched_getaffinity(0))
-    loop = f"import os, time; os.sched_setaffinity(0, {{{core}}}); end = time.monotonic() + 20\n"
+    begin = f"import os, time; os.sched_setaffinity(0, {{{core}}})"
+    loop = begin + "\nend = time.monotonic() + 20\n"
     loops = [
         subprocess.Popen([sys.executable, "-c", f"{loop}while time.monotonic() < end: pass"])
         for _ in range(3)
