@@ -184,13 +184,23 @@ def programs() -> list[int]:
     return processes(PROGRAM)
 
 
+def is_second(pid: int) -> bool:
+    """The one that the program started: it was told to be the second."""
+    try:
+        return b"grandchild" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it ended meanwhile
+        return False
+
+
 def program() -> int:
-    """The one that holds the port: the other was told to be the second."""
-    return next(pid for pid in programs() if b"grandchild" not in Path(f"/proc/{pid}/cmdline").read_bytes())
+    """The one that holds the port."""
+    return next(pid for pid in programs() if not is_second(pid))
 
 
 def is_complete() -> bool:
-    return is_listening() and len(programs()) == 2
+    """The program and its second. While wine starts that one, a copy of the program's process stands for it:
+    such a pair is not whole yet."""
+    return is_listening() and sorted(map(is_second, programs())) == [False, True]
 
 
 def kill(pid: int) -> None:
