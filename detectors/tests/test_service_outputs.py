@@ -101,6 +101,18 @@ def test_telegraf_away_costs_nothing_but_the_view() -> None:
     assert ",attack=0i," in got
 
 
+def test_no_signal_waits_for_a_lock() -> None:
+    """A handler runs in the thread that it interrupts, which may hold whatever it holds just then."""
+    told = Told()
+    for flag in (told.end, told.forget, told.mark):
+        assert not any(hasattr(value, "acquire") or hasattr(value, "notify") for value in vars(flag).values())
+        assert not flag.wait(0.01)
+        flag.set()
+        assert flag.is_set() and flag.wait(60.0)
+        flag.clear()
+        assert not flag.is_set()
+
+
 def test_the_service_writes_until_it_is_told_to_end(tmp_path: Path) -> None:
     feed, verdicts = tmp_path / "feed.json", tmp_path / "v"
     told = Told()

@@ -74,6 +74,26 @@ def test_without_being_told_only_a_signal_ends_it() -> None:
     assert child.wait(20) == 0
 
 
+IN_THE_LOCK = """
+import signal
+from pqtunnel.agent.ending import Ending
+ending = Ending()
+with ending._over._cond:
+    signal.raise_signal(signal.SIGTERM)
+ending.wait()
+print("ended")
+"""
+
+
+def test_a_signal_that_comes_while_the_event_is_locked_ends_it() -> None:
+    """The handler runs in the thread that waits, sometimes between a wait's two halves: it must take no lock."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_THE_LOCK], capture_output=True, text=True, timeout=20,
+        env={**os.environ, "PYTHONPATH": SOURCE},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "ended\n")
+
+
 def test_no_standard_input_at_all_is_an_end() -> None:
     ours, theirs = os.pipe()
     os.close(theirs)

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 
 from pqsitl import stdinend
 from pqsitl.control import ControlServer
@@ -66,7 +67,27 @@ def _make(role: str, settings: Settings) -> TrafficService:
     return makers[role](settings)
 
 
-def serve(role: str, settings: Settings, stop: threading.Event) -> int:
+class Stop:
+    """What ends a service: a signal, or `set` from another thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._signalled = False
+
+    def set(self) -> None:
+        """From any thread, but not from a signal handler: the event's lock may be held by that very thread."""
+        self._event.set()
+
+    def on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """A signal handler: takes no lock, and is heeded when the wait of that moment ends."""
+        self._signalled = True
+
+    def wait(self, timeout_s: float) -> bool:
+        """True once it is asked to end."""
+        return self._signalled or self._event.wait(timeout_s) or self._signalled
+
+
+def serve(role: str, settings: Settings, stop: Stop) -> int:
     """Run a service until `stop`; 0 then, ProcessError when what it supervises has died."""
     service = _make(role, settings)
     try:
@@ -99,11 +120,11 @@ def main(argv: list[str] | None = None) -> int:
         from pqsitl.health import check
 
         return check()
-    stop = threading.Event()
+    stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, stop.on_signal)
     if sys.platform == "win32":
-        signal.signal(signal.SIGBREAK, lambda *_: stop.set())
+        signal.signal(signal.SIGBREAK, stop.on_signal)
     if arguments.stop_with_stdin:
         stdinend.watch(stop.set)
     try:

@@ -11,7 +11,6 @@ import argparse
 import os
 import signal
 import sys
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from pqdetect.service.resident import FILE as RESIDENT
 from pqdetect.service.resident import Resident
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_SLICE_S = 0.1
 
 
 class FeedSource:
@@ -51,13 +51,39 @@ class FeedSource:
             self._told = text
 
 
+class Flag:
+    """Set by a signal handler. No event: its lock may be held by the very thread that the handler interrupts."""
+
+    def __init__(self) -> None:
+        self._up = False
+
+    def set(self) -> None:
+        """Takes no lock."""
+        self._up = True
+
+    def clear(self) -> None:
+        """As before it was set."""
+        self._up = False
+
+    def is_set(self) -> bool:
+        """Was it set since it was last cleared?"""
+        return self._up
+
+    def wait(self, timeout_s: float) -> bool:
+        """Sleep until the timeout or until it is set, which is seen within a tenth of a second."""
+        deadline_s = time.monotonic() + timeout_s
+        while not self._up and (left_s := deadline_s - time.monotonic()) > 0.0:
+            time.sleep(min(left_s, _SLICE_S))
+        return self._up
+
+
 @dataclass(frozen=True)
 class Told:
     """What signals ask for: to end, to forget the history, to mark it."""
 
-    end: threading.Event = field(default_factory=threading.Event)
-    forget: threading.Event = field(default_factory=threading.Event)
-    mark: threading.Event = field(default_factory=threading.Event)
+    end: Flag = field(default_factory=Flag)
+    forget: Flag = field(default_factory=Flag)
+    mark: Flag = field(default_factory=Flag)
 
 
 def cost() -> Cost:

@@ -16,7 +16,7 @@ from typing import Final
 STDIN_OPTION: Final = "--stop-with-stdin"
 STDIN_HELP: Final = "end when standard input ends (a service host holds its other end)"
 _SLICE_S: Final = 0.25
-"""A wait on a lock keeps Windows' Python from running signal handlers until it ends."""
+"""A signal is heeded between waits. Windows' Python runs no handler before a wait on a lock ends."""
 
 
 class Ending:
@@ -24,6 +24,7 @@ class Ending:
 
     def __init__(self, *, with_stdin: bool = False) -> None:
         self._over = threading.Event()
+        self._signalled = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         if sys.platform == "win32":
@@ -32,11 +33,12 @@ class Ending:
             watch_stdin(self._over)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._over.set()
+        # An event's lock may be held by this very thread, a moment before or after it waits: no event here.
+        self._signalled = True
 
     def wait(self) -> None:
-        """Until one of them has come."""
-        while not self._over.wait(_SLICE_S):
+        """Until one of them has come; a signal is heeded within a quarter of a second."""
+        while not self._signalled and not self._over.wait(_SLICE_S):
             pass
 
 
