@@ -86,7 +86,7 @@ print("ended")
 
 
 def test_a_signal_that_comes_while_the_event_is_locked_ends_it() -> None:
-    """The handler runs in the thread that waits, sometimes between a wait's two halves: it must take no lock."""
+    """The handler runs in the thread that waits, sometimes between two waits: it must take no lock."""
     done = subprocess.run(
         [sys.executable, "-c", IN_THE_LOCK], capture_output=True, text=True, timeout=20,
         env={**os.environ, "PYTHONPATH": SOURCE},

@@ -75,7 +75,7 @@ class Stop:
         self._signalled = False
 
     def set(self) -> None:
-        """From any thread, but not from a signal handler: the event's lock may be held by that very thread."""
+        """From any thread, but not from a signal handler: the event's lock may be held by that thread."""
         self._event.set()
 
     def on_signal(self, _number: int, _frame: FrameType | None) -> None:

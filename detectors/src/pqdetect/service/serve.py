@@ -52,7 +52,7 @@ class FeedSource:
 
 
 class Flag:
-    """Set by a signal handler. No event: its lock may be held by the very thread that the handler interrupts."""
+    """Set by a signal handler. No event: its lock may be held by the thread that the handler interrupts."""
 
     def __init__(self) -> None:
         self._up = False
