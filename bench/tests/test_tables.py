@@ -32,7 +32,7 @@ def test_missing_peers_are_printed_with_their_reason() -> None:
 def test_a_busy_machine_marks_every_verdict() -> None:
     text = rendered(busy=True)
     assert "**The machine was busy: load average 3.00 before the run (limit 0.7).**" in text
-    assert text.count("| yes (busy) |") == 17
+    assert text.count("| yes (busy) |") == 18
     assert "| yes |" not in text
 
 

@@ -17,7 +17,7 @@ def judged(run: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_row_of_a_good_run_is_met() -> None:
     met = judged(result())
-    assert len(met) == 17
+    assert len(met) == 18
     assert set(met.values()) == {True}
 
 
@@ -65,9 +65,22 @@ def _flood_cpu(run: dict[str, Any]) -> None:
     run["flood"]["receiver_cpu_pct"] = 10.1
 
 
+def _accounting(run: dict[str, Any]) -> None:
+    run["accounting"] |= {"wall_ratio": 1.02, "wall_low_ratio": 1.011, "wall_high_ratio": 1.03}
+
+
+def test_an_interval_that_holds_the_target_decides_nothing() -> None:
+    run = result()
+    run["accounting"] |= {"wall_ratio": 1.008, "wall_low_ratio": 0.999, "wall_high_ratio": 1.012}
+    assert judged(run)["accounting of a handshake"] is None
+    run["accounting"] = {"missing": "an end died"}
+    assert judged(run)["accounting of a handshake"] is None
+
+
 @pytest.mark.parametrize(
     ("spoil", "name"),
     [
+        (_accounting, "accounting of a handshake"),
         (_slow, "handshake, ≥ 5 ms of crypto"),
         (_fast, "handshake, ML-KEM with ML-DSA or Falcon"),
         (_tls, "handshake, ML-KEM-768 + ML-DSA-65, drone by signature"),

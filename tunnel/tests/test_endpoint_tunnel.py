@@ -131,17 +131,25 @@ def test_each_ends_wall_is_work_and_waiting(lab_pair: Lab) -> None:
     lab_pair.prepare()
     lab_pair.handshakes(5)
     lab_pair.stop()
-    for rows in [*spans_of(lab_pair.drone).values(), *spans_of(lab_pair.gcs).values()]:
-        *steps, wall = rows
-        # readings stand around the wall, so that they may see what is done just outside it
-        around_ns = 1_000_000
-        parts_ns = wall["cpu_ns"] + wall["runqueue_ns"]
-        assert 0 < parts_ns <= wall["end_ns"] - wall["start_ns"] + around_ns
-        assert wall["runqueue_ns"] >= 0 and wall["involuntary"] >= 0
-        primitives = [row for row in steps if row["kind"] == "crypto"]
-        assert primitives and all("cpu_ns" in row for row in primitives)
-        assert 0 < sum(row["cpu_ns"] for row in primitives) <= wall["cpu_ns"]
-        assert not any("cpu_ns" in row for row in steps if row["kind"] != "crypto")
+    for host in (lab_pair.drone, lab_pair.gcs):
+        metered = [_metered(rows) for rows in spans_of(host).values()]
+        assert metered[0]  # of fast handshakes one in ten, the first among them
+
+
+def _metered(rows: list[dict[str, Any]]) -> bool:
+    """Were the primitives metered? All of them, or none; the wall always is."""
+    *steps, wall = rows
+    # readings stand around the wall, so that they may see what is done just outside it
+    around_ns = 1_000_000
+    parts_ns = wall["cpu_ns"] + wall["runqueue_ns"]
+    assert 0 < parts_ns <= wall["end_ns"] - wall["start_ns"] + around_ns
+    assert wall["runqueue_ns"] >= 0 and wall["involuntary"] >= 0
+    assert not any("cpu_ns" in row for row in steps if row["kind"] != "crypto")
+    primitives = [row for row in steps if row["kind"] == "crypto"]
+    known = [row["cpu_ns"] for row in primitives if "cpu_ns" in row]
+    assert primitives and len(known) in (0, len(primitives))
+    assert not known or 0 < sum(known) <= wall["cpu_ns"]
+    return bool(known)
 
 
 def test_unprepared_gcs_is_a_clear_failure(lab_pair: Lab) -> None:

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from pqbench import document, flood, forwarding, handshakes, rekeys, targets
+from pqbench import accounting, document, flood, forwarding, handshakes, rekeys, targets
 from pqbench.errors import BenchError
 from pqbench.machine import Reading, facts, verdict
 from pqbench.peers import running
@@ -76,6 +76,7 @@ def run(plan: Plan) -> dict[str, Any]:
             "tls_server": handshakes.tls(where, "server", plan.tls),
             "rosenpass": handshakes.rosenpass(where, plan.rosenpass),
         }
+        accounted = accounting.run(ends, plan.accounting_rounds, tell)
         ends.connect(FORWARDING_SUITE)
         with running(where, ends) as (forwarders, missing):
             for name, why in missing.items():
@@ -93,6 +94,7 @@ def run(plan: Plan) -> dict[str, Any]:
         "dataplane": hello["dataplane"],
         "suite_id": FORWARDING_SUITE,
         "handshakes": shakes,
+        "accounting": accounted,
         "forwarding": {
             "missing": missing, "loads": forwarding.summaries(taken), "rounds": forwarding.raw(taken)
         },

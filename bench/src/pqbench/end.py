@@ -6,22 +6,37 @@ run: what is compared is the data plane, and its peers have no such thing either
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from pqtunnel.config import EndpointConfig
+from pqtunnel.endpoint import acceptor, dialer
 from pqtunnel.endpoint.endpoint import Endpoint
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
 from pqtunnel.endpoint.work import CellPlan
 from pqtunnel.errors import TunnelError
 from pqtunnel.primitives import load
+from pqtunnel.scheduling import Meter, NoMeter, thread_meter
 from pqtunnel.suites import SUITES
+from pqtunnel.trace import Tracer
 
 LEVEL = 1
 WINDOW = "bench"
+NOT_METERED = "the bench asked not to"
+
+
+@contextlib.contextmanager
+def _no_meter() -> Iterator[Meter]:
+    yield NoMeter(NOT_METERED)
+
+
+def _unmetered(**given: Any) -> Tracer:
+    return Tracer(**{**given, "meter": NoMeter(NOT_METERED)})
 
 
 class End:
@@ -55,6 +70,16 @@ class End:
     def handshakes(self, count: int, least: int, limit_s: float) -> dict[str, Any]:
         """Cold handshakes, at the drone."""
         return self._endpoint.handshake_block(count, least, limit_s)
+
+    def meter(self, metered: bool) -> dict[str, Any]:
+        """Begin or cease to read the threads' clocks and queues: the bench measures what that costs."""
+        dialer.thread_meter = thread_meter if metered else _no_meter
+        acceptor.Tracer = Tracer if metered else _unmetered  # type: ignore[misc, assignment]
+        return {}
+
+    def cpu(self) -> dict[str, Any]:
+        """Processor time of this process so far."""
+        return {"cpu_ns": time.process_time_ns()}
 
     def spans(self) -> dict[str, Any]:
         """All span rows of the cell."""

@@ -28,6 +28,7 @@ REKEY_FIGURES: Final = (
     "rekeys", "lost_count", "largest_gap_ms", "send_interval_ms", "switches", "judged_switches",
     "judged_over_count", "judged_between", "judged_between_over_count",
 )  # fmt: skip
+ACCOUNTING_RATIO: Final = 1.01
 JUDGED_SHARE: Final = 0.9
 """Of all switches, that the load generator must have kept its pace at: fewer decide nothing."""
 REKEYS: Final = {"mlkem768": 1000, "mceliece8192128": 20, "epoch wrap": 300}
@@ -92,6 +93,22 @@ def tls_row(what: str, ours: Figures, tls: Figures) -> Figures:
         return _missing(name, target, tls.get("missing") or ours["missing"])
     mine, other = ours["wall_median_ms"], tls["wall_median_ms"]
     return row(name, target, f"{mine:.2f} ms against {other:.2f} ms", mine <= other)
+
+
+def accounting_rows(found: Figures) -> Iterator[Figures]:
+    """What telling work from waiting adds to a wall: met by the interval, missed by it, else not known."""
+    name, target = "accounting of a handshake", f"wall ≤ {ACCOUNTING_RATIO} × without it"
+    low, high = found.get("wall_low_ratio"), found.get("wall_high_ratio")
+    if low is None or high is None:
+        why = found.get("missing") or f"{found.get('rounds', 0)} rounds are too few for an interval"
+        yield _missing(name, target, why)
+        return
+    text = (
+        f"{found['wall_ratio']:.4f} × ({low:.4f} to {high:.4f}, {found['rounds']} rounds); "
+        f"processor time of both ends {found['cpu_ratio']:.3f} ×"
+    )
+    met = True if high <= ACCOUNTING_RATIO else False if low > ACCOUNTING_RATIO else None
+    yield row(name, target, text, met, "" if met is not None else "the interval holds the target")
 
 
 def forwarding_rows(loads: dict[str, dict[str, Figures]]) -> Iterator[Figures]:
@@ -223,6 +240,7 @@ def rows(result: Figures) -> list[Figures]:
     shakes = result["handshakes"]
     return [
         *handshake_rows(shakes["suites"], shakes["signing_drone"], shakes["tls_mutual"]),
+        *accounting_rows(result["accounting"]),
         *forwarding_rows(result["forwarding"]["loads"]),
         *rekey_rows(result["rekey"]),
         *flood_rows(result["flood"]),

@@ -12,6 +12,8 @@ from typing import Final
 
 #: What stands in place of a tail that too few values carry.
 TOO_FEW: Final = "n too small"
+_LEAST_MEDIAN_COUNT: Final = 20
+_Z95: Final = 1.959964
 
 
 def quantile7(values: Sequence[float], share: float) -> float | None:
@@ -43,3 +45,15 @@ def least_count(share: float) -> int:
 def tail(values: Sequence[float], share: float) -> float | None:
     """`quantile7` where enough values carry it; None otherwise, for the reason `TOO_FEW`."""
     return quantile7(values, share) if len(values) >= least_count(share) else None
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
+    """95 % interval of the median, free of a distribution: order statistics, binomial by its normal
+    approximation (Hahn and Meeker, Statistical Intervals, 5.2). Nones below 20 values."""
+    n = len(values)
+    if n < _LEAST_MEDIAN_COUNT:
+        return None, None
+    ordered = sorted(values)
+    reach = _Z95 * math.sqrt(n) / 2.0
+    low, high = math.floor(n / 2.0 - reach), math.ceil(n / 2.0 + reach)
+    return float(ordered[max(low, 0)]), float(ordered[min(high, n - 1)])

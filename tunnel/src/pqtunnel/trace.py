@@ -66,8 +66,8 @@ class Tracer:
     `keygen`: whether the ephemeral key pair was made in this handshake ("cold") or taken ready ("pooled")."""
 
     __slots__ = (
-        "_begin", "_clock", "_cpu", "_end", "_meter", "_open", "_sizes", "_spans", "handshake_id", "host",
-        "index", "keygen", "mode", "purpose", "suite_id",
+        "_begin", "_clock", "_cpu", "_end", "_meter", "_meter_primitives", "_open", "_sizes", "_spans",
+        "handshake_id", "host", "index", "keygen", "mode", "purpose", "suite_id",
     )  # fmt: skip
 
     def __init__(
@@ -79,12 +79,14 @@ class Tracer:
         mode: str = "cold",
         suite_id: str = "",
         meter: Meter | None = None,
+        meter_primitives: bool = True,
     ) -> None:
         self._clock = clock
         self._spans: list[tuple[str, Kind, int, int]] = []
         self._open: tuple[str, Kind, int] | None = None
         self._sizes: dict[int, int] = {}
         self._meter: Meter = NoMeter(NO_THREAD) if meter is None else meter
+        self._meter_primitives = meter_primitives
         self._cpu: dict[int, tuple[int, int]] = {}
         """Thread clock at the start and the end of the primitives' spans."""
         self._begin: Reading | None = None
@@ -103,7 +105,7 @@ class Tracer:
         The thread's clock is read on the side of the edge that is no primitive, so that none pays for it.
         """
         if kind == "crypto":
-            cpu_ns = self._meter.cpu_ns()
+            cpu_ns = self._meter.cpu_ns() if self._meter_primitives else None
             now_ns = self._shut(self._clock())
             if cpu_ns is not None:
                 self._note_end(cpu_ns)
@@ -111,7 +113,7 @@ class Tracer:
         else:
             if self._open is None and not self._spans:
                 self._begin = self._meter.begin()
-            after_primitive = self._open is not None and self._open[1] == "crypto"
+            after_primitive = self._meter_primitives and self._open is not None and self._open[1] == "crypto"
             now_ns = self._shut(self._clock())
             if after_primitive and (cpu_ns := self._meter.cpu_ns()) is not None:
                 self._note_end(cpu_ns)
@@ -137,6 +139,11 @@ class Tracer:
             self._shut(self._clock())
             self._open = None
             self._end = self._meter.end()
+
+    @property
+    def wall_ns(self) -> int:
+        """From the first step's start to the last one's end; 0 of nothing."""
+        return self._spans[-1][3] - self._spans[0][2] if self._spans else 0
 
     def _scheduling(self) -> dict[str, object]:
         """What the wall carries; nulls and the reason where nothing can be read."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pqtunnel import scheduling
-from pqtunnel.scheduling import NoMeter, Reading, clock_costs, thread_meter
+from pqtunnel.scheduling import NoMeter, PrimitiveSampling, Reading, clock_costs, thread_meter
 from pqtunnel.trace import Tracer
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
@@ -128,11 +128,65 @@ def test_threads_that_share_a_processor_wait_for_it() -> None:
     assert queue_ns > 0.5 * lacking_ns > 0
 
 
+def test_a_fast_handshake_is_metered_inside_one_time_in_ten() -> None:
+    sampling = PrimitiveSampling()
+    made = []
+    for index in range(30):
+        made.append(sampling.due(index))
+        sampling.made(600_000)
+    assert [index for index, due in enumerate(made) if due] == [0, 10, 20]
+    sampling.made(scheduling.SLOW_WALL_NS)
+    assert sampling.due(31)
+
+
+def test_what_is_not_metered_inside_has_its_wall_accounted_all_the_same() -> None:
+    class Counted:
+        reason = None
+        asked = 0
+
+        def cpu_ns(self) -> int:
+            self.asked += 1
+            return self.asked
+
+        def begin(self) -> Reading:
+            return Reading(1, b"0 100 1", 0)
+
+        end = begin
+
+    meter = Counted()
+    tracer = Tracer(clock=iter(range(99)).__next__, meter=meter, meter_primitives=False)
+    for step, kind in (("connect", "io"), ("verify", "crypto"), ("kdf", "kdf")):
+        tracer.mark(step, kind)  # type: ignore[arg-type]
+    tracer.finish()
+    rows = {row["step"]: row for row in tracer.rows()}
+    assert meter.asked == 0 and "cpu_ns" not in rows["verify"]
+    assert rows["handshake"]["runqueue_ns"] == 0 and tracer.wall_ns == 3
+
+
+@linux
+def test_a_thread_opens_its_meter_once_and_closes_it_when_it_ends() -> None:
+    held: list[int] = []
+
+    def work() -> None:
+        for _ in range(3):
+            with thread_meter() as meter:
+                held.append(meter._descriptor)  # type: ignore[attr-defined]
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    del thread
+    assert len(set(held)) == 1
+    target = Path(f"/proc/self/fd/{held[0]}")
+    assert not target.is_symlink() or "schedstat" not in str(target.readlink())
+
+
 @linux
 def test_a_kernel_that_does_not_count_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = tmp_path / "schedstat"
     silent.write_text("0 0 0\n")
     monkeypatch.setattr(scheduling, "SCHEDSTAT", str(silent))
+    monkeypatch.setattr(scheduling, "_OF_THREAD", threading.local())  # this thread has a meter already
     with thread_meter() as meter:
         assert meter.reason == scheduling.NO_SCHEDSTAT and meter.begin() is None
     silent.unlink()

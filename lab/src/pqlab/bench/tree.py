@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from pqlab.errors import EXIT_CHECK, LabError
 from pqtunnel.bench import summary
 from pqtunnel.bench.rawfiles import BenchError, Iteration, read
-from pqtunnel.quantile import quantile7
+from pqtunnel.quantile import median_interval, quantile7
 from pqtunnel.suites import AEADS, KEMS, SIGS
 
 _ALGORITHMS = [one.name for registry in (KEMS, SIGS, AEADS) for one in registry.values()]
@@ -131,13 +130,3 @@ def _measured(root: Path, path: Path) -> Measured:
 
 def _end(iterations: list[Iteration]) -> int:
     return iterations[-1].started_ns + iterations[-1].wall_time_ns
-
-
-def median_interval(ordered: list[float]) -> tuple[float | None, float | None]:
-    """95 % interval of the median from order statistics (binomial, normal approximation from n = 20)."""
-    n = len(ordered)
-    if n < 20:
-        return None, None
-    half = 1.959964 * math.sqrt(n) / 2
-    low, high = math.floor(n / 2 - half), math.ceil(n / 2 + half)
-    return ordered[max(low, 0)], ordered[min(high, n - 1)]

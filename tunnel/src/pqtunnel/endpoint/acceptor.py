@@ -151,7 +151,7 @@ class Acceptor:
         work = policy.work
         tracer = Tracer(
             clock=time.perf_counter_ns, host="gcs", index=work.handshakes, mode="cold",
-            suite_id=policy.suite_id, meter=meter,
+            suite_id=policy.suite_id, meter=meter, meter_primitives=work.sampling.due(work.handshakes),
         )  # fmt: skip
         tracer.mark("accept", "io")
         counters: dict[str, int] = {}
@@ -235,6 +235,7 @@ class Acceptor:
             return
         with self._lock:
             policy.work.handshakes += 1
+            policy.work.sampling.made(tracer.wall_ns)
         policy.work.journal.add_spans(tracer.rows())
 
 

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pqtunnel.config import Address
@@ -19,7 +19,7 @@ from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
 from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.keyschedule import PskKeys
 from pqtunnel.primitives import Primitives
-from pqtunnel.scheduling import thread_meter
+from pqtunnel.scheduling import PrimitiveSampling, thread_meter
 from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer
 from pqtunnel.wire import ALERT_FRAME
@@ -62,6 +62,8 @@ class Dialer:
     primitives: Primitives
     signing_keys: Mapping[str, bytes] | None = None
     """The drone's own, where it is to sign."""
+    sampling: PrimitiveSampling = field(default_factory=PrimitiveSampling)
+    """The cell's: which handshakes have their primitives metered."""
 
     def dial(
         self, index: int, epoch: int, rx_index: int, counters: dict[str, int],
@@ -77,6 +79,7 @@ class Dialer:
             tracer = Tracer(
                 clock=time.perf_counter_ns, host="drone", index=index,
                 mode="rekey" if rekey is not None else label, suite_id=self.suite.id, meter=meter,
+                meter_primitives=self.sampling.due(index),
             )  # fmt: skip
             return self._dial(tracer, epoch, rx_index, counters, rekey)
 
@@ -113,6 +116,7 @@ class Dialer:
                 refuse(sock, error)
                 raise
             tracer.finish()
+        self.sampling.made(tracer.wall_ns)
         established = machine.established
         assert established is not None  # `done` without an error means established
         return DialResult(established, machine.handshake_id, tracer.rows(), rtt_ns)

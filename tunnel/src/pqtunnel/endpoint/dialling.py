@@ -68,6 +68,7 @@ class Dialling:
                 (self._config.peer, self._config.handshake_port), self._config.bind, suites.get(suite_id),
                 self._keys.psk, self._keys.psk_keys, self._keys.trusted, work.plan.min_level,
                 self._primitives, self._keys.signing if work.plan.drone_auth == "signature" else None,
+                work.sampling,
             )  # fmt: skip
             try:
                 result = dialer.dial(

@@ -15,6 +15,7 @@ from pqtunnel.endpoint.schedule import Armed
 from pqtunnel.epochs import EpochBook
 from pqtunnel.errors import TunnelError
 from pqtunnel.rekey import Requester
+from pqtunnel.scheduling import PrimitiveSampling
 
 PLAIN: Final = "plain"
 
@@ -73,6 +74,7 @@ class CellWork:
     end_ns: int | None = None
     dialled: int = 0
     handshakes: int = 0
+    sampling: PrimitiveSampling = field(default_factory=PrimitiveSampling)
     window: str | None = None
     window_open_ns: int = 0
     redial_attempts: int = 0
