@@ -62,9 +62,10 @@ def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[
 def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table]:
     handshakes = handshake_table(bundle)
     primitives = primitive_table(bundle)
-    by_suite = by_suite_table(handshakes, bundle.seed)
-    by_level = by_level_table(handshakes, bundle.seed)
-    by_family = by_family_table(handshakes, bundle.seed)
+    runs = {cell.cell_id: cell.earlier_run for cell in bundle.cells}
+    by_suite = by_suite_table(handshakes, bundle.seed, runs)
+    by_level = by_level_table(handshakes, bundle.seed, runs)
+    by_family = by_family_table(handshakes, bundle.seed, runs)
     traffic, cpu = traffic_table(bundle), cpu_table(bundle)
     conditions = condition_effects_table(bundle, handshakes, traffic, cpu)
     rekeys = rekey_table(bundle)
@@ -84,7 +85,7 @@ def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table
         by_suite,
         by_level,
         by_family,
-        effects_table(handshakes, bundle.seed, {cell.cell_id: cell.earlier_run for cell in bundle.cells}),
+        effects_table(handshakes, bundle.seed, runs),
         drift_table(bundle, handshakes),
         *([conditions] if conditions is not None else []),
         traffic,

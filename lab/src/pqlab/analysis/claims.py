@@ -23,7 +23,15 @@ from pqlab.analysis.conditions import (
     null_of,
     pairs_of,
 )
-from pqlab.analysis.estimate import LEVEL, NO_SPREAD, Estimate, estimate, one_sided, without_interval
+from pqlab.analysis.estimate import (
+    LEVEL,
+    NO_SPREAD,
+    Estimate,
+    estimate,
+    hangs_on_outliers,
+    one_sided,
+    without_interval,
+)
 from pqlab.analysis.floor import ASSUMED, Floor, visible
 from pqlab.analysis.load import BundleData
 from pqlab.analysis.metrics import METRICS, Metric, cell_values
@@ -109,9 +117,12 @@ def tested_scopes(differences: Sequence[Difference], seed: int, metrics_count: i
     for suite_id, members in suites.items():
         result = estimate([d.value for d in members], seed=seed, tests=len(suites))
         found.append(Tested(suite_id, members, result))
-    if one_sided([d.value for d in members] for members in suites.values()):
+    groups = [[d.value for d in members] for members in suites.values()]
+    if one_sided(groups):
         # seen over all suites, because three pairs of one cannot show it
-        found = [replace(test, result=without_interval(test.result)) for test in found]
+        return [replace(test, result=without_interval(test.result)) for test in found]
+    if hangs_on_outliers(groups, found[0].result):
+        found[0] = replace(found[0], result=without_interval(found[0].result))
     return found
 
 

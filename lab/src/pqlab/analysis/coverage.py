@@ -23,10 +23,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from pqlab.analysis import bootstrap
+from pqlab.analysis.blocks import without_blocks
 from pqlab.analysis.claims import ALPHA, Tested, adjusted, tested_scopes, verdict_of
 from pqlab.analysis.conditions import Contrast, Difference, costs_of, differences_of, null_of, pairs_of
 from pqlab.analysis.estimate import Estimate, estimate
 from pqlab.analysis.floor import MEASURED, Floor, Null, visible
+from pqlab.analysis.groups import REPETITION, statistics_of
 from pqlab.analysis.metrics import BY_NAME, HANDSHAKE
 from pqlab.analysis.stats import log_interval, simultaneous_level
 from pqtunnel.quantile import quantile7
@@ -36,15 +38,19 @@ EFFECT = math.log(1.2)
 RUNS = (3, 5, 10, 20)
 SUITES = 4
 FAULTY_SUITES = 24
+LEVEL_SUITES = (5, 24)
 BEGIN, END = "<!-- coverage: written by python3 -m pqlab.analysis.coverage -->", "<!-- end of coverage -->"
 CLAIMS = ("improved", "regressed")
 
 
 class World:
-    """What is not in the effect: one campaign's machine. `draw` gives the factor of one cell."""
+    """What is not in the effect: one campaign's machine. `draw` gives the factor of one cell; `common` is
+    what of its logarithm every cell shares at that moment, `own` what stays with a suite."""
 
     def __init__(self, rng: random.Random, suites: int) -> None:
         self.rng = rng
+        self.common = 0.0
+        self.own = [0.0] * suites
 
     def draw(self, suite: int, condition: str, place: float) -> float:
         """place: 0 at the campaign's begin, 1 at its end."""
@@ -69,7 +75,8 @@ class Drifting(World):
     """Noise of 3 % on a machine that becomes 30 % slower over the campaign and swings by ± 5 %."""
 
     def draw(self, suite: int, condition: str, place: float) -> float:
-        return self.rng.lognormvariate(0.0, 0.03) * (1.0 + 0.3 * place + 0.05 * math.sin(9.42 * place))
+        self.common = math.log(1.0 + 0.3 * place + 0.05 * math.sin(9.42 * place))
+        return math.exp(self.common + self.rng.gauss(0.0, 0.03))
 
 
 class Persistent(World):
@@ -77,10 +84,10 @@ class Persistent(World):
 
     def __init__(self, rng: random.Random, suites: int) -> None:
         super().__init__(rng, suites)
-        self.offsets = [rng.gauss(0.0, 0.05) for _ in range(suites)]
+        self.own = [rng.gauss(0.0, 0.05) for _ in range(suites)]
 
     def draw(self, suite: int, condition: str, place: float) -> float:
-        return math.exp(self.offsets[suite] + self.rng.gauss(0.0, 0.01))
+        return math.exp(self.own[suite] + self.rng.gauss(0.0, 0.01))
 
 
 class Autoregressive(World):
@@ -88,11 +95,52 @@ class Autoregressive(World):
 
     def __init__(self, rng: random.Random, suites: int) -> None:
         super().__init__(rng, suites)
-        self.state = rng.gauss(0.0, 0.1)
+        self.common = rng.gauss(0.0, 0.1)
 
     def draw(self, suite: int, condition: str, place: float) -> float:
-        self.state = 0.95 * self.state + self.rng.gauss(0.0, 0.1 * math.sqrt(1.0 - 0.95**2))
-        return math.exp(self.state + self.rng.gauss(0.0, 0.02))
+        self.common = 0.95 * self.common + self.rng.gauss(0.0, 0.1 * math.sqrt(1.0 - 0.95**2))
+        return math.exp(self.common + self.rng.gauss(0.0, 0.02))
+
+
+class BlockAutoregressive(World):
+    """Noise of 2 % on a machine whose speed stays for a block and wanders by 10 %, AR(1) with 0.6
+    between blocks."""
+
+    def __init__(self, rng: random.Random, suites: int) -> None:
+        super().__init__(rng, suites)
+        self.common = rng.gauss(0.0, 0.1)
+        self.cells = 0
+        self.suites = suites
+
+    def draw(self, suite: int, condition: str, place: float) -> float:
+        if self.cells and self.cells % self.suites == 0:
+            self.common = 0.6 * self.common + self.rng.gauss(0.0, 0.1 * math.sqrt(1.0 - 0.6**2))
+        self.cells += 1
+        return math.exp(self.common + self.rng.gauss(0.0, 0.02))
+
+
+class UnlikeNoise(World):
+    """AR(1) as above; every other suite has noise of 1 %, the others of 8 %."""
+
+    def __init__(self, rng: random.Random, suites: int) -> None:
+        super().__init__(rng, suites)
+        self.machine = BlockAutoregressive(rng, suites)
+
+    def draw(self, suite: int, condition: str, place: float) -> float:
+        self.machine.draw(suite, condition, place)
+        self.common = self.machine.common
+        return math.exp(self.common + self.rng.gauss(0.0, 0.08 if suite % 2 else 0.01))
+
+
+class Hosts(World):
+    """Noise of 2 % on a host that stands 3 % (sd) apart from others of its kind."""
+
+    def __init__(self, rng: random.Random, suites: int) -> None:
+        super().__init__(rng, suites)
+        self.common = rng.gauss(0.0, 0.03)
+
+    def draw(self, suite: int, condition: str, place: float) -> float:
+        return math.exp(self.common + self.rng.gauss(0.0, 0.02))
 
 
 class HeavyTails(World):
@@ -122,7 +170,7 @@ WORLDS: dict[str, tuple[type[World], float]] = {
     "suite offsets": (Persistent, 0.0),
     "AR(1) machine": (Autoregressive, 0.0),
 }
-#: what no interval of a mean is expected to hold in; printed so that it is known
+#: intervals speak of pairs without faults; *before* they spoke of the mean with them
 WILD: dict[str, tuple[type[World], float]] = {
     "one in ten tripled": (HeavyTails, 0.0),
     "faults in one arm, 24 suites": (ManyFaults, 0.1 * math.log(3.0)),
@@ -167,6 +215,7 @@ class Coverage:
 
     printed_pct: float
     suite_pct: float | None
+    overall_printed_pct: float
     overall_pct: float | None
     before_pct: float
     half_width: float | None
@@ -177,27 +226,27 @@ def coverage(name: str, blocks: int, campaigns: int, seed: str) -> Coverage:
     world, own = {**WORLDS, **WILD}[name]
     suites = FAULTY_SUITES if world is ManyFaults else SUITES
     rng = random.Random(f"coverage/{seed}/{name}/{blocks}")
-    truth = EFFECT + own
-    printed = held = overall_held = before = 0
+    printed = held = overall_printed = overall_held = before = 0
     widths = []
     for index in range(campaigns):
         cells, values = campaign(world, blocks, rng, suites, {"a": 0.0, "b": EFFECT})
         found = differences(cells, values, Contrast("b", "a", False))
         tests = tested_scopes(found, index % 4, 1)
         plain = estimate([d.value for d in found if d.pair.suite_id == "suite-0"], seed=index % 4)
-        before += holds(plain, truth)
+        before += holds(plain, EFFECT + own)
+        overall_printed += tests[0].result.low is not None
+        overall_held += holds(tests[0].result, EFFECT)
         one = next(test.result for test in tests if test.scope == "suite-0")
         if one.low is None or one.high is None:
             continue
         printed += 1
-        held += holds(one, truth)
-        overall_held += holds(tests[0].result, truth)
+        held += holds(one, EFFECT)
         widths.append((one.high - one.low) / 2.0)
-    share = 100.0 / printed if printed else None
     return Coverage(
         100.0 * printed / campaigns,
-        None if share is None else held * share,
-        None if share is None else overall_held * share,
+        100.0 * held / printed if printed else None,
+        100.0 * overall_printed / campaigns,
+        100.0 * overall_held / overall_printed if overall_printed else None,
         100.0 * before / campaigns,
         quantile7(widths, 0.5),
     )
@@ -313,8 +362,8 @@ def families(repetitions: int, campaigns: int, suites: int, seed: str, compariso
             arms = [[rng.gauss(at, 0.01) for _ in range(repetitions)] for at in (0.0, offset)]
             cells.append([b - a for a, b in zip(*arms, strict=True)])
             steps += [(y - x, 0) for arm in arms for x, y in pairwise(arm)]
-        means = [math.fsum(row) / len(row) for row in cells]
-        result = estimate(means, seed=index % 4, tests=comparisons, level=level)
+        middles = [quantile7(row, 0.5) or 0.0 for row in cells]
+        result = estimate(middles, seed=index % 4, tests=comparisons, level=level)
         inside = holds(result, 0.0)
         new += inside
         floor = Null(steps, math.log(1.1)).floor([0] * suites * repetitions)
@@ -329,22 +378,65 @@ def families(repetitions: int, campaigns: int, suites: int, seed: str, compariso
     return Families(old * share, new * share, old_claims * share, new_claims * share)
 
 
-def repetitions_of_one_suite(
-    n: int, campaigns: int, seed: str, *, rho: float = 0.0, hosts: float = 0.0
-) -> float:
-    """Per cent of campaigns whose interval of a suite's level holds the level that it has in general: its
-    repetitions follow an AR(1) of `rho`, its host stands apart by `hosts` (sd of the logarithm)."""
-    rng = random.Random(f"repetitions/{seed}/{n}/{rho}/{hosts}")
-    held = 0
+#: processes of the machine for values within one condition
+STEADY: dict[str, type[World]] = {
+    **{name: world for name, (world, _) in WORLDS.items()},
+    "AR(1) between blocks": BlockAutoregressive,
+    "the same, unlike noise": UnlikeNoise,
+    "hosts that differ": Hosts,
+    "one in ten tripled": HeavyTails,
+    "faults in one arm": Faults,
+}
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Per cent of campaigns: an interval of one suite's level is printed; of those it holds the level at the
+    run's average state of the machine; that of a group of suites holds the level of its kind at that state;
+    and what intervals held before, when they spoke of the level in general."""
+
+    printed_pct: float
+    suite_pct: float | None
+    group_pct: float
+    before_pct: float
+    half_width: float | None
+
+
+def levels(name: str, repetitions: int, campaigns: int, suites: int, seed: str) -> Levels:
+    """Suites of a kind, whose levels scatter by 30 %, each once in every block."""
+    rng = random.Random(f"levels/{seed}/{name}/{repetitions}/{suites}")
+    printed = held = group_held = before = 0
+    widths = []
     for index in range(campaigns):
-        state, host = rng.gauss(0.0, 0.05), rng.gauss(0.0, hosts)
-        values = []
-        for _ in range(n):
-            values.append(math.exp(state + host))
-            state = rho * state + rng.gauss(0.0, 0.05 * math.sqrt(1.0 - rho * rho))
-        found = log_interval(values, seed=index % 4)
-        held += found is not None and found.low <= 1.0 <= found.high
-    return 100.0 * held / campaigns
+        machine = STEADY[name](rng, suites)
+        kind = [rng.gauss(0.0, 0.3) for _ in range(suites)]
+        walls: dict[str, dict[int, float]] = {str(suite): {} for suite in range(suites)}
+        states = []
+        for block in range(repetitions):
+            for suite in rng.sample(range(suites), suites):
+                factor = machine.draw(suite, "b", len(states) / (repetitions * suites))
+                walls[str(suite)][block] = math.exp(kind[suite]) * factor
+                states.append(machine.common)
+        state = math.fsum(states) / len(states)
+        one = index % suites
+        truth = kind[one] + machine.own[one]
+        steady_walls = without_blocks(walls)
+        plain = log_interval(list(walls[str(one)].values()), seed=index % 4)
+        assert plain is not None
+        before += plain.low <= math.exp(truth) <= plain.high
+        middles = [quantile7(values, 0.5) or 0.0 for values in steady_walls.values()]
+        group = log_interval(middles, seed=index % 4)
+        group_held += group is not None and group.low <= math.exp(state) <= group.high
+        row = statistics_of(steady_walls[str(one)], steady_walls[str(one)], REPETITION, 1, "sim", index % 4)
+        low_ms, high_ms = row["interval_low_ms"], row["interval_high_ms"]
+        if low_ms is None or high_ms is None:
+            continue
+        printed += 1
+        held += float(low_ms) <= math.exp(truth + state) <= float(high_ms)
+        widths.append(math.log(float(high_ms) / float(low_ms)) / 2.0)
+    share = 100.0 / campaigns
+    suite_pct = 100.0 * held / printed if printed else None
+    return Levels(printed * share, suite_pct, group_held * share, before * share, quantile7(widths, 0.5))
 
 
 # ---------------------------------------------------------------------- the tables of docs/STATISTICS.md
@@ -360,8 +452,9 @@ Row = tuple[Callable[..., str], tuple[Any, ...]]
 def _coverage_row(name: str, blocks: int, campaigns: int) -> str:
     got = coverage(name, blocks, campaigns, "long")
     return (
-        f"| {name} | {blocks} | {got.printed_pct:.1f} | {_cell(got.suite_pct)} | {_cell(got.overall_pct)} | "
-        f"{got.before_pct:.1f} | {_cell(got.half_width, 3)} |"
+        f"| {name} | {blocks} | {got.printed_pct:.1f} | {_cell(got.suite_pct)} | "
+        f"{got.overall_printed_pct:.1f} | {_cell(got.overall_pct)} | {got.before_pct:.1f} | "
+        f"{_cell(got.half_width, 3)} |"
     )
 
 
@@ -386,17 +479,17 @@ def _family_row(suites: int, repetitions: int, campaigns: int) -> str:
     )
 
 
-def _repetition_row(n: int, campaigns: int) -> str:
-    shares = " | ".join(
-        f"{repetitions_of_one_suite(n, campaigns, 'long', rho=rho, hosts=hosts):.1f}"
-        for rho, hosts in ((0.0, 0.0), (0.6, 0.0), (0.0, 0.03))
+def _level_row(name: str, suites: int, n: int, campaigns: int) -> str:
+    got = levels(name, n, campaigns, suites, "long")
+    return (
+        f"| {name} | {suites} | {n} | {got.printed_pct:.1f} | {_cell(got.suite_pct)} | "
+        f"{got.group_pct:.1f} | {got.before_pct:.1f} | {_cell(got.half_width, 3)} |"
     )
-    return f"| {n} | {shares} |"
 
 
 def _plan(campaigns: int) -> list[str | Row]:
     """The page: text as it stands, rows as what makes them."""
-    some, few, half = campaigns // 10, campaigns // 40, campaigns // 5
+    some, few, half = campaigns // 4, campaigns // 20, campaigns // 2
     return [
         BEGIN,
         "",
@@ -404,8 +497,9 @@ def _plan(campaigns: int) -> list[str | Row]:
         f"{SUITES} suites × 2 conditions (faults also over {FAULTY_SUITES}). *Before* is one suite's "
         "interval where it was always printed.",
         "",
-        "| values | blocks | printed, % | one suite, % | all suites, % | before, % | half width, log |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "| values | blocks | printed, % | one suite, % | printed, % | all suites, % | before, % | "
+        "half width, log |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
         *((_coverage_row, (name, n, campaigns)) for name in {**WORLDS, **WILD} for n in RUNS),
         "",
         f"A/A: {some:,} campaigns a line of 12 suites × 3 equal conditions; share of campaigns with at least "
@@ -428,12 +522,18 @@ def _plan(campaigns: int) -> list[str | Row]:
         "|---:|---:|---:|---:|---:|---:|",
         *((_family_row, (suites, n, half)) for suites in (6, 24) for n in RUNS),
         "",
-        f"One suite's level over its repetitions, {campaigns:,} campaigns a line: what its interval does not "
-        "speak of.",
+        f"Levels within one condition, nominal 95 %: {campaigns:,} campaigns a line. *One suite* and *its "
+        "kind* are held at the run's average state of the machine; *before*, one suite's level in general.",
         "",
-        "| repetitions | independent, % | AR(1) of 0.6 between them, % | hosts that differ by 3 %, % |",
-        "|---:|---:|---:|---:|",
-        *((_repetition_row, (n, campaigns)) for n in RUNS),
+        "| values | suites | repetitions | printed, % | one suite, % | its kind, % | before, % | "
+        "half width, log |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        *(
+            (_level_row, (name, suites, n, campaigns))
+            for name in STEADY
+            for suites in LEVEL_SUITES
+            for n in RUNS
+        ),
         "",
         END,
     ]

@@ -186,11 +186,11 @@ def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
 
 
 def _by_suite(differences: list[Difference]) -> list[float]:
-    """One value a suite, the mean over its pairs: what stays with a suite is no noise between pairs."""
+    """One value a suite, the median over its pairs: what stays with a suite is no noise between pairs."""
     suites: dict[str, list[float]] = defaultdict(list)
     for difference in differences:
         suites[difference.pair.suite_id].append(difference.value)
-    return [math.fsum(values) / len(values) for values in suites.values()]
+    return [middle for values in suites.values() if (middle := median(values)) is not None]
 
 
 def _scaled(value: float | None, scale: Callable[[float], float]) -> float | None:

@@ -1,23 +1,22 @@
 """Paired effects between suites that differ in one part only, each with a verdict.
 
 A pair is two cells of one condition and repetition whose suites agree in level and in the two other parts.
-Effects are ratios of drone walls. The suite is the unit: its repetitions are averaged first, because what
-stays with a suite (layout, sizes, its other parts) stays in every one of them. A verdict needs at least three
-pairs of suites, an interval (simultaneous over all comparisons of the report) that leaves out 1, and an
-effect beyond the noise floor.
+Effects are ratios of drone walls. The suite is the unit: the median of its repetitions is taken first,
+because what stays with a suite (layout, sizes, its other parts) stays in every one of them. A verdict needs
+at least three pairs of suites, an interval (simultaneous over all comparisons of the report) that leaves out
+1, and an effect beyond the noise floor.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
 from itertools import pairwise
 
 from pqlab.analysis.estimate import Estimate, estimate
 from pqlab.analysis.floor import ASSUMED, Floor, Null, cost_class, visible
-from pqlab.analysis.groups import SUITE, WALL, passing
-from pqlab.analysis.stats import INSUFFICIENT, MIN_RUNS_COUNT, simultaneous_level
+from pqlab.analysis.groups import ONE_RUN, SUITE, WALL, Runs, passing
+from pqlab.analysis.stats import INSUFFICIENT, MIN_RUNS_COUNT, median, simultaneous_level
 from pqlab.analysis.table import Row, Table, number
 from pqlab.limits import ASSUMED_FLOOR_RATIO as ASSUMED_FLOOR_RATIO
 
@@ -31,12 +30,7 @@ PARTS = {
 }
 
 
-#: cell id → the earlier run that measured it; None, or no entry: the bundle's own
-Runs = Mapping[str, str | None]
-_ONE_RUN: Runs = {}
-
-
-def null_of(rows: list[Row], runs: Runs = _ONE_RUN) -> Null:
+def null_of(rows: list[Row], runs: Runs = ONE_RUN) -> Null:
     """Steps between repetitions of the same suite, condition and run, by class of cost (log ratios)."""
     series: dict[tuple[object, ...], list[tuple[int, float]]] = defaultdict(list)
     for row in passing(rows):
@@ -51,7 +45,7 @@ def null_of(rows: list[Row], runs: Runs = _ONE_RUN) -> Null:
     return Null(steps, math.log(ASSUMED_FLOOR_RATIO))
 
 
-def effects_table(handshakes: Table, seed: int, runs: Runs = _ONE_RUN) -> Table:
+def effects_table(handshakes: Table, seed: int, runs: Runs = ONE_RUN) -> Table:
     """One row a comparison: family against the reference family of its part. Cells of different `runs` are no
     pair: what lies between the runs would be taken for an effect."""
     table = Table(
@@ -69,7 +63,7 @@ def effects_table(handshakes: Table, seed: int, runs: Runs = _ONE_RUN) -> Table:
         for part, (column, _, reference) in PARTS.items()
         for family in sorted({str(r[column]) for r in rows if r[column] is not None} - {reference})
     ]
-    by_suite = [_suite_means(pairs) for _, _, pairs in comparisons]
+    by_suite = [_suite_medians(pairs) for _, _, pairs in comparisons]
     tests = max(sum(len(means) >= MIN_RUNS_COUNT for means in by_suite), 1)
     level = simultaneous_level(tests)
     for (part, family, pairs), means in zip(comparisons, by_suite, strict=True):
@@ -101,14 +95,15 @@ def effects_table(handshakes: Table, seed: int, runs: Runs = _ONE_RUN) -> Table:
     return table
 
 
-def _suite_means(pairs: list[tuple[Row, Row]]) -> list[float]:
-    """One value a pair of suites: the mean log ratio over conditions and repetitions. What stays with a suite
-    stays in all its repetitions, so these are no further witnesses."""
+def _suite_medians(pairs: list[tuple[Row, Row]]) -> list[float]:
+    """One value a pair of suites: the median log ratio over conditions and repetitions. What stays with a
+    suite stays in all its repetitions, so these are no further witnesses; a fault in one of them is none
+    either."""
     ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
     for a, b in pairs:
         ratio = math.log(number(b, WALL) / number(a, WALL))
         ratios[str(a["suite_id"]), str(b["suite_id"])].append(ratio)
-    return [math.fsum(values) / len(values) for values in ratios.values()]
+    return [middle for values in ratios.values() if (middle := median(values)) is not None]
 
 
 def _verdict(result: Estimate, floor: Floor) -> str:

@@ -11,27 +11,25 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pqlab.analysis import bootstrap
 from pqlab.analysis.stats import (
-    BOOTSTRAP_RUNS_COUNT,
     INSUFFICIENT,
+    MAD_SCALE,
     MIN_RUNS_COUNT,
-    mad,
+    OUTLIER_MADS,
     mean,
+    mean_interval,
     median,
+    outlier_indices,
     sd,
-    student_t_quantile,
-    student_t_two_sided,
 )
 
-#: An outlier lies beyond this many scaled MADs (Iglewicz and Hoaglin 1993: 3.5); it is named and kept.
-OUTLIER_MADS = 3.5
-MAD_SCALE = 1.4826
 LEVEL = 0.95
 NO_SPREAD = "no spread: every difference is the same"
 ONE_SIDED = "faults on one side: no interval of a mean holds"
 #: Pairs that are outliers of their suite: from this share of all, and this many, the mean has no interval.
 ONE_SIDED_SHARE, ONE_SIDED_COUNT = 0.03, 2
+#: Outliers that move a mean by this share of its interval's half width leave it without one.
+MOVED_SHARE, FEW_COUNT = 0.5, 5
 
 
 @dataclass(frozen=True)
@@ -66,20 +64,12 @@ def estimate(
     outliers = outlier_indices(differences)
     if n < MIN_RUNS_COUNT:
         return Estimate(*found, None, None, None, INSUFFICIENT, outliers)
-    centre, spread = math.fsum(differences) / n, sd(differences) or 0.0
-    if spread <= 1e-12 * abs(centre) or spread == 0.0:
+    interval = mean_interval(differences, level=level, seed=seed, tests=tests)
+    if interval is None:
         return Estimate(*found, None, None, None, NO_SPREAD, outliers)
-    t = centre / (spread / math.sqrt(n))
-    p = student_t_two_sided(t, n - 1)
-    if n >= BOOTSTRAP_RUNS_COUNT and len(set(differences)) >= bootstrap.MIN_DISTINCT_COUNT:
-        ordered = bootstrap.studentised(differences, seed, tests)
-        low, high = bootstrap.bounds(differences, ordered, level)
-        if math.isfinite(low) and math.isfinite(high):
-            # so far out in the tails the bootstrap alone is too eager (docs/STATISTICS.md): both must agree
-            p = max(p, bootstrap.p_value(t, ordered))
-            return Estimate(*found, low, high, p, "bootstrap-t", outliers, spread)
-    half = student_t_quantile(0.5 + level / 2.0, n - 1) * spread / math.sqrt(n)
-    return Estimate(*found, centre - half, centre + half, p, "Student t", outliers, spread)
+    return Estimate(
+        *found, interval.low, interval.high, interval.p_value, interval.method, outliers, sd(differences)
+    )
 
 
 def without_interval(result: Estimate) -> Estimate:
@@ -88,33 +78,41 @@ def without_interval(result: Estimate) -> Estimate:
 
 
 def one_sided(groups: Iterable[Sequence[float]]) -> bool:
-    """Do outliers of the groups (a suite each) lie on one side, more than chance and noise put there?
+    """Do outliers of the groups (a suite each) lie on one side, more than chance and noise put there?"""
+    residuals, limit = _residuals(groups)
+    high, low = (sum(1 for r in residuals if sign * r > limit) for sign in (1.0, -1.0))
+    # two faults of three pairs make the third look like an outlier of the other side
+    return max(high, low) >= max(ONE_SIDED_COUNT, ONE_SIDED_SHARE * len(residuals), 2 * min(high, low) + 2)
 
-    Residuals are about the median of their group; the scale is that of all, so that a group of three counts.
+
+def hangs_on_outliers(groups: Iterable[Sequence[float]], result: Estimate) -> bool:
+    """Do outliers of the groups move the mean of all by more than half of what its interval allows for?
+
+    In a group of three or four, two faults make the others look like outliers of the other side: there all
+    count alike.
     """
+    if result.low is None or result.high is None:
+        return False
+    members = [list(group) for group in groups]
+    residuals, limit = _residuals(members)
+    wild = [r for r in residuals if abs(r) > limit]
+    few = min(map(len, members)) < FEW_COUNT
+    moved = math.fsum(map(abs, wild) if few else wild) / max(len(residuals), 1)
+    return abs(moved) > MOVED_SHARE * (result.high - result.low) / 2.0
+
+
+def _residuals(groups: Iterable[Sequence[float]]) -> tuple[list[float], float]:
+    """(residuals about the median of their group, what an outlier lies beyond). The scale is that of all, so
+    that a group of three counts; no residual lies beyond where none has a scale."""
     residuals = []
     for group in groups:
         centre = median(group)
         if centre is not None and len(group) >= MIN_RUNS_COUNT:
             residuals += [value - centre for value in group]
     scale = median([abs(r) for r in residuals if r != 0.0])
-    if scale is None:
-        return False
-    limit = OUTLIER_MADS * MAD_SCALE * scale
-    high, low = (sum(1 for r in residuals if sign * r > limit) for sign in (1.0, -1.0))
-    most = max(high, low)
-    return most >= max(ONE_SIDED_COUNT, ONE_SIDED_SHARE * len(residuals)) and most > 3 * min(high, low)
+    return residuals, math.inf if scale is None else OUTLIER_MADS * MAD_SCALE * scale
 
 
 def hodges_lehmann(differences: Sequence[float]) -> float | None:
     """Median of all averages of two differences, each with itself too (Hodges and Lehmann 1963)."""
     return median([(a + b) / 2.0 for i, a in enumerate(differences) for b in differences[i:]])
-
-
-def outlier_indices(differences: Sequence[float]) -> tuple[int, ...]:
-    """Differences beyond OUTLIER_MADS scaled MADs of their median; none where the MAD is 0 or n < 3."""
-    spread, centre = mad(differences), median(differences)
-    if spread is None or centre is None or spread == 0.0 or len(differences) < MIN_RUNS_COUNT:
-        return ()
-    limit = OUTLIER_MADS * MAD_SCALE * spread
-    return tuple(i for i, value in enumerate(differences) if abs(value - centre) > limit)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
+from pqlab.analysis.blocks import without_blocks
+from pqlab.analysis.estimate import ONE_SIDED, one_sided
 from pqlab.analysis.load import suite_facts
 from pqlab.analysis.stats import (
+    BOOTSTRAP_RUNS_COUNT,
     INSUFFICIENT,
     MIN_RUNS_COUNT,
     log_interval,
@@ -26,6 +29,9 @@ from pqtunnel.quantile import quantile7, tail
 #: Rekey intervals of the published curve, seconds.
 REKEY_INTERVALS_S = (10, 30, 60, 120, 300, 600)
 WALL = "drone_wall_median_ms"
+#: cell id → the earlier run that measured it; None, or no entry: the bundle's own
+Runs = Mapping[str, str | None]
+ONE_RUN: Runs = {}
 #: What n of an interval counts.
 REPETITION, SUITE = "repetition", "suite"
 STAT_COLUMNS = (
@@ -45,9 +51,13 @@ def statistics_of(
 ) -> Row:
     """The statistics columns of one group of run-level values, ms; below three only median and range.
 
-    units: what the interval is drawn from, one positive value each.
+    units: what the interval is drawn from, one positive value each. Where one suite's repetitions show faults
+    on one side there is none, and `interval_method` says so; below ten Student's t bears them.
     """
-    interval = log_interval(units, seed=seed)
+    struck = (
+        unit == REPETITION and len(units) >= BOOTSTRAP_RUNS_COUNT and one_sided([list(map(math.log, units))])
+    )
+    interval = None if struck else log_interval(units, seed=seed)
     enough = len(values) >= MIN_RUNS_COUNT
     return {
         "ring": ring,
@@ -66,7 +76,7 @@ def statistics_of(
         "geomean_ms": interval.estimate if interval else None,
         "interval_low_ms": interval.low if interval else None,
         "interval_high_ms": interval.high if interval else None,
-        "interval_method": interval.method if interval else None,
+        "interval_method": interval.method if interval else ONE_SIDED if struck else None,
         "unit_of_inference": unit,
         "n_units": len(units),
     }
@@ -81,33 +91,43 @@ def _grouped(
     return groups
 
 
-def _group_statistics(members: list[Row], seed: int, unit: str) -> Row:
-    """unit: REPETITION for one suite; SUITE where suites are grouped, each with one value."""
+def _group_statistics(members: list[Row], steady: Mapping[str, list[float]], seed: int, unit: str) -> Row:
+    """unit: REPETITION for one suite; SUITE where suites are grouped: each gives the median of its `steady`
+    values, because its repetitions share all that is the suite's own, and a fault in one of them is none of
+    it."""
     values = [number(row, WALL) for row in members]
-    units = values if unit == REPETITION else _suite_means(members)
+    mine = [steady[suite_id] for suite_id in dict.fromkeys(str(row["suite_id"]) for row in members)]
+    if unit == REPETITION:
+        (units,) = mine
+    else:
+        units = [middle for each in mine if (middle := median(each)) is not None]
     rings = sorted({str(row["ring"]) for row in members}, key=("sim", "lab", "hardware").index)
     return statistics_of(values, units, unit, len({row["suite_id"] for row in members}), rings[0], seed)
 
 
-def _suite_means(members: list[Row]) -> list[float]:
-    """Geometric mean of each suite's cells, ms: its repetitions share all that is the suite's own."""
-    suites: dict[str, list[float]] = defaultdict(list)
-    for row in members:
-        suites[str(row["suite_id"])].append(number(row, WALL))
-    return [math.exp(math.fsum(map(math.log, values)) / len(values)) for values in suites.values()]
-
-
-def by_suite_table(handshakes: Table, seed: int) -> Table:
-    """One row a suite and condition, over its repetitions."""
+def by_suite_table(handshakes: Table, seed: int, runs: Runs = ONE_RUN) -> Table:
+    """One row a suite and condition, over its repetitions; its interval without what moved whole blocks."""
     table = Table("by_suite", ("suite_id", "condition", *STAT_COLUMNS))
     groups = _grouped(handshakes.rows, lambda r: (str(r["suite_id"]), str(r["condition"])))
+    steady = _steady(handshakes.rows, runs)
     for suite_id, condition in groups:
+        members = groups[suite_id, condition]
         table.add(
             suite_id=str(suite_id),
             condition=str(condition),
-            **_group_statistics(groups[suite_id, condition], seed, REPETITION),
+            **_group_statistics(members, steady[str(condition)], seed, REPETITION),
         )
     return table
+
+
+def _steady(rows: Iterable[Row], runs: Runs) -> dict[str, dict[str, list[float]]]:
+    """Condition → suite → one cold handshake a block, ms, without what moved the block as a whole. A block is
+    a repetition of one run."""
+    walls: dict[str, dict[str, dict[tuple[str | None, int], float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in passing(rows):
+        block = (runs.get(str(row["cell_id"])), int(str(row["repetition"])))
+        walls[str(row["condition"])][str(row["suite_id"])][block] = number(row, WALL)
+    return {condition: without_blocks(suites) for condition, suites in walls.items()}
 
 
 def _has_level(row: Row) -> bool:
@@ -115,20 +135,24 @@ def _has_level(row: Row) -> bool:
     return facts is not None and facts.has_level
 
 
-def by_level_table(handshakes: Table, seed: int) -> Table:
+def by_level_table(handshakes: Table, seed: int, runs: Runs = ONE_RUN) -> Table:
     """One row a NIST level and condition."""
+    steady = _steady(handshakes.rows, runs)
     table = Table("by_level", ("level", "condition", *STAT_COLUMNS))
     rows = [row for row in handshakes.rows if _has_level(row)]
     groups = _grouped(rows, lambda r: (r["level"], str(r["condition"])))
     for key in sorted(groups, key=str):
         table.add(
-            level=int(str(key[0])), condition=str(key[1]), **_group_statistics(groups[key], seed, SUITE)
+            level=int(str(key[0])),
+            condition=str(key[1]),
+            **_group_statistics(groups[key], steady[str(key[-1])], seed, SUITE),
         )
     return table
 
 
-def by_family_table(handshakes: Table, seed: int) -> Table:
+def by_family_table(handshakes: Table, seed: int, runs: Runs = ONE_RUN) -> Table:
     """One row a family of KEMs, signatures or AEADs and condition."""
+    steady = _steady(handshakes.rows, runs)
     table = Table("by_family", ("part", "family", "condition", *STAT_COLUMNS))
     for part, column in (("kem", "kem_family"), ("sig", "sig_family"), ("aead", "aead")):
         rows = [row for row in handshakes.rows if row[column] is not None]
@@ -138,7 +162,7 @@ def by_family_table(handshakes: Table, seed: int) -> Table:
                 part=part,
                 family=str(key[0]),
                 condition=str(key[1]),
-                **_group_statistics(groups[key], seed, SUITE),
+                **_group_statistics(groups[key], steady[str(key[-1])], seed, SUITE),
             )
     return table
 

@@ -20,6 +20,9 @@ from pqtunnel.quantile import quantile7
 BOOTSTRAP_RUNS_COUNT = 10
 
 INSUFFICIENT = "insufficient"
+#: An outlier lies beyond this many scaled MADs (Iglewicz and Hoaglin 1993: 3.5); it is named and kept.
+OUTLIER_MADS = 3.5
+MAD_SCALE = 1.4826
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,15 @@ def mad(values: Sequence[float]) -> float | None:
     """Median absolute deviation from the median, unscaled; None without values."""
     centre = median(values)
     return None if centre is None else median([abs(v - centre) for v in values])
+
+
+def outlier_indices(differences: Sequence[float]) -> tuple[int, ...]:
+    """Differences beyond OUTLIER_MADS scaled MADs of their median; none where the MAD is 0 or n < 3."""
+    spread, centre = mad(differences), median(differences)
+    if spread is None or centre is None or spread == 0.0 or len(differences) < MIN_RUNS_COUNT:
+        return ()
+    limit = OUTLIER_MADS * MAD_SCALE * spread
+    return tuple(i for i, value in enumerate(differences) if abs(value - centre) > limit)
 
 
 @lru_cache(maxsize=256)
@@ -113,27 +125,57 @@ def _regularised_beta(x: float, a: float, b: float) -> float:
     return math.exp(log_front) * fraction / a
 
 
-def log_interval(values: Sequence[float], *, level: float = 0.95, seed: int = 0) -> Interval | None:
-    """Interval of the geometric mean of positive run-level values.
+@dataclass(frozen=True)
+class MeanInterval:
+    """A two-sided interval of a mean and the two-sided p of "the mean is 0"."""
 
-    Student-t on the logarithms below :data:`BOOTSTRAP_RUNS_COUNT` runs, bootstrap-t from there on;
-    None ("insufficient") below :data:`MIN_RUNS_COUNT` runs.
+    low: float
+    high: float
+    p_value: float
+    method: str
+
+
+def mean_interval(values: Sequence[float], *, level: float, seed: int, tests: int = 1) -> MeanInterval | None:
+    """Of the mean of n ≥ 3 values; None where none differs from another.
+
+    Student's t below :data:`BOOTSTRAP_RUNS_COUNT` values, the bootstrap-t from there on. Beside an outlier
+    the bootstrap is too short at one end: there each end is the one of the two that reaches further. p is
+    always the larger of the two: far out in its tails the bootstrap is too eager (docs/STATISTICS.md). tests:
+    size of the family that p is judged in.
     """
+    n = len(values)
+    centre, spread = math.fsum(values) / n, sd(values) or 0.0
+    if spread <= 1e-12 * abs(centre) or spread == 0.0:
+        return None
+    error = spread / math.sqrt(n)
+    half, t = student_t_quantile(0.5 + level / 2.0, n - 1) * error, centre / error
+    found = MeanInterval(centre - half, centre + half, student_t_two_sided(t, n - 1), "Student t")
+    if n < BOOTSTRAP_RUNS_COUNT or len(set(values)) < bootstrap.MIN_DISTINCT_COUNT:
+        return found
+    ordered = bootstrap.studentised(values, seed, tests)
+    low, high = bootstrap.bounds(values, ordered, level)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return found
+    p_value = max(found.p_value, bootstrap.p_value(t, ordered))
+    if outlier_indices(values):
+        low, high = min(low, found.low), max(high, found.high)
+    return MeanInterval(low, high, p_value, "bootstrap-t")
+
+
+def log_interval(values: Sequence[float], *, level: float = 0.95, seed: int = 0) -> Interval | None:
+    """Interval of the geometric mean of positive run-level values: :func:`mean_interval` of the logarithms;
+    None ("insufficient") below :data:`MIN_RUNS_COUNT` runs."""
     n = len(values)
     if n < MIN_RUNS_COUNT:
         return None
     if min(values) <= 0.0:
         raise ValueError("a log interval needs positive values")
     logs = [math.log(v) for v in values]
-    centre = math.fsum(logs) / n
-    spread = sd(logs) or 0.0
-    if n >= BOOTSTRAP_RUNS_COUNT and len(set(logs)) >= bootstrap.MIN_DISTINCT_COUNT:
-        ordered = bootstrap.studentised(logs, seed, tests=round(0.05 / (1.0 - level)))
-        low, high = bootstrap.bounds(logs, ordered, level)
-        if math.isfinite(low) and math.isfinite(high):
-            return Interval(math.exp(centre), math.exp(low), math.exp(high), level, n, "bootstrap-t")
-    half = student_t_quantile(0.5 + level / 2.0, n - 1) * spread / math.sqrt(n)
-    return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half), level, n, "Student t")
+    centre = math.exp(math.fsum(logs) / n)
+    found = mean_interval(logs, level=level, seed=seed, tests=round(0.05 / (1.0 - level)))
+    if found is None:
+        return Interval(centre, centre, centre, level, n, "Student t")
+    return Interval(centre, math.exp(found.low), math.exp(found.high), level, n, found.method)
 
 
 def simultaneous_level(family_size: int, level: float = 0.95) -> float:

@@ -1,8 +1,8 @@
 """The recommendations of a NIST level, worked out a second time from the spans, the plan and the verdicts.
 
 Neither the report's selection nor its number formats nor the analysis tables are used, so that a mistake
-there cannot vouch for itself. Shared with the analysis are the reader of raw files and the interval of a
-geometric mean (docs/STATISTICS.md), which have tests of their own.
+there cannot vouch for itself. Shared with the analysis are the reader of raw files, the interval of a
+geometric mean and what takes the machine's moves out (docs/STATISTICS.md), which have tests of their own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from decimal import Decimal
 from statistics import median
 
 from pqlab import __version__
+from pqlab.analysis.blocks import without_blocks
 from pqlab.analysis.load import ROLES, BundleData, Cell
 from pqlab.analysis.stats import log_interval
 from pqlab.audit.claim import Claim
@@ -61,14 +62,16 @@ def owed(bundle: BundleData) -> bool:
 
 def _timed(cells: Iterable[Cell], seed: int) -> list[_Timed]:
     """The suites of a NIST level with cells enough for an interval; the classical and the plain have none."""
-    values: dict[str, list[float]] = defaultdict(list)
+    values: dict[str, dict[tuple[str | None, int], float]] = defaultdict(dict)
     for cell in cells:
         walls = _cold_walls_ms(cell)
         if cell.verdict == "pass" and walls:
-            values[cell.suite_id].append(median(walls))
+            values[cell.suite_id][cell.earlier_run, cell.repetition] = median(walls)
+    steady = without_blocks(values)
     found = []
-    for suite_id, medians in values.items():
-        level, interval = _nist_level(suite_id), log_interval(medians, seed=seed)
+    for suite_id, by_block in values.items():
+        medians = list(by_block.values())
+        level, interval = _nist_level(suite_id), log_interval(steady[suite_id], seed=seed)
         if level is not None and interval is not None:
             figures = (median(medians), interval.low, interval.high)
             found.append(_Timed(suite_id, level, len(medians), *map(_stored, figures)))

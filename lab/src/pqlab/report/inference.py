@@ -7,13 +7,14 @@ from pqlab.report.svg import significant
 #: One sentence for each unit of inference that a table names.
 UNITS = {
     "suite": "The unit is the suite: n counts suites, the interval says what further suites of the kind "
-    "would give, and repetitions only sharpen the value of each.",
+    "would give in this run, and repetitions only sharpen the value of each.",
     "block": "The unit is the block: n counts blocks, the interval is of the mean over these suites, and "
     "speaks of no others.",
     "pair": "The unit is the pair of cells in a block: the interval is of this suite on these hosts, and "
     "speaks of repetitions in this run.",
-    "repetition": "The unit is the repetition: the interval is of this suite on these hosts, and speaks of "
-    "repetitions in this run; drift from one run to the next is not in it.",
+    "repetition": "The unit is the repetition: the interval is of this suite on these hosts at this run's "
+    "average state of the machine, which other suites of each block tell; what another run, other hosts or a "
+    "rare fault would differ by is not in it.",
     "run": "There are two runs and so one difference between runs: the interval speaks of repetitions inside "
     "these two, and what two further runs would differ by is not in it.",
 }

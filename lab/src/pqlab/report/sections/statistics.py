@@ -33,7 +33,7 @@ def _stat_cells(row: RawRow) -> list[Cell]:
     interval = (
         label(f"{significant(float(row['interval_low_ms']))} – {significant(float(row['interval_high_ms']))}")
         if row["interval_low_ms"]
-        else Cell("insufficient", kind="null short", title=few)
+        else Cell("insufficient", kind="null short", title=row["interval_method"] or few)
     )
     return [
         blocks.count(row["n_cells"]), blocks.count(row["n_suites"]), number(row["median_ms"]),
