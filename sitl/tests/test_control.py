@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from pqsitl.cli import Stop
 from pqsitl.contract import check_traffic
 from pqsitl.control import MAX_LINE_BYTES, ControlServer, answer_line
 from pqsitl.errors import SitlError, SpecError
@@ -294,11 +293,3 @@ def test_an_absent_binary_stops_the_service_unless_it_is_the_images(tmp_path: Pa
         assert service.choose_auto() == "embedded"
     finally:
         service.close()
-
-
-def test_a_signal_takes_no_lock() -> None:
-    """Its handler runs in the thread that waits, sometimes while that holds the event's lock."""
-    stop = Stop()
-    with stop._event._cond:  # type: ignore[attr-defined]
-        stop.on_signal(15, None)
-    assert stop.wait(60.0)

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from pqbase.stats import quantile7
 from pqlab.analysis import bootstrap
 from pqlab.analysis.claims import ALPHA, Tested, adjusted, tested_scopes, verdict_of
 from pqlab.analysis.conditions import Contrast, Difference, costs_of, differences_of, null_of, pairs_of
@@ -29,7 +30,6 @@ from pqlab.analysis.estimate import Estimate, estimate
 from pqlab.analysis.floor import MEASURED, Floor, Null, visible
 from pqlab.analysis.metrics import BY_NAME, HANDSHAKE
 from pqlab.analysis.stats import log_interval, simultaneous_level
-from pqtunnel.quantile import quantile7
 
 METRIC = BY_NAME[HANDSHAKE]
 EFFECT = math.log(1.2)

@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from pqtunnel.agent.ending import STDIN_OPTION
+from pqbase.ending import STDIN_OPTION
+from pqbase.patience import patiently
 from pqtunnel.agent.lineblock import LineBlock
-from pqtunnel.agent.patience import patiently
 from pqtunnel.config import FAST_POWER, EndpointConfig
 from pqtunnel.errors import TunnelError
 
