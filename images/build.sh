@@ -35,13 +35,13 @@ inputs() {
         base) echo images/ca ;;
         ascon) echo tunnel/ascon-native tunnel/core telemetry/native requirements/build.txt ;;
         sitl) echo images/venv requirements/sitl.txt requirements/sitl-nodeps.txt base/src sitl/src ;;
-        link) echo link/src ;;
-        attacker) echo attacker/src ;;
+        link) echo base/src link/src ;;
+        attacker) echo base/src attacker/src ;;
         tunnel) echo images/venv requirements/tunnel.txt base/src tunnel/src telemetry/src ;;
         check) echo images/venv requirements/check.txt ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt requirements/crate.txt requirements/ansible-collections.txt requirements/unpack_collections.py ;;
         detector-train) echo requirements/detector-train.txt ;;
-        detector-*) echo images/venv requirements/detector.txt detectors/src detectors/models ;;
+        detector-*) echo images/venv requirements/detector.txt base/src detectors/src detectors/models ;;
         pi) echo requirements/tunnel.txt ;;
         pihost) echo requirements/tunnel.txt base/src telemetry/src/pqtelemetry emulated-pi/player.py ;;
         bench | bench-*) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;

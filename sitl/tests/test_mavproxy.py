@@ -156,7 +156,7 @@ def test_a_dead_mavproxy_is_trouble_with_its_last_words() -> None:
         wait_for(lambda: proxy.process.exit_status is not None)
         trouble = mavproxy_trouble(proxy)
         assert isinstance(trouble, ProcessError)
-        assert f"status {15 if sys.platform == 'win32' else -9}" in trouble.message
+        assert f"status {15 if sys.platform == 'win32' else -9}" in trouble.what
     finally:
         proxy.stop()
 

@@ -127,7 +127,7 @@ def main() -> int:
         else:
             given.document.write_text(document.with_figures(given.document.read_text(), render(result)))
     except BenchError as error:
-        print(f"error: {error} [{error.code}]\n  next: {error.hint}", file=sys.stderr)
+        print(error.text(coded=True), file=sys.stderr)
         return EXIT_FAILED
     return 0
 

@@ -93,9 +93,6 @@ def main(argv: list[str] | None = None) -> int:
     stop = Ending(with_stdin=arguments.stop_with_stdin)
     try:
         return serve(arguments.role, _settings(arguments), stop)
-    except ProcessError as error:
-        print(f"pqsitl {arguments.role}: {error.message}\n  next: {error.hint}", file=sys.stderr)
-        return EXIT_FAILED
     except SitlError as error:
-        print(f"pqsitl {arguments.role}: {error.message}\n  next: {error.hint}", file=sys.stderr)
-        return EXIT_ENVIRONMENT
+        print(error.text(f"pqsitl {arguments.role}"), file=sys.stderr)
+        return EXIT_FAILED if isinstance(error, ProcessError) else EXIT_ENVIRONMENT

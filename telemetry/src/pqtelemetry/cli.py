@@ -158,5 +158,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return {"sample": _sample, "facts": _facts, **power_verbs.TABLE}[args.verb](args)
     except TelemetryError as error:
-        print(f"pqtelemetry: {error}\n  next: {error.hint}", file=sys.stderr)
+        print(error.text("pqtelemetry"), file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ENVIRONMENT

@@ -281,7 +281,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _selftest(args)
         return _endpoint(args.verb, args)
     except TunnelError as error:
-        print(f"pqtunnel: {error} [{error.code}]\n  next: {error.hint}", file=sys.stderr)
+        print(error.text("pqtunnel", coded=True), file=sys.stderr)
         return EXIT_USAGE if isinstance(error, ConfigError | SuiteUnknown) else EXIT_ENVIRONMENT
     except KeyboardInterrupt:
         text = "\npqtunnel: stopped; what is finished is kept\n  next: the same command again"

@@ -20,8 +20,8 @@ _UDP: Final = {"in_errors": "InErrors", "no_ports": "NoPorts", "rcvbuf_errors": 
 class HostNetError(TunnelError):
     """A counter of the host cannot be read; the message is the reason that the feed gives."""
 
-    default_code = "no_host_counters"
-    default_hint = "the feed goes on without them"
+    code = "no_host_counters"
+    hint = "the feed goes on without them"
 
 
 def interface_towards(peer: str) -> str:

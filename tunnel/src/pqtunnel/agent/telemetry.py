@@ -36,8 +36,8 @@ ON_WINDOWS: Final = sys.platform == "win32"
 class TelemetryError(TunnelError):
     """The sampler is not there."""
 
-    default_code = "no_sampler"
-    default_hint = "docker logs of the endpoint says why"
+    code = "no_sampler"
+    hint = "docker logs of the endpoint says why"
 
 
 class Telemetry:

@@ -18,8 +18,8 @@ _BUSY: Final = (errno.EAGAIN, errno.ENOBUFS, errno.EWOULDBLOCK)
 class PortTakenError(TunnelError):
     """A socket cannot be bound."""
 
-    default_code = "port_taken"
-    default_hint = (
+    code = "port_taken"
+    hint = (
         f"stop what holds the port (`{'netstat -ano' if sys.platform == 'win32' else 'ss -lnp'}`), "
         "or choose another by its PQ_*_PORT setting"
     )
