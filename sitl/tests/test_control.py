@@ -22,15 +22,9 @@ from pqsitl.roles import VehicleService
 from pqsitl.settings import Settings
 from pqsitl.sink import BulkSink
 from pqsitl.tlog import TlogFrame, write_frames
+from waiting import free_port
 
 ENVIRONMENT = {"PQ_CONTROL_PORT": "0", "PQ_SINK_PORT": "0", "PQ_LISTEN_HOST": "127.0.0.1"}
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Lab:
