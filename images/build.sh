@@ -34,18 +34,18 @@ inputs() {
     case ${1%-arm64} in
         base) echo images/ca ;;
         ascon) echo tunnel/ascon-native tunnel/core telemetry/native requirements/build.txt ;;
-        sitl) echo images/venv requirements/sitl.txt requirements/sitl-nodeps.txt sitl/src ;;
-        link) echo link/src ;;
-        attacker) echo attacker/src ;;
-        tunnel) echo images/venv requirements/tunnel.txt tunnel/src telemetry/src ;;
+        sitl) echo images/venv requirements/sitl.txt requirements/sitl-nodeps.txt base/src sitl/src ;;
+        link) echo base/src link/src ;;
+        attacker) echo base/src attacker/src ;;
+        tunnel) echo images/venv requirements/tunnel.txt base/src tunnel/src telemetry/src ;;
         check) echo images/venv requirements/check.txt ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt requirements/crate.txt requirements/ansible-collections.txt requirements/unpack_collections.py ;;
         detector-train) echo requirements/detector-train.txt ;;
-        detector-*) echo images/venv requirements/detector.txt detectors/src detectors/models ;;
+        detector-*) echo images/venv requirements/detector.txt base/src detectors/src detectors/models ;;
         pi) echo requirements/tunnel.txt ;;
-        pihost) echo requirements/tunnel.txt telemetry/src/pqtelemetry emulated-pi/player.py ;;
+        pihost) echo requirements/tunnel.txt base/src telemetry/src/pqtelemetry emulated-pi/player.py ;;
         bench | bench-*) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
-        windows | windows-*) echo station images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt requirements/windows.txt requirements/tunnel.txt requirements/sitl.txt requirements/sitl-nodeps.txt tunnel/src telemetry/src sitl/src ;;
+        windows | windows-*) echo station images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt requirements/windows.txt requirements/tunnel.txt requirements/sitl.txt requirements/sitl-nodeps.txt base/src tunnel/src telemetry/src sitl/src ;;
     esac
 }
 

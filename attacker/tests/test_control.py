@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 import threading
@@ -17,11 +16,11 @@ from pqattack.bins import SentBins
 from pqattack.bounds import Addresses
 from pqattack.desk import Desk
 from pqattack.errors import RequestError
-from pqattack.lines import ask, encode, parse_request
 from pqattack.serve import Attacker, Server
 from pqattack.settings import Episode
+from pqbase.lines import Json, encode
+from served import Served
 
-Json = dict[str, Any]
 S = 1_000_000_000
 FLOOD = Episode("flood", 60.0, rate_pps=200)
 
@@ -105,25 +104,12 @@ class StubTap:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.address: tuple[str, int] = self._server.getsockname()
-        threading.Thread(target=self._run, daemon=True).start()
+        self._served = Served(self._answer)
+        self.address, self.close = self._served.address, self._served.close
 
-    def _run(self) -> None:
-        while True:
-            try:
-                connection, _ = self._server.accept()
-            except OSError:
-                return
-            with connection:
-                request = parse_request(connection.makefile("rb").readline())
-                self.asked.append(str(request["op"]))
-                connection.sendall(encode({"ok": True, "heard": []}))
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
+    def _answer(self, request: Json, _connection: socket.socket, _now_ns: int) -> Json:
+        self.asked.append(str(request["op"]))
+        return {"ok": True, "heard": []}
 
 
 class Client:
@@ -287,5 +273,3 @@ def test_a_tap_that_is_not_there_is_named(wire: Wire) -> None:
     answer = attacker.answer({"op": "take", "owner": "cell", "hold_s": 1}, object(), 0)
     assert answer["code"] == "no_answer" and "profile attacker" in answer["hint"]
     assert attacker.desk.owner is None
-    with pytest.raises(RequestError):
-        ask(nobody, {"op": "state"}, 0.2)

@@ -7,25 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pqdetect.model import load
 from pqdetect.service.resident import FILE, SCHEMA, code_sha256
+from waiting import wait_for
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 MODEL = "threshold"
 ENVIRONMENT = {**os.environ, "PQ_MODELS": str(MODELS), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-
-def wait_until(true: Callable[[], bool], limit_s: float = 30.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -47,7 +40,7 @@ def state(pid: int) -> str:
 
 
 def test_it_says_what_it_is_and_stands_still(service: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    wait_until(lambda: state(service.pid) == "T")
+    wait_for(lambda: state(service.pid) == "T")
     said = json.loads((tmp_path / "verdicts" / FILE).read_text())
     loaded = load(str(MODELS / MODEL))
     assert (said["schema"], said["name"], said["pid"]) == (SCHEMA, "watch", service.pid)
@@ -62,9 +55,9 @@ def test_woken_it_judges_and_ending_it_takes_its_file_along(
     service: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     verdicts = tmp_path / "verdicts" / "verdicts.ndjson"
-    wait_until(lambda: state(service.pid) == "T")
+    wait_for(lambda: state(service.pid) == "T")
     os.kill(service.pid, signal.SIGCONT)
-    wait_until(lambda: verdicts.stat().st_size > 0)
+    wait_for(lambda: verdicts.stat().st_size > 0)
     assert json.loads(verdicts.read_text().splitlines()[0])["state"] == "no_feed"
     os.kill(service.pid, signal.SIGTERM)
     assert service.wait(timeout=30) == 0
@@ -79,7 +72,7 @@ def test_without_being_asked_it_leaves_no_file_and_stays_awake(tmp_path: Path) -
     process = subprocess.Popen(command, env=ENVIRONMENT)
     try:
         path = tmp_path / "verdicts" / "verdicts.ndjson"
-        wait_until(lambda: path.is_file() and path.stat().st_size > 0)
+        wait_for(lambda: path.is_file() and path.stat().st_size > 0)
         assert not (tmp_path / "verdicts" / FILE).exists()
     finally:
         process.terminate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import fixtures_make
 
@@ -11,6 +12,15 @@ from pqlab import bundle
 from pqlab.analysis import analyse
 from pqlab.record import build_record, load_context
 from pqlab.report import render
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The last line of what was printed."""
+    loaded: dict[str, Any] = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    return loaded
 
 
 def write_records(work: Path) -> None:

@@ -12,11 +12,11 @@ import pytest
 from printed_numbers import Printed, lost_numbers
 from report_page import Page
 
+from pqbase.stats import median_interval
 from pqlab.bench import bundle
 from pqlab.bench.tree import BenchTreeError
 from pqlab.cli.main import main
 from pqlab.errors import LabError
-from pqtunnel.quantile import median_interval
 
 POWER = re.compile(r"\b[\d.,]+\s*(?:W|J|mW|mJ|µJ|watts?|joules?)\b|\bwatts?\b|\bjoules?\b", re.IGNORECASE)
 

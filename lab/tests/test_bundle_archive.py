@@ -14,7 +14,7 @@ from pathlib import Path
 
 import hostile_archives
 import pytest
-from bundle_kit import make_sealed
+from bundle_kit import last_json, make_sealed
 from hostile_archives import HOSTILE
 
 from pqlab.bundle.archive import archive
@@ -37,11 +37,6 @@ def good(sealed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def contents(root: Path) -> dict[str, bytes]:
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
-
-
-def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    loaded: dict[str, object] = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    return loaded
 
 
 def test_round_trip_is_byte_equal(sealed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

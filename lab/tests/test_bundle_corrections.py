@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bundle_kit import make_sealed
+from bundle_kit import last_json, make_sealed
 from report_page import Page
 
 from pqlab.analysis.load import BundleData
@@ -32,11 +32,6 @@ def bytes_of(root: Path) -> dict[str, bytes]:
 
 def correct(root: Path, out: Path, *argv: str) -> int:
     return main(["correct", str(root), "--out", str(out), *argv])
-
-
-def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    loaded: dict[str, str] = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    return loaded
 
 
 def a_cell(root: Path) -> str:

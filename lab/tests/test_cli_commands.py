@@ -9,6 +9,7 @@ from typing import NoReturn
 from unittest.mock import Mock
 
 import pytest
+from bundle_kit import last_json
 from fake_agent import FakeAgent, FakeLab, once
 from report_bundle import make_bundle
 
@@ -46,11 +47,6 @@ def board(folder: Path) -> str:
         "[all:vars]\npqlab_ring=hardware\n"
     )
     return str(file)
-
-
-def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    loaded: dict[str, object] = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    return loaded
 
 
 def test_validate_all_and_one(capsys: pytest.CaptureFixture[str]) -> None:

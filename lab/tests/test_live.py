@@ -15,7 +15,7 @@ from typing import Any
 import fixture_cell
 import pytest
 
-from pqlab.campaign.clock import utc_text
+from pqbase.text import utc_text
 from pqlab.campaign.store import Store
 from pqlab.cli.main import main
 from pqlab.influx import InfluxError, InfluxView

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from bundle_kit import make_ready
 
+from pqbase.stats import quantile7, tail
 from pqlab.analysis import stats
 from pqlab.record import stats as record_stats
 from pqtelemetry.slice import summarise
-from pqtunnel.quantile import quantile7, tail
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("tunnel", "sitl", "telemetry", "link", "attacker", "detectors", "lab", "bench")
+SOURCES = ("base", "tunnel", "sitl", "telemetry", "link", "attacker", "detectors", "lab", "bench")
 #: a definition of its own, or a rank picked out of sorted values by a share of their number
 SECOND = re.compile(
     r"def _?(quantile|percentile|nearest_rank)(_s)?\("
@@ -24,7 +24,7 @@ SECOND = re.compile(
 )
 #: the definition; numpy under a local name, for finite values; a count of detections, misses infinite
 KNOWN = {
-    "tunnel/src/pqtunnel/quantile.py",
+    "base/src/pqbase/stats.py",
     "detectors/src/pqdetect/compare.py",
     "detectors/src/pqdetect/evaluation/metrics.py",
 }

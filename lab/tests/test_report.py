@@ -22,8 +22,6 @@ from pqlab.report import blocks, render
 from pqlab.report.sections import context, suites
 from pqlab.report.source import Source
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -59,8 +57,6 @@ def test_same_bytes_in_another_folder_zone_and_language(smoke: Path, tmp_path: P
         "import sys; from pathlib import Path; from pqlab.report import render; "
         "render(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
-    parts = ("lab", "tunnel", "telemetry", "sitl", "link", "attacker", "detectors")
-    sources = os.pathsep.join(str(ROOT / part / "src") for part in parts)
     for number, (zone, language) in enumerate(
         (("Pacific/Kiritimati", "C"), ("America/St_Johns", "de_DE.UTF-8"))
     ):
@@ -75,7 +71,7 @@ def test_same_bytes_in_another_folder_zone_and_language(smoke: Path, tmp_path: P
         subprocess.run(
             [sys.executable, "-c", code, str(elsewhere), str(out)],
             check=True,
-            env={**environment, "PYTHONPATH": sources},
+            env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
             cwd=tmp_path,
             timeout=60,
         )

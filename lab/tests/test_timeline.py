@@ -201,17 +201,9 @@ run(("127.0.0.1", int(sys.argv[1])), sys.argv[2])
 
 
 def _child(stub: StubLink, folder: Path) -> subprocess.Popen[str]:
-    here = Path(__file__).parent
-    sources = [
-        str(here),
-        *(
-            str(here.parents[1] / p / "src")
-            for p in ("lab", "link", "attacker", "detectors", "tunnel", "sitl", "telemetry")
-        ),
-    ]
     child = subprocess.Popen(
         [sys.executable, "-c", _CONTROLLER, str(stub.address[1]), str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sources)}, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert child.stdout is not None
     assert child.stdout.readline().strip() == "ready"

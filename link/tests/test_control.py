@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pqlink.control import Control, parse_request
-from pqlink.errors import RequestError
+from pqlink.control import Control
 from pqlink.lease import Lease
 from pqlink.router import Router
 
@@ -76,9 +75,3 @@ def test_refusals(control: Control, request_: dict[str, Any], code: str) -> None
     assert answer["code"] == code
     assert answer["hint"]
     assert ask(control, op="state")["active"] is False
-
-
-@pytest.mark.parametrize("line", [b"", b"[]", b"{", b"\xff", b"[" * 100_000])
-def test_lines_that_are_no_request(line: bytes) -> None:
-    with pytest.raises(RequestError):
-        parse_request(line)

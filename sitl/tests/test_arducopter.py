@@ -19,17 +19,11 @@ from pqsitl.errors import NotReadyError, ProcessError, SourceUnavailableError
 from pqsitl.net import UdpLink
 from pqsitl.profile import load_profile
 from pqsitl.spec import TrafficSpec
+from waiting import wait_for
 
 SPEEDUP = 60
 SETTLE_S = 60.0 / SPEEDUP
 STANDIN = Path(__file__).with_name("standin_arducopter.py")
-
-
-def wait_for(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 def gone(pid: int) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from pqsitl.cli import Stop
 from pqsitl.contract import check_traffic
 from pqsitl.control import MAX_LINE_BYTES, ControlServer, answer_line
 from pqsitl.errors import SitlError, SpecError
@@ -23,15 +22,9 @@ from pqsitl.roles import VehicleService
 from pqsitl.settings import Settings
 from pqsitl.sink import BulkSink
 from pqsitl.tlog import TlogFrame, write_frames
+from waiting import free_port
 
 ENVIRONMENT = {"PQ_CONTROL_PORT": "0", "PQ_SINK_PORT": "0", "PQ_LISTEN_HOST": "127.0.0.1"}
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Lab:
@@ -294,11 +287,3 @@ def test_an_absent_binary_stops_the_service_unless_it_is_the_images(tmp_path: Pa
         assert service.choose_auto() == "embedded"
     finally:
         service.close()
-
-
-def test_a_signal_takes_no_lock() -> None:
-    """Its handler runs in the thread that waits, sometimes while that holds the event's lock."""
-    stop = Stop()
-    with stop._event._cond:  # type: ignore[attr-defined]
-        stop.on_signal(15, None)
-    assert stop.wait(60.0)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from pqsitl.sources import EmbeddedSource
 from pqsitl.spec import TrafficSpec
 from pqsitl.supervise import Supervised
 from pqsitl.uplink import UplinkSource
+from waiting import free_port, wait_for
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("MAVProxy") is None, reason="MAVProxy is not installed (the sitl image has it)"
@@ -34,20 +35,6 @@ pytestmark = pytest.mark.skipif(
 KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 """os.kill on Windows ends a process at once, whatever the number."""
 SLOW_START = "MAVProxy takes a minute to start under wine; the platforms campaign flies through it"
-
-
-def wait_for(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Bump:
@@ -156,7 +143,7 @@ def test_a_dead_mavproxy_is_trouble_with_its_last_words() -> None:
         wait_for(lambda: proxy.process.exit_status is not None)
         trouble = mavproxy_trouble(proxy)
         assert isinstance(trouble, ProcessError)
-        assert f"status {15 if sys.platform == 'win32' else -9}" in trouble.message
+        assert f"status {15 if sys.platform == 'win32' else -9}" in trouble.what
     finally:
         proxy.stop()
 

@@ -19,7 +19,7 @@ from pqtelemetry.errors import UsageError
 from pqtelemetry.host import host_facts
 from pqtelemetry.parse import parse_line
 
-SOURCE = str(Path(__file__).resolve().parents[1] / "src")
+SOURCE = os.pathsep.join(sys.path)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

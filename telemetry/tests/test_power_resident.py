@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-import pqtelemetry
 from pqtelemetry.errors import SensorUnavailable, StoreError, UsageError
 from pqtelemetry.parse import parse_line
 from pqtelemetry.power import cut
@@ -25,7 +24,7 @@ from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.readers.base import Instant
 from pqtelemetry.segments import SEGMENTS, older, oldest_first
 
-SOURCE = str(Path(pqtelemetry.__file__).parents[1])
+SOURCE = os.pathsep.join(sys.path)
 SECOND_NS = 1_000_000_000
 READY = {"sensor": "ina219", "sensor_class": "chip"}
 HEADER: dict[str, Any] = {

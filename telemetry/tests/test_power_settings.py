@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import pqtelemetry
 from pqtelemetry.errors import UsageError
 from pqtelemetry.ina219.calibration import Calibration, CalibrationError, Line
 from pqtelemetry.power.rawfile import read_raw
@@ -64,8 +63,7 @@ def run(folder: Path, settings: dict[str, Any]) -> subprocess.CompletedProcess[s
     file.write_text(json.dumps(settings))
     command = [sys.executable, "-m", "pqtelemetry", "power", "--settings", str(file)]
     command += ["--out", str(folder / "power.bin"), "--duration-s", "1.5"]
-    source = Path(pqtelemetry.__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(source)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 

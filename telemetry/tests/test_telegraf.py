@@ -19,6 +19,7 @@ from pqtelemetry.readers.process import OwnCpu
 from pqtelemetry.sampler import Sampler
 from pqtelemetry.schedule import Schedule
 from pqtelemetry.telegraf import TelegrafWriter
+from waiting import wait_for
 
 
 class FakeTelegraf:
@@ -78,14 +79,6 @@ def server() -> Iterator[FakeTelegraf]:
     fake.close()
 
 
-def until(condition: object, limit_s: float = 5.0) -> None:
-    assert callable(condition)
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "the awaited state did not come"
-        time.sleep(0.01)
-
-
 def line(index: int, pad: int = 0) -> bytes:
     return f'm i={index}i,pad="{"x" * pad}" {index}\n'.encode()
 
@@ -96,7 +89,7 @@ def test_lines_arrive_in_order_and_close_flushes(server: FakeTelegraf) -> None:
     for index in range(200):
         writer.put(line(index), 1)
     writer.close()
-    until(lambda: len(server.indices()) == 200)
+    wait_for(lambda: len(server.indices()) == 200)
     assert server.indices() == list(range(200))
     assert (writer.sent_count, writer.dropped_count, writer.reconnect_count) == (200, 0, 0)
 
@@ -107,11 +100,11 @@ def test_after_a_disconnect_every_line_arrives_at_least_once(server: FakeTelegra
     for index in range(100):
         writer.put(line(index), 1)
         if index == 50:
-            until(lambda: 50 in server.indices())
+            wait_for(lambda: 50 in server.indices())
             server.disconnect()
         time.sleep(0.001)
     writer.close()
-    until(lambda: set(server.indices()) == set(range(100)))
+    wait_for(lambda: set(server.indices()) == set(range(100)))
     assert writer.reconnect_count == 1
     assert writer.dropped_count == 0
 
@@ -128,9 +121,9 @@ def test_a_stalled_reader_drops_the_oldest_lines_and_counts_them(server: FakeTel
     assert slowest_s < 0.1, "put must not wait for the network"
     assert writer.dropped_count > 0
     server.reading.set()
-    until(lambda: writer.sent_count + writer.dropped_count == 1000)
+    wait_for(lambda: writer.sent_count + writer.dropped_count == 1000)
     writer.close()
-    until(lambda: len(server.indices()) == writer.sent_count)
+    wait_for(lambda: len(server.indices()) == writer.sent_count)
     assert server.indices()[-50:] == list(range(950, 1000)), "the newest lines survive"
 
 
@@ -156,10 +149,10 @@ def test_a_telegraf_that_comes_late_gets_what_the_queue_kept() -> None:
     writer.start()
     for index in range(30):
         writer.put(line(index), 1)
-    until(lambda: writer.last_error is not None)
+    wait_for(lambda: writer.last_error is not None)
     late = FakeTelegraf(port)
     try:
-        until(lambda: late.indices() == list(range(30)))
+        wait_for(lambda: late.indices() == list(range(30)))
         writer.close()
         assert writer.dropped_count == 0
     finally:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 from pathlib import Path
 
 import pytest
 
-from pqtelemetry import patience, stdinend
 from pqtelemetry.collector import Collector
 from pqtelemetry.errors import SensorUnavailable, UsageError
 from pqtelemetry.power.verbs import linux_only
@@ -95,43 +92,6 @@ def test_interface_drops_are_summed_and_a_refusal_is_a_reason() -> None:
         windows.WindowsInterfaces(refused).read(at(0))
     with pytest.raises(SensorUnavailable, match="no hardware"):
         windows.WindowsInterfaceDrops(list).read(at(0))
-
-
-def test_a_file_in_use_is_tried_again_on_windows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PAUSE_S", 0.0)
-    tries: list[int] = []
-
-    def third_time() -> str:
-        tries.append(1)
-        if len(tries) < 3:
-            raise PermissionError(13, "in use")
-        return "done"
-
-    assert patience.patiently(third_time, platform="win32") == "done"
-    with pytest.raises(PermissionError):
-        tries.clear()
-        patience.patiently(third_time, platform="linux")
-    assert len(tries) == 1
-
-    def never() -> None:
-        tries.append(1)
-        raise PermissionError(13, "in use")
-
-    tries.clear()
-    with pytest.raises(PermissionError):
-        patience.patiently(never, platform="win32")
-    assert len(tries) == patience.TRIES
-
-
-def test_the_end_of_standard_input_is_a_stop_and_bytes_before_it_are_none() -> None:
-    ours, theirs = os.pipe()
-    stopped = threading.Event()
-    stdinend.watch(stopped.set, ours)
-    os.write(theirs, b"not yet")
-    assert not stopped.wait(0.2)
-    os.close(theirs)
-    assert stopped.wait(10.0)
-    os.close(ours)
 
 
 def test_a_fast_power_verb_off_linux_is_one_sentence() -> None:

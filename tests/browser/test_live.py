@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from chrome import Chrome
 
-from pqlab.campaign.clock import utc_text
+from pqbase.text import utc_text
 from pqlab.campaign.store import Store
 from pqlab.influx import InfluxError, InfluxView
 from pqlab.live.server import LiveServer

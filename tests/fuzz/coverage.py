@@ -7,7 +7,8 @@ import sys
 from types import CodeType
 from typing import Any
 
-_PARTS = ("/pqtunnel/", "/pqlab/", "/pqsitl/", "/pqtelemetry/", "/pqlink/", "/pqattack/", "/pqdetect/")
+_NAMES = ("base", "tunnel", "lab", "sitl", "telemetry", "link", "attack", "detect")
+_PARTS = tuple(f"/pq{name}/" for name in _NAMES)
 
 
 class Coverage:

@@ -33,7 +33,7 @@ def test_what_the_guest_runs_is_copied_whole(tmp_path: Path, module: str) -> Non
 
 def test_a_file_left_out_is_noticed(tmp_path: Path) -> None:
     folder = gathered(tmp_path / "guest")
-    (folder / "pqtunnel" / "quantile.py").unlink()
+    (folder / "pqbase" / "stats.py").unlink()
     done = imports_alone(folder, "joules")
     assert done.returncode != 0
-    assert "pqtunnel" in done.stderr
+    assert "pqbase" in done.stderr

@@ -17,6 +17,7 @@ from pqtunnel.agent.main import Agent
 from pqtunnel.config import EndpointConfig, Role
 from pqtunnel.primitives import load
 from pqtunnel.rpc import RpcClient, TlsFiles, fetch_all
+from waiting import free_port
 
 SUITE = "cs-mlkem768-aesgcm-mldsa65"
 
@@ -61,13 +62,6 @@ class PlainPeer:
             finally:
                 self.socket.settimeout(2.0)
         return True
-
-
-def free_port(host: str) -> int:
-    """A UDP port that nobody holds now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 class Side:

@@ -15,12 +15,12 @@ import pytest
 from endpoint_kit import SUITE, Lab, Side, lab, wait_until
 from rpc_kit import tcp_service
 
+from pqbase.patience import patiently
 from pqtunnel.agent import telemetry as telemetry_module
 from pqtunnel.agent.drivers import compose
 from pqtunnel.agent.drivers.base import DriverError, NoTraffic
 from pqtunnel.agent.drivers.compose import ComposeTraffic
 from pqtunnel.agent.lineblock import LineBlock
-from pqtunnel.agent.patience import patiently
 from pqtunnel.agent.state import WATCHDOG_S
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.config import EndpointConfig

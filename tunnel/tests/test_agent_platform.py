@@ -1,25 +1,22 @@
-"""What differs by platform: how an agent ends, on what it runs, files in use, the interpreter it accepts."""
+"""What differs by platform: on what an agent runs, files in use, the interpreter it accepts."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import signal
 import socket
 import ssl
 import struct
-import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from pqbase import patience
 from pqtunnel import interpreter
-from pqtunnel.agent import ending, machine, patience
+from pqtunnel.agent import machine
 from pqtunnel.agent.upkeep import CountersFile
 from pqtunnel.config import ConfigError
 from pqtunnel.endpoint import sockets
@@ -28,79 +25,6 @@ from pqtunnel.errors import KeyMaterialError
 from pqtunnel.primitives.oqs_library import library_path
 from pqtunnel.primitives.providers import provider_facts, tree_sha256
 from pqtunnel.rpc import TlsFiles
-
-SOURCE = str(Path(__file__).resolve().parents[1] / "src")
-WAITS = """
-import sys
-from pqtunnel.agent.ending import Ending
-ending = Ending(with_stdin=len(sys.argv) > 1)
-print("ready", flush=True)
-ending.wait()
-print("ended", flush=True)
-"""
-
-
-def waiting(*arguments: str) -> subprocess.Popen[str]:
-    child = subprocess.Popen(
-        [sys.executable, "-c", WAITS, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": SOURCE},
-    )  # fmt: skip
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    return child
-
-
-def test_the_end_of_standard_input_ends_an_agent_that_was_told_so() -> None:
-    child = waiting("--stop-with-stdin")
-    assert child.stdin is not None
-    child.stdin.write("this is no end\n")
-    child.stdin.flush()
-    with pytest.raises(subprocess.TimeoutExpired):
-        child.wait(0.5)
-    said, _ = child.communicate(timeout=20)
-    assert (child.returncode, said) == (0, "ended\n")
-
-
-@pytest.mark.skipif(
-    sys.platform == "win32", reason="no signal reaches a process of Windows that ends cleanly"
-)
-def test_without_being_told_only_a_signal_ends_it() -> None:
-    child = waiting()
-    assert child.stdin is not None
-    child.stdin.close()
-    with pytest.raises(subprocess.TimeoutExpired):
-        child.wait(0.5)
-    child.send_signal(signal.SIGTERM)
-    assert child.wait(20) == 0
-
-
-IN_THE_LOCK = """
-import signal
-from pqtunnel.agent.ending import Ending
-ending = Ending()
-with ending._over._cond:
-    signal.raise_signal(signal.SIGTERM)
-ending.wait()
-print("ended")
-"""
-
-
-def test_a_signal_that_comes_while_the_event_is_locked_ends_it() -> None:
-    """The handler runs in the thread that waits, sometimes between two waits: it must take no lock."""
-    done = subprocess.run(
-        [sys.executable, "-c", IN_THE_LOCK], capture_output=True, text=True, timeout=20,
-        env={**os.environ, "PYTHONPATH": SOURCE},
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "ended\n")
-
-
-def test_no_standard_input_at_all_is_an_end() -> None:
-    ours, theirs = os.pipe()
-    os.close(theirs)
-    os.close(ours)
-    over = threading.Event()
-    ending.watch_stdin(over, ours)
-    assert over.wait(10.0)
 
 
 def elf(proc: Path, machine_number: int, order: str = "little") -> Path:

@@ -20,7 +20,7 @@ from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.config import FAST_POWER, POWER_SENSORS, ConfigError, EndpointConfig
 from pqtunnel.endpoint.work import CellWork
 
-TELEMETRY_SOURCE = str(Path(__file__).resolve().parents[2] / "telemetry" / "src")
+SOURCE = os.pathsep.join(sys.path)
 
 
 def made(folder: Path, **environment: str) -> Telemetry:
@@ -36,7 +36,7 @@ def page(telemetry: Telemetry, start_ns: int, end_ns: int) -> dict[str, Any]:
 
 @pytest.mark.linux("the power sampler runs on Linux alone")
 def test_the_samples_come_out_of_the_cells_span(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TELEMETRY_SOURCE, os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", SOURCE)
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps({"sensor": "model", "rate_hz": 100}))
     telemetry = made(tmp_path, PQ_POWER="model", PQ_POWER_SETTINGS=str(settings))
@@ -67,7 +67,7 @@ def test_no_sensor_is_an_empty_stream_with_its_reason(tmp_path: Path) -> None:
 def test_facts_that_come_too_late_or_not_at_all_say_so_and_deny_no_sensor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TELEMETRY_SOURCE, os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", SOURCE)
     monkeypatch.setattr(telemetry_module, "FACTS_TIMEOUT_S", 0.01)
     told = made(tmp_path, PQ_POWER="ina219").facts()
     (row,) = told["sensors"]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from endpoint_kit import SUITE, Lab, Side, lab, wait_until
 
+from pqbase.patience import patiently
 from pqtunnel.agent import hostnet
 from pqtunnel.agent.feed import (
     BIN_NS,
@@ -27,7 +28,6 @@ from pqtunnel.agent.feed import (
     FeedCell,
     Windows,
 )
-from pqtunnel.agent.patience import patiently
 from pqtunnel.rpc import fetch_all
 
 WINDOW_NS = BIN_NS * WINDOW_BINS

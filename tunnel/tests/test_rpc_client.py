@@ -32,7 +32,7 @@ def test_client_loads_nothing_native() -> None:
         "import sys, pqtunnel.rpc, pqtunnel.suites;"
         "print([m for m in sys.modules if m.split('.')[0] in ('oqs', 'cryptography', 'pq_ascon', 'ctypes')])"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, check=True, env=environment)  # fmt: skip
     assert done.stdout.strip() == "[]"

@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
             ends = [inside(name, os.environ.get(name, "")) for name in ("PQATTACK_DRONE", "PQATTACK_GCS")]
             return run_tap(TapConfig(ends[0], ends[1], _place("PQATTACK_CONTROL")))
     except AttackError as error:
-        print(f"error: {error} [{error.code}]\n  next: {error.hint}", file=sys.stderr)
+        print(error.text(coded=True), file=sys.stderr)
         return 4
     print("usage: python -m pqattack attacker | tap", file=sys.stderr)
     return 2

@@ -16,17 +16,18 @@ from typing import Any, Final
 
 from pqattack import __version__
 from pqattack.bounds import MAX_FOR_S, MAX_RATE_PPS, Addresses, port_of, port_of_peer
-from pqattack.connections import Connections
 from pqattack.desk import Desk
-from pqattack.errors import AttackError, RequestError
+from pqattack.errors import RequestError
 from pqattack.frames import Flow, udp_frame
 from pqattack.handshakes import HandshakeFlood
 from pqattack.heard import Heard, parse_told
-from pqattack.lines import ask, failure
 from pqattack.payloads import datagrams
 from pqattack.sender import Runner, Sender
 from pqattack.settings import KINDS, LEARNING, Episode
 from pqattack.wire import interface_of, mac_of, neighbour, open_sender
+from pqbase.errors import PqError
+from pqbase.lines import Client, refusal
+from pqbase.lines import Server as LineServer
 
 Json = dict[str, Any]
 #: the tap listens this long after each time it is asked to
@@ -44,7 +45,7 @@ class Attacker:
     def __init__(self, addresses: Addresses, tap: tuple[str, int]) -> None:
         self.desk = Desk()
         self._addresses = addresses
-        self._tap = tap
+        self._tap = Client(tap, _TAP_LIMIT_S, "./compose/lab.sh profile attacker")
         self._listen_next_ns: int | None = None
         self._socket: socket.socket | None = None
         self._interface = ""
@@ -63,8 +64,8 @@ class Attacker:
                     f"no op {request.get('op')!r:.20}", hint=f"ops: {', '.join(self._handlers)}"
                 )
             answer = {"ok": True, **handler(request, connection, now_ns)}
-        except AttackError as error:
-            answer = failure(error)
+        except PqError as error:
+            answer = refusal(error)
         if self.desk.owner is not None and request.get("owner") == self.desk.owner:
             # whatever the holder asks is a sign of life, and what takes us long must not be held against him
             self.desk.renew(self.desk.owner, time.monotonic_ns())
@@ -95,16 +96,20 @@ class Attacker:
         return max(0.02, (due_ns - now_ns) / 1e9)
 
     def _listen(self, now_ns: int, *, anew: bool = False) -> None:
-        ask(self._tap, {"op": "listen", "for_s": _LISTEN_S, "anew": anew}, _TAP_LIMIT_S)
+        self._ask_tap("listen", for_s=_LISTEN_S, anew=anew)
         self._listen_next_ns = now_ns + _LISTEN_AGAIN_NS
+
+    def _ask_tap(self, op: str, **details: Any) -> Json:
+        with self._tap:  # for this question alone: a tap that was started anew knows no older connection
+            return self._tap.ask(op, **details)
 
     def _rest(self) -> None:
         """The tap is not asked again: it closes its ear by itself, and now if it can be told."""
         if self._listen_next_ns is not None:
             self._listen_next_ns = None
             try:
-                ask(self._tap, {"op": "rest"}, _TAP_LIMIT_S)
-            except RequestError as error:
+                self._ask_tap("rest")
+            except PqError as error:
                 note(f"the tap ends by itself: {error}")
 
     # ------------------------------------------------------------------ ops
@@ -123,7 +128,7 @@ class Attacker:
         try:
             self._open()
             self._listen(now_ns, anew=True)
-        except AttackError:
+        except PqError:
             self.desk.release(_owner(request))
             raise
         return self._state(request, connection, now_ns)
@@ -161,10 +166,10 @@ class Attacker:
         assert self._socket is not None
         heard: list[Heard] = []
         if episode.kind in LEARNING:
-            answer = ask(self._tap, {"op": "heard", "to": episode.target}, _TAP_LIMIT_S)
+            answer = self._ask_tap("heard", to=episode.target)
             heard = parse_told(answer.get("heard"))
         # a flood is not listened to: it says nothing, and it would cost the drone's cores
-        ask(self._tap, {"op": "rest"}, _TAP_LIMIT_S)
+        self._ask_tap("rest")
         via = addresses.link if episode.path == "link" else target
         next_mac = self._macs.get(episode.target) if episode.path == "direct" else None
         flow = Flow(
@@ -207,7 +212,7 @@ class Server:
     def __init__(self, attacker: Attacker, control: tuple[str, int]) -> None:
         self._attacker = attacker
         self._selector = selectors.DefaultSelector()
-        self._connections = Connections(
+        self._connections = LineServer(
             self._selector, control, attacker.answer, most=_MAX_CONNECTIONS, gone=attacker.gone
         )
         note(f"asked on {control[0]}:{control[1]}")
@@ -219,7 +224,7 @@ class Server:
                 key.data()
             try:
                 self._attacker.tick(time.monotonic_ns())
-            except AttackError as error:
+            except PqError as error:
                 note(f"{error}")
 
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pqattack.bounds import TARGETS
-from pqattack.connections import Connections
-from pqattack.errors import AttackError, RequestError
+from pqattack.errors import RequestError
 from pqattack.heard import Ear
-from pqattack.lines import failure
 from pqattack.wire import interface_of, open_listener
+from pqbase.errors import PqError
+from pqbase.lines import Server, refusal
+from pqbase.net import holds
 
 Json = dict[str, Any]
 LISTEN_MAX_S: Final = 10.0
@@ -50,7 +51,7 @@ class Tap:
         self._socket: socket.socket | None = None
         self._until_s = 0.0
         self._selector = selectors.DefaultSelector()
-        self._connections = Connections(
+        self._connections = Server(
             self._selector, config.control, lambda request, _, __: self.answer(request), most=_MAX_CONNECTIONS
         )
 
@@ -68,7 +69,7 @@ class Tap:
                 self.rest()
             if now_s - looked_s >= _LOOK_EVERY_S:
                 looked_s = now_s
-                if not _holds(self._config.drone):
+                if not holds(self._config.drone):
                     print(f"tap: {self._config.drone} is gone from here", file=sys.stderr, flush=True)
                     time.sleep(_LEAVE_AFTER_S)
                     return EXIT_MOVED
@@ -113,8 +114,8 @@ class Tap:
         """{"ok": true, …} or the error."""
         try:
             return {"ok": True, **self._do(request)}
-        except AttackError as error:
-            return failure(error)
+        except PqError as error:
+            return refusal(error)
 
     def _do(self, request: Json) -> Json:
         op = request.get("op")
@@ -138,16 +139,6 @@ class Tap:
         self.rest()
         self._connections.close()
         self._selector.close()
-
-
-def _holds(address: str) -> bool:
-    """Is `address` still ours? A bind asks the kernel."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
-        try:
-            trial.bind((address, 0))
-        except OSError:
-            return False
-    return True
 
 
 def run_tap(config: TapConfig) -> int:

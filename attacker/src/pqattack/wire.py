@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import socket
-import struct
 import time
 from pathlib import Path
 from typing import Final
 
 from pqattack.errors import WireError
 from pqattack.frames import arp_answer, arp_request
+from pqbase import net
 
-#: linux/sockios.h
-_SIOCGIFADDR: Final = 0x8915
 _ETH_IPV4: Final = 0x0800
 _ETH_ARP: Final = 0x0806
 _ASK_EVERY_S: Final = 0.2
@@ -22,15 +19,10 @@ _ASK_TIMES: Final = 5
 
 def interface_of(address: str) -> str:
     """Name of the interface that holds `address`. Raises WireError when none does (any more)."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        for _, name in socket.if_nameindex():
-            try:
-                answer = fcntl.ioctl(asking, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-            except OSError:
-                continue  # an interface without an IPv4 address
-            if socket.inet_ntoa(answer[20:24]) == address:
-                return name
-    raise WireError(f"no interface holds {address}", code="no_address")
+    name = net.interface_of(address)
+    if name is None:
+        raise WireError(f"no interface holds {address}", code="no_address")
+    return name
 
 
 def mac_of(interface: str) -> bytes:

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from pqbase.text import utc_text
 from pqbench import accounting, document, flood, forwarding, handshakes, rekeys, targets
 from pqbench.errors import BenchError
 from pqbench.machine import Reading, facts, verdict
@@ -88,7 +89,7 @@ def run(plan: Plan) -> dict[str, Any]:
     rekeyed = rekeys.run(plan.rekey_full) if plan.rekey else {"missing": f"not part of mode {plan.mode}"}
     result: dict[str, Any] = {
         "schema": SCHEMA,
-        "utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "utc": utc_text(time.time_ns()),
         "mode": plan.mode,
         "facts": facts(),
         "dataplane": hello["dataplane"],
@@ -128,7 +129,7 @@ def main() -> int:
         else:
             given.document.write_text(document.with_figures(given.document.read_text(), render(result)))
     except BenchError as error:
-        print(f"error: {error} [{error.code}]\n  next: {error.hint}", file=sys.stderr)
+        print(error.text(coded=True), file=sys.stderr)
         return EXIT_FAILED
     return 0
 

@@ -11,11 +11,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pqbase.stats import median_interval
 from pqbench.errors import ChildFailed
 from pqbench.figures import median, rounded
 from pqbench.handshakes import handshakes_of
 from pqbench.tunnel import Tunnel
-from pqtunnel.quantile import median_interval
 
 SUITE: Final = "cs-mlkem512-aesgcm-mldsa44"
 PER_ROUND: Final = 20

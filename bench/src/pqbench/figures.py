@@ -1,4 +1,4 @@
-"""Medians and paired ratios of the bench; quantiles are those of pqtunnel.quantile."""
+"""Medians and paired ratios of the bench; quantiles are those of pqbase.stats."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pqbase.stats import tail
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed
 from pqbench.figures import median, paired_ratio, rounded
@@ -14,7 +15,6 @@ from pqbench.machine import process_cpu_ns, system_busy_ns
 from pqbench.peers import Forwarder, binary
 from pqbench.spaces import ADDRESS, Spaces
 from pqbench.tunnel import SINK_PORT
-from pqtunnel.quantile import tail
 
 SOURCE_PORT: Final = 45_001
 ACK_PORT: Final = 45_003

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pqbase.stats import tail
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed, PeerMissing
 from pqbench.figures import median, rounded
 from pqbench.peers import binary
 from pqbench.spaces import ADDRESS, Spaces
 from pqbench.tunnel import Tunnel
-from pqtunnel.quantile import tail
 
 CRITICAL_PATH: Final = ("keygen", "sign", "verify", "encaps", "decaps")
 """Follow one another in every handshake: no two of them can overlap."""

@@ -56,6 +56,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = module.run(args)
     except DetectError as error:
-        print(f"pqdetect: {error}\n  next: {error.hint}", file=sys.stderr)
+        print(error.text("pqdetect"), file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ENVIRONMENT
     return code

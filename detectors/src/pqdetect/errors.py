@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+from pqbase.errors import PqError
 
-class DetectError(Exception):
-    """Base of all errors of this package.
 
-    `code` is a stable identifier, `hint` the next step for a person.
-    """
+class DetectError(PqError):
+    """Base of all errors of this package."""
 
     code = "detect"
     hint = "see `pqdetect --help` and docs/DETECTORS.md"
-
-    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
-        super().__init__(message)
-        if code is not None:
-            self.code = code
-        if hint is not None:
-            self.hint = hint
 
 
 class UsageError(DetectError):

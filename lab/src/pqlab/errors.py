@@ -6,6 +6,8 @@ Exit codes are the published ones: 1 failed or invalid cells, 2 usage or validat
 
 from __future__ import annotations
 
+from pqbase.errors import PqError
+
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -15,33 +17,12 @@ EXIT_CHECK = 5
 EXIT_INTERRUPTED = 130
 
 
-class LabError(Exception):
-    """An error a user can act on.
-
-    code: short stable word for scripts (`unknown-suite`); what: what happened; why: the cause as far as it is
-    known; hint: the next command or edit; exit_code: what the process ends with.
-    """
+class LabError(PqError):
+    """An error a user can act on. exit_code: what the process ends with."""
 
     def __init__(self, code: str, what: str, why: str, hint: str, exit_code: int = EXIT_ENVIRONMENT) -> None:
-        super().__init__(f"{what} ({why})" if why else what)
-        self.code = code
-        self.what = what
-        self.why = why
-        self.hint = hint
+        super().__init__(what, hint, code, why=why)
         self.exit_code = exit_code
-
-    def text(self) -> str:
-        """The three lines a terminal shows."""
-        lines = [f"error: {self.what}"]
-        if self.why:
-            lines.append(f"  why:  {self.why}")
-        if self.hint:
-            lines.append(f"  next: {self.hint}")
-        return "\n".join(lines)
-
-    def as_dict(self) -> dict[str, str]:
-        """The same for `--json`."""
-        return {"code": self.code, "what": self.what, "why": self.why, "hint": self.hint}
 
 
 class UsageError(LabError):

@@ -7,11 +7,11 @@ long they take (budget).
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pqbase.text import canonical_json
 from pqlab.scenario.model import Scenario
 
 SCHEMA_VERSION = "pqlab/plan/v1"
@@ -34,11 +34,6 @@ class Cell:
     position: int
     block: int
     seed: int
-
-
-def canonical_json(value: Any) -> bytes:
-    """One spelling for equal values: sorted keys, no spaces."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def cell_id(suite_id: str, settings: dict[str, Any], repetition: int, providers: dict[str, Any]) -> str:

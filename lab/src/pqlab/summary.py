@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pqbase.stats import TOO_FEW
 from pqlab.analysis.load import Cell
 from pqlab.report.source import RawRow, Source
 from pqlab.report.svg import significant
-from pqtunnel.quantile import TOO_FEW
 
 WIDTH = 80
 MOST_LINES = 10

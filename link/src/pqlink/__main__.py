@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
                 SideConfig(_setting("PQLINK_HERE"), _setting("PQLINK_PEER"), _address("PQLINK_CONTROL"))
             )
     except LinkError as error:
-        print(f"error: {error} [{error.code}]\n  next: {error.hint}", file=sys.stderr)
+        print(error.text(coded=True), file=sys.stderr)
         return 4
     print("usage: python -m pqlink router | side", file=sys.stderr)
     return 2

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from pqbase.lines import Json, refusal
 from pqlink import __version__
 from pqlink.errors import LinkError, RequestError
 from pqlink.lease import Lease, Pair
 from pqlink.router import Router
 from pqlink.settings import Side
 
-Json = dict[str, Any]
 ROLES: Final = ("drone", "gcs")
-MAX_REQUEST_BYTES: Final = 65_536
 SECONDS_MAX: Final = 1_000_000
 
 
@@ -44,7 +42,7 @@ class Control:
                 )
             return {"ok": True, **handler(request, now_ns)}
         except LinkError as error:
-            return failure(error)
+            return refusal(error)
 
     def tick(self, now_ns: int) -> str | None:
         """Let what has run out end."""
@@ -98,22 +96,6 @@ class Control:
 
     def _apply(self) -> None:
         self._router.set(*self._lease.sides)
-
-
-def failure(error: LinkError) -> Json:
-    """An error as an answer."""
-    return {"ok": False, "code": error.code, "error": str(error), "hint": error.hint}
-
-
-def parse_request(line: bytes) -> Json:
-    """One line as a request. Raises RequestError."""
-    try:
-        request = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"not JSON: {error}", hint="one JSON object a line") from error
-    if not isinstance(request, dict):
-        raise RequestError("not a JSON object", hint="one JSON object a line")
-    return request
 
 
 def _owner(request: Json) -> str:

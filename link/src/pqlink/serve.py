@@ -7,7 +7,6 @@ has microseconds, where epoll's has milliseconds.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import socket
@@ -15,15 +14,17 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from pqlink.control import MAX_REQUEST_BYTES, ROLES, Control, failure, parse_request
+from pqbase import lines
+from pqbase.errors import PqError
+from pqbase.lines import MAX_REQUEST_BYTES, Json, encode, parse, refusal
+from pqlink.control import ROLES, Control
 from pqlink.device import has_netem, open_router
 from pqlink.errors import LinkError, RequestError
 from pqlink.lease import Lease
 from pqlink.router import Router
 
-Json = dict[str, Any]
 #: a packet train is taken in pieces, so that what is due is never kept waiting by what arrives
 _READ_AT_ONCE: Final = 32
 _PACKET_BYTES: Final = 2048
@@ -65,16 +66,16 @@ class Server:
         self._control = Control(self._router, self._lease, {"netem": has_netem(), "air": addresses.air})
         self._selector = selectors.SelectSelector()
         self._selector.register(self._tun, selectors.EVENT_READ, self._read_tun)
-        self._listener = socket.create_server(addresses.control, backlog=_MAX_CONNECTIONS)
-        self._listener.setblocking(False)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        # nobody who reads slowly may keep a packet back: no wait for a control connection
+        self._lines = lines.Server(
+            self._selector, addresses.control, self._request, most=_MAX_CONNECTIONS, send_limit_s=0.0
+        )
         self._side = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._side.setblocking(False)
         self._selector.register(self._side, selectors.EVENT_READ, self._hear_sides)
         self._asked: dict[str, _Asked] = {}
         self._number = 0
         self._side_next_ns = 0
-        self._lines: dict[socket.socket, bytearray] = {}
         self.write_failed = 0
 
     def run(self) -> None:
@@ -132,7 +133,7 @@ class Server:
                 if asked.reply is not None:
                     text = f"the {asked.role} side does not answer"
                     asked.reply(
-                        failure(LinkError(text, code="no_side", hint="./compose/lab.sh profile link"))
+                        refusal(LinkError(text, code="no_side", hint="./compose/lab.sh profile link"))
                     )
 
     def _tell_sides(self, now_ns: int) -> None:
@@ -148,12 +149,12 @@ class Server:
         number = str(self._number)
         self._asked[number] = _Asked(role, now_ns + _SIDE_ANSWER_NS, reply)
         with contextlib.suppress(OSError):  # nobody there: the deadline above tells
-            self._side.sendto(json.dumps({**request, "id": number}).encode(), self._addresses.sides[role])
+            self._side.sendto(encode({**request, "id": number}), self._addresses.sides[role])
 
     def _hear_sides(self) -> None:
         try:
-            answer = parse_request(self._side.recv(MAX_REQUEST_BYTES))
-        except (OSError, RequestError) as error:
+            answer = parse(self._side.recv(MAX_REQUEST_BYTES))
+        except (OSError, PqError) as error:
             note(f"a side's answer cannot be read: {error}")
             return
         asked = self._asked.pop(str(answer.pop("id", "")), None)
@@ -166,63 +167,19 @@ class Server:
 
     # ------------------------------------------------------------------ control connections
 
-    def _accept(self) -> None:
-        connection, _ = self._listener.accept()
-        if len(self._lines) >= _MAX_CONNECTIONS:
-            connection.close()
-            return
-        connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._lines[connection] = bytearray()
-        self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(connection))
-
-    def _hear(self, connection: socket.socket) -> None:
-        try:
-            chunk = connection.recv(MAX_REQUEST_BYTES)
-        except OSError:
-            chunk = b""
-        buffer = self._lines[connection]
-        buffer += chunk
-        if not chunk or len(buffer) > MAX_REQUEST_BYTES:
-            self._drop(connection)
-            return
-        while (end := buffer.find(b"\n")) >= 0:
-            line = bytes(buffer[:end])
-            del buffer[: end + 1]
-            self._request(connection, line)
-
-    def _request(self, connection: socket.socket, line: bytes) -> None:
-        now_ns = time.monotonic_ns()
-        try:
-            request = parse_request(line)
-            if request.get("op") == "ask":
-                role, inner = request.get("role"), request.get("request")
-                if role not in ROLES or not isinstance(inner, dict):
-                    raise RequestError("ask needs role drone or gcs, and a request")
-                self._ask(str(role), inner, lambda answer: self._reply(connection, answer), now_ns)
-                return
-        except LinkError as error:
-            self._reply(connection, failure(error))
-            return
+    def _request(self, request: Json, connection: socket.socket, now_ns: int) -> Json | None:
+        if request.get("op") == "ask":
+            role, inner = request.get("role"), request.get("request")
+            if role not in ROLES or not isinstance(inner, dict):
+                raise RequestError("ask needs role drone or gcs, and a request")
+            self._ask(str(role), inner, lambda answer: self._lines.send(connection, answer), now_ns)
+            return None
         was_active = self._lease.active
         answer = self._control.answer(request, now_ns)
         if (self._lease.active or was_active) and request.get("op") in ("set", "clear"):
             note(f"{request['op']} by {request.get('owner')}")
             self._tell_sides(now_ns)
-        self._reply(connection, answer)
-
-    def _reply(self, connection: socket.socket, answer: Json) -> None:
-        if connection not in self._lines:
-            return  # it asked and left
-        try:
-            connection.sendall(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
-        except OSError:
-            self._drop(connection)
-
-    def _drop(self, connection: socket.socket) -> None:
-        self._selector.unregister(connection)
-        del self._lines[connection]
-        connection.close()
+        return answer
 
 
 def note(text: str) -> None:

@@ -6,7 +6,6 @@ The endpoint itself needs no capability. The route is withdrawn when the router 
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import sys
@@ -14,14 +13,15 @@ import threading
 import time
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
-from pqlink.control import MAX_REQUEST_BYTES, failure, parse_request
+from pqbase.errors import PqError
+from pqbase.lines import MAX_REQUEST_BYTES, Json, encode, parse, refusal
+from pqbase.net import holds
 from pqlink.device import interface_of, route_direct, route_via
 from pqlink.errors import DeviceError, LinkError, RequestError
 from pqlink.probe import Echo, ProbePlan, run_probe
 
-Json = dict[str, Any]
 #: how often we look whether the namespace is still the endpoint's
 _LOOK_EVERY_S: Final = 2.0
 #: an endpoint that restarts has a new namespace; by then it runs and the engine can put us into it
@@ -64,11 +64,11 @@ class Side:
             except TimeoutError:
                 line, source = b"", None
             if source is not None:
-                sock.sendto(json.dumps(self._answer(line), separators=(",", ":")).encode(), source)
+                sock.sendto(encode(self._answer(line)), source)
             self._expire()
             if time.monotonic() - looked_s >= _LOOK_EVERY_S:
                 looked_s = time.monotonic()
-                if not _holds(self._config.here):
+                if not holds(self._config.here):
                     print(
                         f"side: {self._config.here} is gone from this namespace", file=sys.stderr, flush=True
                     )
@@ -99,11 +99,11 @@ class Side:
     def _answer(self, line: bytes) -> Json:
         number: Json = {}
         try:
-            request = parse_request(line)
+            request = parse(line)
             number = {"id": request.get("id")}
             return {**number, "ok": True, **self._do(request)}
-        except LinkError as error:
-            return {**number, **failure(error), "via": self._via}
+        except PqError as error:
+            return {**number, **refusal(error), "via": self._via}
 
     def _do(self, request: Json) -> Json:
         op = request.get("op")
@@ -149,20 +149,10 @@ class Side:
             try:
                 self._result = run_probe(plan)
             except (LinkError, OSError) as error:
-                self._result = failure(error if isinstance(error, LinkError) else DeviceError(str(error)))
+                self._result = refusal(error if isinstance(error, LinkError) else DeviceError(str(error)))
 
         self._probe = threading.Thread(target=work, name="probe", daemon=True)
         self._probe.start()
-
-
-def _holds(address: str) -> bool:
-    """Is `address` still ours? A bind asks the kernel without starting a program."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
-        try:
-            trial.bind((address, 0))
-        except OSError:
-            return False
-    return True
 
 
 def run_side(config: SideConfig) -> int:

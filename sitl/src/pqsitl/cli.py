@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import io
-import signal
 import sys
-import threading
 from collections.abc import Callable
-from types import FrameType
 
-from pqsitl import stdinend
+from pqbase.ending import STDIN_HELP, STDIN_OPTION, Ending
+from pqbase.text import speak_utf8
 from pqsitl.control import ControlServer
 from pqsitl.errors import ProcessError, SitlError
 from pqsitl.service import TrafficService
@@ -39,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
         sub.add_argument("--sink-port", metavar="PORT", help="PQ_SINK_PORT (vehicle 47014, ground 47012)")
         sub.add_argument("--sitl-binary", metavar="PATH", help="SITL_BINARY")
         sub.add_argument("--sitl-defaults", metavar="PATH", help="SITL_DEFAULTS")
-        sub.add_argument(stdinend.OPTION, action="store_true", help=stdinend.HELP)
+        sub.add_argument(STDIN_OPTION, action="store_true", help=STDIN_HELP)
     return parser
 
 
@@ -67,27 +64,7 @@ def _make(role: str, settings: Settings) -> TrafficService:
     return makers[role](settings)
 
 
-class Stop:
-    """What ends a service: a signal, or `set` from another thread."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self._signalled = False
-
-    def set(self) -> None:
-        """From any thread, but not from a signal handler: the event's lock may be held by that thread."""
-        self._event.set()
-
-    def on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        """A signal handler: takes no lock, and is heeded when the wait of that moment ends."""
-        self._signalled = True
-
-    def wait(self, timeout_s: float) -> bool:
-        """True once it is asked to end."""
-        return self._signalled or self._event.wait(timeout_s) or self._signalled
-
-
-def serve(role: str, settings: Settings, stop: Stop) -> int:
+def serve(role: str, settings: Settings, stop: Ending) -> int:
     """Run a service until `stop`; 0 then, ProcessError when what it supervises has died."""
     service = _make(role, settings)
     try:
@@ -105,33 +82,17 @@ def serve(role: str, settings: Settings, stop: Stop) -> int:
     return 0
 
 
-def _speak_utf8() -> None:
-    """Windows gives a pipe the machine's code page, which turns `…` into another character or an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
 def main(argv: list[str] | None = None) -> int:
     """Entry point; errors print what, why and the next step."""
-    _speak_utf8()
+    speak_utf8()
     arguments = build_parser().parse_args(argv)
     if arguments.role == "health":
         from pqsitl.health import check
 
         return check()
-    stop = Stop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop.on_signal)
-    if sys.platform == "win32":
-        signal.signal(signal.SIGBREAK, stop.on_signal)
-    if arguments.stop_with_stdin:
-        stdinend.watch(stop.set)
+    stop = Ending(with_stdin=arguments.stop_with_stdin)
     try:
         return serve(arguments.role, _settings(arguments), stop)
-    except ProcessError as error:
-        print(f"pqsitl {arguments.role}: {error.message}\n  next: {error.hint}", file=sys.stderr)
-        return EXIT_FAILED
     except SitlError as error:
-        print(f"pqsitl {arguments.role}: {error.message}\n  next: {error.hint}", file=sys.stderr)
-        return EXIT_ENVIRONMENT
+        print(error.text(f"pqsitl {arguments.role}"), file=sys.stderr)
+        return EXIT_FAILED if isinstance(error, ProcessError) else EXIT_ENVIRONMENT

@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from pqbase.net import claim
 from pqsitl.errors import SitlError
-from pqsitl.net import claim, owner_hint
+from pqsitl.net import owner_hint
 
 CONTROL_PORT = 48070
 MAX_LINE_BYTES = 65_536

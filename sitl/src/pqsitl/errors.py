@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from pqbase.errors import PqError
 
-class SitlError(Exception):
+
+class SitlError(PqError):
     """Base of everything this package raises on purpose."""
 
     code = "sitl_error"
 
-    def __init__(self, message: str, hint: str, code: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        if code is not None:
-            self.code = code
-
     def as_answer(self) -> dict[str, object]:
         """The error as a control answer."""
-        return {"ok": False, "code": self.code, "message": self.message, "hint": self.hint}
+        return {"ok": False, "code": self.code, "message": self.what, "hint": self.hint}
 
 
 class SpecError(SitlError):

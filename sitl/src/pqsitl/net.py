@@ -14,18 +14,6 @@ RECEIVE_BUFFER_BYTES = 4 << 20
 _TABLE = Path("/proc/net/udp")
 
 
-def claim(sock: socket.socket) -> None:
-    """Before bind: nobody else may have this port while we do; a listener's is free at once after a restart.
-
-    Windows' SO_REUSEADDR would let any process take it; SO_EXCLUSIVEADDRUSE forbids that (Microsoft, "Using
-    SO_REUSEADDR and SO_EXCLUSIVEADDRUSE").
-    """
-    if sys.platform == "win32":
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-    elif sock.type == socket.SOCK_STREAM:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-
-
 def owner_hint(kind: str, port: int) -> str:
     """How to find who has a port; `kind` is `t` for TCP, `u` for UDP."""
     if sys.platform == "win32":

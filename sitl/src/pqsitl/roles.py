@@ -42,7 +42,7 @@ class VehicleService(TrafficService):
         except SitlError as error:
             if settings.sitl_binary not in (None, *IMAGE_BINARIES) or error.code == "not_executable":
                 raise  # asked for by name: silently flying something else would be a lie
-            self._arducopter_absence = error.message
+            self._arducopter_absence = error.what
         else:
             copter = self._arducopter = ArduCopter(binary, settings.sitl_defaults, link)
             factories = {"arducopter": lambda spec: ArduCopterSource(copter, link, spec), **factories}

@@ -6,9 +6,10 @@ import socket
 import threading
 import time
 
+from pqbase.net import claim
 from pqsitl.bulk import BulkVerifier
 from pqsitl.errors import SitlError
-from pqsitl.net import RECEIVE_BUFFER_BYTES, RECEIVE_BYTES, claim, owner_hint, udp_socket_state
+from pqsitl.net import RECEIVE_BUFFER_BYTES, RECEIVE_BYTES, owner_hint, udp_socket_state
 
 SETTLE_S = 0.03
 SETTLE_LIMIT_S = 0.5

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pqsitl import children
+from pqbase import children
 from pqsitl.errors import ProcessError
 
 STOP_TIMEOUT_S = 3.0

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import gc
-import io
 import json
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from pqbase.ending import STDIN_HELP, STDIN_OPTION, watch_stdin
+from pqbase.text import speak_utf8
 from pqtelemetry import __version__
 from pqtelemetry.clock import SystemClock
 from pqtelemetry.collector import Collector
@@ -29,9 +30,6 @@ from pqtelemetry.readers.base import Instant
 from pqtelemetry.readers.power import POWER_SENSORS
 from pqtelemetry.sampler import Sampler
 from pqtelemetry.schedule import Schedule
-from pqtelemetry.stdinend import HELP as STDIN_HELP
-from pqtelemetry.stdinend import OPTION as STDIN_OPTION
-from pqtelemetry.stdinend import watch
 from pqtelemetry.telegraf import TelegrafWriter
 
 EXIT_OK, EXIT_USAGE, EXIT_ENVIRONMENT = 0, 2, 4
@@ -89,7 +87,7 @@ def _sample(args: argparse.Namespace) -> int:
         args.duration_s, with_parent=args.exit_with_parent, rate_hz=args.rate_hz
     )
     if args.stop_with_stdin:
-        watch(clock.stop)
+        watch_stdin(clock.stop)
     tags = (("host", args.role), ("ring", args.ring))
     raw = args.power_raw or args.out.with_name("power.bin")
     readers = find_readers(
@@ -153,13 +151,6 @@ def _facts(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def speak_utf8() -> None:
-    """Windows gives a pipe the machine's code page, where it has one for `…` at all."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code (0 done, 2 usage, 4 environment)."""
     speak_utf8()
@@ -167,5 +158,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return {"sample": _sample, "facts": _facts, **power_verbs.TABLE}[args.verb](args)
     except TelemetryError as error:
-        print(f"pqtelemetry: {error}\n  next: {error.hint}", file=sys.stderr)
+        print(error.text("pqtelemetry"), file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ENVIRONMENT

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable
-from types import FrameType
 from typing import Final
+
+from pqbase.ending import on_signals
 
 _LONG_NS: Final = 20_000_000
 """Up to here a wait is a plain sleep, at a third of the cost, and a signal is heeded when it ends."""
@@ -32,13 +32,7 @@ class SystemClock:
 
     def install_signals(self) -> None:
         """SIGTERM and SIGINT end the run after the current tick (main thread only)."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
-        if sys.platform == "win32":
-            signal.signal(signal.SIGBREAK, self._on_signal)
-
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self.stop()
+        on_signals(self.stop)
 
     def stop(self) -> None:
         """End the current wait; safe from a signal handler."""

@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pqbase.errors import PqError
+
 if TYPE_CHECKING:
     from pqtelemetry.line import Sample
 
 
-class TelemetryError(Exception):
-    """Base of all errors of this package.
-
-    `code` is a stable identifier, `hint` the next step for a person.
-    """
+class TelemetryError(PqError):
+    """Base of all errors of this package."""
 
     code = "telemetry"
     hint = "run `python -m pqtelemetry facts` to see what this host offers"
-
-    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
-        super().__init__(message)
-        if code is not None:
-            self.code = code
-        if hint is not None:
-            self.hint = hint
 
 
 class EncodeError(TelemetryError):

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from pqtelemetry.patience import patiently
+from pqbase.patience import patiently
 
 SEGMENTS: Final = 8
 MOST_BYTES: Final = 128 * 1024 * 1024

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pqbase.stats import tail
 from pqtelemetry.errors import ParseError
 from pqtelemetry.parse import Point, parse_line
 
@@ -30,14 +31,10 @@ __all__ = [
 ]
 
 
-#: Below this many values a 95th percentile is little but the largest value.
-P95_COUNT = 20
-
-
 @dataclass(frozen=True)
 class Aggregate:
     """Summary of one field over a span: `n` values; the 95th percentile interpolates linearly and is
-    None below P95_COUNT values."""
+    None where too few values carry it."""
 
     n: int
     mean: float
@@ -117,11 +114,6 @@ def values(
     return out
 
 
-def _p95(ordered: list[float]) -> float:
-    # "inclusive" is Hyndman and Fan type 7, the quantile of every other figure (docs/STATISTICS.md)
-    return statistics.quantiles(ordered, n=20, method="inclusive")[18]
-
-
 def summarise(numbers: Iterable[int | float]) -> Aggregate | None:
     """Aggregate of plain numbers; None when there are none."""
     ordered = sorted(float(number) for number in numbers)
@@ -131,7 +123,7 @@ def summarise(numbers: Iterable[int | float]) -> Aggregate | None:
         n=len(ordered),
         mean=math.fsum(ordered) / len(ordered),
         median=statistics.median(ordered),
-        p95=_p95(ordered) if len(ordered) >= P95_COUNT else None,
+        p95=tail(ordered, 0.95),
         min=ordered[0],
         max=ordered[-1],
     )

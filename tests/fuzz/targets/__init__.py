@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 for _part in (
+    "base/src",
     "tunnel/src",
     "telemetry/src",
     "sitl/src",

@@ -10,11 +10,12 @@ from reader import Reader
 from pqattack.bins import SentBins
 from pqattack.bounds import MAX_FOR_S, MAX_RATE_PPS
 from pqattack.desk import HOLD_MAX_S, Desk
-from pqattack.errors import AttackError, RequestError
+from pqattack.errors import RequestError
 from pqattack.heard import KEPT, KEPT_WORDS, Ear, parse_told
-from pqattack.lines import parse_request
 from pqattack.payloads import datagrams
 from pqattack.settings import LEARNING, Episode
+from pqbase.errors import PqError
+from pqbase.lines import parse
 from targets import Target
 
 DRONE, GCS = "198.18.2.20", "198.18.2.30"
@@ -40,7 +41,7 @@ def control(data: bytes) -> None:
     for line in data.split(b"\n"):
         now_ns += 10_000_000
         try:
-            request = parse_request(line)
+            request = parse(line)
             owner = str(request.get("owner"))
             if request.get("op") == "take":
                 hold_s = request.get("hold_s", 1.0)
@@ -55,7 +56,7 @@ def control(data: bytes) -> None:
                 desk.release(owner)
             else:
                 desk.account(request.get("episode"))
-        except AttackError as error:
+        except PqError as error:
             assert error.code and error.hint
         except OverflowError:
             continue  # a whole number beyond any float, which the process's own shell refuses
@@ -114,7 +115,7 @@ TARGETS = {
         control,
         _control_seeds,
         (
-            "attacker/src/pqattack/lines.py",
+            "base/src/pqbase/lines.py",
             "attacker/src/pqattack/settings.py",
             "attacker/src/pqattack/desk.py",
         ),

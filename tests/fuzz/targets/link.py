@@ -6,8 +6,8 @@ import json
 
 from reader import Reader
 
-from pqlink.control import Control, parse_request
-from pqlink.errors import RequestError
+from pqbase.lines import LineError, parse
+from pqlink.control import Control
 from pqlink.lease import HOLD_MAX_S, Lease
 from pqlink.router import MAX_WAITING, Router
 from targets import Target
@@ -15,6 +15,7 @@ from targets import Target
 DRONE, GCS = "198.18.2.20", "198.18.2.30"
 _UP = b"\x45" + bytes(11) + bytes((198, 18, 2, 20, 198, 18, 2, 30))
 S_NS = 1_000_000_000
+_CODE = tuple(f"link/src/pqlink/{name}.py" for name in ("control", "settings", "lease"))
 
 
 def _control() -> tuple[Control, Router, Lease]:
@@ -29,8 +30,8 @@ def control(data: bytes) -> None:
     now_ns = 0
     for line in data.split(b"\n"):
         try:
-            request = parse_request(line)
-        except RequestError as error:
+            request = parse(line)
+        except LineError as error:
             assert error.code and error.hint
             continue
         before = router.settings
@@ -119,7 +120,7 @@ TARGETS = {
         "requests to the link router",
         control,
         _control_seeds,
-        ("link/src/pqlink/control.py", "link/src/pqlink/settings.py", "link/src/pqlink/lease.py"),
+        ("base/src/pqbase/lines.py", *_CODE),
         words=[
             b'{"op":"set","owner":"c"',
             b'"up":{',

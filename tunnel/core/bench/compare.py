@@ -1,8 +1,8 @@
 """CPU a packet and latency of three two-hop forwarders: the Python data plane, the native one, and
 a bare UDP forwarder on the native one's sockets. One load generator, interleaved rounds, on loopback.
 
-    PYTHONPATH=tunnel/src python tunnel/core/bench/compare.py BARE_FORWARDER [--rounds N] [--suite-aead TOKEN]
-        [--kinds native,bare] [--loads 320_hz] [--json FILE]
+    PYTHONPATH=tunnel/src:base/src python tunnel/core/bench/compare.py BARE_FORWARDER [--rounds N]
+        [--suite-aead TOKEN] [--kinds native,bare] [--loads 320_hz] [--json FILE]
 
 BARE_FORWARDER is the example of that name (`cargo build --release --example bare_forwarder`). Each hop seals
 or opens once; the bare one copies. The ledger is off, as for every CPU figure. CPU is what the scheduler
@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pqtunnel.quantile import TOO_FEW, tail
+from pqbase.stats import TOO_FEW, tail
 
 HOSTS = {"python": "127.0.1.1", "native": "127.0.1.2", "bare": "127.0.1.3"}
 LOAD, SINK = ("127.0.1.9", 45_001), ("127.0.1.9", 45_002)
@@ -133,7 +133,7 @@ def load(kind: str, process: subprocess.Popen[str], count: int, burst: int, paus
 
 
 def at(values: list[float], share: float) -> float:
-    """The quantile of pqtunnel.quantile; LookupError where too few values carry it."""
+    """The quantile of pqbase.stats; LookupError where too few values carry it."""
     found = tail(values, share)
     if found is None:
         raise LookupError(f"{TOO_FEW}: {len(values)} values for the quantile at {share}; next: more --rounds")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import io
 import json
 import os
 import sys
@@ -15,8 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from pqbase.ending import STDIN_HELP, STDIN_OPTION
+from pqbase.text import speak_utf8
 from pqtunnel import __version__, suites
-from pqtunnel.agent.ending import STDIN_HELP, STDIN_OPTION
 from pqtunnel.config import VARIABLES, ConfigError, EndpointConfig, Role
 from pqtunnel.errors import SuiteUnknown, TunnelError
 
@@ -266,16 +266,9 @@ def _bench_energy(args: argparse.Namespace, chosen: list[Benchmark]) -> int:
     return EXIT_OK if result["ok"] else EXIT_ENVIRONMENT
 
 
-def _speak_utf8() -> None:
-    """Windows gives a pipe the machine's code page, which turns `…` into another character or an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    _speak_utf8()
+    speak_utf8()
     args = _parser().parse_args(argv)
     try:
         if args.verb == "keys":
@@ -288,7 +281,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _selftest(args)
         return _endpoint(args.verb, args)
     except TunnelError as error:
-        print(f"pqtunnel: {error} [{error.code}]\n  next: {error.hint}", file=sys.stderr)
+        print(error.text("pqtunnel", coded=True), file=sys.stderr)
         return EXIT_USAGE if isinstance(error, ConfigError | SuiteUnknown) else EXIT_ENVIRONMENT
     except KeyboardInterrupt:
         text = "\npqtunnel: stopped; what is finished is kept\n  next: the same command again"

@@ -57,7 +57,7 @@ VARIABLES: Final[tuple[tuple[str, str, str], ...]] = (
 class ConfigError(TunnelError):
     """A setting is missing or out of range; the message names it."""
 
-    default_code = "bad_config"
+    code = "bad_config"
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ Sense = Literal["above", "below"]
 class PolicyError(TunnelError):
     """A policy that cannot be carried out as written."""
 
-    default_code = "bad_policy"
-    default_hint = "docs/POLICY.md describes every key of a policy."
+    code = "bad_policy"
+    hint = "docs/POLICY.md describes every key of a policy."
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from pqtunnel.quantile import quantile7
+from pqbase.stats import quantile7
 from pqtunnel.scheduling import Meter, thread_meter
 
 FOREIGN_LIMIT_PCT: Final = 10.0

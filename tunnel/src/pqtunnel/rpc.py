@@ -35,8 +35,8 @@ JsonObject = dict[str, Any]
 class RpcError(TunnelError):
     """Any failure of a call. `code` is stable, `hint` is the next command or check."""
 
-    default_code = "rpc_error"
-    default_hint = "See `make lab-status`."
+    code = "rpc_error"
+    hint = "See `make lab-status`."
 
     def __str__(self) -> str:
         return f"{super().__str__()} [{self.code}] — {self.hint}"
@@ -45,37 +45,37 @@ class RpcError(TunnelError):
 class AgentUnreachableError(RpcError):
     """Nothing answers on the agent's address, or the connection broke twice."""
 
-    default_code = "agent_unreachable"
+    code = "agent_unreachable"
 
 
 class WrongKeyError(RpcError):
     """TLS refused one of the two certificates."""
 
-    default_code = "wrong_key"
+    code = "wrong_key"
 
 
 class MissingKeyError(RpcError):
     """A certificate or key file is absent or unreadable."""
 
-    default_code = "missing_key"
+    code = "missing_key"
 
 
 class RpcTimeoutError(RpcError):
     """No answer within the time limit. The agent may still be working on the request."""
 
-    default_code = "rpc_timeout"
+    code = "rpc_timeout"
 
 
 class RpcProtocolError(RpcError):
     """The other side does not speak the protocol."""
 
-    default_code = "rpc_protocol"
+    code = "rpc_protocol"
 
 
 class RemoteError(RpcError):
     """The agent understood the request and refused it; `code` and `hint` are the agent's."""
 
-    default_code = "remote_error"
+    code = "remote_error"
 
     def __init__(self, what: str, *, code: str, hint: str, rpc_code: int, data: JsonObject) -> None:
         super().__init__(what, hint=hint, code=code)

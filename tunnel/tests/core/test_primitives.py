@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import pqtunnel
 from pqtunnel import kat
 from pqtunnel.errors import KeyMaterialError, PrimitiveFailed, ProviderMissing, SelfTestFailed
 from pqtunnel.kat import oqs_kats, symmetric
@@ -23,7 +22,7 @@ from pqtunnel.probe import probe
 from pqtunnel.suites import AEADS, ALL, ALL_AEADS, ALL_KEMS, ALL_SIGS, KEMS, SIGS, SUITES
 
 pytestmark = pytest.mark.native
-ROOT = str(Path(pqtunnel.__file__).parents[1])
+ROOT = os.pathsep.join(sys.path)
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -113,7 +112,7 @@ def test_lifecycle_is_the_weakest_part() -> None:
 def test_registry_imports_nothing_native() -> None:
     native = "{'oqs', 'cryptography', 'pq_ascon', 'ctypes'}"
     code = f"import sys, pqtunnel.suites; print(sorted({native} & set(sys.modules)))"
-    environment = {**os.environ, "PYTHONPATH": str(Path(suites.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     child = subprocess.run(
         [sys.executable, "-c", code],
         stdin=subprocess.DEVNULL,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from pqbase.stats import quantile7
 from pqlab.analysis.load import BundleData, Cell
 from pqlab.analysis.stats import median
 from pqlab.analysis.table import Table
-from pqtunnel.quantile import quantile7
 
 WAYS = ("seal", "open")
 #: datagrams a second of the published arithmetic

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from pqbase.stats import quantile7
 from pqlab.analysis import bootstrap
 from pqlab.analysis.blocks import without_blocks
 from pqlab.analysis.claims import ALPHA, Tested, adjusted, tested_scopes, verdict_of
@@ -31,7 +32,6 @@ from pqlab.analysis.floor import MEASURED, Floor, Null, visible
 from pqlab.analysis.groups import REPETITION, statistics_of
 from pqlab.analysis.metrics import BY_NAME, HANDSHAKE
 from pqlab.analysis.stats import log_interval, simultaneous_level
-from pqtunnel.quantile import quantile7
 
 METRIC = BY_NAME[HANDSHAKE]
 EFFECT = math.log(1.2)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from pqbase.stats import tail
 from pqlab.analysis.load import BundleData
 from pqlab.analysis.stats import mean, median
 from pqlab.analysis.table import Row, Table, number
-from pqtunnel.quantile import tail
 
 NAME = "detector_scenarios"
 COLUMNS = ("metric", "unit", "condition", "n_cells", "value", "planned_count", "passed_count")

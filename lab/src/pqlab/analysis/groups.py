@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
+from pqbase.stats import quantile7, tail
 from pqlab.analysis.blocks import without_blocks
 from pqlab.analysis.estimate import ONE_SIDED, one_sided
 from pqlab.analysis.load import suite_facts
@@ -24,7 +25,6 @@ from pqlab.analysis.stats import (
     sd,
 )
 from pqlab.analysis.table import Row, Table, number
-from pqtunnel.quantile import quantile7, tail
 
 #: Rekey intervals of the published curve, seconds.
 REKEY_INTERVALS_S = (10, 30, 60, 120, 300, 600)

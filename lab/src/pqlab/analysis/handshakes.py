@@ -10,11 +10,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from pqbase.stats import quantile7, tail
 from pqlab.analysis.load import BundleData, Cell, Span, algorithm_order
 from pqlab.analysis.stats import mean, median
 from pqlab.analysis.table import Table
 from pqlab.record.waiting import Parts, parts_of
-from pqtunnel.quantile import quantile7, tail
 
 WALL_STEP = "handshake"
 #: of the record: where it does not count, nothing made of whole walls does

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pqbase.stats import quantile7
 from pqlab.analysis import bootstrap
 from pqlab.limits import MIN_RUNS_COUNT as MIN_RUNS_COUNT
-from pqtunnel.quantile import quantile7
 
 #: From this many runs on, the bootstrap-t replaces Student's t.
 BOOTSTRAP_RUNS_COUNT = 10

@@ -12,10 +12,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pqbase.stats import quantile7, tail
 from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
 from pqlab.analysis.load import BundleData, Cell, Json, unreadable
 from pqlab.analysis.table import Table, Value
-from pqtunnel.quantile import quantile7, tail
 
 BULK_PREFIX = "bulk-"
 #: A rung of the offered-rate ladder holds when at most this share is lost …

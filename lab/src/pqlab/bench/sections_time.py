@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
+from pqbase.text import utc_page
 from pqlab.analysis.table import Row
 from pqlab.analysis.table import Table as Values
 from pqlab.bench.sections_families import families_table, levels_table
@@ -277,7 +277,7 @@ def integrity_section(tree: Tree) -> Section:
              label(f"{100 * good / max(good + bad, 1):.2f} %")]
         )  # fmt: skip
         first, last = min(o.first_ns for o in own), max(o.last_ns for o in own)
-        when.append([label(word), label(_utc(first)), number((last - first) / 60e9)])
+        when.append([label(word), label(utc_page(first)), number((last - first) / 60e9)])
     checks = [
         [label(c.name), blocks.verdict("pass" if c.passed else "fail"), label(c.observed), label(c.expected)]
         for c in tree.checks
@@ -300,7 +300,3 @@ def integrity_section(tree: Tree) -> Section:
               blocks.rows_of(files), where, "analysis/files.csv", collapsed=True),
     )  # fmt: skip
     return Section("integrity", "Integrity and raw data", tuple(parts))
-
-
-def _utc(t_ns: int) -> str:
-    return datetime.fromtimestamp(t_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
+from pqbase.text import utc_page
 from pqlab.analysis.table import Row, Table
 from pqlab.bench.board import BoardLog
 from pqlab.bench.energy import Run
@@ -175,7 +174,7 @@ def timeline(tree: Tree) -> Table:
         good, bad = sum(one.row["n"] for one in own), sum(one.row["failed"] for one in own)
         table.add(
             category=category, files_count=len(own), iterations=good + bad, good=good, failed=bad,
-            first_utc=datetime.fromtimestamp(first / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            first_utc=utc_page(first),
             to_the_last_min=(last - first) / 60e9,
         )  # fmt: skip
     return table

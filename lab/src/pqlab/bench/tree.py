@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pqbase.stats import median_interval, quantile7
 from pqlab.errors import EXIT_CHECK, LabError
 from pqtunnel.bench import summary
 from pqtunnel.bench.rawfiles import BenchError, Iteration, read
-from pqtunnel.quantile import median_interval, quantile7
 from pqtunnel.suites import AEADS, KEMS, SIGS
 
 _ALGORITHMS = [one.name for registry in (KEMS, SIGS, AEADS) for one in registry.values()]

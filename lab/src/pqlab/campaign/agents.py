@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
+from pqbase.errors import PqError
 from pqlab.errors import LabError
 from pqlab.inventory import AgentAddress, Inventory
 from pqtunnel.rpc import RpcClient, RpcError, TlsFiles
@@ -42,16 +43,12 @@ class AgentClient(Protocol):
 Connect = Callable[[AgentAddress], AgentClient]
 
 
-class AgentFailure(Exception):
+class AgentFailure(PqError):
     """A call that failed. `lost`: the agent itself is gone or does not answer; else it refused."""
 
     def __init__(self, role: str, error: RpcError) -> None:
-        # str(error) would repeat code and hint, which travel apart from here on
-        self.what = str(error.args[0])
-        super().__init__(self.what)
+        super().__init__(error.what, error.hint, error.code)
         self.role = role
-        self.code = error.code
-        self.hint = error.hint
         self.lost = error.code in TRANSPORT_CODES
 
     def as_lab_error(self) -> LabError:

@@ -6,13 +6,12 @@ own end: a controller that is killed leaves the air quiet.
 
 from __future__ import annotations
 
-import json
-import socket
 import threading
 import time
 from typing import Any, Final
 
 from pqattack.settings import Episode
+from pqbase.lines import Client, NoAnswer, Refused
 from pqlab.errors import LabError
 
 Json = dict[str, Any]
@@ -37,9 +36,7 @@ class AttackControl:
 
     def __init__(self, address: tuple[str, int] = DEFAULT_ADDRESS) -> None:
         self.address = address
-        self._socket: socket.socket | None = None
-        self._lines: Any = None
-        self._lock = threading.Lock()
+        self._client = Client(address, _ANSWER_S, "./compose/lab.sh profile attacker")
         self._owner: str | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -109,7 +106,7 @@ class AttackControl:
         try:
             self.release()
         finally:
-            self._disconnect()
+            self._client.close()
 
     # ------------------------------------------------------------------ parts
 
@@ -122,38 +119,11 @@ class AttackControl:
 
     def _call(self, op: str, **details: Any) -> Json:
         """One request. Raises AttackFailure with the attacker's own words."""
-        with self._lock:
-            try:
-                self._connect()
-                assert self._socket is not None
-                self._socket.sendall(json.dumps({"op": op, **details}).encode() + b"\n")
-                line = self._lines.readline()
-                answer: Json = json.loads(line) if line else {}
-            except (OSError, ValueError) as error:
-                self._disconnect()
-                raise _gone(op, str(error)) from error
-            if not answer:
-                self._disconnect()
-                raise _gone(op, "it closed the connection")
-        if not answer.pop("ok"):
-            code, why = str(answer["code"]).replace("_", "-"), str(answer["error"])
-            raise AttackFailure(f"attack-{code}", f"the attacker refused `{op}`", why, str(answer["hint"]))
-        return answer
-
-    def _connect(self) -> None:
-        if self._socket is None:
-            self._socket = socket.create_connection(self.address, timeout=_ANSWER_S)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._lines = self._socket.makefile("rb")
-
-    def _disconnect(self) -> None:
-        if self._socket is not None:
-            self._lines.close()
-            self._socket.close()
-            self._socket = self._lines = None
-
-
-def _gone(op: str, why: str) -> AttackFailure:
-    return AttackFailure(
-        "no-attacker", f"the attacker did not answer `{op}`", why, "./compose/lab.sh profile attacker"
-    )
+        try:
+            return self._client.ask(op, **details)
+        except NoAnswer as error:
+            what = f"the attacker did not answer `{op}`"
+            raise AttackFailure("no-attacker", what, error.why, error.hint) from error
+        except Refused as error:
+            code = f"attack-{error.code.replace('_', '-')}"
+            raise AttackFailure(code, f"the attacker refused `{op}`", error.what, error.hint) from error

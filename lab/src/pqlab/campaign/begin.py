@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from pqbase.text import utc_basic, utc_text
 from pqlab import __version__
 from pqlab.budget import estimate, load_costs
 from pqlab.campaign import hosts, steady
-from pqlab.campaign.clock import utc_basic, utc_text
 from pqlab.campaign.extension import Extension
 from pqlab.campaign.store import Store, write_atomic
 from pqlab.campaign.surroundings import Surroundings

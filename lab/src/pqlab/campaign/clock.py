@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -28,13 +27,3 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
-
-
-def utc_text(realtime_ns: int) -> str:
-    """ISO 8601 UTC with seconds, as it stands in documents."""
-    return datetime.fromtimestamp(realtime_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def utc_basic(realtime_ns: int) -> str:
-    """ISO 8601 basic UTC, as it starts a run id."""
-    return datetime.fromtimestamp(realtime_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -10,6 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
+from pqbase.text import utc_basic, utc_text
 from pqlab import __version__
 from pqlab.analysis import analyse
 from pqlab.bundle import Bundle, bag, open_bundle, seal
@@ -22,7 +23,7 @@ from pqlab.bundle.corrections import (
     load_corrections,
     withdrawn,
 )
-from pqlab.campaign.clock import Clock, utc_basic, utc_text
+from pqlab.campaign.clock import Clock
 from pqlab.campaign.extension import Extension, check_whole
 from pqlab.campaign.finish import seal_marked
 from pqlab.campaign.store import Store, disk_errors

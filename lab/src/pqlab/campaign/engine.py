@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from pqbase.text import utc_text
 from pqlab.budget import cell_seconds, load_costs
 from pqlab.campaign import hosts, steady
 from pqlab.campaign.agents import AgentFailure, Pair
 from pqlab.campaign.begin import check_disk, latest_bundle, new_run
 from pqlab.campaign.cell import CellRunner
-from pqlab.campaign.clock import utc_text
 from pqlab.campaign.eta import Eta
 from pqlab.campaign.extension import taken_over
 from pqlab.campaign.finish import exit_code, reconcile_run, seal_marked, secret_files, verdict_counts

@@ -44,7 +44,7 @@ def _heal_one(address: AgentAddress, connect: Connect, clock: Clock, deadline_s:
         except LabError as error:
             code, what, hint = error.code.replace("-", "_"), error.what, error.hint
         except RpcError as error:
-            code, what, hint = error.code, str(error.args[0]), error.hint
+            code, what, hint = error.code, error.what, error.hint
         if code in KEY_CODES or clock.monotonic_s() >= deadline_s:
             return Healed(address.role, False, what, hint)
         clock.sleep(_PAUSE_S)

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from pqlab.campaign.clock import Clock, utc_text
+from pqbase.text import utc_text
+from pqlab.campaign.clock import Clock
 
 Json = dict[str, Any]
 

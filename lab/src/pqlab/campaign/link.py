@@ -5,13 +5,12 @@ The router forgets everything 3 s after the last sign of life: a controller that
 
 from __future__ import annotations
 
-import json
-import socket
+import contextlib
 import threading
 import time
-from types import TracebackType
 from typing import Any, Final
 
+from pqbase.lines import Client, NoAnswer, Refused
 from pqlab.errors import LabError
 from pqlink.settings import Side
 
@@ -22,6 +21,7 @@ RENEW_EVERY_S: Final = 1.0
 _ANSWER_S: Final = 5.0
 _ROUTES_S: Final = 3.0
 _POLL_S: Final = 0.02
+_SEE_LOG: Final = "docker logs pqlab-link-1, then: make lab-status"
 
 
 class LinkFailure(LabError):
@@ -29,38 +29,24 @@ class LinkFailure(LabError):
 
 
 class LinkConnection:
-    """One connection to the router's control. Not for several threads at once."""
+    """Questions to the router's control, on one connection that is made anew after it broke."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        try:
-            self._socket = socket.create_connection(address, timeout=_ANSWER_S)
-        except OSError as error:
-            raise LinkFailure(
-                "no-link",
-                f"the link router does not answer at {address[0]}:{address[1]}",
-                str(error.strerror or error),
-                "./compose/lab.sh profile link",
-            ) from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._lines = self._socket.makefile("rb")
-        self.broken = False
+        self._client = Client(address, _ANSWER_S, "./compose/lab.sh profile link")
 
     def call(self, op: str, **details: Any) -> Json:
         """One request. Raises LinkFailure with the router's own words."""
         try:
-            self._socket.sendall(json.dumps({"op": op, **details}).encode() + b"\n")
-            line = self._lines.readline()
-            answer: Json = json.loads(line) if line else {}
-        except (OSError, ValueError) as error:
-            self.broken = True
-            raise _gone(op, str(error)) from error
-        if not answer:
-            self.broken = True
-            raise _gone(op, "it closed the connection")
-        if not answer.pop("ok"):
-            code, why = str(answer["code"]).replace("_", "-"), str(answer["error"])
-            raise LinkFailure(f"link-{code}", f"the link router refused `{op}`", why, str(answer["hint"]))
-        return answer
+            return self._client.ask(op, **details)
+        except NoAnswer as error:
+            if not error.connected:
+                what = "the link router does not answer at {}:{}".format(*self._client.address)
+                raise LinkFailure("no-link", what, error.why, error.hint) from error
+            what = f"the link router did not answer `{op}`"
+            raise LinkFailure("link-lost", what, error.why, _SEE_LOG) from error
+        except Refused as error:
+            code = f"link-{error.code.replace('_', '-')}"
+            raise LinkFailure(code, f"the link router refused `{op}`", error.what, error.hint) from error
 
     def ask(self, role: str, op: str, **details: Any) -> Json:
         """One request to an end's helper."""
@@ -68,16 +54,7 @@ class LinkConnection:
 
     def close(self) -> None:
         """End the connection; what is held lapses unless somebody else renews it."""
-        self._lines.close()
-        self._socket.close()
-
-    def __enter__(self) -> LinkConnection:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._client.close()
 
 
 class LinkControl:
@@ -85,22 +62,12 @@ class LinkControl:
 
     def __init__(self, address: tuple[str, int] = DEFAULT_ADDRESS) -> None:
         self.address = address
-        self._connection: LinkConnection | None = None
+        self.connection = LinkConnection(address)
         self._owner: str | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         #: why the hold was lost while it was wanted; None while all is well
         self.lapsed: str | None = None
-
-    @property
-    def connection(self) -> LinkConnection:
-        """The connection, made when first needed and after it broke. Raises LinkFailure."""
-        if self._connection is not None and self._connection.broken:
-            self._connection.close()
-            self._connection = None
-        if self._connection is None:
-            self._connection = LinkConnection(self.address)
-        return self._connection
 
     def hello(self) -> Json:
         """What the router is and what its kernel can do."""
@@ -159,24 +126,13 @@ class LinkControl:
         try:
             self.release()
         finally:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self.connection.close()
 
     def _renew(self, owner: str) -> None:
         """A connection of its own: a probe that waits must not keep the sign of life back."""
         try:
-            with LinkConnection(self.address) as connection:
+            with contextlib.closing(LinkConnection(self.address)) as connection:
                 while not self._stop.wait(RENEW_EVERY_S):
                     connection.call("renew", owner=owner)
         except LinkFailure as error:
             self.lapsed = str(error)
-
-
-def _gone(op: str, why: str) -> LinkFailure:
-    return LinkFailure(
-        "link-lost",
-        f"the link router did not answer `{op}`",
-        why,
-        "docker logs pqlab-link-1, then: make lab-status",
-    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pqbase.text import utc_text_ms
 from pqlab.record.dataplane import TRAFFIC, DataPlane, window_counter
 from pqlab.record.raw import ROLES, Json, RawCell, RawRun
 from pqlab.record.sheet import Sheet
-from pqlab.record.system import utc
 from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
@@ -70,8 +70,8 @@ def fill_run_context(
         "A", "clock_offset_method", "same kernel (equal boot id)" if raw.one_clock else None, absent=no_offset
     )
     none = "no controller event"
-    sheet.put("A", "cell_start_utc", utc(wall[0]) if wall else None, absent=none)
-    sheet.put("A", "cell_end_utc", utc(wall[1]) if wall else None, absent=none)
+    sheet.put("A", "cell_start_utc", utc_text_ms(wall[0]) if wall else None, absent=none)
+    sheet.put("A", "cell_end_utc", utc_text_ms(wall[1]) if wall else None, absent=none)
     mono = [
         e["mono_ns"] for e in cell.events if e.get("host") == "drone" and isinstance(e.get("mono_ns"), int)
     ]

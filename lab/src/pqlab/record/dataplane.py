@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pqbase.stats import tail
 from pqlab.record.ledger import Column, Join, Joined, join
 from pqlab.record.raw import ROLES, Json, RawCell
 from pqlab.record.sheet import Sheet
 from pqlab.record.stats import few, jitter, mean, median
 from pqtunnel.packet import HEADER_BYTES
-from pqtunnel.quantile import tail
 from pqtunnel.suites import Suite
 
 TRAFFIC = "traffic"

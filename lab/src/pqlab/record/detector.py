@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
+from pqbase.stats import tail
 from pqdetect.service.verdict import WINDOW_NS, window_end_ns
 from pqlab.record.dataplane import TRAFFIC, DataPlane
 from pqlab.record.raw import CANARY, Json, RawCell
 from pqlab.record.sheet import Sheet
 from pqlab.record.stats import few, median
-from pqtunnel.quantile import tail
 
 NONE = "none"
 NO_DETECTOR = "no detector in this condition"

@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from pqbase.stats import tail
 from pqlab.record.raw import PRIMITIVES, ROLES, Span
 from pqlab.record.sheet import Sheet
 from pqlab.record.stats import few, median
-from pqtunnel.quantile import tail
 
 COVERAGE_PCT = (95.0, 101.0)
 WALL_STEP = "handshake"

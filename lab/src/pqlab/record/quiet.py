@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pqbase.stats import tail
 from pqlab.record.handshake import HandshakeTrace
 from pqlab.record.neighbours import Use
 from pqlab.record.raw import ROLES
@@ -23,7 +24,6 @@ from pqlab.record.sheet import Sheet
 from pqlab.record.system import LETTER
 from pqlab.record.verdict import BUSY
 from pqlab.record.waiting import parts_of
-from pqtunnel.quantile import tail
 from pqtunnel.quiet import Waiting, median, waiting_in
 
 #: of a window of traffic, that the tunnel's threads of one end may wait for a processor

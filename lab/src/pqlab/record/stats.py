@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from pqtunnel.quantile import TOO_FEW, least_count, quantile7
+from pqbase.stats import TOO_FEW, least_count, quantile7
 
 
 def median(values: Sequence[float]) -> float | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
+from pqbase.text import utc_text_ms
 from pqlab.record.raw import ROLES, Json, RawRun
 from pqlab.record.sheet import Sheet, Validity
 from pqlab.record.stats import mean, median
@@ -294,8 +294,8 @@ def fill_observability(sheet: Sheet, telemetry: dict[str, Telemetry], accounts: 
     sheet.put(
         "Q", "sampling_rate_hz", (len(ticks) - 1) / span_s if span_s else None, n=len(ticks), absent=none
     )
-    sheet.put("Q", "collection_start_utc", utc(ticks[0]) if ticks else None, absent=none)
-    sheet.put("Q", "collection_end_utc", utc(ticks[-1]) if ticks else None, absent=none)
+    sheet.put("Q", "collection_start_utc", utc_text_ms(ticks[0]) if ticks else None, absent=none)
+    sheet.put("Q", "collection_end_utc", utc_text_ms(ticks[-1]) if ticks else None, absent=none)
     sheet.put("Q", "collection_duration_ms", span_s * 1e3 if span_s else None, absent=none)
     grown = {
         role: telemetry[role].increase("pq_sampler", "telegraf_dropped_count") if role in telemetry else None
@@ -326,9 +326,3 @@ def fill_kernel(sheet: Sheet, telemetry: dict[str, Telemetry], counters: dict[st
         if counters is not None and all(name in counters.get(role, {}) for role in ROLES):
             value = sum(int(counters[role][name]) for role in ROLES)
         sheet.put("T", f"{name}_count", value, absent=f"both ends' {name} is not there")
-
-
-def utc(t_ns: int) -> str:
-    """ISO 8601 with milliseconds."""
-    text = datetime.fromtimestamp(t_ns / 1e9, tz=UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from pqbase.stats import TOO_FEW
 from pqlab.report.svg import significant
-from pqtunnel.quantile import TOO_FEW
 
 #: A reason up to this length stays on one line.
 SHORT_REASON_CHARS = 46

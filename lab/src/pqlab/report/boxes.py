@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pqbase.stats import TOO_FEW
 from pqlab.report import svg
 from pqlab.report.figures import WIDTH, family_class, vertical_grid
 from pqlab.report.svg import LogAxis, significant
-from pqtunnel.quantile import TOO_FEW
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ Links are relative to data/, where report.html lies inside the bundle.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from pqbase.text import utc_page
 from pqlab import __version__
 from pqlab.analysis.conditions import first_conditions
 from pqlab.analysis.load import BundleData, Cell, Json, read_json
@@ -149,4 +149,4 @@ def analysis_link(name: str) -> str:
 
 def utc(t_ns: int) -> str:
     """Realtime nanoseconds as ISO 8601 in UTC to the second."""
-    return datetime.fromtimestamp(t_ns // 1_000_000_000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{utc_page(t_ns)} UTC"

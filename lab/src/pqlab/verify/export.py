@@ -29,7 +29,7 @@ from pqlab.errors import LabError
 ENTRY = "pqlab.verify.alone"
 #: import name → distribution: pure Python where its compiled part is left out
 LIBRARIES = {"yaml": "PyYAML", "jinja2": "Jinja2", "markupsafe": "MarkupSafe"}
-OURS = ("pqlab", "pqtunnel", "pqtelemetry", "pqsitl", "pqlink", "pqdetect", "pqattack")
+OURS = ("pqbase", "pqlab", "pqtunnel", "pqtelemetry", "pqsitl", "pqlink", "pqdetect", "pqattack")
 _DATA_SUFFIXES = (".json", ".yml", ".j2", ".css", ".js", ".csv")
 _SHEBANG = b"#!/usr/bin/env python3\n"
 #: the first moment a zip archive can name

@@ -12,9 +12,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from pqbase.patience import patiently
 from pqtelemetry.errors import SensorUnavailable
 from pqtelemetry.line import INT_MAX, INT_MIN, FieldValue, Sample
-from pqtelemetry.patience import patiently
 from pqtelemetry.readers.base import Instant
 
 STALE_MS = 1000.0

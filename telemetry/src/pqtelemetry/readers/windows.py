@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
+from pqbase.patience import patiently
 from pqtelemetry.errors import SensorUnavailable
 from pqtelemetry.line import FieldValue, Sample, tag_text
-from pqtelemetry.patience import patiently
 from pqtelemetry.readers.base import Instant, Missing, Rate, Reader
 
 ABSENT: Final = {

@@ -33,8 +33,8 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 class DetectorError(TunnelError):
     """No detector of that name runs here, or it cannot be moved."""
 
-    default_code = "no_detector"
-    default_hint = "name it in pqlab_detectors of this host, then: ansible-playbook provision.yml"
+    code = "no_detector"
+    hint = "name it in pqlab_detectors of this host, then: ansible-playbook provision.yml"
 
 
 @dataclass(frozen=True)

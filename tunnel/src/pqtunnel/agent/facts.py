@@ -25,8 +25,8 @@ GATHER_LIMIT_S: Final = 150.0
 class FactsError(TunnelError):
     """The host could not be described."""
 
-    default_code = "facts"
-    default_hint = "see the agent's log"
+    code = "facts"
+    hint = "see the agent's log"
 
 
 class HostFacts:

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pqbase.patience import patiently
 from pqtunnel.agent import hostnet
-from pqtunnel.agent.patience import patiently
 from pqtunnel.config import EndpointConfig
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import TunnelError

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import socket
-import struct
 import sys
 from pathlib import Path
 from typing import Final
 
+from pqbase.net import interface_of
 from pqtunnel.errors import TunnelError
 
 PROC: Final = Path("/proc/net")
-_SIOCGIFADDR: Final = 0x8915
 _DEV: Final = {"rx_bytes": 0, "rx_packets": 1, "rx_dropped": 3, "tx_bytes": 8, "tx_packets": 9}
 """Places of /proc/net/dev after the interface's name."""
 _UDP: Final = {"in_errors": "InErrors", "no_ports": "NoPorts", "rcvbuf_errors": "RcvbufErrors"}
@@ -20,8 +19,8 @@ _UDP: Final = {"in_errors": "InErrors", "no_ports": "NoPorts", "rcvbuf_errors": 
 class HostNetError(TunnelError):
     """A counter of the host cannot be read; the message is the reason that the feed gives."""
 
-    default_code = "no_host_counters"
-    default_hint = "the feed goes on without them"
+    code = "no_host_counters"
+    hint = "the feed goes on without them"
 
 
 def interface_towards(peer: str) -> str:
@@ -30,25 +29,18 @@ def interface_towards(peer: str) -> str:
         raise HostNetError("no peer address is configured (PQ_PEER), so no interface can be told")
     if sys.platform == "win32":
         raise HostNetError("interface counters are read on Linux alone")
-    import fcntl
-
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((peer, 9))  # sends nothing: asks the routing table
             own = probe.getsockname()[0]
             if own.startswith("127."):
                 return "lo"
-            for _, name in socket.if_nameindex():
-                request = struct.pack("256s", name.encode()[:15])
-                try:
-                    answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
-                except OSError:
-                    continue  # an interface without an IPv4 address
-                if socket.inet_ntoa(answer[20:24]) == own:
-                    return name
+        name = interface_of(own)
     except OSError as error:
         raise HostNetError(f"no way to the peer {peer}: {error.strerror or error}") from error
-    raise HostNetError(f"no interface has the address {own} that packets to {peer} leave from")
+    if name is None:
+        raise HostNetError(f"no interface has the address {own} that packets to {peer} leave from")
+    return name
 
 
 def interface_counters(name: str, proc: Path = PROC) -> dict[str, int]:

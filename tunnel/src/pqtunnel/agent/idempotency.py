@@ -18,8 +18,8 @@ WAIT_S: Final = 600.0
 class IdReusedError(TunnelError):
     """One id was used for two different requests."""
 
-    default_code = "id_reused"
-    default_hint = "give every request an id of its own"
+    code = "id_reused"
+    hint = "give every request an id of its own"
 
 
 class _Entry:

@@ -8,11 +8,11 @@ import ssl
 import threading
 import time
 
-from pqtunnel.agent import children
+from pqbase import children
+from pqbase.ending import Ending
 from pqtunnel.agent.detectors import Detectors
 from pqtunnel.agent.drivers.base import NoTraffic, TrafficDriver
 from pqtunnel.agent.drivers.compose import ComposeTraffic
-from pqtunnel.agent.ending import Ending
 from pqtunnel.agent.facts import HostFacts
 from pqtunnel.agent.faults import Faults
 from pqtunnel.agent.feed import Feed

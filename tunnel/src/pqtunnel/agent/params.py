@@ -12,8 +12,8 @@ _REQUIRED: Final = object()
 class ParamsError(TunnelError):
     """A parameter is missing, of the wrong type or out of range (JSON-RPC -32602)."""
 
-    default_code = "bad_params"
-    default_hint = "see docs/AGENT.md for the method's parameters"
+    code = "bad_params"
+    hint = "see docs/AGENT.md for the method's parameters"
 
 
 class Params:

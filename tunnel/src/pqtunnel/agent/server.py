@@ -15,9 +15,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Final, TypeGuard
 
+from pqbase.net import claim
 from pqtunnel.agent.idempotency import AnswerCache
 from pqtunnel.agent.params import ParamsError
-from pqtunnel.endpoint.sockets import PortTakenError, claim
+from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.errors import TunnelError
 
 MAX_CONNECTIONS: Final = 8

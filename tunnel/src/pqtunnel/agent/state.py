@@ -25,7 +25,7 @@ _NEXT: Final[dict[State, str]] = {
 class BadStateError(TunnelError):
     """A method was called in a state that does not allow it, or for another cell."""
 
-    default_code = "bad_state"
+    code = "bad_state"
 
 
 class CellState:

@@ -33,8 +33,8 @@ def hottest_c(lines: list[str]) -> float | None:
 class StreamError(TunnelError):
     """No such stream."""
 
-    default_code = "unknown_stream"
-    default_hint = "streams: " + ", ".join(STREAMS)
+    code = "unknown_stream"
+    hint = "streams: " + ", ".join(STREAMS)
 
 
 class Streams:

@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from pqtunnel.agent.ending import STDIN_OPTION
+from pqbase.ending import STDIN_OPTION
+from pqbase.patience import patiently
 from pqtunnel.agent.lineblock import LineBlock
-from pqtunnel.agent.patience import patiently
 from pqtunnel.config import FAST_POWER, EndpointConfig
 from pqtunnel.errors import TunnelError
 
@@ -36,8 +36,8 @@ ON_WINDOWS: Final = sys.platform == "win32"
 class TelemetryError(TunnelError):
     """The sampler is not there."""
 
-    default_code = "no_sampler"
-    default_hint = "docker logs of the endpoint says why"
+    code = "no_sampler"
+    hint = "docker logs of the endpoint says why"
 
 
 class Telemetry:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from pqtunnel.agent.patience import patiently
+from pqbase.patience import patiently
 
 PERIOD_S: Final = 0.1
 

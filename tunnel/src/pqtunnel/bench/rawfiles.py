@@ -19,8 +19,8 @@ SCHEMA: Final = "pqtunnel/bench-raw/v1"
 class BenchError(TunnelError):
     """A benchmark that cannot go on, or a raw file that cannot be used."""
 
-    default_code = "bench"
-    default_hint = "Move the damaged file away and run the same command again: only what is missing is done."
+    code = "bench"
+    hint = "Move the damaged file away and run the same command again: only what is missing is done."
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pqbase.stats import quantile7, tail
 from pqtunnel.bench.rawfiles import BenchError, Iteration, read
-from pqtunnel.quantile import quantile7, tail
 
 COLUMNS: Final = (
     "category", "algorithm", "operation", "name", "n", "failed", "mean_ms", "median_ms", "min_ms", "max_ms",

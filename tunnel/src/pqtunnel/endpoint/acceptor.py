@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from pqbase.net import claim
 from pqtunnel.endpoint.counters import add_to
 from pqtunnel.endpoint.dialer import refuse
-from pqtunnel.endpoint.sockets import PortTakenError, claim
+from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.endpoint.stream import FrameStream, converse
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import Evicted, HandshakeError, TunnelError

@@ -30,8 +30,8 @@ CONNECT_TIMEOUT_S: Final = 3.0
 class PeerUnreachableError(HandshakeError):
     """No TCP connection to the gcs."""
 
-    default_code = "peer_unreachable"
-    default_hint = "is the gcs up and on the same network? `make lab-status`"
+    code = "peer_unreachable"
+    hint = "is the gcs up and on the same network? `make lab-status`"
     counter = "hs_connection_lost"
     send_alert = False
 

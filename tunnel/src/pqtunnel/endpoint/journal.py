@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pqbase.text import utc_text
+
 MAX_LINES: Final = 500_000
 
 
@@ -54,8 +56,7 @@ class Journal:
 
     def note(self, text: str) -> None:
         """A log line for people, with UTC time."""
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
-        self.log.add(f"{stamp}Z {self.host} {text}")
+        self.log.add(f"{utc_text(time.time_ns())} {self.host} {text}")
 
     def add_spans(self, rows: list[dict[str, Any]]) -> None:
         """Keep the span rows of one completed handshake; they are turned into JSON only when asked for."""

@@ -30,8 +30,8 @@ next rekey begin, because a GCS forgets an epoch that it never heard."""
 class RekeyRefused(TunnelError):
     """The rekey would break the drone's own policy, or there is nothing to rekey."""
 
-    default_code = "rekey_refused"
-    default_hint = "name the suite in accepted_suites of prepare, at both ends, at or above min_level"
+    code = "rekey_refused"
+    hint = "name the suite in accepted_suites of prepare, at both ends, at or above min_level"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pqbase.net import claim
 from pqtunnel.errors import TunnelError
 
 RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
@@ -18,24 +19,11 @@ _BUSY: Final = (errno.EAGAIN, errno.ENOBUFS, errno.EWOULDBLOCK)
 class PortTakenError(TunnelError):
     """A socket cannot be bound."""
 
-    default_code = "port_taken"
-    default_hint = (
+    code = "port_taken"
+    hint = (
         f"stop what holds the port (`{'netstat -ano' if sys.platform == 'win32' else 'ss -lnp'}`), "
         "or choose another by its PQ_*_PORT setting"
     )
-
-
-def claim(sock: socket.socket) -> None:
-    """Before bind: nobody else may have this port while we do; after a restart it is free at once.
-
-    Windows' SO_REUSEADDR lets any process take a port that is in use; SO_EXCLUSIVEADDRUSE forbids that
-    (Microsoft, "Using SO_REUSEADDR and SO_EXCLUSIVEADDRUSE"). On Linux SO_REUSEADDR of a TCP listener only
-    passes over connections in TIME_WAIT, and a UDP socket without it shares its port with nobody.
-    """
-    if sys.platform == "win32":
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-    elif sock.type == socket.SOCK_STREAM:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 
 def ignore_refusals(sock: socket.socket) -> None:

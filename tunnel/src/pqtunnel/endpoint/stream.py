@@ -24,8 +24,8 @@ Buffer = bytes | bytearray | memoryview
 class ConnectionLostError(HandshakeError):
     """The TCP connection ended before the handshake did."""
 
-    default_code = "connection_lost"
-    default_hint = "the peer died, has no cell prepared, or refused: see its log (`make lab-status`)"
+    code = "connection_lost"
+    hint = "the peer died, has no cell prepared, or refused: see its log (`make lab-status`)"
     counter = "hs_connection_lost"
     send_alert = False
 

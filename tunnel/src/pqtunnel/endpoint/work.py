@@ -23,15 +23,15 @@ PLAIN: Final = "plain"
 class WindowError(TunnelError):
     """A traffic window is opened twice, closed when not open, or names an unknown route."""
 
-    default_code = "bad_window"
-    default_hint = "open a window with traffic_open, end it with traffic_run or traffic_close"
+    code = "bad_window"
+    hint = "open a window with traffic_open, end it with traffic_run or traffic_close"
 
 
 class NoCellError(TunnelError):
     """There is no cell to work on."""
 
-    default_code = "bad_state"
-    default_hint = "call prepare first"
+    code = "bad_state"
+    hint = "call prepare first"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
+import pqbase
+import pqtunnel
 from pqtunnel.errors import SelfTestFailed
 
 # It ends a hang, it judges no speed: an emulated processor needs minutes for the three SPHINCS+ vectors.
@@ -44,8 +46,8 @@ def run_selftest(timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
     primitive that this host does not have (`detail` says why) and does not make the whole false. Raises
     SelfTestFailed when the child itself could not run to its end.
     """
-    package_root = str(Path(__file__).resolve().parents[2])
-    search_path = os.pathsep.join(part for part in (package_root, os.environ.get("PYTHONPATH")) if part)
+    roots = [str(Path(file).resolve().parents[1]) for file in (pqbase.__file__, pqtunnel.__file__)]
+    search_path = os.pathsep.join([*roots, *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
         child = subprocess.run(
             [sys.executable, "-m", "pqtunnel.kat"],

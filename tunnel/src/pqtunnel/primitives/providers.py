@@ -10,6 +10,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+import pqbase
 import pqtunnel
 from pqtunnel.errors import ProviderMissing
 from pqtunnel.primitives.oqs_library import library_path, load_oqs
@@ -19,14 +20,15 @@ def _sha256_of(path: Path | None) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path is not None else None
 
 
-def tree_sha256(root: Path) -> str:
-    """SHA-256 over the names and bytes of every Python source under `root`, in sorted order."""
+def tree_sha256(*roots: Path) -> str:
+    """SHA-256 over the names and bytes of every Python source under each of `roots`, in sorted order."""
     digest = hashlib.sha256()
-    # Windows sorts paths without regard to case: the order is that of the names, everywhere.
-    for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).parts):
-        name = path.relative_to(root).as_posix().encode()
-        content = path.read_bytes()
-        digest.update(len(name).to_bytes(4, "big") + name + len(content).to_bytes(8, "big") + content)
+    for root in roots:
+        # Windows sorts paths without regard to case: the order is that of the names, everywhere.
+        for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).parts):
+            name = path.relative_to(root).as_posix().encode()
+            content = path.read_bytes()
+            digest.update(len(name).to_bytes(4, "big") + name + len(content).to_bytes(8, "big") + content)
     return digest.hexdigest()
 
 
@@ -85,6 +87,6 @@ def provider_facts() -> dict[str, Any]:
         "core": _core(),
         "pqtunnel": {
             "version": pqtunnel.__version__,
-            "tree_sha256": tree_sha256(Path(pqtunnel.__file__).parent),
+            "tree_sha256": tree_sha256(Path(pqtunnel.__file__).parent, Path(pqbase.__file__).parent),
         },
     }

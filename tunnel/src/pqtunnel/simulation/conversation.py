@@ -14,7 +14,7 @@ from pqtunnel.wire import ALERT_FRAME, HEADER_BYTES
 class ConnectionLost(HandshakeError):
     """The other end closed, or nobody listens there."""
 
-    default_code = "connection_lost"
+    code = "connection_lost"
     counter = "hs_connection_lost"
     send_alert = False
 

@@ -20,8 +20,8 @@ Rng = Callable[[int], bytes]
 class InvariantBroken(TunnelError):
     """The simulated protocol did what it must never do."""
 
-    default_code = "invariant_broken"
-    default_hint = "run the same seed again under a debugger: it takes the same way"
+    code = "invariant_broken"
+    hint = "run the same seed again under a debugger: it takes the same way"
 
 
 def stream(seed: bytes, count: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pqbase.stats import TOO_FEW
 from pqlab.analysis.load import suite_facts
 from pqlab.analysis.stats import median
 from pqlab.report import blocks, figures
@@ -9,7 +10,6 @@ from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, num
 from pqlab.report.inference import UNITS
 from pqlab.report.source import RawRow, Source
 from pqlab.report.svg import significant
-from pqtunnel.quantile import TOO_FEW
 
 MS = "ms"
 

@@ -10,8 +10,8 @@ from pqtunnel.errors import TunnelError
 class DriverError(TunnelError):
     """The traffic service refused, or does not answer."""
 
-    default_code = "traffic_driver"
-    default_hint = "see the traffic service's log and `make lab-status`"
+    code = "traffic_driver"
+    hint = "see the traffic service's log and `make lab-status`"
 
 
 class TrafficDriver(Protocol):

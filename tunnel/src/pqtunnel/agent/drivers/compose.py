@@ -3,16 +3,13 @@ command."""
 
 from __future__ import annotations
 
-import json
-import socket
-import time
 from typing import Any, Final
 
+from pqbase.lines import Client, NoAnswer, Refused
 from pqtunnel.agent.drivers.base import DriverError
 
 CONNECT_TIMEOUT_S: Final = 2.0
 ANSWER_TIMEOUT_S: Final = 8.0
-MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 
 
 class ComposeTraffic:
@@ -52,46 +49,16 @@ class ComposeTraffic:
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         where = f"traffic service at {self._address[0]}:{self._address[1]}"
-        deadline_s = time.monotonic() + ANSWER_TIMEOUT_S
+        hint = "is its container up? `make lab-status`"
         try:
-            with socket.create_connection(self._address, timeout=CONNECT_TIMEOUT_S) as sock:
-                sock.sendall(json.dumps(request, separators=(",", ":")).encode() + b"\n")
-                line = _read_line(sock, deadline_s)
-        except TimeoutError as error:
-            raise DriverError(
-                f"{where}: no answer to {request['op']} in time", code="traffic_timeout"
-            ) from error
-        except OSError as error:
-            raise DriverError(
-                f"{where}: {error.strerror or error}", code="traffic_unreachable",
-                hint="is its container up? `make lab-status`",
-            ) from error  # fmt: skip
-        try:
-            answer = json.loads(line)
-        except ValueError as error:
-            raise DriverError(f"{where}: the answer to {request['op']} is not JSON") from error
-        if not isinstance(answer, dict):
-            raise DriverError(f"{where}: the answer to {request['op']} is no object")
-        if answer.pop("ok", False) is not True:
-            raise DriverError(
-                f"{where}: {answer.get('message', 'refused')}",
-                code=str(answer.get("code", "traffic_driver")),
-                hint=str(answer.get("hint", "")) or None,
-            )  # fmt: skip
-        return answer
-
-
-def _read_line(sock: socket.socket, deadline_s: float) -> bytes:
-    buffer = bytearray()
-    while not buffer.endswith(b"\n"):
-        left_s = deadline_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
-        sock.settimeout(left_s)
-        chunk = sock.recv(65_536)
-        if not chunk:
-            break
-        buffer += chunk
-        if len(buffer) > MAX_ANSWER_BYTES:
-            raise OSError("the answer is too long")
-    return bytes(buffer)
+            with Client(self._address, ANSWER_TIMEOUT_S, hint, connect_s=CONNECT_TIMEOUT_S) as client:
+                return client.ask(**request)
+        except NoAnswer as error:
+            if isinstance(error.__cause__, TimeoutError):
+                what = f"{where}: no answer to {request['op']} in time"
+                raise DriverError(what, code="traffic_timeout") from error
+            if isinstance(error.__cause__, OSError):
+                raise DriverError(f"{where}: {error.why}", error.hint, "traffic_unreachable") from error
+            raise DriverError(f"{where}: the answer to {request['op']} is {error.why}") from error
+        except Refused as error:
+            raise DriverError(f"{where}: {error.what}", error.hint, error.code) from error

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pqtunnel.quantile import least_count, quantile7, tail
+from pqbase.stats import least_count, quantile7, tail
 
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 VALUES = (3.1, 0.2, 9.5, 4.4, 4.4, 1.7, 12.25)

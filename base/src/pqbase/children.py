@@ -1,8 +1,8 @@
-"""Children that die with this service, however it dies: on Windows by a job object, on Linux by a signal that
+"""Children that die with this process, however it dies: on Windows by a job object, on Linux by a signal that
 the child asks for before it runs (prctl(2), PR_SET_PDEATHSIG).
 
 A job object with JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE ends its processes when its last handle closes, which the
-system does for a service that was killed (Win32, "Job Objects").
+system does for a process that was killed (Win32, "Job Objects").
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ if sys.platform != "win32":
 
     START: dict[str, Any] = {"start_new_session": True, "preexec_fn": _die_with_parent}
     """What subprocess.Popen is told besides."""
+
+    def hold() -> None:
+        """Nothing to do: who starts children here tells them to look after their parent, or uses START."""
 
     def bind(pid: int) -> None:
         """Nothing to do: the child has asked for it."""
@@ -65,6 +68,7 @@ else:
     _kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
     _kernel32.CreateJobObjectW.restype = wintypes.HANDLE
     _kernel32.CreateJobObjectW.argtypes = [ctypes.c_void_p, wintypes.LPCWSTR]
+    _kernel32.GetCurrentProcess.restype = wintypes.HANDLE
     _kernel32.OpenProcess.restype = wintypes.HANDLE
     _kernel32.OpenProcess.argtypes = [wintypes.DWORD, wintypes.BOOL, wintypes.DWORD]
     _kernel32.SetInformationJobObject.argtypes = [
@@ -88,6 +92,15 @@ else:
             raise ctypes.WinError(ctypes.get_last_error())
         return int(job)
 
+    def _assign(job: int, process: int) -> None:
+        if not _kernel32.AssignProcessToJobObject(job, process):
+            raise ctypes.WinError(ctypes.get_last_error())
+
+    def hold() -> None:
+        """Everything that this process starts from now on ends with it. Call it once. Raises OSError."""
+        # The handle stays open: the system closes it when we end.
+        _assign(_new_job(), _kernel32.GetCurrentProcess())
+
     def bind(pid: int) -> None:
         """End process `pid`, and what it starts, when this process ends. Raises OSError."""
         _jobs[pid] = _new_job()
@@ -95,8 +108,7 @@ else:
         if not process:
             raise ctypes.WinError(ctypes.get_last_error())
         try:
-            if not _kernel32.AssignProcessToJobObject(_jobs[pid], process):
-                raise ctypes.WinError(ctypes.get_last_error())
+            _assign(_jobs[pid], process)
         finally:
             _kernel32.CloseHandle(process)
 
