@@ -87,6 +87,11 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def counted(number: int, word: str) -> str:
+    """A count with its noun: ``1 suite``, ``72 suites``."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def tick_label(value: float) -> str:
     """An axis number without trailing zeros."""
     return f"{value:,.6f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:,.0f}"

@@ -113,7 +113,7 @@ def _overall(source: Source, row: RawRow) -> Finding:
     what = "ratio" if row["scale"] == "ratio" else "points"
     return Finding(
         statement=f"Under {row['condition']} in place of {row['reference']}, {row['metric']} "
-        f"{row['verdict']} over the {row['n_suites']} suites.",
+        f"{row['verdict']} {_over(row)}.",
         effect=f"{what} {_shown(row['mean_effect'])} ({_shown(row['low_effect'])} to "
         f"{_shown(row['high_effect'])}, 95 % {row['method']}; robust {_shown(row['robust_effect'])})",
         basis=f"n = {row['n_pairs']} blocks, these suites only; Holm p {_shown(row['p_holm'])} of "
@@ -122,6 +122,10 @@ def _overall(source: Source, row: RawRow) -> Finding:
         cells=tuple(cell_link(i, source.cells[i].suite_id) for i in row["cells"].split()),
         tone=row["verdict"],
     )
+
+
+def _over(row: RawRow) -> str:
+    return "in the one suite" if row["n_suites"] == "1" else f"over the {row['n_suites']} suites"
 
 
 def _suites(source: Source, rows: list[RawRow], tested: int) -> Finding:
