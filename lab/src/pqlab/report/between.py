@@ -31,7 +31,7 @@ from pqlab.report.blocks import (
     Table,
     label,
 )
-from pqlab.report.effects import Effect, effects
+from pqlab.report.effects import Effect, chosen, effects
 from pqlab.report.inference import UNITS
 from pqlab.report.svg import counted, significant
 from pqlab.report.words import with_words
@@ -83,10 +83,6 @@ def page(
     )
 
 
-#: as many rows fit on a first screen
-MOST_DRAWN = 24
-
-
 def _answer(between: Between, ring: str) -> Section:
     """How many effects are claimed, and the means over all suites as drawings; claimed ones come first where
     there are too many to draw."""
@@ -110,22 +106,21 @@ def _answer(between: Between, ring: str) -> Section:
 def _figure(rows: list[Row], ring: str, *, ratios: bool) -> Figure | None:
     if not rows:
         return None
-    order = sorted(rows, key=lambda row: row["verdict"] not in (IMPROVED, REGRESSED))
-    drawn = [row for row in rows if row in order[:MOST_DRAWN]]
     made = [
         Effect(
             f"condition {row['condition']}", _words(row), real(row["mean_effect"]),
             None if row["low_effect"] is None else (real(row["low_effect"]), real(row["high_effect"])),
             str(row["verdict"]) if row["verdict"] in (IMPROVED, REGRESSED) else "",
         )
-        for row in drawn
+        for row in rows
     ]  # fmt: skip
     kind, unit = ("ratio", "B / A (log scale)") if ratios else ("difference", "B − A, points")
+    drawn = chosen(made)
     left = f"; {len(drawn)} of {len(rows)}, the rest below" if len(drawn) < len(rows) else ""
     return Figure(
         f"fig-effects-{kind}",
         f"Mean {kind} over all suites with its 95 % interval; less is better{left}",
-        effects(f"svg-effects-{kind}", f"Effects as {kind}s", unit, made, ratios=ratios),
+        effects(f"svg-effects-{kind}", f"Effects as {kind}s", unit, drawn, ratios=ratios),
         ring,
         legend=(("s-1", "not claimed"), ("s-2", "claimed")),
     )

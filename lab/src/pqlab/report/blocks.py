@@ -93,11 +93,12 @@ class Facts:
 
 @dataclass(frozen=True)
 class Paragraphs:
-    """Plain sentences."""
+    """Plain sentences; `folded`: under this heading, to be opened."""
 
     id: str
     sentences: tuple[str, ...]
     as_list: bool = False
+    folded: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,16 @@ class Effect:
     claimed: str = ""
 
 
+#: as many rows fit on a screen
+MOST_DRAWN = 24
+
+
+def chosen(rows: Sequence[Effect]) -> list[Effect]:
+    """As many as are drawn, in their order; claimed ones are among them first."""
+    first = sorted(rows, key=lambda row: not row.claimed)[:MOST_DRAWN]
+    return [row for row in rows if any(row is one for one in first)]
+
+
 def effects(figure_id: str, title: str, axis_title: str, rows: Sequence[Effect], *, ratios: bool) -> str:
     """ratios: values are factors, and the axis is logarithmic about 1; else differences about 0."""
     place: Place = _log if ratios else float

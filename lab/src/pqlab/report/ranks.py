@@ -12,7 +12,9 @@ from pqlab.report.figures import family_class, vertical_grid
 from pqlab.report.svg import LogAxis, counted, significant
 
 WIDE, NARROW = 1120.0, 344.0
-_ROW, _TOP, _LABELS, _COLUMN = 26.0, 40.0, 350.0, 92.0
+_ROW, _TOP, _COLUMN = 26.0, 40.0, 92.0
+#: width of a letter of a label, and how much of the drawing labels may take
+_LETTER, _MOST_LABELS = 6.7, 480.0
 _NARROW_ROW, _NARROW_VALUE = 58.0, 64.0
 
 
@@ -73,7 +75,8 @@ class Ranking:
 def wide(figure_id: str, title: str, ranking: Ranking) -> str:
     """Label, dot on a log axis, value and further columns in one line a row."""
     columns = len(ranking.heads) + 1
-    axis = ranking.axis(_LABELS, WIDE - _COLUMN * columns - 20)
+    labels = max(len(row.label) for row in ranking.rows) * _LETTER + 12
+    axis = ranking.axis(min(max(labels, 160.0), _MOST_LABELS), WIDE - _COLUMN * columns - 20)
     lines = len(ranking.rows) + (ranking.omitted is not None)
     bottom = _TOP + _ROW * lines
     items = vertical_grid(axis, _TOP, bottom, ranking.axis_title)

@@ -37,7 +37,9 @@ def shares(figure_id: str, title: str, x_title: str, y_title: str, lines: Sequen
         y = y_axis(share)
         items.append(svg.line(_LEFT, y, axis.end, y, "grid"))
         items.append(svg.text(_LEFT - 8, y + 4, tick_label(share) + " %", class_="tick", text_anchor="end"))
-    ends = spread_labels([y_axis(line.points[-1][1]) for line in lines], 15.0, _TOP + 6, bottom)
+    ends = spread_labels(
+        [max(y_axis(line.points[-1][1]), _TOP + 6) for line in lines], 15.0, _TOP + 6, bottom
+    )
     for line, label_y in zip(lines, ends, strict=True):
         steps = _steps(line.points)
         half = next((x for x, share in line.points if share >= 50.0), None)
