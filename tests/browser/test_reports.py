@@ -155,7 +155,7 @@ def test_it_prints_with_its_folded_tables_and_without_its_controls(
     tab.close()
 
 
-@pytest.mark.parametrize("kind", ["run", "suites", "power", "compare"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_first_screen_holds_the_answer(chrome: Chrome, pages: dict[str, Path], kind: str) -> None:
     tab = chrome.open(pages[kind].as_uri(), 1400, 900)
     low = "document.querySelector({0!r}).getBoundingClientRect().bottom"

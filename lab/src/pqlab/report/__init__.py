@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pqlab.bundle import numbers_sha256
 from pqlab.record.untimed import untimed_sentence
-from pqlab.report.blocks import Block, Figure, Report, Section, Table, compact, no_claim
+from pqlab.report.blocks import Report, Section, Table, compact, folded, no_claim
 from pqlab.report.html import render_html
 from pqlab.report.markdown import render_markdown
 from pqlab.report.sections import (
@@ -88,8 +88,6 @@ CHAPTERS: tuple[tuple[str, tuple[Callable[[Source], Section | None], ...]], ...]
         (context.environment, context.methods, semantics.semantics, overview.provenance),
     ),
 )
-#: a table of more rows is folded, and so is one beside a drawing of the same
-MOST_OPEN_ROWS = 6
 
 
 def build(source: Source) -> Report:
@@ -98,7 +96,7 @@ def build(source: Source) -> Report:
     for question, makers in CHAPTERS:
         for make in makers:
             if (section := make(source)) is not None:
-                found.append(_folded(replace(section, question=question)))
+                found.append(folded(replace(section, question=question)))
     marked = [_marked(_compact(section), bool(source.bundle.untimed)) for section in found]
     first, *sections = with_words(marked)
     scenario = source.bundle.scenario
@@ -114,18 +112,6 @@ def build(source: Source) -> Report:
         notice=_notice(source),
         answer=first,
     )
-
-
-def _folded(section: Section) -> Section:
-    """Drawings are read first: their tables, and long ones, open on demand and in print."""
-    drawn = any(isinstance(block, Figure) for block in section.blocks)
-
-    def folded(block: Block) -> Block:
-        if isinstance(block, Table) and (drawn or len(block.rows) > MOST_OPEN_ROWS):
-            return replace(block, collapsed=True)
-        return block
-
-    return replace(section, blocks=tuple(map(folded, section.blocks)))
 
 
 def _notice(source: Source) -> str | None:

@@ -284,6 +284,22 @@ def compact(table: Table) -> Table:
     return replace(table, rows=rows, note=f"{table.note} {legend}" if table.note else legend)
 
 
+#: a table of more rows is folded, and so is one beside a drawing
+MOST_OPEN_ROWS = 6
+
+
+def folded(section: Section) -> Section:
+    """Drawings are read first: their tables, and long ones, open on demand and in print."""
+    drawn = any(isinstance(block, Figure) for block in section.blocks)
+
+    def one(block: Block) -> Block:
+        if isinstance(block, Table) and (drawn or len(block.rows) > MOST_OPEN_ROWS):
+            return replace(block, collapsed=True)
+        return block
+
+    return replace(section, blocks=tuple(map(one, section.blocks)))
+
+
 #: stands behind the ring where a host's times say nothing of any machine
 NO_CLAIM = ", times no claim"
 

@@ -62,8 +62,8 @@ def effects(figure_id: str, title: str, axis_title: str, rows: Sequence[Effect],
         for row in (row for row in rows if row.group == group):
             items += _row(row, axis, y + _ROW / 2, place, "×" if ratios else "points")
             y += _ROW
-    told = ", ".join(f"{row.label} {row.claimed}" for row in rows if row.claimed) or "none is claimed"
-    description = f"{counted(len(rows), 'effect')}; {told}. The table holds the same numbers."
+    claims = ", ".join(f"{row.label} {row.claimed}" for row in rows if row.claimed) or "none is claimed"
+    description = f"{counted(len(rows), 'effect')}; {claims}. The table holds the same numbers."
     return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)
 
 

@@ -131,5 +131,5 @@ def _line(line: Line, axis: LinearAxis, scale: LinearAxis) -> Iterator[str]:
     for seconds in line.marked:
         value = next(v for s, v in line.points if s == seconds)
         if value is not None:
-            where = {"cx": axis(seconds), "cy": scale(value)}
-            yield svg.element("circle", r=3.4, class_=f"point {line.shade}", **where)
+            x, y = axis(seconds), scale(value)
+            yield svg.element("circle", cx=x, cy=y, r=3.4, class_=f"point {line.shade}")

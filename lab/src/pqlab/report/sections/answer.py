@@ -60,10 +60,19 @@ def _compared(source: Source, rows: list[RawRow]) -> str:
         return told
     ordered = sorted(rows, key=_time)
     first, last = ordered[0], ordered[-1]
-    least = f"{_said(source, first)} takes {_ms(first)} to a link"
+    virtual = " in virtual time" if source.ring == "sim" else ""
     if first is last:
-        return f"{told} {least} (median of {counted(int(first['n_cells']), 'cell')})."
-    return f"{told} {least}, the shortest median; the longest is {_ms(last)}, with {_said(source, last)}."
+        cells = counted(int(first["n_cells"]), "cell")
+        return f"{told} A link takes {_ms(first)}{virtual}, the median of {cells}."
+    return (
+        f"{told} The shortest time to a link{virtual} is {_ms(first)}, of {_said(source, first)}; the "
+        f"longest is {_ms(last)}, of {_said(source, last)} (medians)."
+    )
+
+
+def _said(source: Source, row: RawRow) -> str:
+    name = _name(row, with_condition=False)
+    return f"{name} under condition {row['condition']}" if source.many_conditions else name
 
 
 def _times(repetitions: int) -> str:
@@ -76,11 +85,6 @@ def _time(row: RawRow) -> tuple[float, str, str]:
 
 def _ms(row: RawRow) -> str:
     return f"{significant(float(row['median_ms']))} ms"
-
-
-def _said(source: Source, row: RawRow) -> str:
-    name = _name(row, with_condition=False)
-    return f"{name} under {row['condition']}" if source.many_conditions else name
 
 
 def _name(row: RawRow, with_condition: bool) -> str:
@@ -106,7 +110,7 @@ def _figure(source: Source, rows: list[RawRow]) -> Figure:
         tuple(
             Rank(
                 _name(row, named),
-                first[_key(row)].facts.kem_family if (first[_key(row)].facts) else None,
+                _family(first[_key(row)]),
                 float(row["median_ms"]),
                 _interval(row),
                 spreads.get(_key(row)),
@@ -135,6 +139,10 @@ def _figure(source: Source, rows: list[RawRow]) -> Figure:
         (*((c, n) for c, n in FAMILY_LEGEND if n in families), *marks),
         narrow("svg-answer-narrow", title, ranking),
     )
+
+
+def _family(cell: Cell) -> str | None:
+    return cell.facts.kem_family if cell.facts else None
 
 
 def _key(row: RawRow) -> tuple[str, str]:
@@ -179,7 +187,7 @@ def _traffic(source: Source) -> dict[tuple[str, str], tuple[str, ...]]:
             value = to_float(row[f"latency_{name}_ms"])
             if row["direction"] == "down" and value is not None:
                 late.setdefault(_key(row), {}).setdefault(name, []).append(value)
-    found = {}
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
     for key, counts in sent.items():
         total = math.fsum(counts)
         share = f"{significant(100 * math.fsum(lost[key]) / total)} %" if total else _ABSENT
