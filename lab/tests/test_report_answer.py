@@ -108,6 +108,38 @@ def test_lost_datagrams_are_a_share_of_those_sent(tmp_path: Path) -> None:
     assert line[4] == "n too small"
 
 
+def test_the_sentence_names_the_shortest_and_the_longest(smoke: Path) -> None:
+    source = Source(smoke)
+    source.rows("by_suite").reverse()  # read once, and kept
+    source.rows("by_suite")[1]["median_ms"] = "0.0125"
+    answer = build(source).answer
+    assert answer is not None and isinstance(answer.blocks[0], Paragraphs)
+    values = {float(row["median_ms"]): row["suite_id"] for row in source.rows("by_suite")}
+    names = [values[end].removeprefix("cs-") for end in (min(values), max(values))]
+    (told,) = answer.blocks[0].sentences
+    assert f"is 0.0125 ms, of {names[0]}; the longest is" in told and f"ms, of {names[1]} (medians)." in told
+
+
+def test_the_way_up_and_cells_that_failed_are_not_beside(tmp_path: Path) -> None:
+    source = Source(report_bundle.make_bundle(tmp_path / "run", bulk=False))
+
+    def drawn() -> str:
+        answer = build(source).answer
+        assert answer is not None
+        (figure,) = [block for block in answer.blocks if isinstance(block, Figure)]
+        return figure.svg
+
+    before = drawn()
+    for row in source.rows("traffic"):
+        if row["direction"] == "up":
+            row["latency_p50_ms"] = row["latency_p99_ms"] = "99"
+    failed = {**source.rows("handshakes")[0], "verdict": "fail", "drone_wall_min_ms": "0.0001"}
+    source.rows("handshakes").append(failed)
+    lost = {**source.rows("traffic")[0], "verdict": "invalid", "lost_count": "7"}
+    source.rows("traffic").append(lost)
+    assert drawn() == before
+
+
 def test_few_cells_have_a_range_and_no_interval(tmp_path: Path, smoke: Path) -> None:
     once = figure_of(report_bundle.make_bundle(tmp_path / "run", bulk=False))
     assert "single values from" in once.svg and "interval of the mean" not in once.svg

@@ -122,8 +122,8 @@ class LogAxis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[tuple[float, bool]]:
-        """(value, labelled): decades and, over fewer than four of them, the 2 and 5 in between; round steps on
-        an axis too short for three of these."""
+        """(value, labelled): decades and, over fewer than four of them, the 2 and 5 in between; round steps
+        on an axis too short for three of these."""
         decades = math.log10(self.high / self.low)
         steps = (1, 2, 5) if decades <= 2.5 else (1,)
         first, last = math.floor(math.log10(self.low)) - 1, math.ceil(math.log10(self.high)) + 1
