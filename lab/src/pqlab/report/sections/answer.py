@@ -62,8 +62,8 @@ def _compared(source: Source, rows: list[RawRow]) -> str:
     first, last = ordered[0], ordered[-1]
     virtual = " in virtual time" if source.ring == "sim" else ""
     if first is last:
-        cells = counted(int(first["n_cells"]), "cell")
-        return f"{told} A link takes {_ms(first)}{virtual}, the median of {cells}."
+        n = counted(int(first["n_cells"]), "cell")
+        return f"{told} A link takes {_ms(first)}{virtual}, the median of {n}."
     return (
         f"{told} The shortest time to a link{virtual} is {_ms(first)}, of {_said(source, first)}; the "
         f"longest is {_ms(last)}, of {_said(source, last)} (medians)."
