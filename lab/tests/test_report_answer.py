@@ -209,6 +209,19 @@ def test_where_nothing_passed_it_says_so(tmp_path: Path) -> None:
     assert "3 cells did not run" in page.text_of["odd"] and "the run was stopped" in page.text_of["odd"]
 
 
+def test_times_that_are_no_claim_are_not_ranked(smoke: Path, tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    shutil.copytree(smoke, root)
+    path = root / "data" / "hosts" / "drone.json"
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**facts, "host": {**facts["host"], "emulated": "qemu-user"}}))
+    report_bundle.analyse(root)
+    page = Page(render(root)[0].read_text(encoding="utf-8"))
+    assert "fig-answer" not in page.ids
+    assert "no claim, so suites are not ranked" in page.text_of["compared"]
+    assert " ms" not in page.text_of["compared"]
+
+
 def test_one_is_singular(tmp_path: Path) -> None:
     suite = ("cs-mlkem768-aesgcm-mldsa65",)
     root = report_bundle.make_bundle(tmp_path / "run", suites=suite, repetitions=2, bulk=False)

@@ -34,10 +34,10 @@ _TOLD = {
 
 
 def answer(source: Source) -> Section:
-    """Sentence, drawing, oddities; where no cell passed there is no drawing, and it says so."""
+    """Sentence, drawing, oddities; no drawing where nothing passed or no time is a claim, but the reason."""
     rows = source.rows("by_suite")
     parts: list[Block] = [Paragraphs("compared", (_compared(source, rows),))]
-    if rows:
+    if rows and not source.bundle.untimed:
         parts.append(_figure(source, rows))
     parts.append(Paragraphs("odd", tuple(_odd(source)), as_list=True))
     return Section("answer", "In short", tuple(parts))
@@ -57,7 +57,7 @@ def _compared(source: Source, rows: list[RawRow]) -> str:
     if not rows:
         return f"{told} There is no time to show."
     if source.bundle.untimed:
-        return told
+        return f"{told} Times of these hosts are no claim, so suites are not ranked."
     ordered = sorted(rows, key=_time)
     first, last = ordered[0], ordered[-1]
     virtual = " in virtual time" if source.ring == "sim" else ""
