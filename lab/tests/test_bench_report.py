@@ -13,6 +13,7 @@ from printed_numbers import Printed, lost_numbers
 from report_page import Page
 
 from pqbase.stats import median_interval
+from pqlab.analysis.table import read_rows
 from pqlab.bench import bundle
 from pqlab.bench.tree import BenchTreeError
 from pqlab.cli.main import main
@@ -176,3 +177,15 @@ def test_an_energy_folder_alone_is_a_bundle_too_and_modes_do_not_mix(powered: Pa
 def test_the_interval_of_a_median_needs_twenty_values() -> None:
     assert median_interval([float(k) for k in range(19)]) == (None, None)
     assert median_interval([float(k) for k in range(200)]) == (86.0, 114.0)
+
+
+def test_the_page_begins_with_its_drawing(powered_bench: Path) -> None:
+    text = (powered_bench / "data" / "report.html").read_text(encoding="utf-8")
+    rows = [
+        float(r["median_ms"]) for r in read_rows(powered_bench / "data/analysis/times.csv") if r["median_ms"]
+    ]
+    assert text.index('id="fig-bench-answer"') < text.index("<nav")
+    told = Page(text).text_of["compared"]
+    assert f"{len(rows)} operations timed" in told
+    shown = [float(word) for word in re.findall(r"(\d+\.\d+) ms", told)]
+    assert shown == pytest.approx([min(rows), max(rows)], rel=6e-3)

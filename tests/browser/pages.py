@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT / "lab" / "tests"), str(HERE)]
 
-WIDTHS_PX = (360, 1280)
+WIDTHS_PX = (360, 1400)
 
 
 def make(base: Path) -> dict[str, Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from chrome import Chrome, Tab
 KINDS = ("run", "suites", "power", "bench", "compare")
 WIDTHS = (360, 1280)
 LEAST_CONTRAST = 4.5
+#: height of a first screen
+SCREEN_PX = 900
 CONTRAST = (Path(__file__).with_name("contrast.js")).read_text(encoding="utf-8")
 OPEN_ALL = "document.querySelectorAll('details.fold').forEach((part) => { part.open = true; })"
 
@@ -141,7 +144,66 @@ def test_it_prints_with_its_folded_tables_and_without_its_controls(
     tab.media(medium="print")
     assert tab.evaluate("getComputedStyle(document.querySelector('.filter')).display") == "none"
     assert tab.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+    folded = "[...document.querySelectorAll('details.fold')]"
+    tab.evaluate(
+        f"addEventListener('beforeprint', () => {{ window.open_then = {folded}.every((p) => p.open); }})"
+    )
     pdf = base64.b64decode(tab.command("Page.printToPDF", {"preferCSSPageSize": True})["data"])
     assert pdf.startswith(b"%PDF-") and pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") >= 5
-    assert tab.evaluate("[...document.querySelectorAll('details.fold')].every((part) => part.open)")
+    assert tab.evaluate("window.open_then"), "every table is printed"
+    assert not tab.evaluate(f"{folded}.some((part) => part.open)"), "and folded again"
+    tab.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_screen_holds_the_answer(chrome: Chrome, pages: dict[str, Path], kind: str) -> None:
+    tab = chrome.open(pages[kind].as_uri(), 1400, 900)
+    low = "document.querySelector({0!r}).getBoundingClientRect().bottom"
+    assert re.search(r"\d", tab.evaluate("document.getElementById('compared').innerText"))
+    assert tab.evaluate(low.format("#compared")) < SCREEN_PX
+    point = "#answer svg circle"
+    assert tab.evaluate(low.format(point)) < SCREEN_PX, "a drawing with a value in it"
+    assert tab.evaluate(low.format("#verdict-counts")) < 300
+    tab.close()
+
+
+def test_a_narrow_window_has_a_drawing_of_its_width(chrome: Chrome, pages: dict[str, Path]) -> None:
+    for width, shown, hidden in ((360, ".narrow", ".wide"), (1400, ".wide", ".narrow")):
+        tab = chrome.open(pages["run"].as_uri(), width)
+        display = "getComputedStyle(document.querySelector('#fig-answer {0}')).display"
+        assert tab.evaluate(display.format(hidden)) == "none"
+        assert tab.evaluate(display.format(shown)) == "block"
+        box = f"document.querySelector('#fig-answer {shown} svg').getBoundingClientRect()"
+        assert tab.evaluate(f"{box}.right <= window.innerWidth && {box}.width > 0.7 * window.innerWidth - 60")
+        tab.close()
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_wide_tables_keep_their_first_column(chrome: Chrome, pages: dict[str, Path], width: int) -> None:
+    tab = chrome.open(pages["run"].as_uri(), width)
+    tab.evaluate(OPEN_ALL)
+    moved = tab.evaluate(
+        "[...document.querySelectorAll('.scroll')].filter((box) => box.querySelector('tbody th') && "
+        "box.scrollWidth > box.clientWidth + 40).map((box) => { box.scrollLeft = 10000; "
+        "const head = box.querySelector('tbody th'); "
+        "return [box.getAttribute('aria-label'), head.getBoundingClientRect().left "
+        "- box.getBoundingClientRect().left]; })"
+    )
+    assert moved or width > 360
+    assert [name for name, left in moved if left < -1] == []
+    tab.close()
+
+
+def test_it_is_read_without_its_script(chrome: Chrome, pages: dict[str, Path]) -> None:
+    tab = chrome.open("about:blank", 1400, 900)
+    tab.command("Emulation.setScriptExecutionDisabled", {"value": True})
+    tab.command("Page.navigate", {"url": pages["run"].as_uri()})
+    tab.command("Emulation.setScriptExecutionDisabled", {"value": False})
+    tab.wait("document.readyState === 'complete'")
+    assert not tab.evaluate("document.querySelector('.filter')"), "the script did not run"
+    summary = "document.querySelector('#handshakes details.fold > summary')"
+    tab.evaluate(f"{summary}.focus()")
+    assert tab.evaluate(f"document.activeElement === {summary}")
+    tab.evaluate(f"{summary}.click()")
+    assert tab.evaluate(f"{summary}.parentElement.open")
     tab.close()

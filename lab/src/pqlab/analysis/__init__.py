@@ -22,6 +22,7 @@ from pqlab.analysis.fingerprints import fingerprint_table
 from pqlab.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
 from pqlab.analysis.growth import growth_table
 from pqlab.analysis.handshakes import handshake_table, primitive_table, size_table
+from pqlab.analysis.latency import LatencyShares
 from pqlab.analysis.load import BundleData
 from pqlab.analysis.observers import observer_table
 from pqlab.analysis.pareto import pareto_table
@@ -30,6 +31,7 @@ from pqlab.analysis.rekeys import rekey_table, sweep_table
 from pqlab.analysis.supply import supply_table
 from pqlab.analysis.system import cpu_table, overhead_table
 from pqlab.analysis.table import Table
+from pqlab.analysis.timeline import timeline_tables
 from pqlab.analysis.traffic import throughput_table, traffic_table
 from pqlab.verify import checklist
 
@@ -66,7 +68,8 @@ def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table
     by_suite = by_suite_table(handshakes, bundle.seed, runs)
     by_level = by_level_table(handshakes, bundle.seed, runs)
     by_family = by_family_table(handshakes, bundle.seed, runs)
-    traffic, cpu = traffic_table(bundle), cpu_table(bundle)
+    shares = LatencyShares()
+    traffic, cpu = traffic_table(bundle, shares), cpu_table(bundle)
     conditions = condition_effects_table(bundle, handshakes, traffic, cpu)
     rekeys = rekey_table(bundle)
     special = (
@@ -89,6 +92,8 @@ def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table
         drift_table(bundle, handshakes),
         *([conditions] if conditions is not None else []),
         traffic,
+        shares.table(),
+        *timeline_tables(bundle),
         throughput_table(bundle),
         aead_table(bundle),
         overhead_table(bundle),

@@ -14,9 +14,11 @@ from pathlib import Path
 
 from pqbase.stats import quantile7, tail
 from pqlab.analysis.handshakes import CELL_COLUMNS, cell_columns
+from pqlab.analysis.latency import LatencyShares
 from pqlab.analysis.load import BundleData, Cell, Json, unreadable
 from pqlab.analysis.table import Table, Value
 
+TRAFFIC = "traffic"
 BULK_PREFIX = "bulk-"
 #: A rung of the offered-rate ladder holds when at most this share is lost …
 KNEE_LOSS_PCT = 0.1
@@ -94,8 +96,9 @@ def shared_clock(cell: Cell) -> tuple[bool, str | None]:
     return False, str(text) if text else "the record does not say that both ends share a clock"
 
 
-def traffic_table(bundle: BundleData) -> Table:
-    """One row a cell, window and direction: counts, rate, loss, digests, delay."""
+def traffic_table(bundle: BundleData, shares: LatencyShares | None = None) -> Table:
+    """One row a cell, window and direction: counts, rate, loss, digests, delay. shares: is given the delays
+    of each cell, because joining the ledgers is what takes long."""
     table = Table(
         "traffic",
         (
@@ -115,6 +118,10 @@ def traffic_table(bundle: BundleData) -> Table:
                 row = _window_row(cell, window, direction, joined)
                 if row is not None:
                     table.add(**cell_columns(cell), **row)
+                entry = (joined or {}).get((window, direction))
+                counts = row is not None and row.get("latency_n") and cell.verdict == "pass"
+                if shares is not None and entry is not None and counts and window == TRAFFIC:
+                    shares.take(cell, direction, entry.sent, entry.delays_ms)
     return table
 
 

@@ -105,9 +105,11 @@ def _claim(wanted: str, fast: list[_Timed], slower: list[_Timed]) -> Claim:
     shown = ", ".join(names[:NAMED_COUNT])
     if len(names) > NAMED_COUNT:
         shown += f" and {len(names) - NAMED_COUNT} more"
+    left = "suite of at least this level is"
+    if len(slower) > 1:
+        left = f"{len(slower)} suites of at least this level are"
     return Claim(
-        f"{wanted}: {shown}. The other {len(slower)} suites of at least this level are distinguishably "
-        "slower.",
+        f"{wanted}: {shown}. The other {left} distinguishably slower.",
         f"handshake {_span(fast)}, others {_span(slower)}",
         f"n = {min(s.n for s in (*fast, *slower))} cells a suite or more; 95 % intervals apart",
     )

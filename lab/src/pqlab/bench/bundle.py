@@ -22,7 +22,7 @@ from pqlab.bench.board import BoardLog, read_log
 from pqlab.bundle import numbers_sha256
 from pqlab.bundle.bag import BagError, payload, read_manifest, sha512_file, write_tags
 from pqlab.errors import EXIT_USAGE, LabError
-from pqlab.report.blocks import Report, Section, compact, label
+from pqlab.report.blocks import Report, Section, compact, folded, label
 from pqlab.report.blocks import Table as PageTable
 from pqlab.report.html import render_html
 from pqlab.report.markdown import render_markdown
@@ -105,8 +105,10 @@ def _report(
 ) -> Report:  # fmt: skip
     environment = measured.environment if measured is not None else run.environment if run is not None else {}
     sections: list[Section | None] = []
+    answer: Section | None = None
     if measured is not None:
         times = made["times"]
+        answer = sections_time.answer(measured, times)
         sections += [
             sections_time.summary(measured, times),
             sections_time.setting(environment),
@@ -140,7 +142,8 @@ def _report(
         title="Primitive benchmark", subtitle="Post-quantum MAVLink tunnel lab",
         run_id=f"build {environment.get('build', 'unknown')}", ring=ring, verdicts=counts,
         head=(("host", label(host)), ("cpu", label(environment.get("cpu") or "not reported"))),
-        numbers_sha256=numbers_sha256(data), sections=tuple(_compact(s) for s in sections if s is not None),
+        numbers_sha256=numbers_sha256(data),
+        sections=tuple(_compact(folded(s)) for s in sections if s is not None), answer=answer,
         tiles="checks of the raw files",
         footer="Every file this page links lies in the same bundle; ./pqlab bench-report --check makes its "
         "numbers again from the raw ones.",

@@ -12,6 +12,7 @@ from pqlab.bench.tree import Measured, Tree
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import Block, Cell, Column, Facts, Figure, Paragraphs, Section, Table, label, number
 from pqlab.report.boxes import Box, boxes
+from pqlab.report.svg import counted, significant
 from pqtunnel.suites import AEADS, KEM_FAMILIES, KEMS, SIG_FAMILIES, SIGS, get
 
 CATEGORIES = {
@@ -163,11 +164,12 @@ def times_section(tree: Tree, times: Values, category: str, title: str) -> Secti
     if not own:
         return None
     rows = [_time_row(row) for row in own]
-    parts: list[Block] = [
+    drawn = (_drawing(tree, category, title), _boxes(tree, category, title))
+    parts: list[Block] = [one for one in drawn if one is not None]
+    parts.append(
         Table(f"bench-{category}", f"{title}: time an operation", _TIME_COLUMNS, blocks.rows_of(rows),
               _where(tree), "analysis/times.csv")
-    ]  # fmt: skip
-    parts += [one for one in (_drawing(tree, category, title), _boxes(tree, category, title)) if one]
+    )  # fmt: skip
     return Section(category, title, tuple(parts))
 
 
@@ -181,12 +183,41 @@ def _time_row(row: Row) -> list[Cell]:
 _LETTERS = {"encapsulate": "encaps", "decapsulate": "decaps", "encrypt": "encaps", "decrypt": "decaps"}
 
 
-def _drawing(tree: Tree, category: str, title: str) -> Figure | None:
-    dots = [
+def _dots(tree: Tree, category: str) -> list[figures.Dot]:
+    return [
         figures.Dot(_dot_label(one), _LETTERS.get(str(one.head["operation"]), str(one.head["operation"])),
                     one.row["median_ms"], *one.quartiles_ms)
         for one in tree.of(category) if one.row["median_ms"] and one.quartiles_ms
     ]  # fmt: skip
+
+
+def answer(tree: Tree, times: Values) -> Section:
+    """How much was timed, the shortest and the longest of it, and every KEM and signature as a drawing."""
+    known = sorted((row for row in times.rows if row["median_ms"] is not None), key=_median)
+    told = f"{counted(len(known), 'operation')} timed on {tree.host}."
+    if known:
+        first, last = known[0], known[-1]
+        told += (
+            f" The shortest median is {significant(_median(first))} ms ({name_of(first)}), the longest "
+            f"{significant(_median(last))} ms ({name_of(last)})."
+        )
+    parts: list[Block] = [Paragraphs("compared", (told,))]
+    dots = [*_dots(tree, "kem"), *_dots(tree, "sig")]
+    if dots:
+        parts.append(
+            Figure(
+                "fig-bench-answer", "Time of each operation by algorithm: median and quartiles",
+                figures.dot_rows("svg-bench-answer", "Operations", "median time, ms (log scale)", dots),
+                _where(tree), "analysis/times.csv",
+                (("s-1", "K keygen"), ("s-2", "E encaps"), ("s-3", "D decaps"), ("s-4", "S sign"),
+                 ("s-5", "V verify")),
+            )
+        )  # fmt: skip
+    return Section("answer", "In short", tuple(parts))
+
+
+def _drawing(tree: Tree, category: str, title: str) -> Figure | None:
+    dots = _dots(tree, category)
     if not dots or category == "suites":
         return None
     what = "median time, ms (log scale)"

@@ -7,16 +7,18 @@ file outside it enters, so the same bundle gives the same bytes anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from pqlab.bundle import numbers_sha256
 from pqlab.record.untimed import untimed_sentence
-from pqlab.report.blocks import Report, Section, Table, compact, no_claim
+from pqlab.report.blocks import Report, Section, Table, compact, folded, no_claim
 from pqlab.report.html import render_html
 from pqlab.report.markdown import render_markdown
 from pqlab.report.sections import (
     aead,
+    answer,
     cells,
     conditions,
     context,
@@ -29,6 +31,7 @@ from pqlab.report.sections import (
     handshakes,
     link,
     observers,
+    over_time,
     overview,
     rekey,
     semantics,
@@ -37,63 +40,77 @@ from pqlab.report.sections import (
     supply,
 )
 from pqlab.report.source import Source
+from pqlab.report.words import with_words
 
 __all__ = ["build", "render"]
 
 
+#: questions in the order of the page, each with what helps to answer it
+CHAPTERS: tuple[tuple[str, tuple[Callable[[Source], Section | None], ...]], ...] = (
+    ("What was found?", (corrections.corrections, overview.findings, front.recommendations)),
+    (
+        "How long until a link?",
+        (
+            handshakes.all_suites,
+            front.front,
+            suites.suite_benchmark,
+            explorer.explorer,
+            statistics.statistics,
+            handshakes.primitives,
+            handshakes.sizes,
+            rekey.pooled,
+            context.published,
+        ),
+    ),
+    (
+        "What does a packet cost?",
+        (
+            dataplane.traffic,
+            over_time.over_time,
+            dataplane.throughput,
+            aead.aead,
+            dataplane.cpu,
+            observers.observers,
+            dataplane.overhead,
+            rekey.growth,
+        ),
+    ),
+    ("What happens at a rekey?", (rekey.rekeys, handshakes.phi)),
+    ("What changes between conditions?", (conditions.conditions, link.links)),
+    ("What did the detectors see?", (detectors.detectors,)),
+    ("What does it take from the supply?", (supply.supply, supply.heat)),
+    (
+        "Can these numbers be trusted?",
+        (drift.drift, suites.checklist_section, overview.matrix, cells.cell_sections),
+    ),
+    (
+        "Where do these numbers come from?",
+        (context.environment, context.methods, semantics.semantics, overview.provenance),
+    ),
+)
+
+
 def build(source: Source) -> Report:
     """All sections of a bundle's report, as blocks."""
-    candidates: list[Section | None] = [
-        corrections.corrections(source),
-        overview.findings(source),
-        overview.matrix(source),
-        front.recommendations(source),
-        suites.suite_benchmark(source),
-        supply.supply(source),
-        suites.checklist_section(source),
-        handshakes.all_suites(source),
-        front.front(source),
-        explorer.explorer(source),
-        statistics.statistics(source),
-        conditions.conditions(source),
-        drift.drift(source),
-        handshakes.primitives(source),
-        handshakes.sizes(source),
-        rekey.pooled(source),
-        handshakes.phi(source),
-        rekey.rekeys(source),
-        link.links(source),
-        detectors.detectors(source),
-        dataplane.traffic(source),
-        dataplane.throughput(source),
-        aead.aead(source),
-        dataplane.cpu(source),
-        observers.observers(source),
-        supply.heat(source),
-        dataplane.overhead(source),
-        rekey.growth(source),
-        context.published(source),
-        context.environment(source),
-        context.methods(source),
-        semantics.semantics(source),
-        cells.cell_sections(source),
-    ]
+    found = [answer.answer(source)]
+    for question, makers in CHAPTERS:
+        for make in makers:
+            if (section := make(source)) is not None:
+                found.append(folded(replace(section, question=question)))
+    marked = [_marked(_compact(section), bool(source.bundle.untimed)) for section in found]
+    first, *sections = with_words(marked)
     scenario = source.bundle.scenario
-    counts = source.verdict_counts
     return Report(
         title=str(scenario.get("title") or scenario.get("name") or "Run"),
         subtitle="Post-quantum MAVLink tunnel lab",
         run_id=str(source.bundle.plan.get("run_id") or source.bundle.run.get("run_id") or "unnamed run"),
         ring=source.ring,
-        verdicts=tuple(counts.items()),
-        head=overview.head(source),
+        verdicts=tuple(source.verdict_counts.items()),
+        head=(),
         numbers_sha256=numbers_sha256(source.bundle.data),
-        sections=tuple(
-            _marked(_compact(section), bool(source.bundle.untimed))
-            for section in candidates
-            if section is not None
-        ),
+        sections=tuple(sections),
         notice=_notice(source),
+        answer=first,
     )
 
 

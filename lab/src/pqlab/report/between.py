@@ -12,6 +12,7 @@ from pqlab.analysis.claims import (
     NOT_DISTINGUISHABLE,
     REGRESSED,
 )
+from pqlab.analysis.metrics import BY_NAME
 from pqlab.analysis.origin import Differing
 from pqlab.analysis.stats import INSUFFICIENT
 from pqlab.analysis.table import Row, Value
@@ -21,6 +22,7 @@ from pqlab.report.blocks import (
     Cell,
     Column,
     Facts,
+    Figure,
     Finding,
     Findings,
     Paragraphs,
@@ -29,8 +31,10 @@ from pqlab.report.blocks import (
     Table,
     label,
 )
+from pqlab.report.effects import Effect, chosen, effects
 from pqlab.report.inference import UNITS
-from pqlab.report.svg import significant
+from pqlab.report.svg import counted, significant
+from pqlab.report.words import with_words
 
 VERDICTS = (IMPROVED, REGRESSED, NOT_DISTINGUISHABLE, INSUFFICIENT)
 
@@ -62,6 +66,7 @@ def page(
         _unpaired(between, ring),
         _published(between),
     )
+    answer, *told = with_words([_answer(between, ring), *(s for s in sections if s is not None)])
     return Report(
         title="Two runs compared",
         subtitle="Post-quantum MAVLink tunnel lab",
@@ -70,17 +75,69 @@ def page(
         verdicts=tuple(counts(between).items()),
         head=head,
         numbers_sha256=hashlib.sha256(between.table.csv_text().encode()).hexdigest(),
-        sections=tuple(section for section in sections if section is not None),
+        sections=tuple(told),
+        answer=answer,
         tiles="effects by verdict",
         footer="It is the digest of the table that --csv writes. Cells are those of the two bundles; "
         "./pqlab verify recomputes their numbers.",
     )
 
 
+def _answer(between: Between, ring: str) -> Section:
+    """How many effects are claimed, and the means over all suites as drawings; claimed ones come first where
+    there are too many to draw."""
+    seen = counts(between)
+    told = ", ".join(f"{count:,} {verdict}" for verdict, count in seen.items())
+    suites = {str(row["scope"]) for row in between.table.rows} - {ALL_SUITES}
+    conditions = {str(row["condition"]) for row in between.table.rows}
+    said = (
+        f"B in place of A over {counted(between.pairs_count, 'pair')} of cells, "
+        f"{counted(len(suites), 'suite')} under {counted(len(conditions), 'condition')}: {told}."
+    )
+    rows = [row for row in between.table.rows if row["scope"] == ALL_SUITES]
+    figures = [
+        _figure([row for row in rows if (row["scale"] == "ratio") is ratios], ring, ratios=ratios)
+        for ratios in (True, False)
+    ]
+    parts: tuple[Block, ...] = tuple(figure for figure in figures if figure is not None)
+    return Section("answer", "In short", (Paragraphs("compared", (said,)), *parts))
+
+
+def _figure(rows: list[Row], ring: str, *, ratios: bool) -> Figure | None:
+    if not rows:
+        return None
+    made = [
+        Effect(
+            f"condition {row['condition']}", _words(row), real(row["mean_effect"]),
+            None if row["low_effect"] is None else (real(row["low_effect"]), real(row["high_effect"])),
+            str(row["verdict"]) if row["verdict"] in (IMPROVED, REGRESSED) else "",
+        )
+        for row in rows
+    ]  # fmt: skip
+    kind, unit = ("ratio", "B / A (log scale)") if ratios else ("difference", "B − A, points")
+    drawn = chosen(made)
+    left = f"; {len(drawn)} of {len(rows)}, the rest below" if len(drawn) < len(rows) else ""
+    return Figure(
+        f"fig-effects-{kind}",
+        f"Mean {kind} over all suites with its 95 % interval; less is better{left}",
+        effects(f"svg-effects-{kind}", f"Effects as {kind}s", unit, drawn, ratios=ratios),
+        ring,
+        legend=(("s-1", "not claimed"), ("s-2", "claimed")),
+    )
+
+
+def _words(row: Row, *, capital: bool = False) -> str:
+    """A metric as people say it."""
+    metric = BY_NAME.get(str(row["metric"]))
+    told = metric.label if metric else str(row["metric"])
+    return told[0].upper() + told[1:] if capital else told
+
+
 def _findings(between: Between, reach: str) -> Findings:
     items = tuple(
         Finding(
-            statement=f"{row['metric']} {row['verdict']} in B under {row['condition']}, {row['scope']}.",
+            statement=f"{_words(row, capital=True)} {row['verdict']} in B under {row['condition']}, "
+            f"{row['scope']}.",
             effect=f"{effect_text(row)} ({interval_text(row)}, 95 % {row['method']})",
             basis=f"n = {row['n_pairs']}; Holm p {significant(real(row['p_holm']))} of {row['family_count']} "
             f"tests; noise floor {significant(real(row['floor_effect']))}, {row['floor_from']}; {reach}",
@@ -118,7 +175,7 @@ def _effects(block_id: str, title: str, between: Between, ring: str, *, overall:
         note="Mean effect: ratio of geometric means, or the mean difference in points; robust effect: "
         "Hodges–Lehmann. Less is better for every metric. Seen from: a smaller effect would not have "
         "been seen.",
-        collapsed=not overall and len(rows) > 60,
+        collapsed=True,
     )  # fmt: skip
     lead = (
         "A pair is the cell of one suite, condition and repetition in each bundle. The two were not measured "

@@ -71,7 +71,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing (SVG markup made by figures.py) with a caption."""
+    """A drawing (SVG markup made by figures.py) with a caption; `narrow`: the same for a narrow window."""
 
     id: str
     caption: str
@@ -79,6 +79,7 @@ class Figure:
     ring: str
     source: str | None = None
     legend: tuple[tuple[str, str], ...] = ()
+    narrow: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,12 @@ class Facts:
 
 @dataclass(frozen=True)
 class Paragraphs:
-    """Plain sentences."""
+    """Plain sentences; `folded`: under this heading, to be opened."""
 
     id: str
     sentences: tuple[str, ...]
     as_list: bool = False
+    folded: str = ""
 
 
 @dataclass(frozen=True)
@@ -169,18 +171,21 @@ Block = Table | Figure | Facts | Paragraphs | Findings | Matrix | CellDetails
 
 @dataclass(frozen=True)
 class Section:
-    """A titled part of the report."""
+    """A titled part of the report. question: what it helps to answer; sections of one question stand together
+    under it. words: terms that are first used here, each with what it means."""
 
     id: str
     title: str
     blocks: tuple[Block, ...]
     lead: str | None = None
+    question: str = ""
+    words: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Report:
     """The whole report, ready to be written; a `footer` replaces what is said of a bundle's own page, a
-    `notice` stands before everything else."""
+    `notice` stands before everything else, the `answer` before every other section and the way to them."""
 
     title: str
     subtitle: str
@@ -193,6 +198,23 @@ class Report:
     tiles: str = "cells by verdict"
     footer: str | None = None
     notice: str | None = None
+    answer: Section | None = None
+
+    @property
+    def parts(self) -> tuple[Section, ...]:
+        """Every section in the order of the page, the answer first."""
+        return (*(() if self.answer is None else (self.answer,)), *self.sections)
+
+    @property
+    def chapters(self) -> tuple[tuple[str, tuple[Section, ...]], ...]:
+        """(question, its sections) in order; a section without a question is a chapter of its own."""
+        found: list[tuple[str, list[Section]]] = []
+        for section in self.sections:
+            if found and section.question and found[-1][0] == section.question:
+                found[-1][1].append(section)
+            else:
+                found.append((section.question, [section]))
+        return tuple((question, tuple(sections)) for question, sections in found)
 
 
 def label(text: object, *, href: str | None = None, sort: str | float | None = None) -> Cell:
@@ -260,6 +282,22 @@ def compact(table: Table) -> Table:
     )
     rows = tuple(tuple(shown(cell) for cell in row) for row in table.rows)
     return replace(table, rows=rows, note=f"{table.note} {legend}" if table.note else legend)
+
+
+#: a table of more rows is folded, and so is one beside a drawing
+MOST_OPEN_ROWS = 6
+
+
+def folded(section: Section) -> Section:
+    """Drawings are read first: their tables, and long ones, open on demand and in print."""
+    drawn = any(isinstance(block, Figure) for block in section.blocks)
+
+    def one(block: Block) -> Block:
+        if isinstance(block, Table) and (drawn or len(block.rows) > MOST_OPEN_ROWS):
+            return replace(block, collapsed=True)
+        return block
+
+    return replace(section, blocks=tuple(map(one, section.blocks)))
 
 
 #: stands behind the ring where a host's times say nothing of any machine

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pqbase.stats import TOO_FEW
 from pqlab.report import svg
 from pqlab.report.figures import WIDTH, family_class, vertical_grid
-from pqlab.report.svg import LogAxis, significant
+from pqlab.report.svg import LogAxis, counted, significant
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def boxes(
         items.append(svg.text(WIDTH, middle + 4, significant(one.median), class_="value", text_anchor="end"))
     items.append(svg.text(WIDTH, top - 6, "median", class_="tick", text_anchor="end"))
     description = (
-        f"{len(rows)} distributions: whisker from least to greatest, box between the quartiles, bold tick at "
-        "the median, short tick at P95. The table holds the same numbers."
+        f"{counted(len(rows), 'distribution')}: whisker from least to greatest, box between the quartiles, "
+        "bold tick at the median, short tick at P95. The table holds the same numbers."
     )
     return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)

@@ -22,7 +22,7 @@ def write_drawings(report: Report, folder: Path) -> list[Path]:
     css = (files("pqlab.report") / "templates" / "report.css").read_text(encoding="utf-8")
     style = drawing_style(css)
     written = []
-    for section in report.sections:
+    for section in report.parts:
         for block in section.blocks:
             if isinstance(block, Figure):
                 path = folder / f"{block.id}.svg"

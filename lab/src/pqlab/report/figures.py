@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pqlab.report import svg
-from pqlab.report.svg import LinearAxis, LogAxis, significant, tick_label
+from pqlab.report.svg import LinearAxis, LogAxis, counted, significant, tick_label
 
 FAMILY_CLASS = {
     "ML-KEM": "f-mlkem",
@@ -30,8 +30,8 @@ def family_class(family: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class Bar:
-    """One bar of the handshake chart: wall as bar, crypto sum as a tick on it."""
+class SuiteDot:
+    """One row of the handshake chart: wall as a dot, crypto sum as a tick on the same line."""
 
     label: str
     family: str | None
@@ -57,59 +57,54 @@ def vertical_grid(axis: LogAxis | LinearAxis, top: float, bottom: float, unit: s
     return items
 
 
-def handshake_bars(figure_id: str, title: str, bars: Sequence[Bar]) -> str:
-    """Horizontal bars on a log axis, grouped; the tick on each bar is the crypto sum of the same cells."""
+def handshake_dots(figure_id: str, title: str, dots: Sequence[SuiteDot]) -> str:
+    """A dot a suite on a log axis, grouped; the tick on its line is the crypto sum of the same cells. A bar
+    would have a length, and a logarithmic axis has no zero that it could begin at."""
     left, right, top, row, gap = 352.0, 58.0, 26.0, 15.0, 26.0
-    groups: dict[str, list[Bar]] = {}
-    for bar in bars:
-        groups.setdefault(bar.group, []).append(bar)
+    groups: dict[str, list[SuiteDot]] = {}
+    for dot in dots:
+        groups.setdefault(dot.group, []).append(dot)
     height_rows = sum(len(members) * row + gap for members in groups.values())
     bottom = top + height_rows
-    values = [v for b in bars for v in (b.value, b.marker) if v is not None]
+    values = [v for d in dots for v in (d.value, d.marker) if v is not None]
     axis = LogAxis.over(values, left, WIDTH - right)
     items = vertical_grid(axis, top, bottom, "handshake wall at the drone, ms (log scale)")
     y = top
     for name, members in groups.items():
         items.append(svg.text(0, y + 17, name, class_="group"))
         y += gap
-        for bar in members:
-            items.append(_bar(bar, axis, y, row))
+        for dot in members:
+            items.append(_suite_dot(dot, axis, y, row))
             y += row
     description = (
-        f"{len(bars)} suites; the bar is the median wall at the drone, the tick across it the median sum "
-        "of the "
-        "five primitives. The table below holds the same numbers."
+        f"{counted(len(dots), 'suite')}; the dot is the median wall at the drone, the tick beside it the "
+        "median sum of the five primitives. The table below holds the same numbers."
     )
     return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)
 
 
-def _bar(bar: Bar, axis: LogAxis, y: float, row: float) -> str:
+def _suite_dot(dot: SuiteDot, axis: LogAxis, y: float, row: float) -> str:
     middle = y + row / 2
-    parts = [svg.text(axis.start - 8, middle + 4, bar.label, class_="suite", text_anchor="end")]
-    if bar.value is None:
-        parts.append(svg.text(axis.start + 4, middle + 4, bar.missing, class_="none"))
-        return svg.element("a", "".join(parts), href=bar.href)
-    end = axis(bar.value)
-    tip = f"{bar.label}: {significant(bar.value)} ms"
-    if bar.marker is not None:
-        tip += f", of which primitives {significant(bar.marker)} ms"
+    parts = [svg.text(axis.start - 8, middle + 4, dot.label, class_="suite", text_anchor="end")]
+    if dot.value is None:
+        parts.append(svg.text(axis.start + 4, middle + 4, dot.missing, class_="none"))
+        return svg.element("a", "".join(parts), href=dot.href)
+    x = axis(dot.value)
+    tip = f"{dot.label}: {significant(dot.value)} ms"
+    parts.append(svg.line(axis.start, middle, axis.end, middle, "rail"))
+    if dot.marker is not None:
+        tip += f", of which primitives {significant(dot.marker)} ms"
+        tick = axis(dot.marker)
+        shade = family_class(dot.family)
+        parts.append(svg.line(min(tick, x), middle, max(tick, x), middle, f"whisker {shade}"))
+        parts.append(svg.line(tick, y + 2, tick, y + row - 2, "marker"))
     parts.append(
         svg.element(
-            "rect",
-            svg.hover(tip),
-            x=axis.start,
-            y=y + 2.5,
-            width=max(end - axis.start, 1.0),
-            height=row - 5,
-            rx=1.5,
-            class_=f"bar {family_class(bar.family)}",
+            "circle", svg.hover(tip), cx=x, cy=middle, r=4.6, class_=f"point {family_class(dot.family)}"
         )
     )
-    if bar.marker is not None:
-        x = axis(bar.marker)
-        parts.append(svg.line(x, y + 0.5, x, y + row - 0.5, "marker"))
-    parts.append(svg.text(end + 5, middle + 4, significant(bar.value), class_="value"))
-    return svg.element("a", "".join(parts), href=bar.href)
+    parts.append(svg.text(x + 9, middle + 4, significant(dot.value), class_="value"))
+    return svg.element("a", "".join(parts), href=dot.href)
 
 
 @dataclass(frozen=True)
@@ -160,7 +155,8 @@ def strips(
                 svg.text(WIDTH, middle + 4, significant(strip.median), class_="value", text_anchor="end")
             )
     items.append(svg.text(WIDTH, top - 6, "median", class_="tick", text_anchor="end"))
-    description = f"Run-level values of {len(rows)} groups on a logarithmic axis with their medians."
+    groups = counted(len(rows), "group")
+    description = f"Run-level values of {groups} on a logarithmic axis with their medians."
     return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)
 
 
@@ -215,7 +211,7 @@ def curves(
     if not logarithmic and identity:
         top_value = min(x_axis.high, y_axis.high)
         items.append(svg.line(x_axis(0.0), y_axis(0.0), x_axis(top_value), y_axis(top_value), "identity"))
-    ends = _spread([y_axis(c.points[-1][1]) for c in lines], 15.0, top, bottom)
+    ends = spread_labels([y_axis(c.points[-1][1]) for c in lines], 15.0, top, bottom)
     for curve, label_y in zip(lines, ends, strict=True):
         points = [(x_axis(x), y_axis(y)) for x, y in curve.points]
         shade = curve.shade or family_class(curve.family)
@@ -228,11 +224,12 @@ def curves(
         items.append(svg.text(last[0] + 18, label_y + 4, curve.label, class_="label small"))
     items.append(svg.text(x_axis.end, bottom + 35, x_title, class_="axis", text_anchor="end"))
     items.append(svg.text(left, top - 5, y_title, class_="axis"))
-    description = f"{len(lines)} lines; {y_title} over {x_title}. The table beside it holds the same numbers."
+    told = f"{counted(len(lines), 'line')}; {y_title} over {x_title}"
+    description = f"{told}. The table beside it holds the same numbers."
     return svg.document(figure_id, WIDTH, bottom + 42, title, description, items)
 
 
-def _spread(wanted: Sequence[float], distance: float, top: float, bottom: float) -> list[float]:
+def spread_labels(wanted: Sequence[float], distance: float, top: float, bottom: float) -> list[float]:
     """Label positions near the wanted ones, at least ``distance`` apart, inside the frame."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     placed = list(wanted)
@@ -290,7 +287,8 @@ def dot_rows(figure_id: str, title: str, axis_title: str, dots: Sequence[Dot], u
             items.append(
                 svg.text(x, middle + lift + 3.6, dot.series[0].upper(), class_="letter", text_anchor="middle")
             )
-    description = f"{axis_title}, for {len(labels)} algorithms; a line through a dot spans its quartiles."
+    names = counted(len(labels), "algorithm")
+    description = f"{axis_title}, for {names}; a line through a dot spans its quartiles."
     return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)
 
 

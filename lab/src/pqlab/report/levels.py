@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pqlab.report import svg
 from pqlab.report.figures import WIDTH, family_class, vertical_grid
-from pqlab.report.svg import LogAxis, significant
+from pqlab.report.svg import LogAxis, counted, significant
 
 BAND = 74.0
 
@@ -50,7 +50,8 @@ def level_front(figure_id: str, title: str, dots: Sequence[LevelDot]) -> str:
                 )
             )  # fmt: skip
     description = (
-        f"{len(dots)} suites by NIST level; a line through a dot is its interval. The table holds the same."
+        f"{counted(len(dots), 'suite')} by NIST level; a line through a dot is its interval. The table holds "
+        "the same."
     )
     return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)
 

@@ -50,13 +50,26 @@ def render_markdown(report: Report) -> str:
     lines += [f"numbers sha256: {report.numbers_sha256}", ""]
     lines += [f"- {escape(name)}: {_cell(value)}" for name, value in report.head]
     lines.append("")
-    for section in report.sections:
-        lines += [f"## {escape(section.title)}", ""]
-        if section.lead:
-            lines += [escape(section.lead), ""]
-        for block in section.blocks:
-            lines += _block(block)
+    if report.answer is not None:
+        lines += _section(report.answer, "##")
+    for question, sections in report.chapters:
+        if question:
+            lines += [f"## {escape(question)}", ""]
+        for section in sections:
+            lines += _section(section, "###" if question else "##")
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _section(section: blocks.Section, mark: str) -> list[str]:
+    lines = [f"{mark} {escape(section.title)}", ""]
+    if section.lead:
+        lines += [escape(section.lead), ""]
+    lines += [f"- {escape(term)}: {escape(meaning)}" for term, meaning in section.words]
+    if section.words:
+        lines.append("")
+    for block in section.blocks:
+        lines += _block(block)
+    return lines
 
 
 def _block(block: Block) -> list[str]:
@@ -66,7 +79,7 @@ def _block(block: Block) -> list[str]:
         return [f"Figure: {escape(block.caption)} (ring {block.ring}; drawn in report.html)", ""]
     if isinstance(block, blocks.Facts):
         return [
-            f"### {escape(block.caption)}",
+            f"#### {escape(block.caption)}",
             "",
             *(f"- {escape(k)}: {_cell(v)}" for k, v in block.items),
             "",
@@ -83,7 +96,7 @@ def _block(block: Block) -> list[str]:
 
 
 def _table(table: blocks.Table) -> list[str]:
-    lines = [f"### {escape(table.caption)} (ring {table.ring})", ""]
+    lines = [f"#### {escape(table.caption)} (ring {table.ring})", ""]
     lines.append("| " + " | ".join(_head(c) for c in table.columns) + " |")
     lines.append("|" + "|".join("---:" if c.numeric else "---" for c in table.columns) + "|")
     lines += ["| " + " | ".join(_cell(c) for c in row) + " |" for row in table.rows]
@@ -111,7 +124,7 @@ def _findings(block: blocks.Findings) -> list[str]:
 
 
 def _matrix(block: blocks.Matrix) -> list[str]:
-    lines = [f"### {escape(block.caption)} (ring {block.ring})", ""]
+    lines = [f"#### {escape(block.caption)} (ring {block.ring})", ""]
     names = [name for name, span in block.groups for _ in range(span)]
     heads = [escape(f"{name} {head}".strip()) for name, head in zip(names, block.heads, strict=True)]
     lines.append("| suite | " + " | ".join(heads) + " |")
@@ -124,4 +137,4 @@ def _detail(item: blocks.CellDetail) -> list[str]:
     facts = "; ".join(f"{escape(k)} {_cell(v)}" for k, v in item.facts)
     files = ", ".join(_cell(f) for f in item.files)
     reason = f" ({escape(item.reason)})" if item.reason else ""
-    return [f"### {escape(item.title)}: {item.verdict}{reason}", "", facts, "", f"Files: {files}", ""]
+    return [f"#### {escape(item.title)}: {item.verdict}{reason}", "", facts, "", f"Files: {files}", ""]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pqlab.report import svg
 from pqlab.report.figures import WIDTH
-from pqlab.report.svg import LinearAxis, significant
+from pqlab.report.svg import LinearAxis, counted, significant
 
 _LEFT, _RIGHT, _HEAD, _HEIGHT, _FOOT = 76.0, 24.0, 28.0, 96.0, 26.0
 _WIDEST_STEP = 90.0
@@ -46,9 +46,9 @@ def over_blocks(figure_id: str, title: str, panels: Sequence[BlockPanel]) -> str
         items += _panel(panel, LinearAxis(-end, end, y + _HEAD + _HEIGHT, y + _HEAD))
         y += _HEAD + _HEIGHT + _FOOT
     description = (
-        f"{len(ratios)} blocks in {len(panels)} conditions: the dot is the median over suites of each cell's "
-        "handshake to its suite's median over all blocks, the line through it the interval of the mean. The "
-        "table below holds the same numbers."
+        f"{counted(len(ratios), 'block')} in {counted(len(panels), 'condition')}: the dot is the median over "
+        "suites of each cell's handshake to its suite's median over all blocks, the line through it the "
+        "interval of the mean. The table below holds the same numbers."
     )
     return svg.document(figure_id, WIDTH, y, title, description, items)
 

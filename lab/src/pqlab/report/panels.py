@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pqlab.report import svg
 from pqlab.report.figures import WIDTH, family_class
-from pqlab.report.svg import LinearAxis, significant
+from pqlab.report.svg import LinearAxis, counted, significant
 
 _LEFT, _RIGHT, _ROW, _HEAD, _GAP = 236.0, 120.0, 22.0, 30.0, 16.0
 
@@ -47,7 +47,9 @@ def panels(figure_id: str, title: str, parts: Sequence[Panel]) -> str:
             items += _bar(bar, axis, y, part)
             y += _ROW
         y += _GAP
-    description = f"{len(parts)} quantities, one bar a condition. The table beside it holds the same numbers."
+    description = (
+        f"{counted(len(parts), 'panel')}, one bar a condition. The table beside it holds the same numbers."
+    )
     return svg.document(figure_id, WIDTH, y, title, description, items)
 
 

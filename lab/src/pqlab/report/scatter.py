@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pqlab.report import svg
 from pqlab.report.figures import WIDTH, family_class
-from pqlab.report.svg import LogAxis, significant, tick_label
+from pqlab.report.svg import LogAxis, counted, significant, tick_label
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def scatter(
         )
     items.append(svg.text(WIDTH - right, bottom + 35, x_title, class_="axis", text_anchor="end"))
     items.append(svg.text(left, top - 5, y_title, class_="axis"))
-    description = f"{len(points)} combinations; {y_title} over {x_title}."
+    description = f"{counted(len(points), 'combination')}; {y_title} over {x_title}."
     return svg.document(figure_id, WIDTH, bottom + 42, title, description, items)
 
 

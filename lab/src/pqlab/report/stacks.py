@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pqlab.report import svg
 from pqlab.report.figures import WIDTH, vertical_grid
-from pqlab.report.svg import LinearAxis, significant
+from pqlab.report.svg import LinearAxis, counted, significant
 
 _LEFT, _RIGHT, _TOP, _ROW, _GAP, _HEAD = 400.0, 84.0, 26.0, 14.0, 5.0, 26.0
 
@@ -53,8 +53,8 @@ def stacks(
         y += _ROW * len(row.bars) + _GAP
     names = ", ".join(name for _, name in series)
     description = (
-        f"{sum(len(row.bars) for row in rows)} bars, each from left to right: {names}, as shares of their "
-        "sum. The table below holds the numbers."
+        f"{counted(sum(len(row.bars) for row in rows), 'bar')}, each from left to right: {names}, as shares "
+        "of their sum. The table below holds the numbers."
     )
     return svg.document(figure_id, WIDTH, _TOP + height + 40, title, description, items)
 

@@ -87,6 +87,11 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def counted(number: int, word: str) -> str:
+    """A count with its noun: ``1 suite``, ``72 suites``."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def tick_label(value: float) -> str:
     """An axis number without trailing zeros."""
     return f"{value:,.6f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:,.0f}"
@@ -117,7 +122,8 @@ class LogAxis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[tuple[float, bool]]:
-        """(value, labelled): decades and, over fewer than four of them, the 2 and 5 in between."""
+        """(value, labelled): decades and, over fewer than four of them, the 2 and 5 in between; round steps
+        on an axis too short for three of these."""
         decades = math.log10(self.high / self.low)
         steps = (1, 2, 5) if decades <= 2.5 else (1,)
         first, last = math.floor(math.log10(self.low)) - 1, math.ceil(math.log10(self.high)) + 1
@@ -127,6 +133,8 @@ class LogAxis:
                 value = step * 10.0**exponent
                 if self.low * 0.999 <= value <= self.high * 1.001:
                     ticks.append((value, step in steps))
+        if sum(labelled for _, labelled in ticks) < 3:  # from 1 to 2 there is nothing between
+            return LinearAxis(self.low, self.high, self.start, self.end).ticks()
         return ticks
 
 

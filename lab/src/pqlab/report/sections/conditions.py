@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pqlab.analysis.metrics import BY_NAME
 from pqlab.report import blocks
-from pqlab.report.blocks import Cell, Column, Finding, Section, Table, label, number
+from pqlab.report.blocks import Cell, Column, Figure, Finding, Section, Table, label, number
+from pqlab.report.effects import Effect, chosen, effects
 from pqlab.report.inference import UNITS
 from pqlab.report.source import RawRow, Source, cell_link
 from pqlab.report.svg import significant
@@ -29,6 +31,7 @@ def conditions(source: Source) -> Section | None:
         "conditions",
         "Comparison of conditions",
         (
+            *_figures(source, overall),
             _table(source, "condition-all", "Mean over all suites, block by block", overall),
             _table(source, "condition-suites", "Suite by suite", suites, collapsed=len(suites) > 60),
         ),
@@ -37,6 +40,47 @@ def conditions(source: Source) -> Section | None:
         "family and an effect beyond the noise floor. A/A rows compare a condition with its twin: no effect "
         "can be true there. Outliers are counted and kept. Seen from: an effect below it would not have been "
         'seen here in four of five campaigns, so "not distinguishable" does not exclude it.',
+    )
+
+
+def _figures(source: Source, rows: list[RawRow]) -> list[Figure]:
+    """Ratios and differences have an axis each."""
+    found = []
+    for scale, kind, unit in (
+        ("ratio", "ratio", "condition / reference (log scale)"),
+        ("difference", "difference", "condition − reference, points"),
+    ):
+        made = [_effect(row) for row in rows if row["scale"] == scale]
+        if not made:
+            continue
+        drawn = chosen(made)
+        left = f"; {len(drawn)} of {len(made)}, the rest in the table" if len(drawn) < len(made) else ""
+        markup = effects(
+            f"svg-conditions-{kind}", f"Conditions: mean {kind}s", unit, drawn, ratios=kind == "ratio"
+        )
+        found.append(
+            Figure(
+                f"fig-conditions-{kind}",
+                f"Mean {kind} over all suites with its 95 % interval; less is better{left}",
+                markup,
+                source.ring,
+                f"analysis/{NAME}.csv",
+                (("s-1", "not claimed"), ("s-2", "claimed")),
+            )
+        )
+    return found
+
+
+def _effect(row: RawRow) -> Effect:
+    metric = BY_NAME.get(row["metric"])
+    ends = row["low_effect"], row["high_effect"]
+    twin = " (A/A)" if row["kind"] == "A/A" else ""
+    return Effect(
+        f"{row['condition']} in place of {row['reference']}{twin}",
+        metric.label if metric else row["metric"],
+        float(row["mean_effect"]),
+        (float(ends[0]), float(ends[1])) if all(ends) else None,
+        row["verdict"] if row["verdict"] in CLAIMS else "",
     )
 
 
@@ -113,7 +157,7 @@ def _overall(source: Source, row: RawRow) -> Finding:
     what = "ratio" if row["scale"] == "ratio" else "points"
     return Finding(
         statement=f"Under {row['condition']} in place of {row['reference']}, {row['metric']} "
-        f"{row['verdict']} over the {row['n_suites']} suites.",
+        f"{row['verdict']} {_over(row)}.",
         effect=f"{what} {_shown(row['mean_effect'])} ({_shown(row['low_effect'])} to "
         f"{_shown(row['high_effect'])}, 95 % {row['method']}; robust {_shown(row['robust_effect'])})",
         basis=f"n = {row['n_pairs']} blocks, these suites only; Holm p {_shown(row['p_holm'])} of "
@@ -122,6 +166,10 @@ def _overall(source: Source, row: RawRow) -> Finding:
         cells=tuple(cell_link(i, source.cells[i].suite_id) for i in row["cells"].split()),
         tone=row["verdict"],
     )
+
+
+def _over(row: RawRow) -> str:
+    return "in the one suite" if row["n_suites"] == "1" else f"over the {row['n_suites']} suites"
 
 
 def _suites(source: Source, rows: list[RawRow], tested: int) -> Finding:

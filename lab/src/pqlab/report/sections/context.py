@@ -12,6 +12,7 @@ from pqlab.record.verdict import BUSY
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Facts, Paragraphs, Section, Table, label, missing, number
 from pqlab.report.source import Source
+from pqlab.report.svg import counted
 
 
 def published(source: Source) -> Section | None:
@@ -51,7 +52,10 @@ def published(source: Source) -> Section | None:
                 "analysis/comparison.csv",
                 collapsed=len(lines) > 40,
             ),
-            Paragraphs("published-notes", sentences, as_list=True),
+            Paragraphs(
+                "published-notes", sentences, as_list=True,
+                folded=f"What is known to be wrong with them: {counted(len(sentences), 'note')}",
+            ),
         ),
         "Different machines, so no effect is claimed; the column shows the size of what was published "
         "and the notes "

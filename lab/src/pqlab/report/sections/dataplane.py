@@ -23,7 +23,9 @@ from pqlab.report.blocks import (
     number,
     verdict,
 )
+from pqlab.report.sections import over_time
 from pqlab.report.source import NO_FIGURE, RawRow, Source, anchor, record_link, why_missing
+from pqlab.report.svg import counted
 from pqtunnel.quiet import STEAL_LIMIT_PCT
 
 WORDS = {"down": "drone → GCS", "up": "GCS → drone"}
@@ -83,6 +85,7 @@ def traffic(source: Source) -> Section | None:
         "traffic",
         "MAVLink traffic and latency",
         (
+            *over_time.latency(source),
             Table(
                 "traffic-table",
                 "Traffic contract: what one end sealed and the other end opened, per direction",
@@ -310,7 +313,7 @@ def overhead(source: Source) -> Section | None:
         parts.append(
             Figure(
                 "fig-overhead",
-                f"Time outside labelled windows in {len(values)} cells",
+                f"Time outside labelled windows in {counted(len(values), 'cell')}",
                 figures.strips(
                     "svg-overhead", "Overhead per cell", "s outside labelled windows (log scale)",
                     [figures.Strip("every cell", None, values, median(values))],

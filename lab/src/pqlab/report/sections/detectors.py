@@ -12,6 +12,7 @@ from pqlab.report import blocks, figures
 from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, missing, number
 from pqlab.report.panels import Panel, PanelBar, panels
 from pqlab.report.sections import detector_tables as tables
+from pqlab.report.sections import over_time
 from pqlab.report.source import RawRow, Source
 
 FAMILIES = ("ML-KEM", "HQC", "Classic-McEliece")
@@ -23,7 +24,8 @@ def detectors(source: Source) -> Section | None:
     if not source.has("detectors"):
         return None
     parts: list[blocks.Block] = [
-        tables.recommendations(source), tables.models(source), tables.quality(source), *_scenarios(source),
+        tables.recommendations(source), *over_time.scores(source), tables.models(source),
+        tables.quality(source), *_scenarios(source),
         _system(source), _overhead_figure(source), tables.overhead(source),
         *_heat(source), _families(source), _keygen(source), tables.verdicts(source),
     ]  # fmt: skip

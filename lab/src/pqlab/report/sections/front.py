@@ -141,6 +141,12 @@ def _why_none(source: Source, rows: list[RawRow]) -> str:
     )
 
 
+def _others(count: int) -> str:
+    if count == 1:
+        return "The other suite of at least this level is"
+    return f"The other {count} suites of at least this level are"
+
+
 def _recommended(source: Source, level: str, best: list[RawRow], slower: list[RawRow]) -> Finding:
     condition = best[0]["condition"]
     names = [row["suite_id"] for row in sorted(best, key=lambda r: float(r["median_ms"]))]
@@ -153,8 +159,8 @@ def _recommended(source: Source, level: str, best: list[RawRow], slower: list[Ra
         if cell.suite_id in names and cell.condition == condition and cell.verdict == "pass"
     ]
     return Finding(
-        statement=f"For NIST level {level} or more{under}: {shown}. The other {len(slower)} suites of at "
-        "least this level are distinguishably slower.",
+        statement=f"For NIST level {level} or more{under}: {shown}. {_others(len(slower))} distinguishably "
+        "slower.",
         effect=f"handshake {significant(min(times))} to {significant(max(times))} ms, others "
         f"{significant(min(slow))} to {significant(max(slow))} ms",
         basis=f"n = {min(int(row['n_cells']) for row in (*best, *slower))} cells a suite or more; 95 % "

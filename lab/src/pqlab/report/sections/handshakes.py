@@ -12,17 +12,17 @@ from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, num
 from pqlab.report.scatter import Point, scatter
 from pqlab.report.sections.parts import wall_parts
 from pqlab.report.source import RawRow, Source, anchor, record_link, why_missing
-from pqlab.report.svg import significant
+from pqlab.report.svg import counted, significant
 
 MS = "ms"
 FAMILY_LEGEND = (("f-mlkem", "ML-KEM"), ("f-hqc", "HQC"), ("f-mceliece", "Classic-McEliece"))
 
 
 def all_suites(source: Source) -> Section:
-    """Bars, heat map and table of every suite."""
+    """Dots, heat map and table of every suite."""
     rows = source.rows("handshakes")
     one, under = source.of_one_condition(rows)
-    drawn: list[blocks.Block] = [_bars(source, one, under)]
+    drawn: list[blocks.Block] = [_dots(source, one, under)]
     heat = _heat(source, one, under)
     if heat is not None:
         drawn.append(heat)
@@ -64,11 +64,11 @@ def _medians(rows: list[RawRow], column: str) -> dict[str, float]:
     return {suite: m for suite, v in values.items() if (m := median(v)) is not None}
 
 
-def _bars(source: Source, rows: list[RawRow], under: str) -> Figure:
+def _dots(source: Source, rows: list[RawRow], under: str) -> Figure:
     walls, sums = _medians(rows, "drone_wall_median_ms"), _medians(rows, "crypto_sum_median_ms")
     first = {row["suite_id"]: row for row in reversed(rows)}
-    bars = [
-        figures.Bar(
+    dots = [
+        figures.SuiteDot(
             label=suite.removeprefix("cs-"),
             family=row["kem_family"] or None,
             value=walls.get(suite),
@@ -79,13 +79,12 @@ def _bars(source: Source, rows: list[RawRow], under: str) -> Figure:
         )
         for suite, row in first.items()
     ]
-    bars.sort(key=lambda b: (b.group, b.value is None, b.value or 0.0, b.label))
-    used = {b.family for b in bars}
+    dots.sort(key=lambda b: (b.group, b.value is None, b.value or 0.0, b.label))
+    used = {b.family for b in dots}
     return Figure(
         "fig-handshake-suites",
-        f"Cold handshake of {len(bars)} suite{'s' if len(bars) != 1 else ''}, fastest first within each "
-        f"level{under}",
-        figures.handshake_bars("svg-handshake-suites", "Cold handshake by suite", bars),
+        f"Cold handshake of {counted(len(dots), 'suite')}, fastest first within each level{under}",
+        figures.handshake_dots("svg-handshake-suites", "Cold handshake by suite", dots),
         source.ring,
         "analysis/handshakes.csv",
         (*((c, n) for c, n in FAMILY_LEGEND if n in used), ("mark", "sum of the five primitives")),

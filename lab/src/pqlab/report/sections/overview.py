@@ -1,4 +1,4 @@
-"""First screen: what ran, where, with which verdicts; findings; the verdict matrix."""
+"""Findings, the verdict matrix, and what ran where: the run in facts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pqlab.analysis.load import Cell as MeasuredCell
 from pqlab.record.planes import PYTHON
 from pqlab.record.quiet import disturbed_alone
 from pqlab.report import blocks
-from pqlab.report.blocks import Cell, Finding, Findings, Matrix, MatrixRow, Section, label, missing
+from pqlab.report.blocks import Cell, Facts, Finding, Findings, Matrix, MatrixRow, Section, label, missing
 from pqlab.report.sections.conditions import condition_findings
 from pqlab.report.sections.drift import drift_findings
 from pqlab.report.source import VERDICTS, RawRow, Source, anchor, cell_link, utc
@@ -19,8 +19,12 @@ LETTERS = {"pass": "P", "fail": "F", "unsupported": "U", "invalid": "I", "not-ru
 PART_WORDS = {"kem": "KEM", "sig": "signature", "aead": "AEAD"}
 
 
-def head(source: Source) -> tuple[tuple[str, Cell], ...]:
-    """Label → value pairs of the header."""
+def provenance(source: Source) -> Section:
+    """What ran, when, from which seed, on what machines."""
+    return Section("provenance", "This run", (Facts("run-facts", "The run in facts", _facts(source)),))
+
+
+def _facts(source: Source) -> tuple[tuple[str, Cell], ...]:
     run, plan, hosts = source.measured, source.bundle.plan, source.bundle.hosts
     drone = hosts["drone"].get("host") or {}
     providers = source.bundle.providers.get("drone") or {}

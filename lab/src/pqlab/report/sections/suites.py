@@ -7,7 +7,7 @@ from pqlab.analysis.table import to_float
 from pqlab.report import blocks
 from pqlab.report.blocks import Cell, Column, Paragraphs, Section, Table, label, missing, number, verdict
 from pqlab.report.source import RawRow, Source, analysis_link, anchor, record_link, why_missing
-from pqlab.report.svg import significant
+from pqlab.report.svg import counted, significant
 
 NO_POWER = (
     "Power and energy columns are left out: no sensor of the drone's supply took part in this run, and a "
@@ -159,7 +159,7 @@ def _means(source: Source, passed: list[_Detail], under: str) -> list[str]:
         if middle is None:
             continue
         if len(values) < MIN_RUNS_COUNT or spread is None:
-            tail = f"(n = {len(values)} cells; spread: insufficient)"
+            tail = f"(n = {counted(len(values), 'cell')}; spread: insufficient)"
         else:
             tail = f"± {significant(spread, 2)} {unit} (mean and sd over n = {len(values)} cells)"
         sentences.append(

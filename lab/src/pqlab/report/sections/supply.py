@@ -22,7 +22,7 @@ from pqlab.report.blocks import (
     verdict,
 )
 from pqlab.report.source import RawRow, Source, anchor, record_link, why_missing
-from pqlab.report.svg import significant
+from pqlab.report.svg import counted, significant
 
 CSV = "analysis/supply.csv"
 
@@ -131,7 +131,7 @@ def _averages(rows: list[RawRow], ring: str, under: str) -> list[str]:
         tail = (
             f"± {significant(spread, 2)} {unit} (mean and sd over n = {len(values)} cells)"
             if len(values) >= MIN_RUNS_COUNT and spread is not None
-            else f"(n = {len(values)} cells; spread: insufficient)"
+            else f"(n = {counted(len(values), 'cell')}; spread: insufficient)"
         )
         sentences.append(
             f"Average {name} of the cells that passed{under}: {significant(middle)} {unit} {tail}, ring "

@@ -129,6 +129,13 @@ function reveal() {
 }
 addEventListener("hashchange", reveal);
 reveal();
+const opened = [];
 addEventListener("beforeprint", () => {
-  for (const part of document.querySelectorAll("details.fold")) part.open = true;
+  for (const part of document.querySelectorAll("details.fold:not([open])")) {
+    part.open = true;
+    opened.push(part);
+  }
+});
+addEventListener("afterprint", () => {
+  for (const part of opened.splice(0)) part.open = false;
 });
