@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +108,23 @@ def test_one_packet_id_is_one_datagram_at_both_ends(simulated: Path, tmp_path: P
         for one in capture.packets:
             by_id.setdefault(one.packet_id, set()).add(one.comment.partition(" ")[2])
         assert {len(comments) for comments in by_id.values()} == {1}
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark here; the reader of the tests reads it")
+def test_wireshark_reads_the_same(simulated: Path, tmp_path: Path) -> None:
+    names = ("frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_name", "frame.packet_id")
+    fields = [word for name in names for word in ("-e", name)]
+    for cell_id, capture in exported(simulated, tmp_path / "out").items():
+        line = ["tshark", "-r", str(tmp_path / "out" / f"{cell_id}.pcapng"), "-T", "fields", *fields]
+        told = subprocess.run(line, capture_output=True, text=True, check=True).stdout.splitlines()
+        due = [
+            (
+                f"{one.t_ns // 10**9}.{one.t_ns % 10**9:09d}", str(one.original_bytes), "0",
+                capture.interfaces[one.interface].name, str(one.packet_id),
+            )
+            for one in capture.packets
+        ]  # fmt: skip
+        assert [tuple(row.split("\t")) for row in told] == due
 
 
 def test_equal_bundles_give_equal_bytes_and_a_prefix_chooses(

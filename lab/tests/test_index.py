@@ -121,7 +121,12 @@ def test_a_broken_bundle_is_listed_with_its_reason_and_counts_nowhere(
     }  # fmt: skip
     page = (results / "index.html").read_text(encoding="utf-8")
     assert "<polyline" not in page, "one good run is no line"
-    for said in ("broken: manifest_fixity", "empty: no bundle", "old.tar.zst: an archive"):
+    for said in (
+        "bbbbbb: manifest_fixity",
+        "broken: verify failed",
+        "empty: no bundle",
+        "old.tar.zst: an archive",
+    ):
         assert said in page
 
 

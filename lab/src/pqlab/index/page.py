@@ -47,7 +47,15 @@ def page(folder: Folder, lines: Sequence[Line], tables: Sequence[Csv], root: Pat
         ),
         numbers_sha256=hashlib.sha256(text.encode()).hexdigest(),
         sections=tuple(
-            filter(None, (_trends(lines, ring), _bundles(entries, root, out, ring), _others(folder)))
+            filter(
+                None,
+                (
+                    _broken(entries),
+                    _trends(lines, ring),
+                    _bundles(entries, root, out, ring),
+                    _others(folder),
+                ),
+            )
         ),
         tiles="cells by verdict, of all bundles that are not broken",
         footer="It is the digest of index.csv and index-handshakes.csv beside this page",
@@ -65,7 +73,7 @@ def _trends(lines: Sequence[Line], ring: str) -> Section:
 
 def _line(line: Line) -> list[Block]:
     names = [f"{run.created_utc} {run.name}" for run in line.runs]
-    head = f"{line.scenario} on hosts {line.key}: {len(line.runs)} runs"
+    head = f"{line.scenario} (line {line.key}): {len(line.runs)} runs"
     one = len({condition for _, condition in line.places}) == 1
     rows = [
         Trend(
@@ -99,7 +107,7 @@ def _values(line: Line, rows: Sequence[Trend]) -> Table:
         for row in rows
     ]
     return Table(
-        f"t-{line.key}", f"{line.scenario} on hosts {line.key}: median cold handshake by run", columns,
+        f"t-{line.key}", f"{line.scenario} (line {line.key}): median cold handshake by run", columns,
         blocks.rows_of(lines), line.ring, source="index-handshakes.csv", collapsed=True,
     )  # fmt: skip
 
@@ -115,16 +123,25 @@ def _family(suite_id: str) -> str | None:
     return facts.kem_family if facts is not None else None
 
 
+def _broken(entries: Sequence[Entry]) -> Section | None:
+    told = tuple(f"{entry.name}: {entry.broken}" for entry in entries if entry.broken is not None)
+    if not told:
+        return None
+    return Section(
+        "broken", "Broken bundles", (Paragraphs("broken-list", told, as_list=True),),
+        lead="None of their numbers counts, here or in a line. ./pqlab verify BUNDLE says all that is wrong.",
+    )  # fmt: skip
+
+
 def _bundles(entries: Sequence[Entry], root: Path, out: Path, ring: str) -> Section:
     columns = (
         Column("bundle"), Column("scenario"), Column("ring"), Column("begun, UTC"), Column("line"),
-        *(Column(verdict, "cells", True) for verdict in VERDICTS), Column("machine"), Column("checked"),
+        Column("cells"), Column("machine"), Column("checked"),
     )  # fmt: skip
     rows = [_bundle(entry, root, out) for entry in reversed(entries)]
     table = Table(
         "bundles", "Every bundle, newest first", columns, blocks.rows_of(rows), ring, source="index.csv",
-        note="A broken bundle is named with its reason, and none of its numbers counts. Line: equal where "
-        "scenario and hosts are.",
+        note="Line: equal where scenario and hosts are.",
     )  # fmt: skip
     return Section("all", "Bundles", (table,))
 
@@ -132,22 +149,17 @@ def _bundles(entries: Sequence[Entry], root: Path, out: Path, ring: str) -> Sect
 def _bundle(entry: Entry, root: Path, out: Path) -> list[Cell]:
     report = root / entry.name / "data" / "report.html"
     href = Path(os.path.relpath(report, out)).as_posix() if report.is_file() else None
-    first = [label(entry.name, href=href)]
+    claimed = [label(entry.name, href=href), *map(_text, (entry.scenario, entry.ring, entry.created_utc))]
     if entry.broken is not None:
-        return [
-            *first,
-            *(_text(value) for value in (entry.scenario, entry.ring, entry.created_utc, None)),
-            *(blocks.missing("broken bundle") for _ in VERDICTS),
-            blocks.not_applicable(),
-            label(f"broken: {entry.broken}"),
-        ]
-    counts = entry.verdicts or {}
-    quiet = "; ".join(filter(None, (entry.untimed, f"busy: {entry.busy}" if entry.busy else None)))
+        nothing = blocks.not_applicable()
+        return [*claimed, nothing, nothing, nothing, label(f"broken: {entry.checked}")]
+    counted = [f"{count} {verdict}" for verdict, count in (entry.verdicts or {}).items() if count]
+    against = filter(None, (entry.untimed, f"busy: {entry.busy}" if entry.busy else None))
     return [
-        *first,
-        *(_text(value) for value in (entry.scenario, entry.ring, entry.created_utc, entry.line)),
-        *(blocks.count(counts.get(verdict)) for verdict in VERDICTS),
-        label(quiet or "nothing said against it"),
+        *claimed,
+        _text(entry.line),
+        label(", ".join(counted) or "none"),
+        label("; ".join(against) or "nothing said against it"),
         label(entry.checked),
     ]
 
