@@ -102,6 +102,15 @@ def test_a_full_log_keeps_its_beginning_and_counts_the_rest() -> None:
     assert read == sent[: len(read)], "no gap before the end"
 
 
+def test_nothing_fits_any_more_once_something_did_not() -> None:
+    short, *_, long = sorted(frames(), key=len)
+    kept = Recording(max_bytes=8 + len(long) + 8 + len(short))
+    for frame in (long, long, short):
+        kept.take(frame, NOW_NS)
+    assert [one.frame for one in read_frames(fetched(kept.page))] == [long]
+    assert kept.account()["left_out_count"] == 2
+
+
 def test_pages_are_bounded_and_end_with_whole_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "CHUNK_BYTES", 500)
     monkeypatch.setattr(recording, "PAGE_CHUNKS", 2)

@@ -31,10 +31,10 @@ class Line:
 
 
 def lines_of(entries: Sequence[Entry]) -> list[Line]:
-    """Every line of two runs and more, in order of its first run. Broken bundles are in none."""
+    """Every line of two runs and more, in order of its first run. Broken bundles name none."""
     groups: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        if entry.broken is None and entry.line is not None:
+        if entry.line is not None:
             groups[entry.line].append(entry)
     found = []
     for key, runs in groups.items():
