@@ -214,7 +214,7 @@ def test_report_and_verify_without_a_bundle(tmp_path: Path, capsys: pytest.Captu
         "verify NONE", "report NONE", "compare NONE NONE", "archive NONE", "audit NONE", "status NONE",
         "resume NONE", "recording NONE --out OUT", "correct NONE --reason x --remark", "bench-report NONE",
         "bench-report NONE --check", "unpack NONE", "import-ladder NONE", "plan smoke --from NONE",
-        "run smoke --into NONE",
+        "run smoke --into NONE", "export tlog NONE", "export pcapng NONE", "index NONE",
     ],
 )  # fmt: skip
 def test_no_such_bundle_is_one_code(tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:

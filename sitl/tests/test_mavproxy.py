@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import json
 import os
@@ -25,6 +26,7 @@ from pqsitl.roles import mavproxy_trouble
 from pqsitl.sources import EmbeddedSource
 from pqsitl.spec import TrafficSpec
 from pqsitl.supervise import Supervised
+from pqsitl.tlog import read_frames
 from pqsitl.uplink import UplinkSource
 from waiting import free_port, wait_for
 
@@ -101,7 +103,7 @@ def test_frames_pass_one_by_one_unchanged_and_timesync_comes_back(
             super().send(datagram)
 
     vehicle = Recording(vehicle_link, TrafficSpec(rate_hz=320.0))
-    uplink = UplinkSource(station_link, TrafficSpec())
+    uplink = UplinkSource(station_link, TrafficSpec(record=True))
     time.sleep(0.5)  # MAVProxy takes note of the announcements
     vehicle.start()
     time.sleep(0.3)
@@ -122,6 +124,13 @@ def test_frames_pass_one_by_one_unchanged_and_timesync_comes_back(
     assert 0 < min(rtt_ms) < 200
     heard = probe["downlink_frame_count"]
     assert isinstance(heard, int) and heard > 900
+
+    assert uplink.recording is not None
+    chunks = uplink.recording.page(0)["chunks"]
+    assert isinstance(chunks, list)
+    kept = [one.frame for one in read_frames(b"".join(base64.b64decode(chunk) for chunk in chunks))]
+    first = sent.index(kept[0])
+    assert len(kept) == heard and kept == sent[first : first + heard], "the log is what the vehicle sent"
 
 
 @pytest.mark.linux(SLOW_START)

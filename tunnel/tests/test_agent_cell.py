@@ -20,6 +20,7 @@ from pqtunnel.agent import telemetry as telemetry_module
 from pqtunnel.agent.drivers import compose
 from pqtunnel.agent.drivers.base import DriverError, NoTraffic
 from pqtunnel.agent.drivers.compose import ComposeTraffic
+from pqtunnel.agent.flightlog import FlightLog
 from pqtunnel.agent.lineblock import LineBlock
 from pqtunnel.agent.state import WATCHDOG_S
 from pqtunnel.agent.telemetry import Telemetry
@@ -215,6 +216,8 @@ class TrafficService:
         if op == "stop":
             self.running = False
             return {"ok": True, "sent": {"count": 7}, "received": {"count": 0}}
+        if op == "recording":
+            return {"ok": True, "chunks": ["Zmlyc3Q=", "c2Vjb25k"], "next": 2, "end": True, "total": 2}
         return {"ok": True, "sources": ["embedded"]}
 
 
@@ -223,6 +226,7 @@ def with_traffic(key_folder: Path, tmp_path: Path) -> Iterator[tuple[Lab, Traffi
     service = TrafficService()
     with tcp_service(service) as address, lab(key_folder, tmp_path) as pair:
         pair.drone.agent.methods._traffic = ComposeTraffic(address)
+        pair.drone.agent.methods._streams.flight_log = FlightLog(ComposeTraffic(address))
         yield pair, service
 
 
@@ -242,6 +246,24 @@ def test_window_starts_its_source_and_reports_it(with_traffic: tuple[Lab, Traffi
     assert [request["op"] for request in service.log] == ["start", "stop"]
     assert service.log[0]["spec"] == spec
     assert pair.drone.counters()["gated"] == 1  # the first datagram came before the gate opened
+
+
+@pytest.mark.native
+def test_a_recorded_window_is_fetched_and_no_other(with_traffic: tuple[Lab, TrafficService]) -> None:
+    pair, service = with_traffic
+    service.on_start = lambda: pair.drone.plain.send(b"x")
+    for cell_id, record in (("cell-1", True), ("cell-2", False)):
+        pair.prepare(cell=cell_id)
+        spec = {"source": "uplink", **({"record": True} if record else {})}
+        pair.drone.call("event", cell_id=cell_id, kind="traffic_open", window="traffic", spec=spec)
+        pair.drone.call("event", cell_id=cell_id, kind="traffic_run", window="traffic", duration_s=0)
+        for side in (pair.drone, pair.gcs):
+            side.call("stop", cell_id=cell_id)
+        page = pair.drone.call("fetch", cell_id=cell_id, stream="tlog")
+        if record:
+            assert page == {"lines": ["Zmlyc3Q=", "c2Vjb25k"], "next": 2, "end": True}
+        else:
+            assert page["lines"] == [] and "recorded" in page["reason"]
 
 
 @pytest.mark.native

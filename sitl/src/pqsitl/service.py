@@ -1,4 +1,4 @@
-"""What all three services share: start, stop, status and hello over traffic control."""
+"""What all three services share: start, stop, status, hello and recordings over traffic control."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pqsitl import __version__
 from pqsitl.account import SentAccount
 from pqsitl.errors import BusyError, SitlError, SpecError
 from pqsitl.profile import profile_names
+from pqsitl.recording import Recording
 from pqsitl.sink import BulkSink
 from pqsitl.sources import Source
 from pqsitl.spec import TrafficSpec
@@ -43,6 +44,7 @@ class TrafficService:
         self._sink = sink
         self._source: Source | None = None
         self._sink_only: str | None = None
+        self._recording: Recording | None = None
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer one request; SitlError for what cannot be done."""
@@ -52,6 +54,7 @@ class TrafficService:
             "status": self._status,
             "hello": self._hello,
             "health": self._health,
+            "recording": self._page,
         }
         name = request.get("op")
         operation = operations.get(name) if isinstance(name, str) else None
@@ -107,6 +110,10 @@ class TrafficService:
         if factory is None:
             raise SpecError(f"no source {name!r} at {self.role}", f"sources here: {', '.join(self._names())}")
         source = factory(spec)
+        if spec.record:
+            if source.recording is None:
+                raise SpecError(f"source {name} keeps no recording", "record goes with source uplink")
+            self._recording = None
         if self._sink is not None:
             self._sink.reset()
         detail = source.start()
@@ -124,12 +131,25 @@ class TrafficService:
         receiving = self._sink_only is not None
         self._sink_only = None
         report = dict(_IDLE_REPORT) if source is None else source.stop()
+        if source is not None and source.recording is not None:
+            self._recording = source.recording
         if self._sink is not None:
             if receiving or self._sink.touched:
                 self._sink.settle()
             report["received"] = self._sink.report(expected)
             self._sink.reset()
         return {"ok": True, "source": name, **report}
+
+    def _page(self, request: dict[str, Any]) -> dict[str, Any]:
+        """A piece of what the last recorded source received; it stays until the next one starts."""
+        since = request.get("since", 0)
+        if isinstance(since, bool) or not isinstance(since, int) or since < 0:
+            raise SpecError("since must be a whole number ≥ 0", "begin with 0, go on with `next`")
+        if self._recording is None:
+            raise SitlError(
+                "nothing was recorded", "start source uplink with record true, and stop it", "no_recording"
+            )
+        return {"ok": True, **self._recording.page(since)}
 
     def _status(self, request: dict[str, Any]) -> dict[str, Any]:
         source = self._source

@@ -15,6 +15,7 @@ from pqsitl.bulk import BulkStream
 from pqsitl.errors import SpecError
 from pqsitl.net import UdpLink
 from pqsitl.profile import load_profile
+from pqsitl.recording import Recording
 from pqsitl.spec import TrafficSpec
 from pqsitl.tlog import load_replay
 from pqsitl.vehicle import EmbeddedVehicle
@@ -27,6 +28,8 @@ class Source(ABC):
     """A thread between `start` and `stop`; a failure ends it and stands in its report."""
 
     name = "source"
+    recording: Recording | None = None
+    """What it received, where it was asked to keep that."""
 
     def __init__(self, link: UdpLink, spec: TrafficSpec) -> None:
         self.link = link

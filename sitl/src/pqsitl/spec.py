@@ -27,6 +27,8 @@ class TrafficSpec:
     """The source ends by itself after this; None: at `stop`."""
     path: str | None = None
     """Telemetry log to replay."""
+    record: bool = False
+    """Keep what the source receives as a telemetry log; source uplink alone can."""
 
     @classmethod
     def from_mapping(cls, raw: object) -> TrafficSpec:
@@ -53,6 +55,10 @@ def _checked(key: str, value: object) -> object:
     if key in ("source", "profile", "path"):
         if not isinstance(value, str) or not value:
             raise SpecError(f"{key} must be text, not {value!r}", f"leave {key} out for its default")
+        return value
+    if key == "record":
+        if not isinstance(value, bool):
+            raise SpecError(f"{key} must be true or false, not {value!r}", f"leave {key} out for false")
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf < value < math.inf:
         raise SpecError(f"{key} must be a number, not {value!r}", f"leave {key} out for its default")

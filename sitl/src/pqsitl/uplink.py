@@ -14,6 +14,7 @@ from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from pqsitl.net import UdpLink
 from pqsitl.profile import UPLINK_TIMESYNC_HZ
+from pqsitl.recording import Recording
 from pqsitl.sources import MAX_WAIT_S, Source
 from pqsitl.spec import TrafficSpec
 
@@ -91,6 +92,7 @@ class UplinkSource(Source):
     def __init__(self, link: UdpLink, spec: TrafficSpec) -> None:
         super().__init__(link, spec)
         self._probe: UplinkProbe | None = None
+        self.recording = Recording() if spec.record else None
 
     def detail(self) -> dict[str, object]:
         return {"heartbeat_hz": 1.0, "timesync_hz": UPLINK_TIMESYNC_HZ, "client_of": f"{self.link.peer}"}
@@ -99,6 +101,8 @@ class UplinkSource(Source):
         report = super().report()
         probe = self._probe
         rtt_ns = [] if probe is None else list(probe.rtt_ns)
+        if self.recording is not None:
+            report["recording"] = self.recording.account()
         return report | {
             "rtt_ms": [value / 1e6 for value in rtt_ns],
             "timesync_sent": 0 if probe is None else probe.timesync_sent,
@@ -108,6 +112,7 @@ class UplinkSource(Source):
 
     def run(self) -> None:
         probe = self._probe = UplinkProbe(time.monotonic_ns())
+        recording = self.recording
         drain_end_ns: int | None = None
         while True:
             now_ns = time.monotonic_ns()
@@ -123,5 +128,7 @@ class UplinkSource(Source):
             wait_s = min(max(0.0, (probe.next_ns - time.monotonic_ns()) / 1e9), MAX_WAIT_S)
             ready, _, _ = select.select([self.link.socket], [], [], wait_s)
             while ready and (datagram := self.link.receive()) is not None:
+                if recording is not None:
+                    recording.take(datagram, time.time_ns())
                 for answer in probe.receive(datagram, time.monotonic_ns()):
                     self.send(answer)

@@ -24,7 +24,7 @@ from pqlab.campaign.thermal import ThermalGate
 from pqlab.campaign.timed import CellTimeline, MakeTimeline
 from pqlab.plan import Cell
 from pqlab.scenario.attacks import attack_events
-from pqlab.scenario.conditions import keeps_ledger, without
+from pqlab.scenario.conditions import keeps_flight_log, keeps_ledger, without
 from pqlab.scenario.model import Scenario
 from pqtunnel import suites as registry
 from pqtunnel.inflight import Policy
@@ -135,6 +135,8 @@ class CellRunner:
             if attack_events(condition):
                 self._residents.mark()
             route, session_s = traffic["route"], traffic["session_s"]
+            if keeps_flight_log(self._scenario.data):
+                uplink = {**uplink, "record": True}
             self._window(cell, TRAFFIC_WINDOW, route, spec, uplink, session_s, journal, raw, timeline)
         if (bulk := self._scenario.bulk) is not None:
             for rate_pps in bulk["rates_pps"]:
@@ -359,6 +361,7 @@ class CellRunner:
         """What this end has beyond what every end has."""
         extra = ["power"] if role in self._fast_power else []
         extra += ["bins"] if role in fed_roles(condition) else []
+        extra += ["tlog"] if role == "gcs" and keeps_flight_log(self._scenario.data) else []
         watched = role == "drone" and condition.get("detector", "none") != "none"
         return extra + (["detector"] if watched else [])
 

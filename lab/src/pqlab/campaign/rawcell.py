@@ -11,6 +11,7 @@ from pqlab.campaign.clock import Clock
 from pqlab.campaign.journal import Journal
 from pqlab.campaign.observers import OBSERVERS_SCHEMA
 from pqlab.campaign.store import write_atomic, write_json
+from pqlab.exchange import flightlog
 from pqlab.plan import Cell
 
 Json = dict[str, Any]
@@ -41,6 +42,8 @@ def write_raw(folder: Path, raw: RawCell, journal: Journal) -> None:
         bins = "bins.ndjson" if role == "drone" else f"bins.{role}.ndjson"
         _write_lines(folder / bins, streams.get("bins"))
         _write_lines(folder / "detector.ndjson", streams.get("detector"))
+        if pieces := streams.get("tlog"):
+            write_atomic(folder / flightlog.FILE, flightlog.joined(pieces))
         _write_lines(folder / "logs" / f"{role}.log", streams.get("log"))
     spans = [line for role in raw.streams for line in raw.streams[role].get("spans", [])]
     if any("spans" in streams for streams in raw.streams.values()):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from pqlab.errors import UsageError
+from pqlab.paths import shown
 from pqlab.scenario import Overrides
 
 
@@ -79,6 +81,19 @@ def add_inventory(parser: argparse.ArgumentParser) -> None:
 
 def add_out(parser: argparse.ArgumentParser, help_text: str = "results folder (default: results)") -> None:
     parser.add_argument("--out", metavar="DIR", help=help_text)
+
+
+def outside_bundles(folder: Path) -> None:
+    """Raises UsageError for a folder within a sealed bundle, this one or another."""
+    there = folder.resolve()
+    for outer in (there, *there.parents):
+        if (outer / "tagmanifest-sha512.txt").is_file():
+            raise UsageError(
+                "sealed",
+                f"--out {shown(folder)} lies in the sealed bundle {outer.name}",
+                "a sealed bundle is never written to",
+                "name a folder outside it, or leave --out out",
+            )
 
 
 def print_json(document: Any) -> None:

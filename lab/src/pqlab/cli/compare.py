@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from pqlab.bundle import locate
 from pqlab.bundle.survey import require_safe
 from pqlab.cli.common import print_json
-from pqlab.errors import EXIT_CHECK, EXIT_OK, LabError
+from pqlab.errors import EXIT_CHECK, EXIT_FAILED, EXIT_OK, LabError
 from pqlab.paths import project_root, shown
 
 if TYPE_CHECKING:
     from pqlab.analysis.between import Between
+    from pqlab.analysis.gate import Gate, Judged
     from pqlab.analysis.origin import Differing
     from pqlab.analysis.table import Row
 
@@ -29,20 +30,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", metavar="FILE", help="write every effect as a table")
     parser.add_argument("--html", metavar="FILE", help="write a page, self-contained")
     parser.add_argument(
+        "--fail-on", action="append", metavar="WHAT", default=[],
+        help="end with 1 where B regressed, improved or any (of both); with a least size: regressed:5%%",
+    )  # fmt: skip
+    parser.add_argument("--junit", metavar="FILE", help="write JUnit XML, one test case an effect")
+    parser.add_argument(
         "--unverified", action="store_true", help="do not verify the bundles first; the output says so"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Raises LabError `unverified` (exit 5) when a check of verify fails in either bundle; `unlike-rings` or
+    """0, or 1 where a `--fail-on` is met.
+
+    Raises LabError `unverified` (exit 5) when a check of verify fails in either bundle; `unlike-rings` or
     `one-run-id` (exit 2) when the two say nothing about each other."""
     from pqlab.analysis.between import compare_bundles
     from pqlab.analysis.comparison import reference_dir
+    from pqlab.analysis.gate import gate_of, judge
     from pqlab.analysis.load import BundleData
     from pqlab.analysis.origin import differing, reach, require_comparable
+    from pqlab.exchange.junit import require_place
     from pqlab.report.between import counts, page
     from pqlab.report.html import render_html
 
+    gates = [gate_of(text) for text in args.fail_on]
+    require_place(args.junit)
     paths = [locate(name, project_root() / "results") for name in (args.a, args.b)]
     checked = _checked(paths, args.unverified)
     a, b = (BundleData(path) for path in paths)
@@ -51,6 +63,10 @@ def run(args: argparse.Namespace) -> int:
     found = compare_bundles(a, b, reference_dir())
     facts = differing(a, b)
     far = "; ".join(filter(None, (reach(facts, found.one_run), found.left_out)))
+    judged = judge(gates, found.table.rows) if gates else None
+    code = EXIT_OK if judged is None or judged.passes else EXIT_FAILED
+    if args.junit:
+        _write_junit(args.junit, found, names, checked, far, judged)
     if args.csv:
         Path(args.csv).write_text(found.table.csv_text(), encoding="utf-8", newline="")
     if args.html:
@@ -68,15 +84,76 @@ def run(args: argparse.Namespace) -> int:
                 "unpaired": [asdict(cell) for cell in found.unpaired],
                 "verdicts": counts(found),
                 "effects": found.table.rows,
+                **_gate_json(gates, judged),
             }
         )
-        return EXIT_OK
+        return code
     for line in _lines(found, names, checked, far, facts):
         print(line)
-    for file in (args.csv, args.html):
+    for file in (args.csv, args.html, args.junit):
         if file:
             print(shown(Path(file)))
-    return EXIT_OK
+    for line in _gate_lines(gates, judged):
+        print(line)
+    return code
+
+
+def _gate_json(gates: list[Gate], judged: Judged | None) -> dict[str, object]:
+    if judged is None:
+        return {}
+    met = [{key: row[key] for key in ("condition", "metric", "scope", "verdict")} for row in judged.rows]
+    return {"fail_on": {"asked": [str(gate) for gate in gates], "met": met, "blind": judged.blind}}
+
+
+def _gate_lines(gates: list[Gate], judged: Judged | None) -> Iterator[str]:
+    """What `--fail-on` found: the rows that bite, or why it does not pass, or that it does."""
+    if judged is None:
+        return
+    asked = ", ".join(str(gate) for gate in gates)
+    if judged.blind is not None:
+        yield f"--fail-on {asked}: not passed: {judged.blind}"
+    elif not judged.rows:
+        yield f"--fail-on {asked}: passed, no claim is of that kind"
+    else:
+        yield f"--fail-on {asked}: not passed, {len(judged.rows)} effects:"
+        for row in judged.rows:
+            yield f"  {_claim(row)}"
+
+
+def _claim(row: Row) -> str:
+    from pqlab.report.between import effect_text, interval_text
+
+    where = f"{row['metric']} of {row['scope']} under {row['condition']}"
+    return f"{where} {row['verdict']}: {effect_text(row)} ({interval_text(row)})"
+
+
+def _write_junit(
+    file: str,
+    found: Between,
+    names: tuple[str, str],
+    checked: tuple[str, str],
+    far: str,
+    judged: Judged | None,
+) -> None:
+    """One case an effect; it fails where `--fail-on` is met, and is skipped where too little was measured."""
+    from pqlab.analysis.stats import INSUFFICIENT
+    from pqlab.exchange.junit import Case, write_junit
+
+    biting = set() if judged is None else {id(row) for row in judged.rows}
+    cases = []
+    for row in found.table.rows:
+        group, name, said = str(row["condition"]), f"{row['metric']} {row['scope']}", _claim(row)
+        if id(row) in biting:
+            case = Case(group, name, "failure", str(row["verdict"]), said, said)
+        elif row["verdict"] == INSUFFICIENT:
+            case = Case(group, name, "skipped", message=f"{INSUFFICIENT}: {row['reason'] or 'too few pairs'}")
+        else:
+            case = Case(group, name, output=said)
+        cases.append(case)
+    if judged is not None and judged.blind is not None:
+        cases.append(Case("compare", "something was judged", "error", "blind", judged.blind, judged.blind))
+    facts = {"A": f"{names[0]} ({checked[0]})", "B": f"{names[1]} ({checked[1]})", "reach": far}
+    write_junit(file, f"{names[1]} in place of {names[0]}", cases, facts)
 
 
 def _checked(paths: list[Path], unverified: bool) -> tuple[str, str]:

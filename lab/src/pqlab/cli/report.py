@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pqlab.bundle import locate
 from pqlab.bundle.survey import require_safe
-from pqlab.cli.common import print_json
-from pqlab.errors import EXIT_CHECK, EXIT_OK, LabError, UsageError
+from pqlab.cli.common import outside_bundles, print_json
+from pqlab.errors import EXIT_CHECK, EXIT_OK, LabError
 from pqlab.paths import project_root, shown
 
 HELP = "write a bundle's report again (HTML and Markdown)"
@@ -26,19 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _outside_bundles(folder: Path) -> None:
-    """Raises UsageError for a folder within a sealed bundle, this one or another."""
-    there = folder.resolve()
-    for outer in (there, *there.parents):
-        if (outer / "tagmanifest-sha512.txt").is_file():
-            raise UsageError(
-                "sealed",
-                f"--out {shown(folder)} lies in the sealed bundle {outer.name}",
-                "a sealed bundle is never written to",
-                "name a folder outside it, or leave --out out",
-            )
-
-
 def run(args: argparse.Namespace) -> int:
     """Raises LabError when the bundle is not there or cannot be read."""
     from pqlab.report import build, render
@@ -48,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     bundle = locate(args.bundle, project_root() / "results")
     require_safe(bundle)
     folder = Path(args.out) if args.out else bundle.parent / f"report-{bundle.name}"
-    _outside_bundles(folder)
+    outside_bundles(folder)
     try:
         html, markdown = render(bundle, folder)
         drawn = write_drawings(build(Source(bundle)), folder / "figures") if args.figures else []

@@ -10,7 +10,14 @@ from pqlab.campaign.engine import Campaign
 from pqlab.campaign.finish import forget_marks, sealed_unnamed
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.common import listed
-from pqlab.cli.run import add_run_options, controller, report_result, report_sealed, surroundings
+from pqlab.cli.run import (
+    add_run_options,
+    controller,
+    report_result,
+    report_sealed,
+    require_junit_place,
+    surroundings,
+)
 from pqlab.errors import LabError, UsageError
 from pqlab.inventory import load_inventory
 from pqlab.paths import results_dir, shown
@@ -35,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code as of `run`; raises LabError when there is nothing to resume or the builds changed."""
+    require_junit_place(args.junit)
     results = results_dir(args.out)
     newest_in_work = args.run_id is None and bool(work_runs(results))
     if not newest_in_work and (sealed := sealed_unnamed(results, args.run_id)) is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from pqlab.bundle import locate
+from pqlab.bundle import locate, open_bundle
 from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
@@ -68,6 +68,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="go on where the machine is not quiet; everything printed says so",
     )
+    parser.add_argument("--junit", metavar="FILE", help="write JUnit XML, one test case a cell")
 
 
 def _positive(text: str) -> int:
@@ -92,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
     inventory = load_inventory(args.inventory, args.keys)
     if args.dry_run:
         return show_plan(args, scenario, inventory, dry_run=True)
+    require_junit_place(args.junit)
     into = locate(args.into, results_dir(args.out)) if args.into is not None else None
     if inventory.ring == SIM:
         return report_result(args, _simulated(args, scenario, inventory, into))
@@ -187,9 +189,38 @@ def _closing(bundle: Path) -> list[str]:
         return [f"no summary: {error}"]
 
 
+def require_junit_place(file: str | None) -> None:
+    """Raises UsageError for a `--junit` that could not be written after hours of work."""
+    from pqlab.exchange.junit import require_place
+
+    require_place(file)
+
+
+def _write_junit(file: str, root: Path, *, strict: bool) -> None:
+    """One case a planned cell, those without a record included: nothing planned may be missing there."""
+    from pqlab.exchange.junit import write_junit
+    from pqlab.exchange.results import of_cells
+
+    bundle = open_bundle(root)
+    records = {str(record["cell_id"]): record for record in bundle.records()}
+    unread = {"verdict": "not-run", "reason": "the cell left no record"}
+    rows = [records.get(str(cell["cell_id"]), {**cell, **unread}) for cell in bundle.plan_cells]
+    run = bundle.raw.run
+    facts = {
+        "run_id": bundle.run_id,
+        "scenario": str(bundle.raw.plan.get("scenario")),
+        "ring": str(bundle.raw.scenario.get("ring")),
+    }
+    if busy := busy_told(run):
+        facts["busy"] = busy
+    write_junit(file, f"{facts['scenario']} {bundle.run_id}", of_cells(rows, strict=strict), facts)
+
+
 def report_result(args: argparse.Namespace, result: Result) -> int:
     """The last lines of a run: what it found, counts, then the report's path (or one JSON document)."""
     told = sys.stderr if args.json else sys.stdout
+    if args.junit:
+        _write_junit(args.junit, result.bundle, strict=args.strict)
     if busy := busy_told(read_json(result.bundle / "data" / "run.json")):
         print(f"busy machine: {busy}", file=told)
     for line in _closing(result.bundle):

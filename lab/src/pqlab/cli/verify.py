@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_out(parser)
     parser.add_argument("--strict", action="store_true", help="warnings count as failed checks")
+    parser.add_argument("--junit", metavar="FILE", help="write JUnit XML, one test case a check")
     parser.add_argument(
         "--export", metavar="FILE", help="write these checks as one file that needs Python alone"
     )
@@ -31,15 +32,17 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.export:
         return _export(Path(args.export), as_json=args.json)
+    from pqlab.exchange.junit import require_place
     from pqlab.verify.command import carry_out
 
+    require_place(args.junit)
     try:
         path = locate(args.bundle, results_dir(args.out))
     except LabError as error:
         if error.code == "no-access":
             error.exit_code = EXIT_CHECK  # something is there, and it cannot be checked
         raise
-    return carry_out(path, shown(path), as_json=args.json, strict=args.strict)
+    return carry_out(path, shown(path), as_json=args.json, strict=args.strict, junit=args.junit)
 
 
 def _export(target: Path, *, as_json: bool) -> int:

@@ -20,7 +20,8 @@ VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
 RAW_FILES = (
     "record.json", "spans.ndjson", "ledger.drone.csv", "ledger.gcs.csv", "counters.json", "traffic.json",
     "events.ndjson", "telemetry.drone.lp", "telemetry.gcs.lp",
-    "power.drone.csv", "power.gcs.csv", "detector.ndjson", "detectors.json", "observers.json", "bins.ndjson",
+    "power.drone.csv", "power.gcs.csv", "mavlink.gcs.tlog", "detector.ndjson", "detectors.json",
+    "observers.json", "bins.ndjson",
     "logs/drone.log", "logs/gcs.log", "logs/controller.log",
 )  # fmt: skip
 

@@ -28,6 +28,11 @@ def keeps_ledger(scenario: Mapping[str, Any], condition: Mapping[str, Any]) -> b
     return bool(scenario.get("ledger", True)) and "ledger" not in without(condition)
 
 
+def keeps_flight_log(scenario: Mapping[str, Any]) -> bool:
+    """Does the ground keep the MAVLink frames of each session that it receives?"""
+    return bool((scenario.get("traffic") or {}).get("tlog"))
+
+
 def observers_vary(scenario: Mapping[str, Any]) -> bool:
     """Does any condition leave an observer out, so that every cell accounts for what each one used?"""
     return any(without(condition) for condition in scenario.get("conditions") or [])

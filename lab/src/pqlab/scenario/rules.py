@@ -65,6 +65,13 @@ def _traffic(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
             "a replay needs its recording",
             "add `path:` under `traffic`.",
         )
+    if traffic and traffic.get("tlog") and traffic["route"] != "mavproxy":
+        yield Problem(
+            marked.place(("traffic", "tlog")),
+            f"`traffic.tlog` has nothing to keep on route {traffic['route']}",
+            "the frames come to the ground's traffic service through MAVProxy",
+            "write `route: mavproxy`, or remove `tlog`.",
+        )
 
 
 def _names(data: Json, marked: MarkedYaml) -> Iterator[Problem]:

@@ -21,6 +21,7 @@ from pqlab.errors import UsageError
 from pqlab.inventory import Inventory
 from pqlab.plan import Cell
 from pqlab.progress import Reporter
+from pqlab.scenario.conditions import keeps_flight_log
 from pqlab.scenario.model import Scenario
 from pqlab.sim.agent import SimLab
 from pqlab.sim.clock import START_NS
@@ -101,6 +102,13 @@ def _check(scenario: Scenario) -> None:
             "the scenario asks for pooled handshakes",
             "a key pool trades memory for time, and ring sim has no time of its own",
             "write `pooled: null` under `handshake`, or run it on the lab",
+        )
+    if keeps_flight_log(scenario.data):
+        raise UsageError(
+            "not-simulated",
+            "the scenario asks for telemetry logs",
+            "datagrams of ring sim have a size and no MAVLink frame in them",
+            "remove `tlog` under `traffic`, or run it on the lab",
         )
     for condition in scenario.conditions:
         asked = [key for key in NOT_SIMULATED if condition.get(key) not in (None, "none", [], False)]

@@ -7,20 +7,24 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pqlab.errors import EXIT_CHECK, EXIT_WARNING
+from pqlab.exchange.junit import write_junit
+from pqlab.exchange.results import of_checks
 from pqlab.verify.result import exit_code, format_lines
 from pqlab.verify.run import verify_bundle
 
 
-def carry_out(path: Path, named: str, *, as_json: bool, strict: bool) -> int:
+def carry_out(path: Path, named: str, *, as_json: bool, strict: bool, junit: str | None = None) -> int:
     """Verify one folder and print the lines, or one JSON document.
 
-    named: the path as its user would type it. Returns 0 all checks · 3 warnings (5 when `strict`) · 5 any
-    check failed or what is there cannot be read.
+    named: the path as its user would type it; junit: file for the same as JUnit XML. Returns 0 all checks · 3
+    warnings (5 when `strict`) · 5 any check failed or what is there cannot be read.
     """
     results = verify_bundle(path)
     code = exit_code(results)
     if strict and code == EXIT_WARNING:
         code = EXIT_CHECK
+    if junit is not None:
+        write_junit(junit, f"verify {path.name}", of_checks(results, strict=strict), {"exit_code": str(code)})
     if as_json:
         document = {"bundle": named, "exit_code": code, "checks": [asdict(result) for result in results]}
         print(json.dumps(document, separators=(",", ":")))

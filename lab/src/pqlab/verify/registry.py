@@ -12,6 +12,7 @@ from pqlab.verify import (
     checks_corrections,
     checks_data,
     checks_detector,
+    checks_flightlog,
     checks_handshake,
     checks_host,
     checks_lineage,
@@ -169,6 +170,12 @@ CHECKS: tuple[Check, ...] = (
         "sample_accounting", checks_host.samples, "pass", "ticks stored = due − lost, ≤ 5 % lost", "% stored"
     ),
     _each("observers_still", checks_observers.still, "pass", "observers off where the condition says so"),
+    _each(
+        "flight_log",
+        checks_flightlog.flight_log,
+        "run",
+        "a log where one is asked for: whole frames, counted",
+    ),
     _each("processors_framed", checks_quiet.framed, "run", "readings of the processors around each window"),
     _whole("quiet_before", checks_quiet.settled, "a quiet machine, or a run that says so", "sessions"),
     _whole("influx_reconcile", checks_host.influx, "points in the view = points in the files", "series"),

@@ -16,6 +16,7 @@ from pqtunnel.agent.drivers.compose import ComposeTraffic
 from pqtunnel.agent.facts import HostFacts
 from pqtunnel.agent.faults import Faults
 from pqtunnel.agent.feed import Feed
+from pqtunnel.agent.flightlog import FlightLog
 from pqtunnel.agent.machine import check_ring, played_by
 from pqtunnel.agent.methods import Methods
 from pqtunnel.agent.server import RpcServer
@@ -61,7 +62,7 @@ class Agent:
         )
         faults = Faults(self.endpoint, self.telemetry)
         feed = Feed(config, note)
-        streams = Streams(self.telemetry, faults, feed, Verdicts(config.verdicts))
+        streams = Streams(self.telemetry, faults, feed, Verdicts(config.verdicts), FlightLog(traffic))
         self.methods = Methods(
             config, self.endpoint, traffic, self.facts, streams, self.state, faults, feed,
             Detectors(config.verdicts),

@@ -257,6 +257,8 @@ class Methods:
                 endpoint.abandon_window()
                 raise
             self._source_running = True
+            if spec.get("record"):
+                self._streams.flight_log.begins(endpoint.work)
             if started.get("orphan_stopped"):
                 endpoint.work.journal.event(
                     "note", window=window, reason="a source of an earlier agent was stopped"

@@ -1,4 +1,4 @@
-"""`fetch`: pages of a cell's spans, ledger, events, telemetry, power, bins, log, verdicts; bounded."""
+"""`fetch`: pages of a cell's spans, ledger, events, telemetry, power, bins, log, verdicts, tlog; bounded."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import re
 import time
 from typing import Any, Final
 
+from pqtunnel.agent.drivers.base import NoTraffic
 from pqtunnel.agent.faults import Faults
 from pqtunnel.agent.feed import Feed
+from pqtunnel.agent.flightlog import FlightLog
 from pqtunnel.agent.lineblock import LineBlock
 from pqtunnel.agent.telemetry import Telemetry, TelemetryError
 from pqtunnel.agent.verdicts import Verdicts
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import TunnelError
 
-STREAMS: Final = ("spans", "ledger", "events", "telemetry", "power", "bins", "log", "detector")
+STREAMS: Final = ("spans", "ledger", "events", "telemetry", "power", "bins", "log", "detector", "tlog")
 MAX_LINES: Final = 50_000
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 NOTHING: Final = LineBlock(b"")
@@ -41,12 +43,14 @@ class Streams:
     """Serves pages; keeps the telemetry lines of a stopped cell so that paging reads the file once."""
 
     def __init__(
-        self, telemetry: Telemetry, faults: Faults, feed: Feed, verdicts: Verdicts | None = None
-    ) -> None:
+        self, telemetry: Telemetry, faults: Faults, feed: Feed, verdicts: Verdicts | None = None,
+        flight_log: FlightLog | None = None,
+    ) -> None:  # fmt: skip
         self._telemetry = telemetry
         self._faults = faults
         self._feed = feed
         self._verdicts = verdicts if verdicts is not None else Verdicts(None)
+        self.flight_log = flight_log if flight_log is not None else FlightLog(NoTraffic())
         self._cached_for: CellWork | None = None
         self._cached = NOTHING
         self._power_for: CellWork | None = None
@@ -85,6 +89,8 @@ class Streams:
             page["reason"] = self._verdicts.reason
         if stream == "bins" and total == 0:
             page["reason"] = self._feed.no_bins(work)
+        if stream == "tlog" and total == 0:
+            page["reason"] = "no source of this cell recorded anything"
         if stream == "ledger" and work.ledger is None:
             page["reason"] = "the cell was prepared without a ledger"
         return page
@@ -108,6 +114,9 @@ class Streams:
         if stream == "detector":
             lines = self._verdicts.lines(work.start_ns, work.end_ns or time.time_ns())
             return lines[since : since + limit], len(lines)
+        if stream == "tlog":
+            pieces, total = self.flight_log.page(work, since)
+            return pieces[:limit], total
         buffer = journal.events if stream == "events" else journal.log
         return buffer.lines(since, limit), len(buffer)
 

@@ -29,6 +29,10 @@ class TrafficDriver(Protocol):
         """Stop whatever runs; returns the source's report of what it sent and received. Raises
         DriverError."""
 
+    def recording(self, since: int) -> dict[str, Any]:
+        """{"chunks", "next", "end", "total"}: base64 pieces, from number `since` on, of what the last source
+        that recorded received. Raises DriverError, also where nothing was recorded."""
+
 
 class NoTraffic:
     """For an agent without a traffic service: a window without a source is fine, one with a source is
@@ -48,3 +52,7 @@ class NoTraffic:
     def stop(self) -> dict[str, Any]:
         """Nothing ran."""
         return {}
+
+    def recording(self, since: int) -> dict[str, Any]:
+        """Always raises DriverError: nothing ran that could have recorded."""
+        raise DriverError("this agent has no traffic service", code="no_traffic_service")

@@ -47,6 +47,10 @@ class ComposeTraffic:
         """Stop the source; an idle service answers with empty counts."""
         return self._ask({"op": "stop"})
 
+    def recording(self, since: int) -> dict[str, Any]:
+        """The service's own answer, piece by piece."""
+        return self._ask({"op": "recording", "since": since})
+
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         where = f"traffic service at {self._address[0]}:{self._address[1]}"
         hint = "is its container up? `make lab-status`"

@@ -1,0 +1,1 @@
+"""What a bundle holds, in the formats of other tools: telemetry logs, packet captures, test results."""
