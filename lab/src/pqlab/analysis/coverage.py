@@ -411,7 +411,7 @@ def levels(name: str, repetitions: int, campaigns: int, suites: int, seed: str) 
         machine = STEADY[name](rng, suites)
         kind = [rng.gauss(0.0, 0.3) for _ in range(suites)]
         walls: dict[str, dict[int, float]] = {str(suite): {} for suite in range(suites)}
-        states = []
+        states: list[float] = []
         for block in range(repetitions):
             for suite in rng.sample(range(suites), suites):
                 factor = machine.draw(suite, "b", len(states) / (repetitions * suites))
