@@ -21,6 +21,13 @@ class SettingsError(LinkError):
     default_code = "bad_settings"
 
 
+class TraceError(LinkError):
+    """A file that is no radio trace, or a recording that gives none."""
+
+    default_code = "bad_trace"
+    default_hint = "docs/LINK.md, Traces"
+
+
 class RequestError(LinkError):
     """A request that is not understood or comes at the wrong time."""
 
