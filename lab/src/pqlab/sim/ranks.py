@@ -1,0 +1,153 @@
+"""Which suites change places when a radio fades instead of losing packets one by one. Ring sim, virtual time.
+
+Every pair of KEM and signature makes its handshakes (the product's own messages, modelled TCP) on three links
+of one mean rate, delay and loss: the trace, independent loss, and independent loss with other chances, which
+tells how far places move by chance alone. Nothing here is a measurement: the processor's part is invented,
+the air decides. The AEAD is left aside: it changes no byte of a handshake.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Final
+
+from pqlab.analysis.table import Table
+from pqlab.sim.air import Air
+from pqlab.sim.clock import VirtualClock
+from pqlab.sim.end import End, Role
+from pqlab.sim.handshakes import handshake
+from pqlab.sim.identity import Identities
+from pqlab.sim.primitives import SimPrimitives
+from pqlink.channel import Channel
+from pqlink.settings import Replay, Side
+from pqlink.trace import Trace
+from pqtunnel.suites import SUITES, Suite
+
+#: queue before the radio, ms: more than any window of a handshake waits
+QUEUE_MS: Final = 60_000.0
+LINKS: Final = ("trace", "independent", "control")
+_MS_NS: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One pair of KEM and signature: medians in seconds and places by link, the shortest handshake first."""
+
+    kem: str
+    sig: str
+    air_bytes: int
+    trace_median_s: float
+    independent_median_s: float
+    control_median_s: float
+    trace_rank: int
+    independent_rank: int
+    control_rank: int
+
+    @property
+    def moved(self) -> int:
+        """Places lost on the trace; negative for gained ones."""
+        return self.trace_rank - self.independent_rank
+
+
+def independent(trace: Trace) -> Side:
+    """Constant settings of the trace's mean rate, loss, and delay of what arrives; 0 for the unknown."""
+    delay_ns = 0.0
+    if trace.delays_ns is not None:
+        losses = trace.losses_pct or (0.0,) * len(trace.delays_ns)
+        steps = zip(trace.delays_ns, losses, trace.spans_ns, strict=True)
+        told = [(delay, stop - start) for delay, loss, (start, stop) in steps if loss < 100]
+        delay_ns = sum(delay * long for delay, long in told) / max(1, sum(long for _, long in told))
+    rate = trace.mean_rate_bit_s or 0.0
+    return Side(
+        delay_ms=delay_ns / _MS_NS, loss_pct=trace.mean_loss_pct or 0.0, rate_kbps=rate / 1000,
+        queue_ms=QUEUE_MS if rate else 0.0,
+    )  # fmt: skip
+
+
+def ranks(trace: Trace, handshakes: int, seed: int) -> list[Rank]:
+    """Every pair, the fastest on the trace first. handshakes: a pair and link, begun all over the trace."""
+    identities = Identities.from_seed(seed)
+    pairs = {
+        (suite.kem.token, suite.sig.token): suite for suite in SUITES.values() if suite.id.startswith("cs-")
+    }
+    medians: dict[str, dict[tuple[str, str], float]] = {link: {} for link in LINKS}
+    air_bytes: dict[tuple[str, str], int] = {}
+    for pair, suite in pairs.items():
+        for link in LINKS:
+            made = [
+                _handshake(suite, trace, link, number, handshakes, identities, seed)
+                for number in range(handshakes)
+            ]
+            medians[link][pair] = median(wall_s for wall_s, _ in made)
+            if link == "trace":
+                air_bytes[pair] = round(median(size for _, size in made))
+    places = {link: _places(found) for link, found in medians.items()}
+    rows = []
+    for pair in pairs:
+        trace_s, independent_s, control_s = (round(medians[link][pair], 4) for link in LINKS)
+        first, second, third = (places[link][pair] for link in LINKS)
+        rows.append(Rank(*pair, air_bytes[pair], trace_s, independent_s, control_s, first, second, third))
+    return sorted(rows, key=lambda row: row.trace_rank)
+
+
+def rank_table(rows: list[Rank]) -> Table:
+    """The rows as a CSV has them."""
+    columns = (*Rank.__dataclass_fields__, "moved")
+    return Table("ranks", columns, [{**asdict(row), "moved": row.moved} for row in rows])
+
+
+def told(rows: list[Rank]) -> Iterator[str]:
+    """What they say, in sentences."""
+    by_chance = max(abs(row.control_rank - row.independent_rank) for row in rows)
+    moved = [row for row in rows if abs(row.moved) > by_chance]
+    yield f"{len(rows)} pairs of KEM and signature; other chances move them by {by_chance} places at most"
+    yield f"{len(moved)} move by more than that on the trace"
+    for row in sorted(moved, key=lambda row: (-abs(row.moved), row.trace_rank)):
+        yield (
+            f"  {row.kem} {row.sig}: place {row.independent_rank} → {row.trace_rank}, "
+            f"median {row.independent_median_s:g} s → {row.trace_median_s:g} s"
+        )
+
+
+def _places(medians: dict[tuple[str, str], float]) -> dict[tuple[str, str], int]:
+    return {pair: place for place, pair in enumerate(sorted(medians, key=lambda p: (medians[p], p)), 1)}
+
+
+def _handshake(
+    suite: Suite, trace: Trace, link: str, number: int, handshakes: int, identities: Identities, seed: int
+) -> tuple[float, int]:
+    """Seconds from the first packet until the drone is done, and bytes on the air."""
+    clock, name = VirtualClock(), f"{suite.kem.token} {suite.sig.token} {number}"
+    rng = random.Random(f"ranks {seed} {name}")
+    primitives = SimPrimitives(rng, clock.advance)
+    ends: dict[Role, End] = {
+        "drone": End("drone", clock, primitives, False), "gcs": End("gcs", clock, primitives, False)
+    }  # fmt: skip
+    length_ms = trace.end_ns // _MS_NS
+    begin_ms = length_ms * number // handshakes
+    # the way back is half a trace further on: the two do not fade together
+    up, down = (
+        _channel(trace, link, start_ms % max(1, length_ms), f"ranks {seed} {link} {name} {start_ms}")
+        for start_ms in (begin_ms, begin_ms + length_ms // 2)
+    )
+    air = Air(up, down)
+    made = handshake(
+        clock, suite, index=0, epoch=0, rekey=False, ends=ends, identities=identities, accepted={suite.id},
+        min_level=suite.level, primitives=primitives, rng=rng, wire=air,
+    )  # fmt: skip
+    return made.drone_ready_ns / 1e9, air.sent_bytes
+
+
+def _channel(trace: Trace, link: str, start_ms: int, seed: str) -> Channel:
+    channel = Channel(random.Random(seed))
+    if link == "trace":
+        paced = trace.rates_bit_s is not None
+        channel.set(
+            Side(queue_ms=QUEUE_MS if paced else 0.0, trace=Replay(trace.sha256, "loop", start_ms)), trace
+        )
+    else:
+        channel.set(independent(trace))
+    return channel
