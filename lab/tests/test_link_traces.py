@@ -239,6 +239,19 @@ def test_a_bundle_with_a_trace_verifies(tmp_path: Path) -> None:
     assert record["categories"]["T"]["link_dropped_up_count"]["value"] == 10
     page = (root / "data" / "report.md").read_text(encoding="utf-8")
     assert f"trace {DIGEST[:12]}, loop at its end" in page
+    # a bundle that takes its cells over holds their traces too
+    words = [
+        "correct",
+        str(root),
+        "--out",
+        str(tmp_path / "out"),
+        "--remark",
+        "--reason",
+        "the radio was borrowed",
+    ]
+    assert main(words) == 0
+    again = {r.name: r for r in verify_bundle((tmp_path / "out" / "latest").resolve())}
+    assert again["link_replayed"] == results["link_replayed"]
     (root / "data" / "cells" / record["cell_id"] / "link.ledger.csv").unlink()
     failed = {r.name: r.observed for r in verify_bundle(root) if r.status == "fail"}
     assert "there is no link.ledger.csv" in failed["link_replayed"]

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from pqlab.sim.air import HEAD_BYTES, MS, SEGMENT_BYTES, SYN_BYTES, Air
-from pqlab.sim.ranks import independent, rank_table, ranks, told
+from pqlab.sim.ranks import Rank, independent, rank_table, ranks, told
 from pqlink.channel import Channel
 from pqlink.settings import Burst, Side
 from pqlink.trace import parse_trace
@@ -88,10 +88,22 @@ def test_places_on_a_trace_are_a_function_of_trace_and_seed() -> None:
     trace = parse_trace(TRACE)
     rows = ranks(trace, 2, 5)
     assert rows == ranks(trace, 2, 5)
+    assert {row.statistic for row in rows} == {"median"}, "a 95th percentile needs 20 values"
     assert [row.trace_rank for row in rows] == list(range(1, len(rows) + 1))
     assert sorted(row.independent_rank for row in rows) == list(range(1, len(rows) + 1))
     assert sum(row.moved for row in rows) == 0
-    smallest, largest = min(rows, key=lambda row: row.air_bytes), max(rows, key=lambda row: row.air_bytes)
-    assert smallest.trace_median_s < largest.trace_median_s and "mceliece" in largest.kem
+    smallest, largest = (pick(rows, key=lambda row: row.air_bytes) for pick in (min, max))
+    assert smallest.trace_s < largest.trace_s and "mceliece" in largest.kem
     assert len(rank_table(rows).csv_text().splitlines()) == len(rows) + 1
-    assert f"{len(rows)} pairs" in next(told(rows))
+
+
+def rank(kem: str, trace: int, fixed: int, control: int) -> Rank:
+    return Rank("p95", kem, "mldsa44", 1000, 2.0, 1.0, 1.0, trace, fixed, control)
+
+
+def test_only_what_chance_does_not_do_is_told() -> None:
+    rows = [rank("a", 1, 4, 4), rank("b", 2, 1, 1), rank("c", 3, 2, 3), rank("d", 4, 3, 2)]
+    assert list(told(rows)) == [
+        "by p95: 1 of 4 pairs of KEM and signature move by more than 1, which other chances do too",
+        "  a mldsa44: place 4 → 1, 1 s → 2 s",
+    ]
