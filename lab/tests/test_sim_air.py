@@ -76,6 +76,19 @@ def test_one_lost_segment_is_sent_again_without_the_timer() -> None:
     assert air.carry("drone", 10 * SEGMENT_BYTES, 100 * MS) == 130 * MS, "a round trip later, not 200 ms"
 
 
+def test_a_dead_link_is_asked_less_and_less_often() -> None:
+    air, up, _ = air_of(Side(delay_ms=10))
+    offer, times = up.offer, []
+
+    def dead_for_a_minute(size_bytes: int, now_ns: int) -> tuple[int, ...]:
+        times.append(now_ns // MS)
+        return () if now_ns < 60_000 * MS else offer(size_bytes, now_ns)
+
+    up.offer = dead_for_a_minute  # type: ignore[method-assign]
+    assert air.carry("drone", 100, 0) == 63_010 * MS
+    assert times == [0, 1000, 3000, 7000, 15_000, 31_000, 63_000]
+
+
 def test_the_independent_link_has_the_means_of_the_trace() -> None:
     side = independent(parse_trace(TRACE))
     assert (side.rate_kbps, side.loss_pct) == (48, 5)

@@ -111,6 +111,13 @@ def test_a_packet_may_be_sent_over_several_steps_and_turns() -> None:
     assert playback.sent_ns(150 * MS_NS, 1) == 201 * MS_NS
 
 
+def test_a_pause_behind_the_last_bit_does_not_count() -> None:
+    playback = Playback(trace_of(HEAD + "t_ms,rate_bit_s\n0,8000\n100,0\n200,\n"), 0, loop=True)
+    assert playback.sent_ns(0, 100) == 100 * MS_NS
+    assert playback.sent_ns(0, 200) == 300 * MS_NS
+    assert playback.sent_ns(0, 201) == 401 * MS_NS
+
+
 def test_behind_the_end_nothing_of_it_holds_where_it_is_told_so() -> None:
     channel = channel_of(trace_of(HEAD + ROWS), at_end="clear", queue_ms=1000)
     assert channel.offer(100, 150 * MS_NS) == ()

@@ -212,6 +212,14 @@ def test_radio_status_of_a_telemetry_log_that_pymavlink_wrote(version: int) -> N
     assert read_log(content[:-3]) == {"51:68": REPORTS}
 
 
+def test_zeros_that_a_sender_left_out_are_zeros() -> None:
+    dialect = pytest.importorskip("pymavlink.dialects.v20.ardupilotmega")
+    radio = dialect.MAVLink(None, srcSystem=51, srcComponent=68)
+    frame = dialect.MAVLink_radio_status_message(190, 0, 0, 0, 0, 7, 0).pack(radio)
+    assert frame[1] < 9, "MAVLink 2 cuts zeros off"
+    assert read_log(bytes(8) + frame) == {"51:68": [Status(0, 190, 0, 0, 0, 0, 7, 0)]}
+
+
 def test_loss_follows_from_errors_and_what_was_sent() -> None:
     trace = trace_of(from_reports(REPORTS, Given(packets_hz=50), META))
     assert trace.known == ("loss_pct",)
