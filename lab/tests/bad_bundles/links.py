@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from pathlib import Path
 
-from bad_bundles.forge import Json, Registry, cells, edit, finish, registering, rename_cells, save
+from bad_bundles.forge import Json, Registry, cells, edit, finish, load, registering, rename_cells, save
 
 BAD: Registry = {}
 NOTHING: Json = {
@@ -140,3 +141,99 @@ def faster_than_its_link(root: Path) -> None:
 def lapsed_and_kept(root: Path) -> None:
     """The hold on the router was lost half-way; the cell counts as a result all the same."""
     _through_the_link(root, lambda document: document.update(lapsed="the router was restarted"))
+
+
+#: 20 ms each way, and half of every second nothing arrives
+TRACE = b"# pqlink trace 1\n# origin: synthetic\nt_ms,delay_ms,loss_pct\n0,20,0\n500,,100\n1000,,\n"
+LEDGER_HEADER = "direction,t_ns,size_bytes,wait_ns"
+
+
+def traced_link() -> Json:
+    """The `link` block of a condition with that trace both ways, as an effective scenario writes it."""
+    digest = hashlib.sha256(TRACE).hexdigest()
+    trace = {"file": "half.csv", "sha256": digest, "at_end": "loop", "start_ms": 0}
+    side = {**NOTHING, "trace": trace}
+    return {"up": side, "down": side, "probe": None}
+
+
+def traced_cell(cell: Path, seed: int) -> tuple[Json, list[str]]:
+    """link.json and rows of link.ledger.csv of a router that replayed it: 20 packets each way in 2 s."""
+    rows = [
+        f"{way},{n * 100_000_000},90,{'' if n % 10 >= 5 else 20_000_000}"
+        for n in range(20)
+        for way in ("up", "down")
+    ]
+    counts = {
+        "offered": 20, "offered_bytes": 1800, "lost": 0, "lost_burst": 0, "lost_queue": 0, "lost_trace": 10,
+        "delivered": 10, "duplicated": 0, "overtook": 0, "delay_sum_ns": 10 * 20_000_000,
+        "delay_square_sum_ns2": 10 * 20_000_000**2, "late_count": 10, "late_sum_ns": 200_000,
+        "late_max_ns": 90_000,
+    }  # fmt: skip
+    block = traced_link()
+    told = {way: {**block[way], "trace": {**block[way]["trace"]}} for way in ("up", "down")}
+    for side in told.values():
+        del side["trace"]["file"]
+    document = {
+        "schema_version": "pqlab/link/v1", "cell_id": cell.name, "seed": seed, "set": told,
+        "netem_in_kernel": False, "lapsed": None, "probes": None,
+        "router": {
+            "up": counts, "down": dict(counts), "strangers": 0, "overflow": 0, "logged": 40, "unlogged": 0
+        },
+    }  # fmt: skip
+    return document, rows
+
+
+def trace_all(root: Path, spoil: Callable[[Json, list[str]], None], trace: bytes = TRACE) -> None:
+    """Every cell of the bundle claims the trace; link.json and its ledger as `spoil` leaves them."""
+    edit(root / "data" / "scenario.effective.yml", lambda s: s["conditions"][0].update(link=traced_link()))
+    rename_cells(root)
+    file = root / "data" / "traces" / f"{hashlib.sha256(TRACE).hexdigest()}.csv"
+    file.parent.mkdir()
+    file.write_bytes(trace)
+    seeds = {row["cell_id"]: row["seed"] for row in load(root / "data" / "plan.json")["cells"]}
+    for cell in cells(root):
+        document, rows = traced_cell(cell, seeds[cell.name])
+        spoil(document, rows)
+        save(cell / "link.json", document)
+        (cell / "link.ledger.csv").write_text("\n".join([LEDGER_HEADER, *rows, ""]))
+    finish(root)
+
+
+@registering(BAD, "link_replayed")
+def a_fade_left_out(root: Path) -> None:
+    """One packet of a fade arrived, by the router's own account; its counts were made to fit."""
+
+    def arrived(document: Json, rows: list[str]) -> None:
+        place = rows.index("up,500000000,90,")
+        rows[place] += "20000000"
+        document["router"]["up"].update(
+            lost_trace=9, delivered=11, delay_sum_ns=11 * 20_000_000, delay_square_sum_ns2=11 * 20_000_000**2
+        )
+
+    trace_all(root, arrived)
+
+
+@registering(BAD, "link_replayed")
+def packets_later_than_the_trace(root: Path) -> None:
+    """A delay of 25 ms where the trace has 20."""
+
+    def later(document: Json, rows: list[str]) -> None:
+        rows[0] = rows[0].replace("20000000", "25000000")
+
+    trace_all(root, later)
+
+
+@registering(BAD, "link_replayed")
+def another_trace_than_named(root: Path) -> None:
+    """The file is not the one of the digest, though it gives the same fates."""
+    trace_all(root, lambda document, rows: None, TRACE.replace(b"synthetic", b"measured"))
+
+
+@registering(BAD, "link_replayed")
+def counts_beyond_the_packets(root: Path) -> None:
+    """The router counts a packet each way that nobody wrote down."""
+
+    def more(document: Json, rows: list[str]) -> None:
+        document["router"]["down"].update(offered=21, lost_trace=11, offered_bytes=1890)
+
+    trace_all(root, more)

@@ -2,7 +2,8 @@
 
 Order of decisions, as on a radio: the transmitter's queue and rate, then the medium (loss, burst loss), then
 the propagation (delay, jitter, overtaking), then doubling. Each packet draws its jitter by itself, as netem
-does, so jitter beyond the spacing of packets reorders them.
+does, so jitter beyond the spacing of packets reorders them. A trace takes the place of what it has columns
+for; a packet meets the step that is in force when its transmission begins.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import random
 from dataclasses import dataclass, fields
 
 from pqlink.settings import DEFAULT_QUEUE_MS, NORMAL_CUT, NOTHING, Side
+from pqlink.trace import Playback, Trace
 
 MS_NS = 1_000_000
 
@@ -25,6 +27,7 @@ class Counts:
     lost: int = 0
     lost_burst: int = 0
     lost_queue: int = 0
+    lost_trace: int = 0
     delivered: int = 0
     duplicated: int = 0
     overtook: int = 0
@@ -47,45 +50,71 @@ class Channel:
         self.counts = Counts()
         self._free_ns = 0
         self._bad = False
+        self._begun_ns = 0
+        self._last_out_ns = 0
         self.side = side
         self.set(side)
 
-    def set(self, side: Side) -> None:
-        """New settings from the next packet on; what is on its way keeps its time."""
+    def set(self, side: Side, trace: Trace | None = None) -> None:
+        """New settings from the next packet on; what is on its way keeps its time.
+
+        trace: the one that `side` names; it runs from the last `restart` on.
+        """
         self.side = side
         self._bad = self._bad and side.burst_loss is not None
         self._queue_ns = round((side.queue_ms or DEFAULT_QUEUE_MS) * MS_NS)
+        self._playback: Playback | None = None
+        if trace is not None:
+            assert side.trace is not None and side.trace.sha256 == trace.sha256
+            self._playback = Playback(trace, side.trace.start_ms * MS_NS, side.trace.at_end == "loop")
 
-    def restart(self, rng: random.Random) -> None:
-        """A fresh generator, counts and burst state: the same seed gives the same fates again."""
+    def restart(self, rng: random.Random, now_ns: int = 0) -> None:
+        """A fresh generator, counts, transmitter and burst state, a trace from its beginning: the same
+        seed and the same packets give the same fates again."""
         self._rng = rng
         self.counts = Counts()
         self._bad = False
+        self._free_ns = self._last_out_ns = self._begun_ns = now_ns
 
     def offer(self, size_bytes: int, now_ns: int) -> tuple[int, ...]:
         """Times at which copies of this packet leave, ns; empty when it is lost."""
-        side, counts = self.side, self.counts
+        side, counts, playback = self.side, self.counts, self._playback
         counts.offered += 1
         counts.offered_bytes += size_bytes
-        start_ns = now_ns
-        if side.rate_kbps:
+        begin_ns = start_ns = now_ns
+        paced = playback is not None and playback.trace.rates_bit_s is not None
+        if paced or side.rate_kbps:
             begin_ns = max(now_ns, self._free_ns)
             if begin_ns - now_ns > self._queue_ns:
                 counts.lost_queue += 1
                 return ()
-            # 1 kbit/s is one bit a millisecond
-            self._free_ns = begin_ns + math.ceil(size_bytes * 8 * MS_NS / side.rate_kbps)
+            if playback is not None and paced:
+                begun_ns = self._begun_ns
+                self._free_ns = begun_ns + playback.sent_ns(begin_ns - begun_ns, size_bytes)
+            else:
+                # 1 kbit/s is one bit a millisecond
+                self._free_ns = begin_ns + math.ceil(size_bytes * 8 * MS_NS / side.rate_kbps)
             start_ns = self._free_ns
+        step = None if playback is None else playback.step(begin_ns - self._begun_ns)
+        if playback is not None and step is not None and self._trace_loses(playback.trace, step):
+            counts.lost_trace += 1
+            return ()
         if side.burst_loss is not None and self._burst_loses(side):
             counts.lost_burst += 1
             return ()
         if side.loss_pct and self._rng.random() * 100 < side.loss_pct:
             counts.lost += 1
             return ()
-        times = [start_ns + self._delay_ns(side)]
+        traced_ns = None if playback is None or step is None else playback.delay_ns(step)
+        if traced_ns is None:
+            times = [start_ns + self._delay_ns(side)]
+        else:
+            # a radio sends one packet after another: where its delay falls, none overtakes the one before
+            times = [max(self._last_out_ns, start_ns + traced_ns)]
+            self._last_out_ns = times[0]
         if side.duplicate_pct and self._rng.random() * 100 < side.duplicate_pct:
             counts.duplicated += 1
-            times.append(start_ns + self._delay_ns(side))
+            times.append(times[0] if traced_ns is not None else start_ns + self._delay_ns(side))
         counts.delivered += 1
         spent_ns = times[0] - now_ns
         counts.delay_sum_ns += spent_ns
@@ -99,6 +128,13 @@ class Channel:
         counts.late_count += 1
         counts.late_sum_ns += late_ns
         counts.late_max_ns = max(counts.late_max_ns, late_ns)
+
+    def _trace_loses(self, trace: Trace, step: int) -> bool:
+        """0 and 100 are the trace's own word; between them the generator decides."""
+        if trace.losses_pct is None:
+            return False
+        loss_pct = trace.losses_pct[step]
+        return loss_pct >= 100 or (loss_pct > 0 and self._rng.random() * 100 < loss_pct)
 
     def _burst_loses(self, side: Side) -> bool:
         burst = side.burst_loss

@@ -7,13 +7,19 @@ from typing import Final
 
 from pqbase.lines import Json, refusal
 from pqlink import __version__
-from pqlink.errors import LinkError, RequestError
+from pqlink.errors import LinkError, RequestError, SettingsError
 from pqlink.lease import Lease, Pair
 from pqlink.router import Router
 from pqlink.settings import Side
+from pqlink.trace import MOST_BYTES, parse_trace
 
 ROLES: Final = ("drone", "gcs")
 SECONDS_MAX: Final = 1_000_000
+#: characters of a trace in one request: as JSON escapes at most 60,000 bytes
+TRACE_PART_CHARS: Final = 10_000
+_MOST_PARTS: Final = MOST_BYTES // TRACE_PART_CHARS + 1
+#: rows of the log in one answer, some 16 kB: a socket takes it at once
+LOG_PART_ROWS: Final = 400
 
 
 class Control:
@@ -27,9 +33,10 @@ class Control:
         self._lease = lease
         self._facts = facts
         self.routes: dict[str, bool] = dict.fromkeys(ROLES, False)
+        self._parts: list[str] = []
         self._handlers: dict[str, Callable[[Json, int], Json]] = {
             "hello": self._hello, "set": self._set, "renew": self._renew, "change": self._change,
-            "clear": self._clear, "state": self._state,
+            "clear": self._clear, "state": self._state, "trace": self._trace, "log": self._log,
         }  # fmt: skip
 
     def answer(self, request: Json, now_ns: int) -> Json:
@@ -61,8 +68,9 @@ class Control:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise RequestError(f"set: 'seed' must be a whole number, not {seed!r}")
         was_active = self._lease.active
-        self._lease.take(_owner(request), _sides(request), _seconds(request, "hold_s", 3.0), now_ns)
-        self._router.restart(seed)
+        sides = self._sides(request)
+        self._lease.take(_owner(request), sides, _seconds(request, "hold_s", 3.0), now_ns)
+        self._router.restart(seed, now_ns)
         if not was_active:
             self.routes = dict.fromkeys(ROLES, False)
         self._apply()
@@ -73,7 +81,12 @@ class Control:
         return {"routes": self.routes}
 
     def _change(self, request: Json, now_ns: int) -> Json:
-        self._lease.change(_owner(request), _sides(request), _seconds(request, "for_s", None), now_ns)
+        sides = self._sides(request)
+        if any(side.trace is not None for side in (*sides, *self._lease.sides)):
+            raise RequestError(
+                "change: a trace cannot be changed for a time", hint="put the change into the trace"
+            )
+        self._lease.change(_owner(request), sides, _seconds(request, "for_s", None), now_ns)
         self._apply()
         return self._state(request, now_ns)
 
@@ -81,6 +94,50 @@ class Control:
         released = self._lease.release(_owner(request))
         self._apply()
         return {"released": released, **self._state(request, now_ns)}
+
+    def _trace(self, request: Json, now_ns: int) -> Json:
+        """A trace in parts, the first with part 0; it is kept once the last one is there."""
+        part, parts, text = request.get("part"), request.get("parts"), request.get("text")
+        if not isinstance(text, str) or len(text) > TRACE_PART_CHARS:
+            raise RequestError(f"trace: 'text' must be a text of at most {TRACE_PART_CHARS} characters")
+        if part == 0:
+            self._parts = []
+        if not isinstance(parts, int) or part != len(self._parts) or not part < parts <= _MOST_PARTS:
+            self._parts = []
+            raise RequestError(
+                f"trace: part {part!r:.20} of {parts!r:.20} does not follow", hint="send it again from part 0"
+            )
+        self._parts.append(text)
+        if len(self._parts) < parts:
+            return {"traces": list(self._router.traces)}
+        content, self._parts = "".join(self._parts).encode(), []
+        self._router.keep(parse_trace(content))
+        return {"traces": list(self._router.traces)}
+
+    def _log(self, request: Json, now_ns: int) -> Json:
+        first = request.get("first")
+        if isinstance(first, bool) or not isinstance(first, int) or first < 0:
+            raise RequestError(f"log: 'first' must be a whole number, not {first!r:.40}")
+        return {"rows": list(self._router.log_rows(first, LOG_PART_ROWS))}
+
+    def _sides(self, request: Json) -> Pair:
+        """Both directions, their traces at hand and said nowhere else. Raises SettingsError, RequestError."""
+        sides = Side.parse(request.get("up")), Side.parse(request.get("down"))
+        for name, side in zip(("up", "down"), sides, strict=True):
+            if side.trace is None:
+                continue
+            trace = self._router.traces.get(side.trace.sha256)
+            if trace is None:
+                raise RequestError(
+                    f"{name}: no trace {side.trace.sha256[:12]} is here",
+                    code="no_trace",
+                    hint="op trace sends it",
+                )
+            if twice := side.said_twice(trace.known):
+                raise SettingsError(
+                    f"{name}: the trace says what {twice[0]} says", hint=f"leave {twice[0]} out"
+                )
+        return sides
 
     def _state(self, request: Json, now_ns: int) -> Json:
         return {
@@ -90,6 +147,9 @@ class Control:
             "settings": self._router.settings,
             "counts": {name: counts.as_dict() for name, counts in self._router.counts().items()},
             "guests": self._router.guests,
+            "traces": list(self._router.traces),
+            "logged": self._router.logged,
+            "unlogged": self._router.unlogged,
             "strangers": self._router.strangers,
             "overflow": self._router.overflow,
         }
@@ -103,10 +163,6 @@ def _owner(request: Json) -> str:
     if not isinstance(owner, str) or not 0 < len(owner) <= 200:
         raise RequestError(f"'owner' must be a name of 1 to 200 characters, not {owner!r}")
     return owner
-
-
-def _sides(request: Json) -> Pair:
-    return Side.parse(request.get("up")), Side.parse(request.get("down"))
 
 
 def _seconds(request: Json, key: str, default: float | None) -> float:

@@ -18,6 +18,13 @@ class SettingsError(LinkError):
     code = "bad_settings"
 
 
+class TraceError(LinkError):
+    """A file that is no radio trace, or a recording that gives none."""
+
+    code = "bad_trace"
+    hint = "docs/LINK.md, Traces"
+
+
 class RequestError(LinkError):
     """A request that is not understood or comes at the wrong time."""
 

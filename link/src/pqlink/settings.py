@@ -7,7 +7,8 @@ standard deviation of a normal one (cut at three of them); a delay is never belo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
@@ -15,6 +16,7 @@ from pqlink.errors import SettingsError
 
 Distribution = Literal["uniform", "normal"]
 NORMAL_CUT: Final = 3.0
+_SHA256: Final = re.compile("[0-9a-f]{64}")
 #: what a bounded queue holds when a rate is set and nothing is said
 DEFAULT_QUEUE_MS: Final = 200.0
 
@@ -24,6 +26,14 @@ LIMITS: Final[dict[str, float]] = {
     "reorder_pct": 100, "duplicate_pct": 100,
 }  # fmt: skip
 BURST_KEYS: Final = ("p_enter_pct", "p_exit_pct", "loss_pct")
+AtEnd = Literal["loop", "clear"]
+AT_ENDS: Final[tuple[AtEnd, ...]] = ("loop", "clear")
+MOST_START_MS: Final = 86_400_000
+#: column of a trace → settings that would say the same thing a second time
+SAID_BY_TRACE: Final[dict[str, tuple[str, ...]]] = {
+    "rate_bit_s": ("rate_kbps",), "delay_ms": ("delay_ms", "jitter_ms", "reorder_pct"),
+    "loss_pct": ("loss_pct", "burst_loss"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,39 @@ class Burst:
 
 
 @dataclass(frozen=True)
+class Replay:
+    """Which trace is replayed, by the SHA-256 of its file; where it begins, and what comes behind its end:
+    `loop`, it begins anew; `clear`, nothing of it holds any more."""
+
+    sha256: str
+    at_end: AtEnd = "loop"
+    start_ms: int = 0
+
+    @classmethod
+    def parse(cls, given: Any) -> Replay:
+        """From a mapping; `file`, which a scenario has besides, is left aside. Raises SettingsError."""
+        if not isinstance(given, Mapping):
+            raise SettingsError(f"trace is a mapping, not {given!r:.60}")
+        unknown = sorted(set(given) - {"file", "sha256", "at_end", "start_ms"})
+        if unknown:
+            raise SettingsError(
+                f"unknown key of trace {unknown[0]!r:.60}", hint="keys: file, sha256, at_end, start_ms"
+            )
+        sha256, at_end, start_ms = given.get("sha256"), given.get("at_end", "loop"), given.get("start_ms", 0)
+        if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+            raise SettingsError(f"trace.sha256 must be 64 hex digits, not {sha256!r:.80}")
+        if at_end not in AT_ENDS:
+            raise SettingsError(f"trace.at_end must be {' or '.join(AT_ENDS)}, not {at_end!r:.40}")
+        if isinstance(start_ms, bool) or not isinstance(start_ms, int) or not 0 <= start_ms <= MOST_START_MS:
+            raise SettingsError(f"trace.start_ms must be a whole number, 0 … {MOST_START_MS}")
+        return cls(sha256, cast(AtEnd, at_end), start_ms)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same keys, without `file`."""
+        return {"sha256": self.sha256, "at_end": self.at_end, "start_ms": self.start_ms}
+
+
+@dataclass(frozen=True)
 class Side:
     """Settings of one direction."""
 
@@ -54,6 +97,7 @@ class Side:
     queue_ms: float = 0.0
     reorder_pct: float = 0.0
     duplicate_pct: float = 0.0
+    trace: Replay | None = None
 
     @classmethod
     def parse(cls, given: Any) -> Side:
@@ -62,9 +106,10 @@ class Side:
             return NOTHING
         if not isinstance(given, Mapping):
             raise SettingsError(f"a direction is a mapping of settings, not {given!r}")
-        unknown = sorted(set(given) - set(LIMITS) - {"distribution", "burst_loss"})
+        others = ("distribution", "burst_loss", "trace")
+        unknown = sorted(set(given) - set(LIMITS) - set(others))
         if unknown:
-            known = ", ".join([*LIMITS, "distribution", "burst_loss"])
+            known = ", ".join([*LIMITS, *others])
             raise SettingsError(f"unknown link setting {unknown[0]!r}", hint=f"settings: {known}")
         values: dict[str, Any] = {key: _number(key, given.get(key), most) for key, most in LIMITS.items()}
         distribution = given.get("distribution") or "uniform"
@@ -74,6 +119,7 @@ class Side:
             **values,
             distribution=cast(Distribution, distribution),
             burst_loss=_burst(given.get("burst_loss")),
+            trace=None if given.get("trace") is None else Replay.parse(given["trace"]),
         )
         if side.jitter_ms * side.reach > side.delay_ms:
             raise SettingsError(
@@ -84,7 +130,7 @@ class Side:
             raise SettingsError(
                 "reorder_pct needs delay_ms: a packet overtakes by not being delayed", hint="set delay_ms"
             )
-        if side.queue_ms and not side.rate_kbps:
+        if side.queue_ms and not side.rate_kbps and side.trace is None:
             raise SettingsError(
                 "queue_ms needs rate_kbps: without a rate nothing queues", hint="set rate_kbps"
             )
@@ -135,7 +181,13 @@ class Side:
             **{key: getattr(self, key) for key in LIMITS},
             "distribution": self.distribution,
             "burst_loss": None if burst is None else {key: getattr(burst, key) for key in BURST_KEYS},
+            # only where there is one: link.json of runs without traces stays as it was
+            **({} if self.trace is None else {"trace": self.trace.as_dict()}),
         }
+
+    def said_twice(self, known: Iterable[str]) -> list[str]:
+        """Settings beside a trace that has these columns, of which the trace speaks itself."""
+        return [key for name in known for key in SAID_BY_TRACE[name] if getattr(self, key)]
 
 
 NOTHING: Final = Side()

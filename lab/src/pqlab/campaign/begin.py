@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pqlab.campaign.surroundings import Surroundings
 from pqlab.errors import LabError
 from pqlab.paths import shown
 from pqlab.plan import Cell, make_cells, plan_document
+from pqlab.record.link_ledger import trace_path
 from pqlab.scenario.model import Scenario
 
 Json = dict[str, Any]
@@ -41,6 +43,8 @@ def new_run(
     store = Store(around.results, f"{utc_basic(now_ns)}-{around.token()}")
     store.lock()
     write_atomic(store.data / "scenario.effective.yml", scenario.effective_yaml(), durable=True)
+    for sha256, file in scenario.traces.items():
+        _keep_trace(store, sha256, file)
     store.write("providers.json", providers)
     for role, facts in hello.items():
         store.write(f"hosts/{role}.json", hosts.host_document(facts))
@@ -74,6 +78,17 @@ def new_run(
     plan = plan_document(scenario, cells, budget, run_id=store.run_id, created_utc=utc_text(now_ns))
     store.write("plan.json", plan)
     return store, cells
+
+
+def _keep_trace(store: Store, sha256: str, file: Path) -> None:
+    """The trace as the scenario was checked with it. Raises LabError for one that changed meanwhile."""
+    content = file.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise LabError(
+            "trace-changed", f"{shown(file)} was changed while the run began",
+            "its digest is not the one that the scenario was checked with", "start the run again",
+        )  # fmt: skip
+    write_atomic(trace_path(store.data, sha256), content, durable=True)
 
 
 def planned_cells(scenario: Scenario, providers: Json | None) -> list[Cell]:

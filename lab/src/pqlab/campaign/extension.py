@@ -21,6 +21,7 @@ from pqlab.campaign.store import Store, disk_errors, read_json
 from pqlab.errors import EXIT_CHECK, LabError, UsageError
 from pqlab.paths import shown
 from pqlab.plan import Cell, cells_of
+from pqlab.record.link_ledger import TRACES
 from pqlab.scenario.model import Scenario
 
 Json = dict[str, Any]
@@ -130,6 +131,8 @@ class Extension:
                 shutil.copytree(data / LINEAGE, store.data / LINEAGE, dirs_exist_ok=True)
             if (data / CORRECTIONS).is_dir():
                 shutil.copytree(data / CORRECTIONS, store.data / CORRECTIONS)
+            if (data / TRACES).is_dir():
+                shutil.copytree(data / TRACES, store.data / TRACES, dirs_exist_ok=True)
             for cell_id in sorted(self._cells):
                 shutil.copytree(data / "cells" / cell_id, store.cell_dir(cell_id))
             os.sync()  # the plan, which makes the run one that is resumed, must not be there before its cells

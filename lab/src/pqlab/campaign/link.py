@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pqbase.lines import Client, NoAnswer, Refused
 from pqlab.errors import LabError
+from pqlink.control import TRACE_PART_CHARS
 from pqlink.settings import Side
 
 Json = dict[str, Any]
@@ -73,8 +75,18 @@ class LinkControl:
         """What the router is and what its kernel can do."""
         return self.connection.call("hello")
 
-    def take(self, owner: str, up: Side, down: Side, seed: int) -> Json:
-        """Settings in force and both ends' routes through the router, confirmed. Raises LinkFailure."""
+    def take(
+        self, owner: str, up: Side, down: Side, seed: int, traces: Mapping[str, bytes] | None = None
+    ) -> Json:
+        """Settings in force and both ends' routes through the router, confirmed. Raises LinkFailure.
+
+        traces: digest → file of every trace that `up` or `down` names.
+        """
+        if traces:
+            held = self.hello()["traces"]
+            for sha256, content in traces.items():
+                if sha256 not in held:
+                    self._send_trace(content)
         sides = {"up": up.as_dict(), "down": down.as_dict()}
         state = self.connection.call("set", owner=owner, seed=seed, hold_s=HOLD_S, **sides)
         self._owner, self.lapsed = owner, None
@@ -99,6 +111,25 @@ class LinkControl:
     def change(self, up: Side, down: Side, for_s: float) -> None:
         """Other settings for a time, ended by the router itself."""
         self.connection.call("change", owner=self._owner, up=up.as_dict(), down=down.as_dict(), for_s=for_s)
+
+    def log(self, rows: int) -> list[list[Any]]:
+        """The first `rows` packets of this hold: direction, ns since it began, bytes, ns waited or None."""
+        found: list[list[Any]] = []
+        while len(found) < rows:
+            part = self.connection.call("log", first=len(found))["rows"]
+            if not part:
+                raise LinkFailure(
+                    "link-log", "the link router lost its account of the packets",
+                    f"{len(found)} of {rows} rows are there", "docker logs pqlab-link-1",
+                )  # fmt: skip
+            found += part
+        return found[:rows]
+
+    def _send_trace(self, content: bytes) -> None:
+        text = content.decode()
+        parts = [text[at : at + TRACE_PART_CHARS] for at in range(0, len(text), TRACE_PART_CHARS)]
+        for number, part in enumerate(parts):
+            self.connection.call("trace", part=number, parts=len(parts), text=part)
 
     def state(self) -> Json:
         """Owner, routes, settings, counts."""

@@ -101,6 +101,11 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise
 
 
+def data_of(attempt: Path) -> Path:
+    """data/ of the run whose attempt is built in this folder (`partial/<cell_id>`)."""
+    return attempt.parents[1] / "data"
+
+
 class Store:
     """One run's work folder."""
 

@@ -22,12 +22,13 @@ from pqlab.campaign.clock import Clock
 from pqlab.campaign.faults import DiskFull, Pause, Restart, container_of
 from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.link_probe import ProbeSettings, probe_link
-from pqlab.campaign.store import write_atomic, write_json
+from pqlab.campaign.store import data_of, write_atomic, write_json
 from pqlab.errors import LabError
 from pqlab.plan import Cell
 from pqlab.record.attack import truth_lines
+from pqlab.record.link_ledger import LINK_LEDGER, ledger_text, trace_path
 from pqlab.scenario.attacks import attack_events, attacked, episode_of
-from pqlab.scenario.conditions import routed, without
+from pqlab.scenario.conditions import routed, traces_of, without
 from pqlink.settings import BLOCKED, Side
 from pqtunnel.rpc import RpcError
 
@@ -139,7 +140,7 @@ class Timeline:
         block = block if isinstance(block, dict) else {}
         up, down = Side.parse(block.get("up")), Side.parse(block.get("down"))
         owner = str(cell.cell_id)
-        link.take(owner, up, down, cell.seed)
+        link.take(owner, up, down, cell.seed, self._traces())
         self._document = {
             "schema_version": SCHEMA_VERSION, "cell_id": owner, "seed": cell.seed,
             "set": {"up": up.as_dict(), "down": down.as_dict()},
@@ -153,6 +154,26 @@ class Timeline:
             link.take(owner, up, down, cell.seed)
         self._journal.event("link_set", **self._document["set"])
         self._write()
+
+    def _traces(self) -> dict[str, bytes]:
+        """Digest → file of the traces that the condition names, as the run keeps them. Raises LinkFailure."""
+        wanted = {str(block["sha256"]) for block in traces_of(self._condition).values()}
+        if not wanted:
+            return {}
+        if self._folder is None:
+            raise LinkFailure(
+                "no-trace", "the cell has no folder", "its run keeps the traces", "./pqlab resume"
+            )
+        files = {sha256: trace_path(data_of(self._folder), sha256) for sha256 in sorted(wanted)}
+        try:
+            return {sha256: file.read_bytes() for sha256, file in files.items()}
+        except OSError as error:
+            raise LinkFailure(
+                "no-trace",
+                f"the run has lost a trace of condition `{self._condition['name']}`",
+                str(error.strerror),
+                "run the scenario anew: ./pqlab run",
+            ) from error
 
     # ------------------------------------------------------------------ during
 
@@ -321,8 +342,11 @@ class Timeline:
             return []
         self._document = None
         lapsed = link.lapsed
+        rows: list[list[Any]] | None = None
         try:
             state = link.state()
+            if traces_of(self._condition):
+                rows = link.log(int(state["logged"]))
         finally:
             link.release()
         document["lapsed"] = lapsed
@@ -332,8 +356,12 @@ class Timeline:
             "strangers": state["strangers"],
             "overflow": state["overflow"],
         }
+        if rows is not None:
+            document["router"].update(logged=len(rows), unlogged=state["unlogged"])
         if self._folder is not None:
             write_json(self._folder / "link.json", document)
+            if rows is not None:
+                write_atomic(self._folder / LINK_LEDGER, ledger_text(rows))
         if lapsed is not None or state["owner"] != document["cell_id"]:
             self._journal.event(
                 "error", reason=f"the link lapsed within the cell: {lapsed}", code="link-lapsed"

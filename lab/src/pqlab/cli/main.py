@@ -19,7 +19,7 @@ from pqlab.errors import EXIT_INTERRUPTED, EXIT_USAGE, LabError, UsageError
 VERBS = (
     "doctor", "tune", "untune", "list", "validate", "show", "plan", "run", "live", "status", "resume", "heal",
     "verify", "report", "compare", "index", "export", "audit", "correct", "archive", "unpack", "recording",
-    "bench-report", "import-ladder", "completion",
+    "bench-report", "import-ladder", "link", "completion",
 )  # fmt: skip
 
 _EPILOG = """exit codes:

@@ -12,7 +12,8 @@ from pqlink.errors import SettingsError
 from pqlink.settings import Side
 
 DIRECTIONS = ("up", "down")
-_LOST = ("lost", "lost_burst", "lost_queue")
+#: lost_trace: routers before traces did not count it
+_LOST = ("lost", "lost_burst", "lost_queue", "lost_trace")
 NOT_ROUTED = "the cell went the direct path"
 NOT_PROBED = "the condition asks for no probe"
 
@@ -68,7 +69,7 @@ def _router(router: Json | None) -> list[str]:
     found = []
     for name in DIRECTIONS:
         counts = router[name]
-        accounted = counts["delivered"] + sum(counts[key] for key in _LOST)
+        accounted = counts["delivered"] + sum(counts.get(key, 0) for key in _LOST)
         if counts["offered"] != accounted:
             found.append(f"router {name}: {counts['offered']} packets came, {accounted} are accounted for")
     return found
@@ -119,7 +120,7 @@ def fill_link(sheet: Sheet, cell: RawCell, condition: Json) -> None:
     router: Json = (link or {}).get("router") or {}
     for name in DIRECTIONS:
         counts = router.get(name)
-        lost = None if counts is None else sum(int(counts[key]) for key in _LOST)
+        lost = None if counts is None else sum(int(counts.get(key, 0)) for key in _LOST)
         late = None
         if counts is not None and counts["late_count"]:
             late = counts["late_sum_ns"] / counts["late_count"] / 1e6

@@ -45,6 +45,14 @@ def routed(condition: Mapping[str, Any]) -> bool:
     )
 
 
+def traces_of(condition: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Direction → its `trace` block, of the directions that have one."""
+    link = condition.get("link")
+    if not isinstance(link, Mapping):
+        return {}
+    return {way: side["trace"] for way in ("up", "down") if (side := link.get(way) or {}).get("trace")}
+
+
 def sets_something(link: Any) -> bool:
     """Does this `link` block change any direction?"""
     if not isinstance(link, Mapping):

@@ -13,6 +13,7 @@ from pqlab.scenario.marks import KeyPath, MarkedYaml, read_marked
 from pqlab.scenario.model import READER_KEYS, Overrides, Scenario
 from pqlab.scenario.rules import cross_check
 from pqlab.scenario.select import select
+from pqlab.scenario.traces import resolve
 
 DEFAULT = "default"
 
@@ -29,9 +30,10 @@ def load_scenario(name_or_path: str, overrides: Overrides | None = None) -> Scen
     raise_for(problems(marked))
     data, origins = completed(marked)
     _override(data, origins, asked)
-    raise_for(cross_check(data, marked))
+    traces, wrong = resolve(data, origins, marked)
+    raise_for([*wrong, *cross_check(data, marked)])
     select(data, origins, marked, asked)
-    return Scenario(data, origins, marked.file, tuple(sources))
+    return Scenario(data, origins, marked.file, tuple(sources), traces)
 
 
 def load_effective(file: Path) -> Scenario:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,15 @@ class Scenario:
 
     data: the effective mapping (JSON types); origins: dotted path of each leaf → `file:line`, `default` or
     the command-line option; file: where it was read; composed_of: files and overlays it was made of, when
-    more than one; suites: canonical ids in registry order.
+    more than one; suites: canonical ids in registry order; traces: digest → file of each radio trace, empty
+    for one that a run wrote down (its traces lie beside it).
     """
 
     data: dict[str, Any]
     origins: dict[str, str]
     file: Path
     composed_of: tuple[str, ...] = ()
+    traces: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pqlab.sim.clock import VirtualClock
 from pqlab.sim.end import End, Role
@@ -26,6 +26,29 @@ DELAY_NS, JITTER_NS, SEND_NS = 150_000, 20_000, 8_000
 def delay_ns(rng: random.Random) -> int:
     """One way through the network."""
     return DELAY_NS + round(rng.expovariate(1.0 / JITTER_NS))
+
+
+class Wire(Protocol):
+    """What carries the messages: times in, times out (monotonic ns)."""
+
+    def connect(self, at_ns: int) -> int:
+        """When the drone's connection stands."""
+
+    def carry(self, sender: Role, size_bytes: int, at_ns: int) -> int:
+        """When the last byte of a message has arrived."""
+
+
+class Calm:
+    """The simulated lab's own network: it loses nothing, and a message of any size takes as long."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+
+    def connect(self, at_ns: int) -> int:
+        return at_ns + 2 * delay_ns(self._rng)
+
+    def carry(self, sender: Role, size_bytes: int, at_ns: int) -> int:
+        return at_ns + delay_ns(self._rng)
 
 
 @dataclass(frozen=True)
@@ -53,8 +76,13 @@ def handshake(
     min_level: int,
     primitives: Primitives,
     rng: random.Random,
+    wire: Wire | None = None,
 ) -> Made:
-    """From connect to the verified FinishedGcs, on `clock`, which primitives must be spending on."""
+    """From connect to the verified FinishedGcs, on `clock`, which primitives must be spending on.
+
+    wire: None for the simulated lab's own network.
+    """
+    wire = wire or Calm(rng)
     counts: dict[Role, dict[str, int]] = {"drone": {}, "gcs": {}}
     mode = "rekey" if rekey else "cold"
     tracers = {
@@ -75,7 +103,7 @@ def handshake(
     )  # fmt: skip
     tracers["drone"].mark("connect", "io")
     drone.start()
-    clock.advance(2 * delay_ns(rng))
+    clock.advance_to(wire.connect(clock.mono_ns()))
     tracers["gcs"].mark("accept", "io")
     tracers["drone"].mark(drone.wait_step, "network_wait")
     message = gcs.start()
@@ -83,15 +111,16 @@ def handshake(
     listener: DroneHandshake | GcsHandshake = drone
     gcs_ready_ns = 0
     while message:
-        tracer = tracers["gcs" if speaker is gcs else "drone"]
+        role: Role = "gcs" if speaker is gcs else "drone"
+        tracer, data = tracers[role], b"".join(message)
         tracer.mark(speaker.send_step, "io")
         clock.advance(SEND_NS)
         if speaker.done:
             tracer.finish()
         else:
             tracer.mark(speaker.wait_step, "network_wait")
-        clock.advance(delay_ns(rng))
-        message = _deliver(listener, b"".join(message))
+        clock.advance_to(wire.carry(role, len(data), clock.mono_ns()))
+        message = _deliver(listener, data)
         if listener is gcs and gcs.established is not None:
             gcs_ready_ns = clock.mono_ns()
         speaker, listener = listener, speaker

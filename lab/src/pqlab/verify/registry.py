@@ -185,6 +185,9 @@ CHECKS: tuple[Check, ...] = (
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
     _each("link_achieved", checks_link.achieved, "pass", "a link that did what the condition says"),
     _each(
+        "link_replayed", checks_link.replayed, "pass", "the fate of every packet as trace and seed give it"
+    ),
+    _each(
         "attack_bounded", checks_attack.bounded, "pass", "attacks as the condition says, within their caps"
     ),
     _each("attack_counted", checks_attack.counted, "pass", "what was sent, refused at the ends"),

@@ -96,6 +96,9 @@ def _field(cell: BundleCell, name: str, *, whole: bool = False) -> Cell:
 def set_text(side: Json) -> str:
     """One direction's settings in the order in which a packet meets them; what is 0 does nothing."""
     parts = []
+    if trace := side.get("trace"):
+        begin = f", from {trace['start_ms']} ms" if trace["start_ms"] else ""
+        parts.append(f"trace {trace['sha256'][:12]}{begin}, {trace['at_end']} at its end")
     if rate := side.get("rate_kbps"):
         parts.append(f"{rate:g} kbit/s")
     if burst := side.get("burst_loss"):
