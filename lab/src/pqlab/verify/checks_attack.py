@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from pqlab.record.attack import FILE, account_problems, bounds_problems, foreign, sent_episodes, traffic_gate
+import json
+from itertools import accumulate
+
+from pqlab.record.attack import (
+    FILE,
+    REFUSED,
+    account_problems,
+    bounds_problems,
+    foreign,
+    sent_episodes,
+    traffic_gate,
+)
+from pqlab.record.raw import ROLES
 from pqlab.scenario.attacks import attacked
 from pqlab.verify.result import Tally
 from pqlab.verify.view import CellView
+
+#: bins of 20 ms that a datagram may wait in a full socket before it is refused
+LATE_BINS = 10
+#: an end may refuse a stray of its peer's
+STRAY_COUNT, STRAY_SHARE = 20, 0.002
 
 
 def bounded(cell: CellView, tally: Tally) -> None:
@@ -39,3 +56,53 @@ def nothing_foreign(cell: CellView, tally: Tally) -> None:
     tally.see()
     for what, count in foreign(cell.raw).items():
         tally.fail(f"{cell.label}: {what} {count}, and its condition names no attack")
+
+
+def in_step(cell: CellView, tally: Tally) -> None:
+    """In each 20 ms the end had refused what the attacker had sent until then, by the end's own bins: the
+    truth about when an attack was on has a witness."""
+    if cell.raw.attack is None:
+        return
+    episodes = [e for e in sent_episodes(cell.raw) if e.asked.kind != "handshake-flood"]
+    for role in ROLES:
+        path = cell.folder / ("bins.ndjson" if role == "drone" else f"bins.{role}.ndjson")
+        mine = [e for e in episodes if e.asked.target == role]
+        if not mine or not path.is_file() or any(e.asked.path != "direct" for e in mine):
+            continue
+        sent: dict[int, int] = {}
+        for number, count in (row for episode in mine for row in episode.bins):
+            sent[number] = sent.get(number, 0) + count
+        refused = _refused(path.read_text(encoding="utf-8").splitlines())
+        if refused is None or not sent:
+            continue
+        tally.see()
+        first, last = min(sent), max(sent)
+        span = range(first - LATE_BINS, last + 2 * LATE_BINS)
+        told = list(accumulate(sent.get(number, 0) for number in span))
+        felt = list(accumulate(refused.get(number, 0) for number in span))
+        slack = max(STRAY_COUNT, round(STRAY_SHARE * told[-1]))
+        dropped = int((cell.raw.counters or {})[role].get("queue_full", 0))
+        for place in range(len(span) - LATE_BINS):
+            early = felt[place] > told[place + 1] + slack
+            late = felt[place + LATE_BINS] < told[place] - dropped - slack
+            if early or late:
+                tally.fail(
+                    f"{cell.label}: until bin {span[place]} {FILE} sent {told[place]}, {path.name} "
+                    f"of the {role} "
+                    f"refused {felt[place if early else place + LATE_BINS]} until "
+                    f"{'then' if early else '0.2 s later'}"
+                )
+                break
+
+
+def _refused(lines: list[str]) -> dict[int, int] | None:
+    """Refused datagrams by bin; None where the bins do not count them."""
+    places: list[int] = []
+    counts: dict[int, int] = {}
+    for line in lines:
+        row = json.loads(line)
+        if isinstance(row, list):
+            counts[int(row[0])] = sum(int(row[1][place]) for place in places)
+        elif "fields" in row:
+            places = [row["fields"].index(name) for name in REFUSED if name in row["fields"]]
+    return counts if places else None
