@@ -7,6 +7,7 @@ verifies; the run of the kit begins by asking.
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import sys
@@ -27,6 +28,7 @@ SUITES = (
 REPETITIONS, HANDSHAKES = 2, 12
 #: share of datagrams that the lossy link loses, each way
 LOSS = 0.05
+BIN_NS = 20 * MS
 _SCENARIO = f"""\
 schema: pqlab/scenario/v1
 name: adversary
@@ -102,6 +104,7 @@ def watched(folder: Path) -> Path:
             write_usage(cell.folder, ("xgboost",), "xgboost", share=0.12)
             # a twentieth of a core, as its lines tell it, too
             cell.change_lines("detector.ndjson", lambda r: r.update(cpu_ns=3 * 10**7 * r["history_windows"]))
+            _canary(cell)
 
     base = {"name": "baseline", "link": "none", "detector": "xgboost", "detector_history": "cold"}
     return _synthetic(folder, watch, conditions=(base,), session_s=2.4)
@@ -161,6 +164,27 @@ def _scheduled(cell: Cell) -> None:
             return t_ns
 
         cell.telemetry(role, used_until)
+
+
+def _canary(cell: Cell) -> None:
+    """The known attack after the session by 20 ms, and what the drone refused in each of them."""
+    header, told = cell.lines("canary/attack.ndjson")
+    first, last = told["t_on_ns"] // BIN_NS, told["t_off_ns"] // BIN_NS
+    count = 20
+    told |= {
+        "for_s": (told["t_off_ns"] - told["t_on_ns"]) / 10**9, "size_bytes": 120, "seed": 5,
+        "pulse_on_ms": None, "pulse_off_ms": None, "skipped_count": 0,
+        "sent_count": count * (last + 1 - first),
+    }  # fmt: skip
+    bins = [{"episode": 1, "bin": number, "sent": count} for number in range(first, last + 1)]
+    cell.put_lines("canary/attack.ndjson", [header, told, *bins])
+    rows = [json.loads(line) for line in (cell.folder / "bins.ndjson").read_text().splitlines()]
+    place = rows[0]["fields"].index("auth_failed")
+    for row in rows[1:]:
+        if first <= row[0] <= last:
+            row[1][place] = count
+    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+    (cell.folder / "bins.ndjson").write_text(text, encoding="utf-8")
 
 
 def _lose(cell: Cell, sender: str, rng: random.Random) -> tuple[int, int]:

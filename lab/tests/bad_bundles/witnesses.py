@@ -250,10 +250,9 @@ def truth_a_second_late(root: Path) -> None:
             "schema": "pqtunnel/feed/v1", "role": "drone", "bin_ns": BIN_NS,
             "fields": ["rx_datagrams", "tx_data", "auth_failed"],
         }  # fmt: skip
-        rows: list[Any] = [
-            header,
-            *([number, [COUNT_A_BIN, 0, COUNT_A_BIN]] for number in range(first, first + 25)),
-        ]
+        refused = [[number, [COUNT_A_BIN, 7, COUNT_A_BIN]] for number in range(first, first + 25)]
+        after = [[number, [1, 7, 0]] for number in range(first + 25, first + 150)]
+        rows: list[Any] = [header, *refused, *after]
         (cell / "bins.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     finish(root)
 

@@ -355,10 +355,13 @@ def verdicts_of_another_cell(bundle: Bundle) -> None:
 @forgery("verdicts flipped", "watched")
 def truth_moved(bundle: Bundle) -> None:
     """The known attack began where the detector first raised it: it was seen at once."""
+    by_ns = 900_000_000
+
+    def later(row: Json) -> None:
+        if "bin" in row:
+            row["bin"] += by_ns // 20_000_000
+        elif "t_on_ns" in row:
+            row.update(t_on_ns=row["t_on_ns"] + by_ns, t_off_ns=row["t_off_ns"] + by_ns)
+
     for cell in bundle.cells:
-
-        def later(row: Json) -> None:
-            if "t_on_ns" in row:
-                row["t_on_ns"] += 900_000_000
-
         cell.change_lines("canary/attack.ndjson", later)

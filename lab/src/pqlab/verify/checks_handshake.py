@@ -17,7 +17,7 @@ from pqlab.verify.view import BundleView, CellView, steps_of, wall_of
 from pqtunnel.blackout import EPOCH_SHIFT
 
 COVERAGE_PCT = (95.0, 101.0)
-WINDOW_SLACK_NS = 20_000_000
+WINDOW_SLACK_NS, WINDOW_SLACK_VIRTUAL_NS = 20_000_000, 1_000_000
 WAIT_SLACK_NS = 50_000
 #: the scheduler is read just outside of a wall, and may be a preemption away from it; a thread's own clock
 #: stands still meanwhile
@@ -118,6 +118,8 @@ def _within(
     cell: CellView, tally: Tally, handshakes: dict[str, dict[str, list[Span]]], label: tuple[int, int]
 ) -> None:
     start, end = label
+    virtual = cell.run.scenario.get("ring") == "sim"
+    slack_ns = WINDOW_SLACK_VIRTUAL_NS if virtual else WINDOW_SLACK_NS
     for host in ("drone", "gcs"):
         walls = [w for hosts in handshakes.values() if (w := wall_of(hosts.get(host, [])))]
         if not walls:
@@ -131,10 +133,10 @@ def _within(
         where = f"{cell.label} {host}"
         if offsets:
             shift = int(median(offsets))
-            inside = start - WINDOW_SLACK_NS <= first + shift and last + shift <= end + WINDOW_SLACK_NS
+            inside = start - slack_ns <= first + shift and last + shift <= end + slack_ns
             tally.require(inside, f"{where}: handshakes lie outside their window")
         else:
-            fits = last - first <= end - start + WINDOW_SLACK_NS
+            fits = last - first <= end - start + slack_ns
             tally.require(fits, f"{where}: handshakes over {(last - first) / 1e9:.3f} s in a shorter window")
 
 
