@@ -8,10 +8,13 @@ from __future__ import annotations
 import csv
 import json
 import random
+from bisect import bisect_right
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fixture_handshake import MS, CellClock, handshake_window
+from fixture_handshake import MONO0_NS, MS, T0_NS, CellClock, handshake_window
 
 #: MAVLink message -> (frames a second, UDP payload bytes): the measured 320 Hz interval mix of
 #: arducopter-traffic.json in round figures, plus the answers to a 2 Hz TIMESYNC probe.
@@ -48,15 +51,20 @@ def write_cell(
     spans: list[dict[str, Any]] = []
     if not plain:
         spans = handshake_window(clock, cell["suite_id"], shake["count"], rng, signs=signs)
+        clock.event("controller", "handshake_block", completed=shake["count"], failed=0, failures=[])
     if pooled:
         clock.now_ns += 10 * MS
         spans += handshake_window(clock, cell["suite_id"], pooled, rng, mode="pooled", signs=signs)
+        clock.event("controller", "handshake_block", completed=pooled, failed=0, failures=[], pooled=True)
 
     rows: dict[str, list[list[Any]]] = {"drone": [], "gcs": []}
     counters: dict[str, dict[str, Any]] = {"drone": {"windows": {}}, "gcs": {"windows": {}}}
     traffic: dict[str, Any] = {"windows": {}}
     # sequence 0 was the keepalive that follows the handshake
-    sequence = {"drone": 1, "gcs": 1, "overhead": PLAIN_OVERHEAD_BYTES if plain else SEAL_OVERHEAD_BYTES}
+    sequence = {
+        "drone": 1, "gcs": 1, "overhead": PLAIN_OVERHEAD_BYTES if plain else SEAL_OVERHEAD_BYTES,
+        "epoch": 0 if plain else shake["count"] + pooled - 1, "seed": cell["seed"],
+    }  # fmt: skip
     clock.now_ns += 10 * MS
     _traffic_window(clock, scenario, rows, counters, traffic, sequence, rng)
     if scenario["bulk"]:
@@ -80,18 +88,62 @@ def write_cell(
             writer.writerow(LEDGER_HEADER)
             writer.writerows(rows[role])
         (cell_dir / "logs" / f"{role}.log").write_text("synthetic test data\n", encoding="utf-8")
-    (cell_dir / "logs" / "controller.log").write_text("synthetic test data\n", encoding="utf-8")
+    events = sorted(clock.events, key=lambda e: int(e["t_ns"]))
+    (cell_dir / "logs" / "controller.log").write_text(log_of(events), encoding="utf-8")
     write_ndjson(cell_dir / "spans.ndjson", spans)
-    write_ndjson(cell_dir / "events.ndjson", sorted(clock.events, key=lambda e: int(e["t_ns"])))
+    write_ndjson(cell_dir / "events.ndjson", events)
     write_json(cell_dir / "counters.json", counters)
     write_json(cell_dir / "traffic.json", traffic)
     influx_series = []
     for role in ("drone", "gcs"):
-        series = _write_telemetry(cell_dir / f"telemetry.{role}.lp", role, start_ns, clock.now_ns, rng)
+        counted = Counted(
+            str(cell["cell_id"]),
+            sorted(
+                s["end_ns"] - MONO0_NS + T0_NS
+                for s in spans
+                if s["host"] == role and s["step"] == "handshake"
+            ),
+            sorted(int(row[5]) for row in rows[role] if row[0] == "tx"),
+            sorted(int(row[5]) for row in rows[role] if row[0] == "rx"),
+        )
+        path = cell_dir / f"telemetry.{role}.lp"
+        series = _write_telemetry(path, role, start_ns, clock.now_ns, rng, counted)
         influx_series += [
             {"series": k, "file_count": n, "influx_count": n} for k, n in sorted(series.items())
         ]
     return clock.now_ns, influx_series
+
+
+def log_of(events: list[dict[str, Any]]) -> str:
+    """logs/controller.log: a line for each of the controller's events."""
+    lines = []
+    for event in events:
+        if event["host"] == "controller":
+            rest = {k: v for k, v in event.items() if k not in ("t_ns", "host", "event")}
+            told = " ".join(f"{key}={json.dumps(value)}" for key, value in rest.items())
+            when = datetime.fromtimestamp(event["t_ns"] / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            part = event["t_ns"] % 10**9 // 10**6
+            lines.append(f"{when} {part:03d} {event['event']} {told}".rstrip() + "\n")
+    return "".join(lines)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """When each handshake of an end was complete, and each of its datagrams sent or opened; realtime ns."""
+
+    cell_id: str
+    shakes_ns: list[int]
+    sent_ns: list[int]
+    opened_ns: list[int]
+
+    def at(self, t_ns: int) -> str:
+        """The tunnel's counters as the sampler reads them, written 10 ms before."""
+        shakes, sent, opened = (
+            bisect_right(moments, t_ns - 10 * MS)
+            for moments in (self.shakes_ns, self.sent_ns, self.opened_ns)
+        )
+        told = f'age_ms=10.0,state="running",cell_id="{self.cell_id}"'
+        return f"{told},tx_data={sent}i,rx_ok={opened}i,hs_started={shakes}i,hs_completed={shakes}i"
 
 
 def condition_of(scenario: dict[str, Any], cell: dict[str, Any]) -> dict[str, Any]:
@@ -113,8 +165,9 @@ def _datagram(
     arrived_ns = sent_ns + rng.randrange(15_000, 40_000)
     delivered_ns = arrived_ns + rng.randrange(30_000, 60_000)
     number, size = sequence[sender], plain_bytes + sequence["overhead"]
-    rows[sender].append(["tx", 0, number, size, at_ns, sent_ns, window])
-    rows[receiver].append(["rx", 0, number, size, arrived_ns, delivered_ns, window])
+    epoch = sequence["epoch"]
+    rows[sender].append(["tx", epoch, number, size, at_ns, sent_ns, window])
+    rows[receiver].append(["rx", epoch, number, size, arrived_ns, delivered_ns, window])
     sequence[sender] += 1
 
 
@@ -156,7 +209,7 @@ def _traffic_window(
     _count(counters, "traffic", len(down), down_bytes, len(up), up_bytes, rng, sequence["overhead"])
     traffic["windows"]["traffic"] = {
         "route": "mavproxy",
-        "spec": {"source": "auto", "profile": "intervals_320hz", "rate_hz": 320, "seed": 7},
+        "spec": {"source": "auto", "profile": "intervals_320hz", "rate_hz": 320, "seed": sequence["seed"]},
         "drone": {
             "source": "embedded",
             "open_ns": open_ns,
@@ -226,7 +279,12 @@ def _bulk_window(
     zero = {"count": 0, "bytes": 0, "corrupt": 0, "duplicate": 0, "missing": 0}
     traffic["windows"][window] = {
         "route": "direct",
-        "spec": {"source": "bulk", "rate_hz": BULK_PPS, "size_bytes": BULK_SIZE_BYTES, "seed": 7},
+        "spec": {
+            "source": "bulk",
+            "rate_hz": BULK_PPS,
+            "size_bytes": BULK_SIZE_BYTES,
+            "seed": sequence["seed"],
+        },
         "drone": {
             "source": "bulk",
             "open_ns": open_ns,
@@ -311,7 +369,9 @@ def _totals(windows: dict[str, Any], role: str, handshakes: int) -> dict[str, An
     return total
 
 
-def _write_telemetry(path: Path, role: str, start_ns: int, end_ns: int, rng: random.Random) -> dict[str, int]:
+def _write_telemetry(
+    path: Path, role: str, start_ns: int, end_ns: int, rng: random.Random, counted: Counted
+) -> dict[str, int]:
     tags = f"host={role},ring=lab"
     counts: dict[str, int] = {}
     first = -(-start_ns // (100 * MS)) * 100 * MS
@@ -326,7 +386,7 @@ def _write_telemetry(path: Path, role: str, start_ns: int, end_ns: int, rng: ran
                 "pq_mem": "rss_bytes=41943040i,thread_count=7i,available_bytes=3221225472i",
                 "pq_net": f"udp_in_datagrams={32 * tick}i,udp_in_errors=0i,"
                 "udp_rcvbuf_errors=0i,if_rx_dropped=0i",
-                "pq_tunnel": f"tx_data={16 * tick}i,rx_ok={16 * tick}i",
+                "pq_tunnel": counted.at(t_ns),
                 "pq_sampler": f"expected_count={tick + 1}i,got_count={tick + 1}i,late_count=0i,"
                 f"lost_count=0i,stored_count={tick + 1}i,telegraf_dropped_count=0i",
             }

@@ -93,7 +93,7 @@ def handshake_window(
     spans: list[dict[str, Any]] = []
     for index in range(count):
         handshake_id = rng.randbytes(8).hex()
-        clock.now_ns += 200_000
+        clock.now_ns += 2 * MS + 200_000  # the drone's pause between two of them
         rows = _one_handshake(clock, suite_id, handshake_id, index, rng, mode, signs)
         spans += rows if queue_us is None else _with_scheduling(rows, queue_us)
     clock.now_ns += 300_000

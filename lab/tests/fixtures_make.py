@@ -57,8 +57,8 @@ def make_work_dir(
 
     cells = _plan_cells(scenario, providers, suites, repetitions)
     by_block = [[cell for cell in cells if cell["block"] == block] for block in range(repetitions)]
-    for block in by_block:
-        rng.shuffle(block)
+    for number, block in enumerate(by_block):
+        random.Random(f"{scenario['seed']}/{number}").shuffle(block)
     cells = [cell for block in by_block for cell in block]
     for position, cell in enumerate(cells):
         cell["position"] = position
@@ -157,10 +157,16 @@ def _plan_cells(
                         "repetition": repetition,
                         "position": 0,
                         "block": repetition,
-                        "seed": int(cell_id[:8], 16),
+                        "seed": seed_of(scenario["seed"], suite_id, condition["name"], repetition),
                     }
                 )
     return cells
+
+
+def seed_of(campaign: int, suite: str, condition: str, repetition: int) -> int:
+    """A cell's seed, as the lab derives it (docs/BUNDLE.md, "Witnesses")."""
+    digest = hashlib.sha256(canonical([campaign, suite, condition, repetition]).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 11
 
 
 def _providers() -> dict[str, Any]:

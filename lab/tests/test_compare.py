@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import report_bundle
 from bundle_kit import make_sealed
+from compare_edits import edited_json, of_run, slower
 from printed_numbers import Printed, numbers_of
 from report_page import Page
 
@@ -27,22 +27,6 @@ from pqlab.paths import project_root
 
 REFERENCE = project_root() / "results" / "reference"
 OPTIONS: dict[str, Any] = {"repetitions": 4, "bulk": False, "session_s": 0.5, "handshakes": 5}
-
-
-def slower(factor: float) -> report_bundle.Edit:
-    """Every handshake takes `factor` times as long."""
-
-    def edit(root: Path) -> None:
-        for path in root.glob("data/cells/*/spans.ndjson"):
-            spans = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            begin: dict[str, int] = {}
-            for span in spans:
-                zero = begin.setdefault(span["handshake_id"], span["start_ns"])
-                for edge in ("start_ns", "end_ns"):
-                    span[edge] = zero + round((span[edge] - zero) * factor)
-            path.write_text("".join(json.dumps(span) + "\n" for span in spans), encoding="utf-8")
-
-    return edit
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +52,6 @@ def compared(a: Path, b: Path) -> Between:
 
 def handshakes(found: Between) -> list[dict[str, Any]]:
     return [row for row in found.table.rows if row["metric"] == HANDSHAKE]
-
-
-def edited_json(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
-    document = json.loads(path.read_text(encoding="utf-8"))
-    edit(document)
-    path.write_text(json.dumps(document), encoding="utf-8")
 
 
 def test_a_bundle_beside_itself_is_not_distinguishable_everywhere(run_a: Path, tmp_path: Path) -> None:
@@ -241,10 +219,6 @@ def in_ring(ring: str) -> report_bundle.Edit:
             edited_json(path, lambda record: record.update(ring=ring))
 
     return edit
-
-
-def of_run(**facts: object) -> report_bundle.Edit:
-    return lambda root: edited_json(root / "data" / "run.json", lambda d: d.update(facts))
 
 
 def of_end(**facts: object) -> report_bundle.Edit:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import report_bundle
 from bundle_kit import make_sealed
+from compare_edits import of_run, slower
 from lxml import etree
-from test_compare import of_run, slower
 
 from pqlab.cli.main import main
 from pqlab.exchange.junit import Case, junit_xml, write_junit

@@ -203,7 +203,7 @@ def test_a_bundle_that_cannot_be_summed_up_is_still_a_sealed_run(
 ) -> None:
     (copy / "data/analysis/traffic.csv").unlink()
     result = Result(copy, {"pass": 3}, [], 0)
-    assert report_result(argparse.Namespace(json=False), result) == 0
+    assert report_result(argparse.Namespace(json=False, junit=None), result) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("no summary: ") and lines[-1].endswith("report.html") and len(lines) == 3
 

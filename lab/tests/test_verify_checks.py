@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 from bad_bundles.forge import edit, finish
 from bundle_kit import finish_work, make_ready, make_sealed
+from fixture_cell import log_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,6 +171,7 @@ def test_an_honest_failure_is_a_good_bundle(tmp_path: Path) -> None:
         -1, {"t_ns": events[-1]["t_ns"], "host": "controller", "event": "error", "reason": "drone gone"}
     )
     (folder / "events.ndjson").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (folder / "logs" / "controller.log").write_text(log_of(events), encoding="utf-8")
     for name in ("ledger.drone.csv", "ledger.gcs.csv", "counters.json", "spans.ndjson"):
         (folder / name).unlink()
     finish_work(work)
@@ -185,6 +187,7 @@ def test_a_bundle_of_another_version_is_not_made_again_but_says_so(sealed: Path,
     results = {result.name: result for result in verify_bundle(root)}
     assert results["report_rebuild"].status == results["record_rebuild"].status == "warn"
     assert "9.9.9" in results["report_rebuild"].observed
+    assert results["versions_known"].status == "fail"  # there is no such version
 
 
 def test_refusals_that_nobody_counted_are_not_none(sealed: Path, tmp_path: Path) -> None:
@@ -251,6 +254,7 @@ def test_a_bundle_of_an_earlier_version_may_lack_later_fields(sealed: Path, tmp_
     failed = {r.name for r in verify_bundle(root) if r.status == "fail"}
     assert {"record_schema", "record_medians"} <= failed
     edit(root / "data" / "run.json", lambda run: run.update(pqlab_version="0.1.0"))
+    (root / "data" / "analysis" / "fingerprints.csv").unlink()
     finish(root)
     results = {r.name: r for r in verify_bundle(root)}
     assert not [name for name, r in results.items() if r.status == "fail"]

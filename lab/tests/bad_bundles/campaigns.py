@@ -6,6 +6,8 @@ import hashlib
 import shutil
 from pathlib import Path
 
+from fixtures_make import seed_of
+
 from bad_bundles.forge import Json, Registry, edit, edit_field, finish, load, registering, rename_cells, save
 
 BAD: Registry = {}
@@ -22,6 +24,10 @@ def positions_made_up(root: Path) -> None:
     save(root / "data" / "plan.json", plan)
     for row in (first, second):
         _place(root / "data" / "cells" / row["cell_id"], int(row["position"]))
+    claimed = [row["suite_id"] for row in sorted(plan["cells"], key=lambda row: row["position"])]
+    fixed = {"order": {"method": "fixed"}, "suites": claimed}
+    edit(root / "data" / "scenario.effective.yml", lambda scenario: scenario.update(fixed))
+    rename_cells(root)
     finish(root)
 
 
@@ -48,7 +54,17 @@ def twins_without_their_other_half(root: Path) -> None:
         ]
 
     edit(root / "data" / "scenario.effective.yml", claim)
-    edit(root / "data" / "plan.json", lambda plan: [rename(row) for row in plan["cells"]])
+
+    def drawn(plan: Json) -> None:
+        for row in plan["cells"]:
+            rename(row)
+            seed = row["seed"] = seed_of(plan["seed"], row["suite_id"], row["condition"], row["repetition"])
+            traffic = load(path := root / "data" / "cells" / row["cell_id"] / "traffic.json")
+            for window in traffic["windows"].values():
+                window["spec"]["seed"] = seed
+            save(path, traffic)
+
+    edit(root / "data" / "plan.json", drawn)
     for record in (root / "data" / "cells").glob("*/record.json"):
         edit(record, rename)
         if load(record)["condition"] == "again":

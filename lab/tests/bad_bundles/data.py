@@ -17,6 +17,7 @@ from bad_bundles.forge import (
     refit,
     registering,
     rename_cells,
+    retick,
     save,
     save_table,
 )
@@ -52,6 +53,7 @@ def a_fortieth_of_the_packets(root: Path) -> None:
                 counters[f"{names[0]}_bytes"] = sealed
                 counters[f"{names[1]}_bytes"] = sealed - 24 * count
         refit(cell)
+        retick(cell)
     finish(root)
 
 

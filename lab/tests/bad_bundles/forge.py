@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
+
+from fixture_cell import log_of
 
 Json = dict[str, Any]
 Spoil = Callable[[Path], None]
@@ -97,14 +101,24 @@ def counted(path: Path) -> Iterator[tuple[str, str, Json]]:
 # ---------------------------------------------------------------- making the surroundings fit
 
 
-def finish(root: Path, *, report: bool = True, prints: bool = True) -> None:
-    """Hashes of the raw files, report hash, metadata sizes and tag files for what lies there now."""
+def finish(root: Path, *, report: bool = True, prints: bool = True, logs: bool = True) -> None:
+    """Logs, hashes of the raw files, report hash, metadata sizes and tag files for what lies there now."""
+    if logs:
+        for cell in cells(root):
+            _log(cell)
     if prints:
         _fingerprints(root / "data")
     if report:
         _report(root / "data")
     _crate(root / "data")
     rebag(root)
+
+
+def _log(cell: Path) -> None:
+    """The controller's log as its events tell it."""
+    if (cell / "events.ndjson").is_file() and (cell / "logs" / "controller.log").is_file():
+        text = log_of(load_lines(cell / "events.ndjson"))
+        (cell / "logs" / "controller.log").write_text(text, encoding="utf-8")
 
 
 def rebag(root: Path) -> None:
@@ -193,10 +207,34 @@ def rename_cells(root: Path) -> None:
     for old, new in renamed.items():
         folder = data / "cells" / old
         edit(folder / "record.json", lambda record, new=new: record.update(cell_id=new))
-        folder.rename(data / "cells" / new)
+        folder = folder.rename(data / "cells" / new)
+        for path in folder.rglob("*"):
+            if path.suffix in (".lp", ".ndjson", ".log"):
+                path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
         for name in ("run.json", "ro-crate-metadata.json", "analysis/fingerprints.csv"):
             path = data / name
             path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+
+
+def retick(cell: Path) -> None:
+    """What the samplers read of the tunnels' counters, as the cell's present spans and ledgers have it."""
+    offset = next(e["t_ns"] - e["mono_ns"] for e in load_lines(cell / "events.ndjson") if "mono_ns" in e)
+    walls = [row for row in load_lines(cell / "spans.ndjson") if row["step"] == "handshake"]
+    for role in ("drone", "gcs"):
+        rows = load_table(cell / f"ledger.{role}.csv")[1:]
+        moments = {
+            "hs_completed": sorted(row["end_ns"] + offset for row in walls if row["host"] == role),
+            "tx_data": sorted(int(row[5]) for row in rows if row[0] == "tx"),
+            "rx_ok": sorted(int(row[5]) for row in rows if row[0] == "rx"),
+        }
+        path = cell / f"telemetry.{role}.lp"
+        lines = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            at = int(line.rsplit(" ", 1)[1]) - 10_000_000
+            for name, times in moments.items():
+                line = re.sub(rf",{name}=\d+i", f",{name}={bisect_right(times, at)}i", line)
+            lines.append(line)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def refit(cell: Path) -> None:

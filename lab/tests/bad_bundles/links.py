@@ -84,6 +84,9 @@ def _through_the_link(root: Path, spoil: Callable[[Json], None] | None, delay_ms
         if spoil is not None:
             document = lossy_link()
             document["cell_id"] = cell.name
+            for counts in document["router"].values():
+                if isinstance(counts, dict):  # what the ledgers of the fixture say of this link
+                    counts.update(lost=0, delivered=counts["offered"])
             document["set"]["up"] = {**document["set"]["up"], "delay_ms": delay_ms}
             spoil(document)
             save(cell / "link.json", document)

@@ -16,6 +16,8 @@ from pqlab.bundle.bag import BagError
 MAX_FILE_BYTES = 1 << 30
 #: a campaign of 72 suites × 3 conditions × 3 repetitions has some 10,000
 MAX_FILES = 1_000_000
+#: files in one folder: a cell has some twenty, a recording of energy some hundred
+MAX_FOLDER_FILES = 10_000
 
 
 def unsafe(root: Path) -> list[str]:
@@ -38,6 +40,10 @@ def unsafe(root: Path) -> list[str]:
                 found.append(f"{name} is neither file nor folder")
             elif about.st_size > MAX_FILE_BYTES:
                 found.append(f"{name} has {about.st_size} bytes, {MAX_FILE_BYTES} are the most")
+        files = sum(not entry.is_dir(follow_symlinks=False) for entry in rows)
+        if files > MAX_FOLDER_FILES:
+            where = os.path.relpath(folder, root)
+            return [*found, f"{where} holds {files} files, {MAX_FOLDER_FILES} are the most"]
         if seen > MAX_FILES:
             return [*found, f"more than {MAX_FILES} entries"]
     return found

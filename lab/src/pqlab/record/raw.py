@@ -64,6 +64,8 @@ class Span:
     involuntary: int | None = None
     scheduling_reason: str | None = None
     """Why a wall has none of these."""
+    index: int | None = None
+    """Its handshake's number at that host, counted from the first one of the block."""
 
     @property
     def duration_ns(self) -> int:
@@ -240,6 +242,7 @@ def read_spans(path: Path) -> list[Span]:
                     scheduling_reason=(
                         None if row.get("scheduling_reason") is None else str(row["scheduling_reason"])
                     ),
+                    index=_count_of(row, "index"),
                 )
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:

@@ -91,7 +91,7 @@ def ranks(trace: Trace, handshakes: int, seed: int) -> list[Rank]:
             ]
             walls[link][pair] = [wall_s for wall_s, _ in made]
             if link == "trace":
-                air_bytes[pair] = round(_quantile([size for _, size in made], 0.5))
+                air_bytes[pair] = round(_at([size for _, size in made], 0.5))
     return [
         row
         for statistic, share in STATISTICS.items()
@@ -103,7 +103,7 @@ def ranks(trace: Trace, handshakes: int, seed: int) -> list[Rank]:
 def _ranked(
     statistic: str, share: float, walls: dict[str, dict[Pair, list[float]]], air_bytes: dict[Pair, int]
 ) -> Iterator[Rank]:
-    found = {link: {p: _quantile(values, share) for p, values in walls[link].items()} for link in LINKS}
+    found = {link: {p: _at(values, share) for p, values in walls[link].items()} for link in LINKS}
     places = {link: _places(values) for link, values in found.items()}
     for pair in sorted(air_bytes, key=lambda p: places["trace"][p]):
         trace_s, independent_s, control_s = (round(found[link][pair], 4) for link in LINKS)
@@ -111,7 +111,7 @@ def _ranked(
         yield Rank(statistic, *pair, air_bytes[pair], trace_s, independent_s, control_s, first, second, third)
 
 
-def _quantile(values: Sequence[float], share: float) -> float:
+def _at(values: Sequence[float], share: float) -> float:
     found = quantile7(values, share)
     assert found is not None  # a pair has one handshake at least
     return found

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from pqlab.record.attack import FILE, account_problems, bounds_problems, foreign, sent_episodes, traffic_gate
+import json
+from dataclasses import replace
+from itertools import accumulate
+
+from pqlab.record.attack import (
+    FILE,
+    REFUSED,
+    SentEpisode,
+    account_problems,
+    bounds_problems,
+    foreign,
+    sent_episodes,
+    traffic_gate,
+)
+from pqlab.record.raw import ROLES
 from pqlab.scenario.attacks import attacked
 from pqlab.verify.result import Tally
 from pqlab.verify.view import CellView
+
+#: bins of 20 ms that a datagram may wait in a full socket before it is refused
+LATE_BINS = 10
+#: an end may refuse a stray of its peer's
+STRAY_COUNT, STRAY_SHARE = 20, 0.002
 
 
 def bounded(cell: CellView, tally: Tally) -> None:
@@ -39,3 +58,64 @@ def nothing_foreign(cell: CellView, tally: Tally) -> None:
     tally.see()
     for what, count in foreign(cell.raw).items():
         tally.fail(f"{cell.label}: {what} {count}, and its condition names no attack")
+
+
+def in_step(cell: CellView, tally: Tally) -> None:
+    """In each 20 ms the end had refused what the attacker had sent until then, by the end's own bins: the
+    truth about when an attack was on has a witness. So has that about the canary."""
+    canary = cell.raw.canary
+    for rows, name, shares in (
+        (cell.raw.attack, FILE, cell.raw.counters or {}),
+        (canary.truth if canary else None, f"canary/{FILE}", canary.counters if canary else {}),
+    ):
+        if not any("bin" in row for row in rows or []):
+            continue
+        episodes = [
+            e for e in sent_episodes(replace(cell.raw, attack=rows)) if e.asked.kind != "handshake-flood"
+        ]
+        for role in ROLES:
+            mine = [e for e in episodes if e.asked.target == role]
+            if mine and all(e.asked.path == "direct" for e in mine):
+                dropped = int((shares.get(role) or {}).get("queue_full", 0))
+                _of_end(cell, role, mine, name, dropped, tally)
+
+
+def _of_end(
+    cell: CellView, role: str, episodes: list[SentEpisode], name: str, dropped: int, tally: Tally
+) -> None:
+    path = cell.folder / ("bins.ndjson" if role == "drone" else f"bins.{role}.ndjson")
+    refused = _refused(path.read_text(encoding="utf-8").splitlines()) if path.is_file() else None
+    sent: dict[int, int] = {}
+    for number, count in (row for episode in episodes for row in episode.bins):
+        sent[number] = sent.get(number, 0) + count
+    if refused is None or not sent:
+        return
+    tally.see()
+    span = range(min(sent) - LATE_BINS, max(sent) + 2 * LATE_BINS)
+    told = list(accumulate(sent.get(number, 0) for number in span))
+    felt = list(accumulate(refused.get(number, 0) for number in span))
+    slack = max(STRAY_COUNT, round(STRAY_SHARE * told[-1]))
+    newest = max(refused, default=0)  # what came after the end's last bin, no bin can tell
+    for place in range(len(span) - LATE_BINS):
+        early = felt[place] > told[place + 1] + slack
+        known = span[place + LATE_BINS] <= newest
+        if early or (known and felt[place + LATE_BINS] < told[place] - dropped - slack):
+            seen, when = (felt[place], "then") if early else (felt[place + LATE_BINS], "0.2 s later")
+            tally.fail(
+                f"{cell.label}: until bin {span[place]} {told[place]} were sent by {name}, {path.name} of "
+                f"the {role} has {seen} refused until {when}"
+            )
+            return
+
+
+def _refused(lines: list[str]) -> dict[int, int] | None:
+    """Refused datagrams by bin; None where the bins do not count them."""
+    places: list[int] = []
+    counts: dict[int, int] = {}
+    for line in lines:
+        row = json.loads(line)
+        if isinstance(row, list):
+            counts[int(row[0])] = sum(int(row[1][place]) for place in places)
+        elif "fields" in row:
+            places = [row["fields"].index(name) for name in REFUSED if name in row["fields"]]
+    return counts if places else None

@@ -25,6 +25,10 @@ from pqlab.verify.view import CellView
 ROUNDING_MS = 0.001
 #: fields of the sealed side's bins that make up `packets_seen`
 _SEEN = ("rx_datagrams", "tx_data")
+#: kinds of models that decide by their own score alone; a cascade decides by that of its second stage
+RULED = ("trees", "transformer")
+#: a control group is charged by the tick
+GROUP_SLACK_NS = 20_000_000
 _COUNTED = ("detector_windows_due_count", "detector_verdict_count", "detector_deadline_missed_count")
 
 
@@ -173,6 +177,95 @@ def ready(cell: CellView, tally: Tally) -> None:
     if truth:
         why = HIDDEN if canary_hidden(cell.raw) else NOT_RAISED
         tally.require(canary_alarm(cell.raw) is not None, f"{cell.label}: {why}")
+
+
+def scores(cell: CellView, tally: Tally) -> None:
+    """Scores are shares; alarms are those that the model's own rule makes of them; the lines are of this
+    cell; and the process used no more than its control group, nor less from line to line."""
+    named = _named(cell)
+    lines = cell.raw.detector or []
+    if named == NONE or not lines:
+        return
+    tally.see()
+    card = ((cell.run.providers.get("detectors") or {}).get(named) or {}).get("card") or {}
+    told = [line for line in lines if line["state"] == "ready"]
+    for output in ("attack", "degraded"):
+        odd = [line for line in told if not 0.0 <= float(line[f"{output}_score"]) <= 1.0]
+        if odd:
+            text = f"{output}_score {odd[0][f'{output}_score']} in detector.ndjson"
+            tally.fail(f"{cell.label}: window {odd[0]['k']}: {text}")
+            continue
+        rule = (card.get("rules") or {}).get(output) if card.get("kind") in RULED else None
+        line = None if rule is None else _undecided(told, output, rule)
+        if line is not None:
+            score = line[f"{output}_score"]
+            tally.fail(
+                f"{cell.label}: window {line['k']}: {output} {line[output]} at a score of {score} in "
+                f"detector.ndjson, the rule {rule} of providers.json says otherwise"
+            )
+    gate = cell.plane.gate_ns.get("traffic")
+    # judged windows whose bins all lie in the session: the agent had told the detector whose they are
+    due = due_windows(gate) if gate else range(0)
+    for line in lines:
+        if int(line["k"]) in due and line["history_windows"]:
+            own = line["cell_id"] in (None, cell.cell_id)
+            if not own:
+                tally.fail(
+                    f"{cell.label}: window {line['k']} of detector.ndjson is of cell {line['cell_id']}"
+                )
+                break
+    used = [int(line["cpu_ns"]) for line in lines]
+    if used != sorted(used):
+        tally.fail(f"{cell.label}: cpu_ns falls from line to line of detector.ndjson")
+    usage = cell.raw.usage
+    before, after = ((usage or {}).get(edge, {}).get(named) or {} for edge in ("before", "after"))
+    if before.get("cpu_ns") is not None and after.get("cpu_ns") is not None:
+        inside = [
+            int(line["cpu_ns"]) for line in lines if before["t_ns"] <= int(line["t_ns"]) <= after["t_ns"]
+        ]
+        ran, group = (max(inside) - min(inside) if inside else 0), after["cpu_ns"] - before["cpu_ns"]
+        tally.require(
+            ran <= group + GROUP_SLACK_NS,
+            f"{cell.label}: {named} ran {ran / 1e6:.1f} ms by cpu_ns of detector.ndjson, its control group "
+            f"{group / 1e6:.1f} ms by detectors.json",
+        )
+
+
+def _undecided(lines: list[Json], output: str, rule: Json) -> Json | None:
+    """The first line that the rule does not give, None where all follow. An alarm begins where `need` of the
+    last `among` scores reach `on`; it ends after `hold` windows in a row below `off`. What was before the
+    first line is not known, nor after a reset or a gap: the first `among` windows are taken as they are, then
+    every count is tried."""
+    among, hold = int(rule["among"]), int(rule["hold"])
+    above: list[bool] = []
+    worlds: set[int] = set()
+    alarm, before = False, None
+    for line in lines:
+        broken = before is None or line["reset"] or int(line["k"]) != int(before["k"]) + 1
+        if int(line["history_windows"]) == 1:
+            above, worlds, alarm = [], {0}, False  # it had forgotten everything, alarms too
+        elif broken:
+            above, worlds = [], set()
+        score, told = float(line[f"{output}_score"]), bool(line[output])
+        above = [*above, score >= float(rule["on"])][-among:]
+        if not worlds:
+            worlds = set(range(hold)) if len(above) == among else set()
+        elif sum(above) >= int(rule["need"]):
+            if not told:
+                return line
+            worlds = {0}
+        elif score >= float(rule["off"]):
+            if told is not alarm:
+                return line
+            worlds = {0}
+        else:
+            counted = {quiet + 1 for quiet in worlds}
+            ended = {quiet for quiet in counted if quiet >= hold}
+            worlds = counted if not alarm else counted - ended if told else ended
+            if (told and not alarm) or not worlds:
+                return line
+        alarm, before = told, line
+    return None
 
 
 def model(cell: CellView, tally: Tally) -> None:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from itertools import pairwise
 from statistics import median
+from typing import Any
 
 from pqlab.record.context import primitive_sizes, suite_of
 from pqlab.record.handshake import PRIMITIVE_HOST, SIZED_STEPS
 from pqlab.record.raw import Span
+from pqlab.record.untimed import untimed_reasons
+from pqlab.scenario.attacks import attacked
+from pqlab.verify.checks_drawn import of_this_version
 from pqlab.verify.result import Tally
 from pqlab.verify.view import BundleView, CellView, steps_of, wall_of
+from pqtunnel.blackout import EPOCH_SHIFT
 
 COVERAGE_PCT = (95.0, 101.0)
-WINDOW_SLACK_NS = 20_000_000
+WINDOW_SLACK_NS, WINDOW_SLACK_VIRTUAL_NS = 20_000_000, 1_000_000
 WAIT_SLACK_NS = 50_000
 #: the scheduler is read just outside of a wall, and may be a preemption away from it; a thread's own clock
 #: stands still meanwhile
 READING_SLACK_NS = 20_000_000
 THREAD_CLOCK_SLACK_NS = 1_000_000
 LEAST_HANDSHAKES = 5
+#: what the drone sleeps between two handshakes, less what two clocks may differ by
+PAUSE_NS = 1_900_000
+#: share and ns by which the pause may differ between cells; 216 cells of all suites: 2.22 to 2.45 ms
+PAUSE_REAL, PAUSE_VIRTUAL = (1.5, 1_000_000), (1.0, 200_000)
 SAME_TIMES_SHARE = 0.01
 DRONE_AWAY = ("send_hello", "wait_server_hello", "send_client_kem", "wait_finished")
 GROUND_KINDS = ("crypto", "kdf", "codec")
@@ -109,6 +118,8 @@ def _within(
     cell: CellView, tally: Tally, handshakes: dict[str, dict[str, list[Span]]], label: tuple[int, int]
 ) -> None:
     start, end = label
+    virtual = cell.run.scenario.get("ring") == "sim"
+    slack_ns = WINDOW_SLACK_VIRTUAL_NS if virtual else WINDOW_SLACK_NS
     for host in ("drone", "gcs"):
         walls = [w for hosts in handshakes.values() if (w := wall_of(hosts.get(host, [])))]
         if not walls:
@@ -122,10 +133,10 @@ def _within(
         where = f"{cell.label} {host}"
         if offsets:
             shift = int(median(offsets))
-            inside = start - WINDOW_SLACK_NS <= first + shift and last + shift <= end + WINDOW_SLACK_NS
+            inside = start - slack_ns <= first + shift and last + shift <= end + slack_ns
             tally.require(inside, f"{where}: handshakes lie outside their window")
         else:
-            fits = last - first <= end - start + WINDOW_SLACK_NS
+            fits = last - first <= end - start + slack_ns
             tally.require(fits, f"{where}: handshakes over {(last - first) / 1e9:.3f} s in a shorter window")
 
 
@@ -166,6 +177,111 @@ def handshake_count(cell: CellView, tally: Tally) -> None:
         tally.require(not spans, f"{cell.label}: {len(spans)} spans in a suite that makes no handshake")
         return
     tally.require(cold >= least, f"{cell.label}: {cold} cold handshakes, {least} are due")
+
+
+def told_alike(cell: CellView, tally: Tally) -> None:
+    """The controller's account of the block, both ends' counters, the spans' numbers and the epoch in which
+    the datagrams were sent agree: nobody took handshakes, slow or failed, out of one of them."""
+    if not cell.shakes:
+        return
+    tally.see()
+    where, condition = cell.label, cell.run.condition(str(cell.plan["condition"]))
+    blocks = [event for event in cell.raw.events if event.get("event") == "handshake_block"]
+    failed = sum(int(event["failed"]) for event in blocks)
+    for event in blocks:
+        name = "pooled" if event.get("pooled") else "cold"
+        traced = sum(1 for hosts in cell.timed.values() if _mode_of(hosts) == name)
+        done = int(event["completed"])
+        tally.require(
+            done == traced, f"{where}: {done} {name} handshakes in events.ndjson, {traced} in spans.ndjson"
+        )
+    drone = [span for hosts in cell.handshakes.values() for span in hosts.get("drone", [])]
+    numbers = sorted({span.index for span in drone if span.index is not None})
+    if failed == 0 and numbers:
+        whole = numbers == list(range(len(cell.handshakes)))
+        tally.require(
+            whole,
+            f"{where}: {len(cell.handshakes)} handshakes in spans.ndjson are numbered {numbers[0]} to "
+            f"{numbers[-1]}, and events.ndjson tells of none that failed",
+        )
+    counted = (cell.raw.counters or {})["drone"]
+    begun, done = int(counted["hs_started"]), int(counted["hs_completed"])
+    undisturbed = not (cell.impaired or attacked(condition) or condition.get("events"))
+    if undisturbed and blocks:
+        ground = (cell.raw.counters or {})["gcs"]
+        # a rekey that the end of its window cut off was begun, too
+        cut_off = int(counted.get("rekey_started", 0)) - int(counted.get("rekey_completed", 0))
+        for role, lost in (
+            ("drone", begun - done),
+            ("gcs", int(ground["hs_started"]) - int(ground["hs_completed"])),
+        ):
+            tally.require(
+                lost <= failed + cut_off,
+                f"{where}: the {role} began {lost} handshakes that it did not complete (counters.json), "
+                f"{failed} failed by events.ndjson",
+            )
+        _asked(cell, blocks, tally)
+    if undisturbed and begun == done and "drone" in cell.raw.ledgers and of_this_version(cell.run):
+        newest = max((key >> EPOCH_SHIFT for key in cell.raw.ledgers["drone"].tx.key), default=None)
+        told = newest is None or newest + 1 <= done <= newest + 1 + int(counted.get("rekey_completed", 0))
+        tally.require(
+            told,
+            f"{where}: {done} handshakes in counters.json, ledger.drone.csv was sent in epoch "
+            f"{newest} at last",
+        )
+
+
+def paused(cell: CellView, tally: Tally) -> None:
+    """Between two handshakes of a block the drone rests for 2 ms and goes on: the pause is no shorter, and no
+    longer than in other cells of the run. Who shortens handshakes leaves holes, who moves them together
+    leaves none."""
+    walls = sorted(
+        (wall.start_ns, wall.end_ns)
+        for hosts in cell.handshakes.values()
+        if (wall := wall_of(hosts.get("drone", []))) is not None
+    )
+    if len(walls) < LEAST_HANDSHAKES or not of_this_version(cell.run):
+        return
+    pauses = [after[0] - before[1] for before, after in pairwise(walls)]
+    middle = median(pauses)
+    tally.see(middle / 1e6)
+    told = f"{cell.label}: the drone paused {{:.3f}} ms between two handshakes of spans.ndjson"
+    tally.require(min(pauses) >= PAUSE_NS, f"{told.format(min(pauses) / 1e6)}, it rests for 2 ms")
+    if untimed_reasons(cell.run.hosts):
+        return
+    known = cell.bundle.pauses
+    known[cell.label, id(cell.run)] = middle
+    least = min(value for (_, run), value in known.items() if run == id(cell.run))
+    most = max(value for (_, run), value in known.items() if run == id(cell.run))
+    share, slack_ns = PAUSE_VIRTUAL if cell.run.scenario.get("ring") == "sim" else PAUSE_REAL
+    if most > least * share + slack_ns:
+        tally.fail(
+            f"{told.format(middle / 1e6)} by the median; in other cells of this run {least / 1e6:.3f} to "
+            f"{most / 1e6:.3f} ms: it does not depend on the suite"
+        )
+
+
+def _mode_of(hosts: dict[str, list[Span]]) -> str | None:
+    return next((span.mode for span in hosts.get("drone", []) if span.step == "handshake"), None)
+
+
+def _asked(cell: CellView, blocks: list[dict[str, Any]], tally: Tally) -> None:
+    """Fewer cold handshakes than the scenario asks for are those that the time for them ended."""
+    shake = cell.run.scenario.get("handshake") or {}
+    label = next((row for row in cell.labelled() if row[0] == "handshake_cold"), None)
+    cold = next((event for event in blocks if not event.get("pooled")), None)
+    if label is None or cold is None or not {"count", "max_s"} <= set(shake):
+        return
+    done, due, took_s = (
+        int(cold["completed"]) + int(cold["failed"]),
+        int(shake["count"]),
+        (label[2] - label[1]) / 1e9,
+    )
+    tally.require(
+        done == due or (done < due and took_s >= 0.9 * float(shake["max_s"])),
+        f"{cell.label}: {done} handshakes in events.ndjson, scenario.effective.yml asks for {due}, and "
+        f"{took_s:.2f} s of {shake['max_s']} s had passed",
+    )
 
 
 def pooled_apart(cell: CellView, tally: Tally) -> None:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import sqrt
 
 from pqlab.record.link import link_problems, sides_of
 from pqlab.record.link_ledger import LINK_LEDGER, read_link_ledger, replay_problems, trace_path
+from pqlab.record.raw import Json
 from pqlab.scenario.conditions import routed, traces_of
 from pqlab.verify.result import Tally
 from pqlab.verify.view import CellView
 from pqlink.errors import LinkError
 from pqlink.trace import Trace, parse_trace
+
+#: link.json's direction → the sender whose ledger it is, and the join of that direction
+DIRECTIONS = (("up", "drone", "down"), ("down", "gcs", "up"))
+#: what an end itself lost, or sent once more, without the router
+STRAY_COUNT, STRAY_SHARE = 20, 0.005
+#: chance in the share of losses that fell on datagrams: less often than once in 10^11
+DEVIATIONS = 7.0
 
 
 def achieved(cell: CellView, tally: Tally) -> None:
@@ -69,3 +78,50 @@ def replayed(cell: CellView, tally: Tally) -> None:
 def _trace(content: bytes) -> Trace:
     """Cells of one condition share their traces."""
     return parse_trace(content)
+
+
+def losses(cell: CellView, tally: Tally) -> None:
+    """What the router says it lost is what both ledgers lack: it was offered every datagram, lost at least
+    those that are missing, and, where it loses by chance alone, their share of all that it lost."""
+    link = cell.raw.link
+    if link is None or not link.get("router") or cell.plane.down is None or cell.plane.up is None:
+        return
+    tally.see()
+    events = cell.run.condition(str(cell.plan["condition"])).get("events")
+    for direction, sender, name in DIRECTIONS:
+        join = cell.plane.down if name == "down" else cell.plane.up
+        sent, missing = join.total("sent"), join.total("lost")
+        offered, lost, by_chance = _own(link["router"], direction)
+        slack = max(STRAY_COUNT, round(STRAY_SHARE * sent))
+        where = f"{cell.label} {sender}"
+        tally.require(
+            offered + slack >= sent,
+            f"{where}: {sent} datagrams in ledger.{sender}.csv, the router of link.json was offered "
+            f"{offered}",
+        )
+        most = lost + int(link["router"].get("overflow") or 0)
+        tally.require(
+            missing <= most + slack,
+            f"{where}: {missing} datagrams missing in the ledgers, the router of link.json lost {most}",
+        )
+        if not by_chance or events or not offered:
+            continue
+        share = min(1.0, sent / offered)
+        due = lost * share
+        least = due - DEVIATIONS * sqrt(lost * share * (1 - share) + 1)
+        tally.require(
+            missing >= least - 5,
+            f"{where}: {missing} datagrams missing in the ledgers, of {lost} that the router of "
+            "link.json lost "
+            f"some {due:.0f} were theirs",
+        )
+
+
+def _own(router: Json, direction: str) -> tuple[int, int, bool]:
+    """Offered and lost of both ends' own packets in one direction; was each lost by itself?"""
+    counts = router[direction]
+    guests = (router.get("guests") or {}).get(direction) or {}
+    strange, through = int(guests.get("offered") or 0), int(guests.get("delivered") or 0)
+    lost = sum(int(counts[name]) for name in ("lost", "lost_burst", "lost_queue"))
+    by_chance = not int(counts["lost_burst"]) and not int(counts["lost_queue"]) and not strange
+    return int(counts["offered"]) - strange, max(0, lost - (strange - through)), by_chance

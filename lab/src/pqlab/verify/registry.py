@@ -9,9 +9,12 @@ from typing import Literal
 from pqlab.verify import (
     checks_attack,
     checks_bag,
+    checks_clock,
+    checks_copies,
     checks_corrections,
     checks_data,
     checks_detector,
+    checks_drawn,
     checks_flightlog,
     checks_handshake,
     checks_host,
@@ -23,7 +26,10 @@ from pqlab.verify import (
     checks_quiet,
     checks_record,
     checks_report,
+    checks_ring,
+    checks_shape,
     checks_text,
+    checks_ticks,
     checks_time,
 )
 from pqlab.verify.result import Tally
@@ -88,6 +94,8 @@ CHECKS: tuple[Check, ...] = (
         needs_seal=True,
     ),
     _whole("ro_crate", checks_bag.crate, "metadata that lists every file", "files", needs_seal=True),
+    _whole("files_known", checks_shape.files, "files that a run writes, and no other", "files"),
+    _whole("versions_known", checks_shape.versions, "versions that there were, nothing later", "runs"),
     _whole(
         "scenario_schema", checks_plan.scenario_schema, "a valid scenario, its hash in the plan", "scenario"
     ),
@@ -100,11 +108,19 @@ CHECKS: tuple[Check, ...] = (
     ),
     _whole("cell_ids", checks_plan.cell_ids, "ids that follow from scenario and builds", "planned cells"),
     _whole("verdict_counts", checks_plan.verdict_counts, "verdicts that sum to the plan", "planned cells"),
+    _each("seeds_drawn", checks_drawn.seeds, "all", "seeds that follow from the campaign's"),
+    _whole("order_drawn", checks_drawn.order, "the order that the seed gives", "planned cells"),
     _each("unsupported_proved", checks_host.unsupported, "all", "unsupported exactly where a probe says so"),
     _each("attempts_kept", checks_record.attempts, "all", "at most two repeats, each kept"),
     _each("raw_files", checks_record.raw_files, "pass", "all raw files of a result"),
     _whole("wall_clock", checks_time.run_wall, "Σ cells ≤ run, one after another", "cells"),
     _whole("order_kept", checks_time.order_kept, "cells in the order of the plan", "planned cells"),
+    _whole(
+        "none_between", checks_copies.idle, "attempts one after another, none gone", "gaps", value_unit="s"
+    ),
+    _each("times_once", checks_copies.once, "run", "no times that repeat to the nanosecond"),
+    _each("clocks_steady", checks_clock.steady, "run", "one distance of the clocks in a boot"),
+    _each("log_told", checks_shape.log, "all", "a log that says what the events say"),
     _whole("lineage", checks_lineage.lineage, "taken-over cells as their own run sealed them", "cells"),
     _whole(
         "corrections",
@@ -121,6 +137,7 @@ CHECKS: tuple[Check, ...] = (
         "rate_time_packets", checks_data.rate_time_packets, "pass", "rate × time = packets", "% of nominal"
     ),
     _each("ledger_counters", checks_data.ledger_counters, "pass", "one ledger row a counted datagram"),
+    _each("ledger_gates", checks_clock.gates, "pass", "datagrams within the gates of their window"),
     _each("ledger_join", checks_data.ledger_join, "pass", "tx = rx on (epoch, sequence), no duplicate"),
     _each("sequence_gaps", checks_data.sequence_gaps, "pass", "no gap that keepalives do not explain"),
     _each("counters_agree", checks_data.counters_agree, "pass", "what one end sent the other received"),
@@ -145,6 +162,19 @@ CHECKS: tuple[Check, ...] = (
         "a cell",
     ),
     _each(
+        "handshakes_told",
+        checks_handshake.told_alike,
+        "pass",
+        "one number of handshakes in events, spans, counters, epochs",
+    ),
+    _each(
+        "handshakes_paused",
+        checks_handshake.paused,
+        "pass",
+        "the same pause between handshakes in every cell",
+        "ms",
+    ),
+    _each(
         "pooled_apart",
         checks_handshake.pooled_apart,
         "pass",
@@ -165,10 +195,14 @@ CHECKS: tuple[Check, ...] = (
     _each("record_rebuild", checks_record.rebuild, "all", "the record that its raw files give"),
     _each("plausible_values", checks_record.plausible, "all", "values within what their unit allows"),
     _each("power_claims", checks_record.power_claims, "all", "no watts without a sensor, never 0.0 W"),
+    _whole("ring_derived", checks_ring.derived, "no ring above what hosts and builds show", "runs"),
+    _each("ring_real", checks_ring.real, "run", "clocks and kernels of the ring claimed"),
     _each("ring_claims", checks_host.ring_claims, "all", "the weakest ring of host and sensor"),
     _each(
         "sample_accounting", checks_host.samples, "pass", "ticks stored = due − lost, ≤ 5 % lost", "% stored"
     ),
+    _each("ticks_counters", checks_ticks.counters, "pass", "counters at every tick as files have them"),
+    _each("ticks_processor", checks_ticks.processor, "pass", "processor time that adds up"),
     _each("observers_still", checks_observers.still, "pass", "observers off where the condition says so"),
     _each(
         "flight_log",
@@ -184,6 +218,7 @@ CHECKS: tuple[Check, ...] = (
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
     _each("link_achieved", checks_link.achieved, "pass", "a link that did what the condition says"),
+    _each("link_losses", checks_link.losses, "pass", "the router's losses in the ledgers"),
     _each(
         "link_replayed", checks_link.replayed, "pass", "the fate of every packet as trace and seed give it"
     ),
@@ -191,6 +226,7 @@ CHECKS: tuple[Check, ...] = (
         "attack_bounded", checks_attack.bounded, "pass", "attacks as the condition says, within their caps"
     ),
     _each("attack_counted", checks_attack.counted, "pass", "what was sent, refused at the ends"),
+    _each("attack_in_step", checks_attack.in_step, "pass", "refused when it was sent, by bins"),
     _each("nothing_foreign", checks_attack.nothing_foreign, "pass", "no foreign datagram where none is sent"),
     _each(
         "detector_verdicts",
@@ -198,6 +234,7 @@ CHECKS: tuple[Check, ...] = (
         "pass",
         "one verdict a window, its arithmetic and counts right",
     ),
+    _each("detector_scores", checks_detector.scores, "pass", "alarms that follow from the scores"),
     _each("detector_ready", checks_detector.ready, "pass", "a detector that raised its canary"),
     _each("detector_frozen", checks_detector.frozen, "pass", "no CPU for detectors of other cells"),
     _each("detector_model", checks_detector.model, "pass", "verdicts of the model and image that are named"),

@@ -17,6 +17,8 @@ from pqtunnel.suites import Suite
 
 #: folder of the documents of earlier runs, under data/
 LINEAGE = "lineage"
+#: cells that a scenario or a plan may have; a campaign of a month has a tenth of them
+MOST_CELLS = 200_000
 #: written into the effective scenario for readers: what a command line changed
 READER_KEYS = ("overrides", "composed_of")
 #: what the controller labels: measured windows, and waits that are no part of a cell's overhead
@@ -44,6 +46,11 @@ class BundleView:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.data = root / "data"
+        #: what checks that compare cells saw so far: digest of times → where; host of a run → first clock;
+        #: cell of a run → pause between its handshakes
+        self.seen_times: dict[bytes, str] = {}
+        self.clocks: dict[tuple[int, str], tuple[int, int, str]] = {}
+        self.pauses: dict[tuple[str, int], float] = {}
 
     @property
     def raw(self) -> RawRun:
@@ -87,7 +94,10 @@ class BundleView:
 
     @cached_property
     def plan_errors(self) -> list[str]:
-        """What the plan's schema finds in plan.json."""
+        """What the plan's schema finds in plan.json; more rows than any campaign has are not looked at."""
+        rows = self.plan.get("cells")
+        if isinstance(rows, list) and len(rows) > MOST_CELLS:
+            return [f"cells: {len(rows)} rows, {MOST_CELLS} are the most"]
         return schema_errors(self.plan, load_schema("pqlab.verify", "plan.schema.json"))
 
     @cached_property

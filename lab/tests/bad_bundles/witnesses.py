@@ -1,0 +1,279 @@
+"""Claims that another witness in the bundle contradicts: seeds, order, clocks, logs, ticks of the sampler,
+routers, bins, scores, and files and versions that there are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from detector_files import facts, write_usage, write_watched
+
+from bad_bundles.attacks import BIN_NS, COUNT_A_BIN, attack_all
+from bad_bundles.forge import (
+    Json,
+    Registry,
+    cells,
+    edit,
+    finish,
+    load,
+    load_lines,
+    load_table,
+    refit,
+    registering,
+    rename_cells,
+    save_lines,
+    save_table,
+)
+from bad_bundles.links import _through_the_link
+
+BAD: Registry = {}
+S = 1_000_000_000
+
+
+@registering(BAD, "files_known")
+def page_beside_the_page(root: Path) -> None:
+    """A second page with other numbers lies beside the report."""
+    (root / "data" / "summary.html").write_text("<!doctype html><p>0.1 ms</p>\n", encoding="utf-8")
+    finish(root)
+
+
+@registering(BAD, "versions_known")
+def version_that_never_was(root: Path) -> None:
+    """A version that nobody has made it, so that nobody would render its pages again."""
+    edit(root / "data" / "run.json", lambda run: run.update(pqlab_version="0.2.9"))
+    finish(root)
+
+
+@registering(BAD, "versions_known")
+def old_version_with_new_files(root: Path) -> None:
+    """It claims to be of 0.1.0, whose pages are not rendered again, and has what came later."""
+    edit(root / "data" / "run.json", lambda run: run.update(pqlab_version="0.1.0"))
+    finish(root)
+
+
+@registering(BAD, "seeds_drawn")
+def seed_of_choice(root: Path) -> None:
+    """One cell has another seed than the campaign's gives it; its traffic was made with that."""
+    plan = load(root / "data" / "plan.json")
+    row = plan["cells"][0]
+    row["seed"] += 1
+    edit(root / "data" / "plan.json", lambda old: old.update(plan))
+
+    def seeded(traffic: Json) -> None:
+        for window in traffic["windows"].values():
+            window["spec"]["seed"] = row["seed"]
+
+    edit(root / "data" / "cells" / row["cell_id"] / "traffic.json", seeded)
+    finish(root)
+
+
+@registering(BAD, "seeds_drawn")
+def traffic_of_another_seed(root: Path) -> None:
+    """The traffic of a cell was made with a seed that the plan does not name."""
+    edit(cells(root)[0] / "traffic.json", lambda t: t["windows"]["traffic"]["spec"].update(seed=4))
+    finish(root)
+
+
+@registering(BAD, "order_drawn")
+def order_as_it_suited(root: Path) -> None:
+    """The scenario says that suites run as written; they ran the other way round."""
+    rows = sorted(load(root / "data" / "plan.json")["cells"], key=lambda row: row["position"])
+
+    def written(scenario: Json) -> None:
+        scenario.update(order={"method": "fixed"}, suites=[row["suite_id"] for row in rows][::-1])
+
+    edit(root / "data" / "scenario.effective.yml", written)
+    rename_cells(root)
+    finish(root)
+
+
+@registering(BAD, "none_between")
+def a_minute_before_the_first_cell(root: Path) -> None:
+    """The run began a minute before its first cell, and nothing tells what it did."""
+    edit(root / "data" / "run.json", lambda run: run.update(started_ns=run["started_ns"] - 60 * S))
+    finish(root)
+
+
+@registering(BAD, "times_once")
+def handshake_twice(root: Path) -> None:
+    """A slow handshake has the times of the one before it, to the nanosecond."""
+    for cell in cells(root):
+        rows = load_lines(cell / "spans.ndjson")
+        ids = list(dict.fromkeys(row["handshake_id"] for row in rows))[:2]
+        first, second = ([row for row in rows if row["handshake_id"] == key] for key in ids)
+        by_ns = min(row["start_ns"] for row in second) - min(row["start_ns"] for row in first)
+        for old, row in zip(first, second, strict=True):
+            row.update(start_ns=old["start_ns"] + by_ns, end_ns=old["end_ns"] + by_ns)
+        save_lines(cell / "spans.ndjson", rows)
+        refit(cell)
+    finish(root)
+
+
+@registering(BAD, "clocks_steady")
+def a_cell_of_another_boot(root: Path) -> None:
+    """One cell's monotonic clocks are an hour ahead of the others'."""
+    cell = cells(root)[-1]
+    for name in ("events.ndjson", "spans.ndjson"):
+        rows = load_lines(cell / name)
+        for row in rows:
+            for key in ("mono_ns", *(("start_ns", "end_ns") if name == "spans.ndjson" else ())):
+                if key in row:
+                    row[key] += 3600 * S
+        save_lines(cell / name, rows)
+    finish(root)
+
+
+@registering(BAD, "log_told")
+def log_in_prose(root: Path) -> None:
+    """The controller's log says that all went well, and nothing else."""
+    for cell in cells(root):
+        (cell / "logs" / "controller.log").write_text("all went well\n", encoding="utf-8")
+    finish(root, logs=False)
+
+
+@registering(BAD, "ledger_gates")
+def datagrams_before_the_gate(root: Path) -> None:
+    """The ground's gate opened 0.8 s after it had begun to send."""
+    for cell in cells(root):
+
+        def late(traffic: Json) -> None:
+            traffic["windows"]["traffic"]["gcs"]["open_ns"] += 8 * S // 10
+
+        edit(cell / "traffic.json", late)
+    finish(root)
+
+
+@registering(BAD, "handshakes_told")
+def begun_and_never_told(root: Path) -> None:
+    """Three handshakes were begun and not completed; the controller's account has no failure."""
+    for cell in cells(root):
+        edit(
+            cell / "counters.json",
+            lambda both: both["drone"].update(hs_started=both["drone"]["hs_started"] + 3),
+        )
+    finish(root)
+
+
+@registering(BAD, "handshakes_paused")
+def shorter_and_left_where_they_began(root: Path) -> None:
+    """Every handshake of the slowest suite takes a third of its time, and the next one begins when it did."""
+    cell = max(cells(root), key=lambda path: _length(path / "spans.ndjson"))
+    rows = load_lines(cell / "spans.ndjson")
+    for key in dict.fromkeys(row["handshake_id"] for row in rows):
+        mine = [row for row in rows if row["handshake_id"] == key]
+        zero = min(row["start_ns"] for row in mine)
+        for row in mine:
+            row.update({n: zero + (row[n] - zero) // 3 for n in ("start_ns", "end_ns")})
+    save_lines(cell / "spans.ndjson", rows)
+    refit(cell)
+    finish(root)
+
+
+def _length(path: Path) -> int:
+    rows = load_lines(path)
+    return int(max(row["end_ns"] for row in rows) - min(row["start_ns"] for row in rows))
+
+
+@registering(BAD, "ring_derived")
+def stand_ins_in_the_lab(root: Path) -> None:
+    """Ring lab, and the primitives were those of the simulation."""
+
+    def built(both: dict[str, dict[str, Any]]) -> None:
+        for role in ("drone", "gcs"):
+            both[role]["liboqs"]["version"] = "stand-in"
+
+    edit(root / "data" / "providers.json", built)
+    rename_cells(root)
+    finish(root)
+
+
+@registering(BAD, "ring_real")
+def sent_in_no_time_of_its_own(root: Path) -> None:
+    """Ring lab, and every datagram took exactly 8,000 ns to be sealed and sent."""
+    for cell in cells(root):
+        rows = load_table(cell / "ledger.drone.csv")
+        for row in rows[1:]:
+            if row[0] == "tx":
+                row[5] = str(int(row[4]) + 8_000)
+        save_table(cell / "ledger.drone.csv", rows)
+    finish(root)
+
+
+def _ticks(cell: Path, role: str, series: str, name: str, value: str) -> None:
+    path = cell / f"telemetry.{role}.lp"
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith(series) and f"{name}=" in line:
+            head, _, rest = line.partition(f"{name}=")
+            cut = min(at for mark in (",", " ") if (at := rest.find(mark)) >= 0)
+            line = f"{head}{name}={value}{rest[cut:]}"
+        lines.append(line)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@registering(BAD, "ticks_counters")
+def fewer_at_every_tick(root: Path) -> None:
+    """The sampler never read more than two handshakes; spans and counters have eight."""
+    for cell in cells(root):
+        _ticks(cell, "drone", "pq_tunnel", "hs_completed", "2i")
+    finish(root)
+
+
+@registering(BAD, "ticks_processor")
+def less_than_idle(root: Path) -> None:
+    """The sampler needed less than no processor time."""
+    for cell in cells(root):
+        _ticks(cell, "gcs", "pq_cpu", "sampler_pct", "-3.0")
+    finish(root)
+
+
+@registering(BAD, "link_losses")
+def losses_that_nobody_missed(root: Path) -> None:
+    """The router says that it lost 400 packets of each direction; both ledgers are whole."""
+
+    def lost(document: Json) -> None:
+        for name in ("up", "down"):
+            counts = document["router"][name]
+            counts.update(lost=400, delivered=counts["offered"] - 400, late_count=counts["offered"] - 400)
+
+    _through_the_link(root, lost)
+
+
+@registering(BAD, "attack_in_step")
+def truth_a_second_late(root: Path) -> None:
+    """The drone refused everything a second before the attacker says that it began."""
+    attack_all(root, lambda _rows: None)
+    for cell in cells(root):
+        first = next(row["bin"] for row in load_lines(cell / "attack.ndjson") if "bin" in row) - S // BIN_NS
+        header = {
+            "schema": "pqtunnel/feed/v1", "role": "drone", "bin_ns": BIN_NS,
+            "fields": ["rx_datagrams", "tx_data", "auth_failed"],
+        }  # fmt: skip
+        refused = [[number, [COUNT_A_BIN, 7, COUNT_A_BIN]] for number in range(first, first + 25)]
+        after = [[number, [1, 7, 0]] for number in range(first + 25, first + 150)]
+        rows: list[Any] = [header, *refused, *after]
+        (cell / "bins.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    finish(root)
+
+
+@registering(BAD, "detector_scores")
+def quiet_at_the_highest_score(root: Path) -> None:
+    """The detector was sure of an attack in the session and raised none."""
+    rule = {"on": 0.5, "off": 0.3, "need": 1, "among": 1, "hold": 2}
+    named = facts("xgboost")
+    named["card"]["rules"] = {"attack": rule, "degraded": rule}
+    data = root / "data"
+    edit(data / "scenario.effective.yml", lambda s: s["conditions"][0].update(detector="xgboost"))
+    edit(data / "providers.json", lambda p: p.update(detectors={"xgboost": named}))
+    rename_cells(root)
+    from bad_bundles.detectors import _count
+
+    for cell in cells(root):
+        write_watched(cell, "xgboost")
+        write_usage(cell, ("xgboost",), "xgboost")
+        _count(cell)
+        rows = load_lines(cell / "detector.ndjson")
+        rows[0].update(attack_score=0.99)
+        save_lines(cell / "detector.ndjson", rows)
+    finish(root)

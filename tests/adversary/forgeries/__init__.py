@@ -1,0 +1,2 @@
+"""The forgeries, by theme: times, counts, places (cells, suites, order), claims (ring, versions), shape
+(files)."""

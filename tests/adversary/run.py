@@ -1,0 +1,130 @@
+"""Every forgery once: made, sealed, verified; what survives, by class, as the table of docs/BUNDLE.md.
+
+    PYTHONPATH=tests python -m adversary.run            one line a forgery, then the table
+    PYTHONPATH=tests python -m adversary.run --write    the same, and the table goes into docs/BUNDLE.md
+    PYTHONPATH=tests python -m adversary.run log        those whose name or class holds the word
+
+(with the packages' src folders on PYTHONPATH, as in the test image). A forgery survives when `verify` ends
+with 0 or 3. `BUNDLE` as --lab takes a sealed bundle of a real lab in place of the synthetic one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from adversary.catalogue import Forgery, forgeries
+from adversary.material import MATERIALS, ROOT, copy
+from adversary.raw import Bundle
+from adversary.rebuild import rebuild, seal
+from pqlab.errors import LabError
+from pqlab.verify import exit_code, verify_bundle
+
+PAGE = ROOT / "docs" / "BUNDLE.md"
+BEGIN, END = "<!-- adversary: begin -->\n", "<!-- adversary: end -->\n"
+SURVIVES = (0, 3)
+#: what the builder raises over raw files that are not what they should be
+_BUILDER_ERRORS = (LabError, ValueError, LookupError, TypeError, ArithmeticError)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `verify` said of one forgery."""
+
+    forgery: Forgery
+    survived: bool
+    stopped_by: tuple[str, ...]
+    first: str
+
+
+def attempt(forgery: Forgery, material: Path, folder: Path) -> Outcome:
+    """Make the forgery of a copy of the material below `folder`, and verify it."""
+    root = copy(material, folder)
+    try:
+        forgery.change(Bundle(root))
+        if forgery.pages:
+            try:
+                rebuild(root)
+            except _BUILDER_ERRORS as error:  # the forger goes on with what there is
+                print(f"{forgery.label}: the builder refused: {error}", file=sys.stderr)
+        seal(root)
+        results = verify_bundle(root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    failed = [result for result in results if result.status == "fail"]
+    first = f"{failed[0].name}: {failed[0].observed}" if failed else ""
+    return Outcome(forgery, exit_code(results) in SURVIVES, tuple(r.name for r in failed), first)
+
+
+def table(outcomes: Iterable[Outcome]) -> str:
+    """The table by class, and the list of what only an attested measurement would stop."""
+    by_class: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_class.setdefault(outcome.forgery.klass, []).append(outcome)
+    lines = ["| class | forgeries | survive | those that do |", "|---|---|---|---|"]
+    total = [0, 0]
+    for klass, found in by_class.items():
+        alive = [o for o in found if o.forgery.witnessed]
+        if not alive:
+            continue
+        left = sorted(f"`{o.forgery.label}`" for o in alive if o.survived)
+        total[0], total[1] = total[0] + len(alive), total[1] + len(left)
+        lines.append(f"| {klass} | {len(alive)} | {len(left)} | {', '.join(left) or '–'} |")
+    lines.append(f"| all | {total[0]} | {total[1]} | |")
+    lines.append("")
+    lines.append(
+        "Every witness rewritten, or none in the bundle; a measurement that is attested while it is made"
+    )
+    lines.append("would stop them:")
+    lines.append("")
+    for found in by_class.values():
+        for o in found:
+            if not o.forgery.witnessed:
+                lines.append(f"- `{o.forgery.label}`: {o.forgery.belief}")
+    return "\n".join(lines) + "\n"
+
+
+def written(page: str) -> str:
+    """The part of docs/BUNDLE.md between the marks."""
+    return page.partition(BEGIN)[2].partition(END)[0]
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="adversary", description=__doc__)
+    parser.add_argument("word", nargs="?", default="")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--lab", type=Path, metavar="BUNDLE")
+    args = parser.parse_args(argv)
+    chosen = [f for f in forgeries() if args.word in f.label or args.word in f.klass]
+    outcomes = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        material = {}
+        for kind in dict.fromkeys(f.material for f in chosen):
+            honest = args.lab if kind == "lab" and args.lab else MATERIALS[kind](folder / kind)
+            told = [f"{r.name}: {r.observed}" for r in verify_bundle(honest) if r.status == "fail"]
+            if told:
+                print(f"the honest {kind} does not verify: {told}", file=sys.stderr)
+                return 1
+            material[kind] = honest
+        for forgery in chosen:
+            outcome = attempt(forgery, material[forgery.material], folder / "forged")
+            mark = "SURVIVES" if outcome.survived else ", ".join(outcome.stopped_by[:4])
+            print(f"{forgery.klass}: {forgery.label}: {mark}", flush=True)
+            outcomes.append(outcome)
+    text = table(outcomes)
+    print(text)
+    if args.write:
+        page = PAGE.read_text(encoding="utf-8")
+        before, _, rest = page.partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
