@@ -12,7 +12,7 @@ from typing import Any
 
 import fixtures_make
 import pytest
-from bad_bundles.links import NOTHING, TRACE, traced_cell, traced_link
+from bad_bundles.links import NOTHING, PACKETS, TRACE, traced_cell, traced_link
 from bundle_kit import finish_work
 from fake_agent import FakeLab
 from link_stub import StubLink
@@ -236,7 +236,7 @@ def test_a_bundle_with_a_trace_verifies(tmp_path: Path) -> None:
     assert not results["link_replayed"].observed.startswith("0 ")
     record = json.loads(next((root / "data" / "cells").glob("*/record.json")).read_text())
     assert record["verdict"] == "pass", record["reason"]
-    assert record["categories"]["T"]["link_dropped_up_count"]["value"] == 10
+    assert record["categories"]["T"]["link_dropped_up_count"]["value"] == PACKETS // 2
     page = (root / "data" / "report.md").read_text(encoding="utf-8")
     assert f"trace {DIGEST[:12]}, loop at its end" in page
     # a bundle that takes its cells over holds their traces too

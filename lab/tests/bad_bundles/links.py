@@ -148,6 +148,8 @@ def lapsed_and_kept(root: Path) -> None:
 
 #: 20 ms each way, and half of every second nothing arrives
 TRACE = b"# pqlink trace 1\n# origin: synthetic\nt_ms,delay_ms,loss_pct\n0,20,0\n500,,100\n1000,,\n"
+#: more than an end of a fixture's cell sends
+PACKETS = 2000
 LEDGER_HEADER = "direction,t_ns,size_bytes,wait_ns"
 
 
@@ -160,16 +162,19 @@ def traced_link() -> Json:
 
 
 def traced_cell(cell: Path, seed: int) -> tuple[Json, list[str]]:
-    """link.json and rows of link.ledger.csv of a router that replayed it: 20 packets each way in 2 s."""
+    """link.json and rows of link.ledger.csv of a router that replayed it: PACKETS each way in 2 s."""
+    step_ns = 2_000_000_000 // PACKETS
     rows = [
-        f"{way},{n * 100_000_000},90,{'' if n % 10 >= 5 else 20_000_000}"
-        for n in range(20)
+        f"{way},{n * step_ns},90,{'' if n * step_ns % 1_000_000_000 >= 500_000_000 else 20_000_000}"
+        for n in range(PACKETS)
         for way in ("up", "down")
     ]
+    half = PACKETS // 2
     counts = {
-        "offered": 20, "offered_bytes": 1800, "lost": 0, "lost_burst": 0, "lost_queue": 0, "lost_trace": 10,
-        "delivered": 10, "duplicated": 0, "overtook": 0, "delay_sum_ns": 10 * 20_000_000,
-        "delay_square_sum_ns2": 10 * 20_000_000**2, "late_count": 10, "late_sum_ns": 200_000,
+        "offered": PACKETS, "offered_bytes": 90 * PACKETS, "lost": 0, "lost_burst": 0, "lost_queue": 0,
+        "lost_trace": half, "delivered": half, "duplicated": 0, "overtook": 0,
+        "delay_sum_ns": half * 20_000_000, "delay_square_sum_ns2": half * 20_000_000**2, "late_count": half,
+        "late_sum_ns": 200_000,
         "late_max_ns": 90_000,
     }  # fmt: skip
     block = traced_link()
@@ -180,7 +185,8 @@ def traced_cell(cell: Path, seed: int) -> tuple[Json, list[str]]:
         "schema_version": "pqlab/link/v1", "cell_id": cell.name, "seed": seed, "set": told,
         "netem_in_kernel": False, "lapsed": None, "probes": None,
         "router": {
-            "up": counts, "down": dict(counts), "strangers": 0, "overflow": 0, "logged": 40, "unlogged": 0
+            "up": counts, "down": dict(counts), "strangers": 0, "overflow": 0,
+            "logged": 2 * PACKETS, "unlogged": 0,
         },
     }  # fmt: skip
     return document, rows
@@ -209,9 +215,11 @@ def a_fade_left_out(root: Path) -> None:
     def arrived(document: Json, rows: list[str]) -> None:
         place = rows.index("up,500000000,90,")
         rows[place] += "20000000"
+        more = PACKETS // 2 + 1
         document["router"]["up"].update(
-            lost_trace=9, delivered=11, delay_sum_ns=11 * 20_000_000, delay_square_sum_ns2=11 * 20_000_000**2
-        )
+            lost_trace=PACKETS - more, delivered=more, delay_sum_ns=more * 20_000_000,
+            delay_square_sum_ns2=more * 20_000_000**2,
+        )  # fmt: skip
 
     trace_all(root, arrived)
 
@@ -237,6 +245,8 @@ def counts_beyond_the_packets(root: Path) -> None:
     """The router counts a packet each way that nobody wrote down."""
 
     def more(document: Json, rows: list[str]) -> None:
-        document["router"]["down"].update(offered=21, lost_trace=11, offered_bytes=1890)
+        document["router"]["down"].update(
+            offered=PACKETS + 1, lost_trace=PACKETS // 2 + 1, offered_bytes=90 * (PACKETS + 1)
+        )
 
     trace_all(root, more)

@@ -122,6 +122,7 @@ def _own(router: Json, direction: str) -> tuple[int, int, bool]:
     counts = router[direction]
     guests = (router.get("guests") or {}).get(direction) or {}
     strange, through = int(guests.get("offered") or 0), int(guests.get("delivered") or 0)
-    lost = sum(int(counts[name]) for name in ("lost", "lost_burst", "lost_queue"))
-    by_chance = not int(counts["lost_burst"]) and not int(counts["lost_queue"]) and not strange
+    in_runs = sum(int(counts.get(name) or 0) for name in ("lost_burst", "lost_queue", "lost_trace"))
+    lost = int(counts["lost"]) + in_runs
+    by_chance = not in_runs and not strange
     return int(counts["offered"]) - strange, max(0, lost - (strange - through)), by_chance
