@@ -375,9 +375,12 @@ def _write_telemetry(
     tags = f"host={role},ring=lab"
     counts: dict[str, int] = {}
     first = -(-start_ns // (100 * MS)) * 100 * MS
+    away = 0.0
     with path.open("w", encoding="utf-8") as handle:
         for tick, t_ns in enumerate(range(first, end_ns, 100 * MS)):
-            busy = rng.uniform(3, 9)
+            # as far above the cumulative counter's 6 % as the tick after it below: few ticks have its mean too
+            away = -away if tick % 2 else rng.uniform(0.0, 1.0)
+            busy = 6.0 + away
             fields = {
                 "pq_cpu": f"system_pct={busy + 8:.2f},steal_pct=0.0,system_busy_ms={26 * tick}i,"
                 f"system_steal_ms=0i,system_total_ms={200 * tick}i,process_cpu_ns={6_000_000 * tick}i,"
