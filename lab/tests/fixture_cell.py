@@ -378,7 +378,7 @@ def _write_telemetry(
     away = 0.0
     with path.open("w", encoding="utf-8") as handle:
         for tick, t_ns in enumerate(range(first, end_ns, 100 * MS)):
-            # as far above the cumulative counter's 6 % as the tick after it below: few ticks have its mean too
+            # as far above the counter's 6 % as the tick after it below: few ticks have its mean too
             away = -away if tick % 2 else rng.uniform(0.0, 1.0)
             busy = 6.0 + away
             fields = {

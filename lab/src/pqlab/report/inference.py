@@ -13,7 +13,8 @@ UNITS = {
     "pair": "The unit is the pair of cells in a block: the interval is of this suite on these hosts, and "
     "speaks of repetitions in this run.",
     "repetition": "The unit is the repetition: the interval is of this suite on these hosts at this run's "
-    "average state of the machine; what another run, other hosts or a rare fault would differ by is not in it.",
+    "average state of the machine; what another run, other hosts or a rare fault would differ by is not in "
+    "it.",
     "run": "There are two runs and so one difference between runs: the interval speaks of repetitions inside "
     "these two, and what two further runs would differ by is not in it.",
 }
