@@ -74,9 +74,10 @@ class Pause:
     what = "ground_pause"
 
     def __init__(self, container: str, for_s: float) -> None:
-        # the sleep must not keep the pipe open that `end` reads, nor outlive its shell
+        # The sleep must not keep the pipe open that `end` reads, nor outlive its shell. It is killed: a child
+        # that was just forked loses a TERM that comes before it has put its shell's traps away.
         script = (
-            'trap \'docker unpause "$1"; { kill "$!"; wait "$!"; } 2>/dev/null\' EXIT; trap exit TERM; '
+            'trap \'docker unpause "$1"; { kill -KILL "$!"; wait "$!"; } 2>/dev/null\' EXIT; trap exit TERM; '
             'docker pause "$1"; sleep "$2" 2>/dev/null & wait $!'
         )
         self._process = subprocess.Popen(
