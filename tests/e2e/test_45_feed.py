@@ -36,11 +36,12 @@ handshake: {count: 5, min_count: 5, max_s: 5}
 traffic: {source: embedded, profile: intervals_320hz, rate_hz: 320, session_s: 15}
 """
 
-#: Prints the first data packet that comes to the drone once traffic flows, as hex.
+#: Says `ready`, then prints the first data packet that comes to the drone once traffic flows, as hex.
 CAPTURE = """
 import socket, struct, sys
 s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
 s.settimeout(60)
+print('ready', flush=True)
 while True:
     packet, where = s.recvfrom(65535)
     if len(packet) < 60 or packet[9] != 17 or where[2] == socket.PACKET_OUTGOING:
@@ -52,11 +53,14 @@ while True:
         break
 """
 
-#: Sends a captured datagram again, forged ones made from its header, and foreign ones; prints when it began.
+#: Says `ready`, reads a captured datagram, sends it again, forged ones made from its header, and foreign
+#: ones; prints when it began.
 SEND = """
 import os, socket, sys, time
-host, port, captured = sys.argv[1], int(sys.argv[2]), bytes.fromhex(sys.argv[3])
-replayed, forged, nobodys, foreign = map(int, sys.argv[4:8])
+host, port = sys.argv[1], int(sys.argv[2])
+replayed, forged, nobodys, foreign = map(int, sys.argv[3:7])
+print('ready', flush=True)
+captured = bytes.fromhex(sys.stdin.readline())
 ahead = ((int.from_bytes(captured[4:8], 'big') + 1000000) & 0xFFFFFFFF).to_bytes(4, 'big')
 index = bytes([captured[0], *(255 - byte for byte in captured[1:4])])
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -74,9 +78,20 @@ def _image() -> str:
 
 def _run_python(image: str, network: str, script: str, *argv: str) -> list[str]:
     return [
-        "docker", "run", "--rm", "--network", network, "--cap-drop", "ALL", "--cap-add", "NET_RAW", "--user",
-        "0", "--read-only", "--entrypoint", "python3", image, "-c", script, *argv,
+        "docker", "run", "--rm", "--interactive", "--network", network, "--cap-drop", "ALL", "--cap-add",
+        "NET_RAW", "--user", "0", "--read-only", "--entrypoint", "python3", image, "-c", script, *argv,
     ]  # fmt: skip
+
+
+def _ready(image: str, network: str, script: str, *argv: str) -> subprocess.Popen[str]:
+    """That container once its program runs: a start beside the cell would disturb it, and it be tried
+    again."""
+    started = subprocess.Popen(
+        _run_python(image, network, script, *argv),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert started.stdout is not None and started.stdout.readline() == "ready\n"
+    return started
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +101,9 @@ def attacked(lab: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[
     scenario = folder / "feed-visibility.yml"
     scenario.write_text(SCENARIO)
     image = _image()
-    capture = subprocess.Popen(
-        _run_python(image, f"container:{container('drone')}", CAPTURE, str(SEALED_PORT)),
-        stdout=subprocess.PIPE, text=True, cwd=ROOT,
-    )  # fmt: skip
+    capture = _ready(image, f"container:{container('drone')}", CAPTURE, str(SEALED_PORT))
+    counts = map(str, (REPLAYED, FORGED, NOBODYS, FOREIGN))
+    sender = _ready(image, "pqlab_air", SEND, DRONE, str(SEALED_PORT), *counts)
     cell = subprocess.Popen(
         ["./pqlab", "run", str(scenario), "--out", str(folder / "results"), "--json", *BUSY_OK],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, stdin=subprocess.DEVNULL,
@@ -97,11 +111,8 @@ def attacked(lab: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[
     captured = capture.communicate(timeout=120)[0].strip()
     assert len(captured) > 48, "no data packet came to the drone"
     time.sleep(3.0)
-    sent = subprocess.run(
-        _run_python(image, "pqlab_air", SEND, DRONE, str(SEALED_PORT), captured,
-                    *map(str, (REPLAYED, FORGED, NOBODYS, FOREIGN))),
-        capture_output=True, text=True, timeout=60, check=True, cwd=ROOT,
-    ).stdout  # fmt: skip
+    sent = sender.communicate(captured + "\n", timeout=60)[0]
+    assert sender.returncode == 0
     out, err = cell.communicate(timeout=300)
     assert cell.returncode in (0, 1, 3), err[-3000:]
     bundle = Path(json.loads(out.strip().splitlines()[-1])["bundle"])
