@@ -36,7 +36,7 @@ def _no_meter() -> Iterator[Meter]:
 
 
 def _unmetered(**given: Any) -> Tracer:
-    return Tracer(**{**given, "meter": NoMeter(NOT_METERED)})
+    return Tracer(**{**given, "meter": NoMeter(NOT_METERED), "before": None})
 
 
 class End:

@@ -69,6 +69,34 @@ def test_no_primitive_pays_for_the_thread_clock_and_no_wall_for_the_readings() -
     assert "scheduling_reason" not in wall
 
 
+@pytest.mark.parametrize(("waited_ns", "counted_ns"), [(0, 0), (40, 40), (900, 93)])
+def test_an_end_that_waits_for_its_peer_reads_its_thread_before(waited_ns: int, counted_ns: int) -> None:
+    """Nothing but its thread's clock is read while the peer waits. The wait of its wake-up counts, up to what
+    the wall leaves."""
+
+    class Sleeper(Scripted):
+        slept = 0
+
+        def cpu_ns(self) -> int:
+            return self._tick("cpu") - self.slept
+
+        def end(self) -> Reading:
+            return Reading(self._tick("end") - self.slept, b"0 940 9", 9)
+
+    meter = Sleeper()
+    before = Reading(meter.begin().cpu_ns, b"0 %d 1" % (940 - waited_ns), 7)
+    tracer = Tracer(clock=meter.clock, host="gcs", meter=meter, before=before)
+    tracer.mark("accept", "io")
+    meter.now += 95
+    meter.slept += 95
+    tracer.mark("check_hello", "kdf")
+    tracer.finish()
+    assert meter.order == ["begin", "cpu", "wall", "wall", "wall", "end"]
+    wall = next(row for row in tracer.rows() if row["step"] == "handshake")
+    assert (wall["end_ns"] - wall["start_ns"], wall["cpu_ns"], wall["involuntary"]) == (97, 4, 2)
+    assert wall["runqueue_ns"] == counted_ns
+
+
 def test_without_a_meter_the_wall_says_why_it_knows_nothing() -> None:
     tracer = Tracer(clock=iter(range(9)).__next__, meter=NoMeter("no such kernel"))
     tracer.mark("verify", "crypto")

@@ -32,7 +32,7 @@ from pqtunnel.handshake.identity import GcsIdentity, PskStore
 from pqtunnel.handshake.limits import HandshakeLimits, Slot
 from pqtunnel.handshake.rekey import RekeyBasis
 from pqtunnel.primitives import KemKeyPair, Primitives
-from pqtunnel.scheduling import Meter, thread_meter
+from pqtunnel.scheduling import Meter, Reading, thread_meter
 from pqtunnel.trace import Tracer
 
 _BACKLOG: Final = 64
@@ -134,6 +134,7 @@ class Acceptor:
 
     def _accept_until_closed(self, meter: Meter) -> None:
         while True:
+            before = meter.begin()
             try:
                 sock, source = self._listener.accept()
             except OSError:
@@ -142,9 +143,11 @@ class Acceptor:
                 time.sleep(0.05)  # out of descriptors, or a connection that died in the queue: not a spin
                 continue
             accepted_ns = time.monotonic_ns()
-            self._serve(sock, str(source[0]), accepted_ns, meter)
+            self._serve(sock, str(source[0]), accepted_ns, meter, before)
 
-    def _serve(self, sock: socket.socket, source: str, accepted_ns: int, meter: Meter) -> None:
+    def _serve(
+        self, sock: socket.socket, source: str, accepted_ns: int, meter: Meter, before: Reading | None
+    ) -> None:
         policy = self._hooks.policy()
         if policy is None:
             sock.close()
@@ -153,6 +156,7 @@ class Acceptor:
         tracer = Tracer(
             clock=time.perf_counter_ns, host="gcs", index=work.handshakes, mode="cold",
             suite_id=policy.suite_id, meter=meter, meter_primitives=work.sampling.due(work.handshakes),
+            before=before,
         )  # fmt: skip
         tracer.mark("accept", "io")
         counters: dict[str, int] = {}
