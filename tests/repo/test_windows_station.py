@@ -14,13 +14,13 @@ STATION = Path(__file__).resolve().parents[2] / "images" / "windows" / "station"
 
 #: says what it was called with, then ends by the second word: a number, or after so many interrupts with 7
 FAKE_WINE = """
-import os, signal, sys
+import os, signal, sys, time
 heard = []
 signal.signal(signal.SIGINT, lambda *_: (heard.append(1), print("Ctrl-C", flush=True)))
 print(os.environ["WINEPREFIX"], *sys.argv[1:], sep="|", flush=True)
 if sys.argv[2] == "hear":
     while len(heard) < int(sys.argv[3]):
-        signal.pause()
+        time.sleep(0.01)  # a pause() could begin just after the signal, and last for ever
     sys.exit(7)
 sys.exit(int(sys.argv[2]))
 """
