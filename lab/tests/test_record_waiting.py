@@ -15,7 +15,7 @@ from pqlab.record.handshake import traces
 from pqlab.record.raw import RawRun, Span, read_spans
 from pqlab.record.sheet import Sheet
 from pqlab.record.system import parse_telemetry
-from pqlab.record.waiting import BEFORE_MEASURED, fill_pressure, fill_waiting, parts_of
+from pqlab.record.waiting import BEFORE_MEASURED, NOT_SAMPLED, fill_pressure, fill_waiting, parts_of
 from pqlab.verify.checks_handshake import scheduling_problems
 
 SUITE = next(iter(SUITES))
@@ -83,6 +83,17 @@ def test_a_host_that_cannot_tell_gives_its_own_reason_and_the_other_its_figures(
         assert record[f"{name}_gcs_ms"]["validity"] == "null"
         assert record[f"{name}_drone_ms"]["validity"] == "ok"
     assert record["crypto_processor_gcs_ms"]["value"] is None
+
+
+def test_a_cell_of_few_fast_handshakes_says_that_none_was_metered_inside(tmp_path: Path) -> None:
+    rows = rows_of(10)
+    for row in rows:
+        if row["kind"] == "crypto":
+            row.pop("cpu_ns", None)
+    record = filled(read(tmp_path, rows))
+    for host in ("drone", "gcs"):
+        assert record[f"crypto_processor_{host}_ms"]["reason"] == NOT_SAMPLED
+        assert record[f"handshake_processor_{host}_ms"]["validity"] == "ok"
 
 
 def test_a_suite_without_handshakes_says_so(tmp_path: Path) -> None:

@@ -206,12 +206,21 @@ def hello(port: int) -> dict[str, object] | None:
         return None
 
 
+def is_ready(process: subprocess.Popen[str], port: int) -> bool:
+    """Whether the service can be used; its own words where it has ended instead."""
+    if process.poll() is not None:
+        assert process.stderr is not None
+        raise AssertionError(f"it ended with status {process.returncode}: {process.stderr.read()}")
+    answer = hello(port)
+    return answer is not None and answer["ready"] is True
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="its children are found in /proc")
 @pytest.mark.skipif(udp_is_bound(14550), reason="UDP 14550 is taken on this host")
 def test_the_service_exits_with_a_clear_message_when_mavproxy_dies() -> None:
     port = free_port()
     with service("air", PQ_CONTROL_PORT=str(port)) as process:
-        wait_for(lambda: (answer := hello(port)) is not None and answer["ready"] is True)
+        wait_for(lambda: is_ready(process, port))
         (proxy,) = children(process.pid)
         os.kill(proxy, signal.SIGKILL)
         assert process.wait(timeout=10) == 1
@@ -223,7 +232,7 @@ def test_the_service_exits_with_a_clear_message_when_mavproxy_dies() -> None:
 def test_mavproxy_does_not_outlive_a_killed_service(tmp_path: Path) -> None:
     port = free_port()
     with service("air", PQ_CONTROL_PORT=str(port), TMPDIR=str(tmp_path)) as process:
-        wait_for(lambda: (answer := hello(port)) is not None and answer["ready"] is True)
+        wait_for(lambda: is_ready(process, port))
         assert udp_is_bound(14550)
         process.kill()
         process.wait(timeout=10)
@@ -265,7 +274,7 @@ def test_a_service_ends_with_its_standard_input(tmp_path: Path) -> None:
     values |= {"PQ_CONTROL_PORT": str(port), "PQ_VEHICLE_TARGET": "127.0.0.1:9", "PQ_SINK_PORT": "0"}
     line = [sys.executable, "-m", "pqsitl", "vehicle", "--stop-with-stdin"]
     with subprocess.Popen(line, env=values, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        wait_for(lambda: hello(port) is not None)
+        wait_for(lambda: process.poll() is not None or hello(port) is not None)
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(timeout=10) == 0

@@ -18,11 +18,11 @@ def wait_for(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
 
 
 _FIRST, _SLICE = 20_000, 1_500
-"""Below the range that kernels give to connections (Linux 32768, Windows 49152), a slice for each test process."""
+"""Below what kernels give to connections (Linux 32768, Windows 49152), a slice for each test process."""
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody holds now, for UDP and TCP, and that no connection of a test beside this one takes."""
+    """A port that nobody holds now, UDP or TCP, and that no connection of a test beside this one takes."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     start = _FIRST + int(worker) % 8 * _SLICE
     for port in random.SystemRandom().sample(range(start, start + _SLICE), _SLICE):

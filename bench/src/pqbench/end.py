@@ -6,13 +6,12 @@ run: what is compared is the data plane, and its peers have no such thing either
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pqtunnel.config import EndpointConfig
 from pqtunnel.endpoint import acceptor, dialer
@@ -21,7 +20,7 @@ from pqtunnel.endpoint.identity_files import load_drone, load_gcs
 from pqtunnel.endpoint.work import CellPlan
 from pqtunnel.errors import TunnelError
 from pqtunnel.primitives import load
-from pqtunnel.scheduling import Meter, NoMeter, thread_meter
+from pqtunnel.scheduling import NoMeter
 from pqtunnel.suites import SUITES
 from pqtunnel.trace import Tracer
 
@@ -30,13 +29,21 @@ WINDOW = "bench"
 NOT_METERED = "the bench asked not to"
 
 
-@contextlib.contextmanager
-def _no_meter() -> Iterator[Meter]:
-    yield NoMeter(NOT_METERED)
+Way = Literal["always", "never", "mixed"]
+"""Which handshakes have their waiting accounted for."""
 
 
-def _unmetered(**given: Any) -> Tracer:
+def _never(**given: Any) -> Tracer:
     return Tracer(**{**given, "meter": NoMeter(NOT_METERED), "before": None})
+
+
+def _mixed(**given: Any) -> Tracer:
+    """Half of them, drawn by their number, so that both ends draw the same."""
+    drawn = hashlib.sha256(b"%d" % given["index"]).digest()[0] % 2
+    return Tracer(**given) if drawn else _never(**given)
+
+
+TRACERS: Final = {"always": Tracer, "never": _never, "mixed": _mixed}
 
 
 class End:
@@ -71,10 +78,10 @@ class End:
         """Cold handshakes, at the drone."""
         return self._endpoint.handshake_block(count, least, limit_s)
 
-    def meter(self, metered: bool) -> dict[str, Any]:
-        """Begin or cease to read the threads' clocks and queues: the bench measures what that costs."""
-        setattr(dialer, "thread_meter", thread_meter if metered else _no_meter)  # noqa: B010 (names they import)
-        setattr(acceptor, "Tracer", Tracer if metered else _unmetered)  # noqa: B010
+    def meter(self, way: Way) -> dict[str, Any]:
+        """In which handshakes to read the threads' clocks and queues: the bench measures what that costs."""
+        for module in (dialer, acceptor):
+            setattr(module, "Tracer", TRACERS[way])  # noqa: B010 (a name that they import)
         return {}
 
     def cpu(self) -> dict[str, Any]:

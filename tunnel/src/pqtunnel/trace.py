@@ -70,8 +70,8 @@ class Tracer:
     `keygen`: whether the ephemeral key pair was made in this handshake ("cold") or taken ready ("pooled")."""
 
     __slots__ = (
-        "_before", "_begin", "_clock", "_cpu", "_end", "_meter", "_meter_primitives", "_open", "_sizes", "_spans",
-        "handshake_id", "host", "index", "keygen", "mode", "purpose", "suite_id",
+        "_before", "_begin", "_clock", "_cpu", "_end", "_meter", "_meter_primitives", "_open", "_sizes",
+        "_spans", "handshake_id", "host", "index", "keygen", "mode", "purpose", "suite_id",
     )  # fmt: skip
 
     def __init__(
