@@ -104,7 +104,8 @@ def accounting_rows(found: Figures) -> Iterator[Figures]:
         yield _missing(name, target, why)
         return
     text = (
-        f"{found['wall_ratio']:.4f} × ({low:.4f} to {high:.4f}, {found['rounds']} rounds of {found['per_round']}); "
+        f"{found['wall_ratio']:.4f} × ({low:.4f} to {high:.4f}, "
+        f"{found['rounds']} rounds of {found['per_round']}); "
         f"processor time of both ends {found['cpu_ratio']:.3f} ×"
     )
     met = True if high <= ACCOUNTING_RATIO else False if low > ACCOUNTING_RATIO else None

@@ -19,7 +19,7 @@ from pqlab.record.stats import median
 from pqlab.record.system import LETTER, Telemetry
 
 BEFORE_MEASURED = "recorded before this was measured"
-NOT_SAMPLED = "of fast handshakes the fifth and every twentieth after it are metered inside: the cell has none"
+NOT_SAMPLED = "of fast handshakes the fifth and every twentieth after it are metered inside: none here"
 #: cumulative, µs and ns
 PRESSURE = ("pq_pressure", "cpu_some_us")
 QUEUE = ("pq_cpu", "process_runqueue_ns")
@@ -80,9 +80,8 @@ def fill_waiting(sheet: Sheet, cold: dict[str, HandshakeTrace], *, due: bool = T
         sheet.put("D", f"handshake_involuntary_{host}_count", switches, n=n, absent=none)
         works = [work for trace in cold.values() if (work := _primitives_ns(trace, host)) is not None]
         unmetered = NOT_SAMPLED if known and due else none
-        sheet.put(
-            "E", f"crypto_processor_{host}_ms", median([ns / 1e6 for ns in works]), n=len(works), absent=unmetered
-        )
+        spent_ms = median([ns / 1e6 for ns in works])
+        sheet.put("E", f"crypto_processor_{host}_ms", spent_ms, n=len(works), absent=unmetered)
 
 
 def fill_pressure(
