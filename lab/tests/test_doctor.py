@@ -356,7 +356,10 @@ def test_findings_of_several_hosts_stand_under_their_names() -> None:
         Finding("ports", "ok", "free", "free", None),
     ]
     lines = render_table(found).splitlines()
-    assert [line for line in lines if line.endswith(":")] == ["this machine:", "drone, pi at 192.0.2.10:48080:"]
+    assert [line for line in lines if line.endswith(":")] == [
+        "this machine:",
+        "drone, pi at 192.0.2.10:48080:",
+    ]
     assert lines.index("drone, pi at 192.0.2.10:48080:") == 3, "two findings of this machine come first"
     assert "this machine:" not in render_table([found[0]])
     assert [row.get("host") for row in to_json(found)["findings"]] == [None, found[1].host, None]  # type: ignore[attr-defined]

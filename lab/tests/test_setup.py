@@ -116,10 +116,15 @@ def test_answers_become_an_inventory_that_the_lab_reads(tmp_path: Path, hosts: H
     code, document = done(file, "--power", "none", "--detectors", "none")
     assert (code, document["how"], amiss(document)) == (0, "written", {})
     lab = load_inventory(str(file))
-    assert {role: lab.agents[role].host for role in lab.agents} == {"drone": "192.0.2.10", "gcs": "192.0.2.20"}
+    assert {role: lab.agents[role].host for role in lab.agents} == {
+        "drone": "192.0.2.10",
+        "gcs": "192.0.2.20",
+    }
     assert (lab.ring, lab.detectors, lab.windows_station) == ("hardware", (), False)
     drone, gcs = variables_of(file).values()
-    assert (drone["ansible_user"], gcs["ansible_user"]) == ("pi", "pi"), "the drone's, where nobody says another"
+    assert (drone["ansible_user"], gcs["ansible_user"]) == ("pi", "pi"), (
+        "the drone's, where nobody says another"
+    )
     assert (drone["pqlab_link_address"], drone["pqlab_power"]) == ("198.51.100.1", "none")
     assert gcs["pqlab_controller_address"] == "192.0.2.1"
     assert "REPLACE_WITH" not in "".join(f"{k}={v}" for row in (drone, gcs) for k, v in row.items())
@@ -128,7 +133,9 @@ def test_answers_become_an_inventory_that_the_lab_reads(tmp_path: Path, hosts: H
 def test_a_windows_station_gets_its_three_lines() -> None:
     answers = asked.complete({**GIVEN, "gcs_platform": "windows"}, None)
     text = rendered(answers)
-    assert all(f"\n{line}" in text for line in ("pqlab_platform=windows/amd64\n", "ansible_shell_type=powershell\n"))
+    assert all(
+        f"\n{line}" in text for line in ("pqlab_platform=windows/amd64\n", "ansible_shell_type=powershell\n")
+    )
     assert "\n#pqlab_platform" in rendered({**answers, "gcs_platform": "linux"})
 
 
@@ -271,7 +278,13 @@ def replaced(name: str, *lines: str) -> Callable[[Hosts], None]:
     ],
 )  # fmt: skip
 def test_each_thing_amiss_at_a_host_is_one_sentence_with_the_next_command(
-    tmp_path: Path, hosts: Hosts, change: Callable[[Hosts], None], name: str, status: str, observed: str, advice: str
+    tmp_path: Path,
+    hosts: Hosts,
+    change: Callable[[Hosts], None],
+    name: str,
+    status: str,
+    observed: str,
+    advice: str,
 ) -> None:
     change(hosts)
     code, document = done(tmp_path / "my.ini")

@@ -1,4 +1,4 @@
-"""`pqlab setup`: asks for your hosts' addresses, writes the inventory, and looks whether the hosts will do."""
+"""`pqlab setup`: asks for your hosts' addresses, writes the inventory, looks whether the hosts will do."""
 
 from __future__ import annotations
 

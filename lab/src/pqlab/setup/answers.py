@@ -1,4 +1,4 @@
-"""What `pqlab setup` asks, and what an answer may be. Answers come from options, a TOML file, or a terminal."""
+"""What `pqlab setup` asks, and what an answer may be. Answers come from options, a TOML file, a terminal."""
 
 from __future__ import annotations
 

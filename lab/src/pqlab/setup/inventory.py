@@ -13,7 +13,9 @@ from pqlab.setup.answers import Answers
 
 #: the inventory as it is delivered: what is filled in, and what may be overwritten
 TEMPLATE = Path(__file__).with_name("inventory.txt").read_text(encoding="utf-8")
-_HEAD = "# Written by `./pqlab setup` from your answers. Correct it by hand, or have it written anew: --force.\n"
+_HEAD = (
+    "# Written by `./pqlab setup` from your answers. Correct it by hand, or have it written anew: --force.\n"
+)
 _PLACES = {
     "REPLACE_WITH_PI_ADDRESS": "drone", "REPLACE_WITH_PI_USER": "drone_user",
     "REPLACE_WITH_PI_LINK_ADDRESS": "drone_link", "REPLACE_WITH_GCS_ADDRESS": "gcs",
