@@ -20,10 +20,10 @@ import pytest
 from live_world import RUN_ID, Database, S, make_run, seal, tell
 
 from pqbase.text import utc_text
-from pqlab.campaign.store import CELL_EVENTS, Store
+from pqlab.campaign.store import CELL_EVENTS, Store, read_json
 from pqlab.cli.main import main
 from pqlab.influx import InfluxView
-from pqlab.live import dashboards
+from pqlab.live import cells, dashboards
 from pqlab.live.panels import PANELS, influxql
 from pqlab.live.server import LiveServer
 from pqlab.live.snapshot import MIN_AGE_S, Snapshot
@@ -124,6 +124,27 @@ def test_cells_have_their_figures_and_what_does_not_count_is_null(world: tuple[S
     assert rows[0]["handshake_ms"] == pytest.approx(1.4) and rows[0]["latency_p99_ms"] == pytest.approx(0.9)
     assert rows[2]["loss_pct"] == pytest.approx(1.2) and rows[2]["reason"].startswith("a neighbour")
     assert rows[2]["handshake_ms"] is None, "invalid"
+
+
+def test_a_record_is_read_once_and_again_when_its_cell_is_measured_again(
+    world: tuple[Store, Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, read = world[0], []
+
+    def counted(path: Path) -> Any:
+        read.append(path.parent.name)
+        return read_json(path)
+
+    monkeypatch.setattr(cells, "read_json", counted)
+    rows = cells.CellRows()
+    plan = store.read("plan.json")
+    first = rows.of(store.data, plan)
+    assert rows.of(store.data, plan) == first and len(read) == 3
+    record = store.cell_dir(first[2]["cell_id"]) / "record.json"
+    record.write_text(record.read_text().replace('"invalid"', '"pass"', 1))
+    os.utime(record, ns=(1, 1))
+    assert rows.of(store.data, plan)[2]["verdict"] == "pass"
+    assert read[3:] == [first[2]["cell_id"]]
 
 
 def test_nothing_is_asked_of_before_the_run_or_the_cell(tmp_path: Path) -> None:
