@@ -12,6 +12,7 @@ from fake_agent import FakeAgent, FakeLab, once
 
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.hosts import check_pair, controller_document, different_builds, different_ends
+from pqlab.campaign.store import Store
 from pqlab.errors import LabError
 from pqlab.scenario import Scenario, load_scenario
 from pqtunnel.rpc import AgentUnreachableError, WrongKeyError
@@ -53,6 +54,25 @@ def test_a_cell_is_driven_in_the_contract_s_order(lab: FakeLab) -> None:
     windows = ["traffic_open", "traffic_run"] * 2
     assert drone == ["prepare", "start", "handshake_block", *windows, "stop", *fetches]
     assert gcs == ["prepare", "start", *["traffic_open", "traffic_close"] * 2, "stop", *fetches]
+
+
+def test_events_of_the_cell_in_progress_can_be_followed_and_are_no_part_of_the_bundle(lab: FakeLab) -> None:
+    around = lab.around()
+    seen: list[list[dict[str, Any]]] = []
+    ended: list[str] = []
+
+    def ends(_position: int, record: dict[str, Any], _eta_s: float | None) -> None:
+        (work,) = (lab.results / ".work").iterdir()
+        seen.append(Store(lab.results, work.name).told_events())
+        ended.append(str(record["cell_id"]))
+
+    around.reporter.cell_ends = ends  # type: ignore[method-assign]
+    bundle = Campaign.begin(around, lab.scenario(2)).carry_out().bundle
+    assert len(seen) == 2
+    for told, cell_id in zip(seen, ended, strict=True):
+        kept = [row for row in events(bundle / "data" / "cells" / cell_id) if row["host"] == "controller"]
+        assert told == kept, "this cell's, all of them, and of no other"
+    assert not list(bundle.rglob("cell-events*"))
 
 
 def test_power_samples_are_fetched_where_a_fast_sensor_is_and_nowhere_else(lab: FakeLab) -> None:

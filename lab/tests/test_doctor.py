@@ -347,3 +347,19 @@ def test_without_chrony_the_service_manager_is_asked(machine: Machine) -> None:
     assert machine.examine()["clock sync"].status == "ok"
     machine.answers["timedatectl show"] = CommandResult(1, "", "no bus")
     assert machine.examine()["clock sync"].observed == "nothing here tells whether the clock is set"
+
+
+def test_findings_of_several_hosts_stand_under_their_names() -> None:
+    found = [
+        Finding("engine", "ok", "there", "there", None),
+        Finding("drone clock", "warn", "late", "on time", "set it", "drone, pi at 192.0.2.10:48080"),
+        Finding("ports", "ok", "free", "free", None),
+    ]
+    lines = render_table(found).splitlines()
+    assert [line for line in lines if line.endswith(":")] == [
+        "this machine:",
+        "drone, pi at 192.0.2.10:48080:",
+    ]
+    assert lines.index("drone, pi at 192.0.2.10:48080:") == 3, "two findings of this machine come first"
+    assert "this machine:" not in render_table([found[0]])
+    assert [row.get("host") for row in to_json(found)["findings"]] == [None, found[1].host, None]  # type: ignore[attr-defined]

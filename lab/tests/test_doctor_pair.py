@@ -71,6 +71,9 @@ def test_a_good_pair_is_fine() -> None:
     assert {row.name: row.status for row in rows.values() if row.status != "ok"} == {}
     assert rows["drone clock"].observed == "+3.000 ms ± 0.100 ms of this machine's"
     assert rows["drone power"].observed == "ina219, class chip, 1000 Hz at 11bit"
+    hosts = {name: row.host for name, row in rows.items()}
+    assert hosts["drone agent"] == hosts["drone power"] == "drone, drone at 192.0.2.1:48080"
+    assert (hosts["gcs clock"], hosts["ring"]) == ("gcs, gcs at 192.0.2.1:48080", "both ends")
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,10 @@ def play(
     *,
     roles: tuple[str, ...] = (),
     options: tuple[str, ...] = ("-i", "localhost,"),
+    config: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run tasks on this machine, beside the defaults and variables of these roles; JSON is printed."""
+    """Run tasks on this machine, beside the defaults and variables of these roles; JSON is printed. config:
+    an ansible.cfg, where the tests' own is not meant."""
     names = [
         str(path)
         for role in roles
@@ -48,6 +50,8 @@ def play(
     own = {"LOCAL_TEMP": "tmp", "REMOTE_TEMP": "tmp", "HOME": "home"}
     environment = {f"ANSIBLE_{name}": str(folder / value) for name, value in own.items()}
     environment |= {"ANSIBLE_ROLES_PATH": str(ROLES), "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
+    if config is not None:
+        environment["ANSIBLE_CONFIG"] = str(config)
     return subprocess.run(
         ["ansible-playbook", *options, "-c", "local", "-e", json.dumps(variables), str(file)],
         capture_output=True, text=True, timeout=100, check=False, cwd=folder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -11,7 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-SCRIPT = Path(__file__).resolve().parents[2] / "ansible/roles/campaign/files/campaign.py"
+import pytest
+from role_kit import ROLES, ROOT, play, yaml_of
+
+SCRIPT = ROLES / "campaign/files/campaign.py"
 
 
 def ask(*words: str, cwd: Path) -> dict[str, Any]:
@@ -109,5 +113,54 @@ def test_progress_is_that_of_the_process_that_writes_it(tmp_path: Path) -> None:
     deadline = time.monotonic() + 5
     while not (told := ask("state", str(tmp_path / "state"), cwd=tmp_path))["status"]:
         assert time.monotonic() < deadline
-    assert told["status"]["done"] == 2
+    assert told["status"]["done"] == 2 and told["said"] == "no cell has begun yet"
     ask("stop", str(tmp_path / "state"), cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "0 of 15 cells"),
+        ({"eta_s": 620.0}, "0 of 15 cells, about 10:15 left"),
+        ({"eta_s": 3.0}, "0 of 15 cells, about 00:00 left"),
+        ({"eta_s": 7205.0}, "0 of 15 cells, about 2:00:00 left"),
+        ({"eta_s": 60.0, "updated_utc": "sometime"}, "0 of 15 cells, about 01:00 left"),
+        (
+            {"done": 3, "verdict_counts": {"fail": 1, "pass": 2},
+             "current": {"suite_id": "cs-x", "condition": "rekey", "repetition": 2}},
+            "3 of 15 cells (1 fail, 2 pass); now cs-x rekey, repetition 2",
+        ),
+    ],
+)  # fmt: skip
+def test_it_says_cells_done_and_time_left(more: dict[str, Any], said: str) -> None:
+    module = module_of(SCRIPT)
+    status = {"done": 0, "total": 15, "updated_utc": "2026-03-01T12:00:00Z", **more}
+    assert module.sentence(status, 1_772_366_405.0) == said
+
+
+def test_a_playbook_that_waits_says_how_far_the_campaign_is(tmp_path: Path) -> None:
+    """By a task that is asked again, as the role's own is."""
+    (tmp_path / "results/.work/1").mkdir(parents=True)
+    status = '{"pid": %d, "done": 2, "total": 9, "verdict_counts": {"pass": 2}}'
+    script = f"printf '{status}' $$ >results/.work/1/status.json; exec sleep 60"
+    begin(tmp_path, script)
+    waiting = yaml_of(ROLES / "campaign/tasks/wait.yml")[:1]
+    waiting[0] |= {"retries": 3, "failed_when": False}
+    own = {"lab_campaign": str(SCRIPT), "lab_state": str(tmp_path / "state"), "campaign_poll_s": 1}
+    told = play(tmp_path, waiting, own, config=ROOT / "ansible/ansible.cfg")
+    ask("stop", str(tmp_path / "state"), cwd=tmp_path)
+    assert told.stderr.count("campaign: 2 of 9 cells (2 pass)") >= 2, told.stderr
+    json.loads(told.stdout)
+
+
+@pytest.mark.parametrize("printed", [None, "", "ok", "[1]", '{"said": null}', '{"said": 3}'])
+def test_what_another_task_prints_is_no_progress(printed: str | None) -> None:
+    assert module_of(ROOT / "ansible/callback_plugins/campaign_progress.py").sentence(printed) is None
+
+
+def module_of(file: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -64,21 +64,10 @@ class _Group:
 def load_inventory(file: str | None = None, keys: str | None = None) -> Inventory:
     """Read an inventory. Raises UsageError (exit 2) naming file and line, or the host that is missing."""
     path = Path(file) if file else project_root() / DEFAULT_INVENTORY
-    try:
-        text = path.read_text(encoding="utf-8-sig")  # an editor of Windows may have put a mark before it
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            "no-inventory",
-            f"cannot read inventory {shown(path)}",
-            str(error.strerror) if isinstance(error, OSError) else "it is not UTF-8 text",
-            "--inventory ansible/inventories/lab.ini is the container lab",
-        ) from error
-    groups = _parse(text, shown(path))
+    groups = _read(path)
     shared = _shared_variables(groups)
     agents = {role: _agent(role, groups, shared, path) for role in ROLES}
-    drone, gcs = (
-        {**shared, **groups[role].variables, **next(iter(groups[role].hosts.values()))} for role in ROLES
-    )
+    drone, gcs = (_of_role(groups, shared, role) for role in ROLES)
     folder = Path(keys) if keys else Path(shared.get("pqlab_keys", "keys"))
     if not folder.is_absolute():
         folder = (Path.cwd() if keys else project_root()) / folder
@@ -93,6 +82,31 @@ def load_inventory(file: str | None = None, keys: str | None = None) -> Inventor
         detectors=_detectors(drone.get("pqlab_detectors", ""), path),
         windows_station=gcs.get("pqlab_platform", "").startswith("windows/"),
     )
+
+
+def variables_of(file: Path) -> dict[str, dict[str, str]]:
+    """Role → every variable of its host, the nearer one winning. Raises UsageError (exit 2) as
+    `load_inventory` does."""
+    load_inventory(str(file))
+    groups = _read(file)
+    return {role: _of_role(groups, _shared_variables(groups), role) for role in ROLES}
+
+
+def _of_role(groups: dict[str, _Group], shared: dict[str, str], role: str) -> dict[str, str]:
+    return {**shared, **groups[role].variables, **next(iter(groups[role].hosts.values()))}
+
+
+def _read(path: Path) -> dict[str, _Group]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # an editor of Windows may have put a mark before it
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "no-inventory",
+            f"cannot read inventory {shown(path)}",
+            str(error.strerror) if isinstance(error, OSError) else "it is not UTF-8 text",
+            "--inventory ansible/inventories/lab.ini is the container lab",
+        ) from error
+    return _parse(text, shown(path))
 
 
 def _parse(text: str, name: str) -> dict[str, _Group]:

@@ -48,16 +48,16 @@ def cell_line(position: int, total: int, record: Json, eta_s: float | None) -> s
         f"[{position + 1:>{width}}/{total}] {record['suite_id']}{named} rep {record['repetition']}",
         str(record["verdict"]),
     ]
-    handshake = _value(record, "D", "handshake_total_duration_ms")
+    handshake = value_of(record, "D", "handshake_total_duration_ms")
     if handshake is not None:
         synthetic = " synthetic" if record.get("ring") == "sim" else ""
         parts.append(f"hs {handshake:.2f} ms{synthetic}")
-    sent, received = (_value(record, "G", f"packets_{end}_count") for end in ("sent", "received"))
+    sent, received = (value_of(record, "G", f"packets_{end}_count") for end in ("sent", "received"))
     if sent is not None and received is not None:
         parts.append(f"{int(sent - received)} lost")
     if (degrees := hottest_c(record)) is not None:
         parts.append(f"{degrees:.1f} °C")
-    if lost := _value(record, "R", "lost_samples_count"):
+    if lost := value_of(record, "R", "lost_samples_count"):
         parts.append(f"{int(lost)} samples lost")
     if record.get("reason"):
         parts.append(f"({record['reason']})")
@@ -98,12 +98,12 @@ def clock_text(seconds: float) -> str:
 
 def hottest_c(record: Json) -> float | None:
     """Mean temperature of the hotter host in the cell, °C; None where no host measures one."""
-    known = [value for letter in "NO" if (value := _value(record, letter, "temperature_c")) is not None]
+    known = [value for letter in "NO" if (value := value_of(record, letter, "temperature_c")) is not None]
     return max(known, default=None)
 
 
-def _value(record: Json, letter: str, name: str) -> float | None:
-    """A number of the record; None where it does not count, as on a busy machine."""
+def value_of(record: Json, letter: str, name: str) -> float | None:
+    """A number of the record; None where it is not there or does not count, as on a busy machine."""
     field = record.get("categories", {}).get(letter, {}).get(name, {})
     value = None if field.get("validity") == "invalid" else field.get("value")
     return float(value) if isinstance(value, int | float) else None
@@ -158,7 +158,7 @@ class Board:
         self.done += 1
         self._last = str(record["verdict"])
         self._counts[self._last] += 1
-        self._lost_samples += int(_value(record, "R", "lost_samples_count") or 0)
+        self._lost_samples += int(value_of(record, "R", "lost_samples_count") or 0)
         self._degrees = hottest_c(record)
         self._foresee(eta_s)
 

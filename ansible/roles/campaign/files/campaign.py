@@ -17,6 +17,7 @@ Only the standard library: it runs with the host's own python3.
 
 from __future__ import annotations
 
+import calendar
 import contextlib
 import fcntl
 import json
@@ -132,6 +133,37 @@ def progress(folder: Path) -> Json:
     return {}
 
 
+def sentence(status: Json, unix_s: float) -> str:
+    """`12 of 72 cells (11 pass, 1 fail), about 10:20 left; now cs-… rekey, repetition 2`."""
+    if "total" not in status:
+        return "no cell has begun yet"
+    by_verdict = (status.get("verdict_counts") or {}).items()
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in by_verdict)
+    told = f"{status.get('done', 0)} of {status['total']} cells" + (f" ({counts})" if counts else "")
+    if status.get("eta_s") is not None:
+        age_s = max(0.0, unix_s - written_s(status, unix_s))
+        told += f", about {clock(max(0.0, status['eta_s'] - age_s))} left"
+    if cell := status.get("current"):
+        told += f"; now {cell['suite_id']} {cell['condition']}, repetition {cell['repetition']}"
+    return told
+
+
+def written_s(status: Json, unix_s: float) -> float:
+    """When the status was written, Unix time; now where it does not say."""
+    try:
+        parsed = time.strptime(str(status.get("updated_utc"))[:19], "%Y-%m-%dT%H:%M:%S")
+    except ValueError:
+        return unix_s
+    return float(calendar.timegm(parsed))
+
+
+def clock(seconds: float) -> str:
+    """mm:ss, or h:mm:ss from an hour on."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
+
+
 def state(folder: Path) -> Json:
     """{"state": none | running | ended | killed, …}; `killed`: its process died without a last word."""
     order, begun, ended = (read(folder / f"{name}.json") for name in ("order", "begun", "ended"))
@@ -142,6 +174,7 @@ def state(folder: Path) -> Json:
     else:
         word = "ended" if ended.get("code") is not None else "killed"
     said = last_document(folder / "out.log") if word != "running" else {}
+    status = progress(folder) if word == "running" else None
     return {
         "state": word,
         "how": begun.get("how"),
@@ -151,7 +184,8 @@ def state(folder: Path) -> Json:
         "result": said if "bundle" in said else None,
         "error": said.get("error"),
         "healed": ended.get("healed"),
-        "status": progress(folder) if word == "running" else None,
+        "status": status,
+        "said": None if status is None else sentence(status, time.time()),
         "told": tail(folder / "err.log").splitlines()[-12:],
     }
 

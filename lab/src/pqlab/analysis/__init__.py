@@ -28,6 +28,7 @@ from pqlab.analysis.observers import observer_table
 from pqlab.analysis.pareto import pareto_table
 from pqlab.analysis.pooled import pooled_table
 from pqlab.analysis.rekeys import rekey_table, sweep_table
+from pqlab.analysis.roc import roc_table
 from pqlab.analysis.supply import supply_table
 from pqlab.analysis.system import cpu_table, overhead_table
 from pqlab.analysis.table import Table
@@ -81,6 +82,7 @@ def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table
         observer_table(bundle, traffic),
     )
     phi = phi_table(by_suite)
+    roc = roc_table(bundle)
     return [
         handshakes,
         primitives,
@@ -103,6 +105,7 @@ def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table
         explorer_table(by_suite, primitives, traffic, cpu),
         *(table for table in special if table is not None),
         *detector_tables(bundle, handshakes, cpu, traffic),
+        *([roc] if roc.rows else []),
         comparison_table(bundle, handshakes, primitives, by_level, by_family, published),
         fingerprint_table(bundle),
     ]

@@ -230,12 +230,7 @@ def quality_table(bundle: BundleData) -> Table:
          "detected_count", "recall_pct", "delay_median_s", "canary_count", "canary_raised_count",
          "degraded_count", "missing_count", "deadline_missed_count"),
     )  # fmt: skip
-    watched: dict[str, list[Cell]] = defaultdict(list)
-    for cell in bundle.cells:
-        name = cell.value("S", "detector_name")
-        if cell.verdict in ("pass", "fail") and name is not None and name["value"] != NONE:
-            watched[str(name["value"])].append(cell)
-    for detector, cells in watched.items():
+    for detector, cells in watched_cells(bundle).items():
         told = {column: [_whole(cell, name) for cell in cells] for name, column in FIELDS.items()}
         judged = sum(told["verdict_count"])
         delays = [
@@ -262,6 +257,16 @@ def quality_table(bundle: BundleData) -> Table:
                 delay_median_s=median([d for r in results for d in r.delays_s]),
             )  # fmt: skip
     return table
+
+
+def watched_cells(bundle: BundleData) -> dict[str, list[Cell]]:
+    """Detector → the cells that it watched and that are results."""
+    watched: dict[str, list[Cell]] = defaultdict(list)
+    for cell in bundle.cells:
+        name = cell.value("S", "detector_name")
+        if cell.verdict in ("pass", "fail") and name is not None and name["value"] != NONE:
+            watched[str(name["value"])].append(cell)
+    return watched
 
 
 class _RuleResult:
@@ -294,7 +299,7 @@ def _rule(cell: Cell, counters: tuple[str, ...]) -> _RuleResult:
     result.quiet_h = _quiet_h(cell, due)
     alarms = [k for k in due if moved.get(k)]
     for k in alarms:
-        result.false += not _caused(k, episodes) and k - 1 not in alarms
+        result.false += not alarm_is_caused(k, episodes) and k - 1 not in alarms
     for on, off in episodes:
         first = next(
             (k for k in alarms if (k + 1) * WINDOW_NS > on and k * WINDOW_NS < off + WINDOW_NS), None
@@ -310,7 +315,13 @@ def _gate(cell: Cell) -> tuple[int, int] | None:
     return (int(opened), int(closed)) if isinstance(opened, int) and isinstance(closed, int) else None
 
 
-def _caused(window: int, episodes: Iterable[tuple[int, int]]) -> bool:
+def due_windows_of(cell: Cell) -> range:
+    """The windows that lie wholly in the session; none without one."""
+    gate = _gate(cell)
+    return range(0) if gate is None else due_windows(gate)
+
+
+def alarm_is_caused(window: int, episodes: Iterable[tuple[int, int]]) -> bool:
     """An alarm of this window may come from an attack: one lasts in it, or had ended within 3 s before."""
     begins, ends = window * WINDOW_NS, (window + 1) * WINDOW_NS
     return any(on < ends and begins < off + AFTERMATH_NS for on, off in episodes)
@@ -318,8 +329,7 @@ def _caused(window: int, episodes: Iterable[tuple[int, int]]) -> bool:
 
 def _judged(cell: Cell) -> set[int]:
     """The due windows that the cell's detector gave a verdict on."""
-    gate = _gate(cell)
-    due = range(0) if gate is None else due_windows(gate)
+    due = due_windows_of(cell)
     lines = read_ndjson(cell.directory / "detector.ndjson")
     return {k for line in lines if line["state"] == "ready" and (k := int(line["k"])) in due}
 
@@ -327,7 +337,7 @@ def _judged(cell: Cell) -> set[int]:
 def _quiet_h(cell: Cell, judged: Iterable[int]) -> float:
     """Hours of the judged windows in which an alarm is false; where nobody judged, none can be."""
     episodes = episodes_of(read_ndjson(cell.directory / "attack.ndjson"))
-    return sum(not _caused(k, episodes) for k in judged) * WINDOW_NS / 3.6e12
+    return sum(not alarm_is_caused(k, episodes) for k in judged) * WINDOW_NS / 3.6e12
 
 
 def _whole(cell: Cell, name: str) -> int:

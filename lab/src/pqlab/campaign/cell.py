@@ -6,6 +6,7 @@ fetched is absent, and an `error` event says why.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import nullcontext
@@ -64,6 +65,7 @@ class CellRunner:
         *,
         neighbours: Neighbours = NO_NEIGHBOURS,
         canary_by_agent: bool = False,
+        tell: Callable[[Json], None] | None = None,
     ) -> None:
         self._pair = pair
         self._scenario = scenario
@@ -75,10 +77,11 @@ class CellRunner:
         self._observers = observers
         self._neighbours = neighbours
         self._canary_by_agent = canary_by_agent
+        self._tell = tell
 
     def run(self, cell: Cell, folder: Path) -> AgentFailure | None:
         """Carry out `cell` and write its raw files into `folder`. Raises LabError when the disk is full."""
-        journal, raw = Journal(self._clock), RawCell()
+        journal, raw = Journal(self._clock, self._tell), RawCell()
         failure: AgentFailure | None = None
         condition = self._scenario.condition(cell.condition)
         timeline = self._make_timeline(condition, cell, self._pair, self._clock, journal, folder)

@@ -69,6 +69,7 @@ class Campaign:
         self._runner = CellRunner(
             pair, scenario, around.clock, around.timeline, gate, fast, residents, observers,
             neighbours=around.neighbours, canary_by_agent=bool(around.inventory.detectors),
+            tell=store.tell_event,
         )  # fmt: skip
         self._residents = residents
         self._settler = Settler(around, pair, store, scenario.ring)
@@ -229,6 +230,7 @@ class Campaign:
             around.reporter.cell_begins(cell, attempt, why)
             self._write_status("running")
             folder = store.new_attempt(cell_id)
+            store.begin_events()
             failure: AgentFailure | None = None
             if reason is not None:
                 write_unrun(folder, cell, "unsupported", reason, around.clock)

@@ -28,6 +28,8 @@ WORK_FOLDER = ".work"
 DAMAGED_FOLDER = ".damaged"
 #: files a finished attempt leaves in the cell's folder besides its earlier attempts
 ATTEMPT_PREFIX = "attempt-"
+#: beside data/, so that it never enters a bundle: the controller's events of the cell in progress
+CELL_EVENTS = "cell-events.ndjson"
 #: one of them may be empty where the other end's is not
 _MAY_BE_EMPTY = ("telemetry",)
 
@@ -182,10 +184,44 @@ class Store:
             status["eta_s"] = round(max(0.0, status["eta_s"] - max(0.0, age_s)), 1)
         return status
 
+    def status_or_begun(self, now_ns: int) -> Json:
+        """`status_at`; of a run without a status, between its plan and its first cell, state `starting`, or
+        `begun` where nobody holds it any more. Raises LabError without a plan."""
+        try:
+            return self.status_at(now_ns)
+        except LabError:
+            plan = self.read("plan.json")
+        return {
+            "run_id": self.run_id, "scenario": plan["scenario"], "done": 0, "total": len(plan["cells"]),
+            "state": "starting" if self.is_locked() else "begun",
+            "verdict_counts": {}, "current": None, "eta_s": None, "error": None,
+        }  # fmt: skip
+
+    def begin_events(self) -> None:
+        """A cell begins: what was told of the one before it is over."""
+        with disk_errors(self.root / CELL_EVENTS):
+            (self.root / CELL_EVENTS).write_bytes(b"")
+
+    def tell_event(self, event: Json) -> None:
+        """One event of the cell in progress, for whoever watches. Never raises for a disk that has no room:
+        a condition fills it on purpose, and the cell keeps its events anyway."""
+        line = json.dumps(event, separators=(",", ":")) + "\n"
+        path = self.root / CELL_EVENTS
+        with contextlib.suppress(LabError), disk_errors(path), path.open("a", encoding="utf-8") as file:
+            file.write(line)
+
+    def told_events(self) -> list[Json]:
+        """What was told of the cell in progress so far; a line that is being written is left out."""
+        try:
+            lines = (self.root / CELL_EVENTS).read_text(encoding="utf-8").splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
     def clear_scaffolding(self) -> None:
         """Leave only what belongs in a bundle; the lock stays held through its open file."""
         shutil.rmtree(self.root / "partial", ignore_errors=True)
-        for name in ("status.json", "lock"):
+        for name in ("status.json", CELL_EVENTS, "lock"):
             (self.root / name).unlink(missing_ok=True)
 
     # ------------------------------------------------------------------ cells

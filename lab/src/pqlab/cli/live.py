@@ -8,9 +8,9 @@ from pqlab.cli.common import add_out, print_json
 from pqlab.errors import EXIT_OK
 from pqlab.influx import InfluxView
 from pqlab.inventory import load_inventory
-from pqlab.live.server import DEFAULT_PORT, LiveServer
+from pqlab.live.server import DEFAULT_PORT, LiveServer, checked_port
 from pqlab.live.snapshot import Snapshot
-from pqlab.paths import results_dir
+from pqlab.paths import results_dir, shown
 
 HELP = "show the running campaign on a page of this machine (Ctrl-C ends it)"
 #: a page that waits for a database longer than this is no live view
@@ -30,12 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Raises LabError for a port that is taken or an inventory that cannot be read; ends by Ctrl-C (130)."""
+    """Raises UsageError for a port that is none, LabError for one that is taken or an inventory that cannot
+    be read; ends by Ctrl-C (130)."""
+    checked_port(args.port)
     inventory = load_inventory(args.inventory)
     view = None
     if inventory.influx_url is not None:
         view = InfluxView(inventory.influx_url, inventory.influx_database, timeout_s=INFLUX_TIMEOUT_S)
-    snapshot = Snapshot(results_dir(args.out), view)
+    doctor = f"./pqlab doctor --inventory {shown(inventory.file)}"
+    snapshot = Snapshot(results_dir(args.out), view, doctor=doctor)
     if args.once:
         print_json(snapshot.document())
         return EXIT_OK

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 from pqlab.campaign.store import Store, work_runs
@@ -32,7 +31,11 @@ def run(args: argparse.Namespace) -> int:
             "in work: " + (", ".join(runs) or "none"),
             "./pqlab status",
         )
-    shown_runs = [_status(results, run_id) for run_id in runs if args.run_id in (None, run_id)]
+    shown_runs = [
+        Store(results, run_id).status_or_begun(time.time_ns())
+        for run_id in runs
+        if args.run_id in (None, run_id)
+    ]
     latest = results / "latest"
     newest = shown(latest.resolve()) if latest.is_dir() else None
     if args.json:
@@ -46,18 +49,6 @@ def run(args: argparse.Namespace) -> int:
         print("no run in work")
     print(f"newest bundle: {newest or 'none yet'}")
     return EXIT_OK
-
-
-def _status(results: Path, run_id: str) -> dict[str, Any]:
-    store = Store(results, run_id)
-    try:
-        return store.status_at(time.time_ns())
-    except LabError:
-        # killed between its plan and its first cell
-        plan = store.read("plan.json")
-        status = {"run_id": run_id, "scenario": plan["scenario"], "state": "begun", "done": 0}
-        status.update(total=len(plan["cells"]), verdict_counts={}, current=None, eta_s=None, error=None)
-        return status
 
 
 def _line(status: dict[str, Any]) -> str:

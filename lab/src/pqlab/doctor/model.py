@@ -29,17 +29,20 @@ class Reading:
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the table; `advice` is the next command, only where something is amiss."""
+    """One line of the table; `advice` is the next command, only where something is amiss. host: whose it is;
+    empty for this machine."""
 
     name: str
     status: Status
     observed: str
     expected: str
     advice: str | None
+    host: str = ""
 
     def as_dict(self) -> dict[str, str | None]:
-        """JSON-ready."""
+        """JSON-ready; `host` only where it is another one."""
         return {
+            **({"host": self.host} if self.host else {}),
             "name": self.name,
             "status": self.status,
             "observed": self.observed,
@@ -64,6 +67,7 @@ class Requirement:
     advise: the next command for somebody whose reading is not ok.
     write: what `pqlab tune` would set here, where the kernel lets a file be set; None where only people can
     act.
+    host: whose it is, where it is not this machine's.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Requirement:
     read: Callable[[System], Reading]
     advise: str
     write: Callable[[System], list[Wish]] | None = None
+    host: str = ""
 
     def check(self, system: System) -> Finding:
         """Read and judge; what cannot be read is amiss, never taken for fine."""
@@ -82,7 +87,7 @@ class Requirement:
         bad: Status = {"need": "fail", "want": "warn", "note": "note"}[self.level]  # type: ignore[assignment]
         status: Status = "ok" if reading.ok else bad
         advice = None if reading.ok else (reading.advice or self.advise)
-        return Finding(self.name, status, reading.observed, self.expected, advice)
+        return Finding(self.name, status, reading.observed, self.expected, advice, self.host)
 
 
 def examine(requirements: Iterable[Requirement], system: System) -> list[Finding]:
@@ -98,19 +103,21 @@ def exit_code(findings: Sequence[Finding]) -> int:
     return EXIT_WARNING if "warn" in statuses else EXIT_OK
 
 
+THIS_MACHINE = "this machine"
+BOTH_ENDS = "both ends"
 _MARKS: dict[Status, str] = {"ok": "[x]", "warn": "[!]", "fail": "[ ]", "note": "[-]"}
 
 
 def render_table(findings: Sequence[Finding]) -> str:
-    """Lines `[x] name  observed`; what is amiss is followed by what is expected and the next command."""
+    """Lines `[x] name  observed`; what is amiss is followed by what is expected and the next command. Under
+    the name of its host, where there are several."""
     width = max((len(finding.name) for finding in findings), default=0)
+    hosts = list(dict.fromkeys(finding.host for finding in findings))
     lines: list[str] = []
-    for finding in findings:
-        lines.append(f"{_MARKS[finding.status]} {finding.name:<{width}}  {finding.observed}")
-        if finding.status != "ok":
-            lines.append(f"    {'':<{width}}  expected: {finding.expected}")
-            if finding.advice:
-                lines.append(f"    {'':<{width}}  next: {finding.advice}")
+    for host in hosts:
+        if any(hosts):
+            lines.append(f"{host or THIS_MACHINE}:")
+        lines += [line for finding in findings if finding.host == host for line in _lines(finding, width)]
     counts = {status: sum(finding.status == status for finding in findings) for status in _MARKS}
     lines.append(
         f"{counts['ok']} fine, {counts['warn']} to look at, {counts['fail']} missing, {counts['note']} notes"
@@ -118,6 +125,15 @@ def render_table(findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
+def _lines(finding: Finding, width: int) -> list[str]:
+    lines = [f"{_MARKS[finding.status]} {finding.name:<{width}}  {finding.observed}"]
+    if finding.status != "ok":
+        lines.append(f"    {'':<{width}}  expected: {finding.expected}")
+        if finding.advice:
+            lines.append(f"    {'':<{width}}  next: {finding.advice}")
+    return lines
+
+
 def to_json(findings: Sequence[Finding]) -> dict[str, object]:
-    """{"exit_code", "findings": [{name, status, observed, expected, advice}]}."""
+    """{"exit_code", "findings": [{host, name, status, observed, expected, advice}]}."""
     return {"exit_code": exit_code(findings), "findings": [finding.as_dict() for finding in findings]}

@@ -12,7 +12,7 @@ from typing import Any
 from pqlab.campaign.agents import AgentClient, Connect
 from pqlab.campaign.hosts import different_ends
 from pqlab.campaign.settle import HELLO_S
-from pqlab.doctor.model import Reading, Requirement
+from pqlab.doctor.model import BOTH_ENDS, Reading, Requirement
 from pqlab.doctor.system import System
 from pqlab.errors import LabError
 from pqlab.inventory import ROLES, Inventory
@@ -35,12 +35,13 @@ class Offset:
 
 @dataclass
 class Pair:
-    """What both ends said. `reasons`: why an end said nothing."""
+    """What both ends said. `reasons`: why an end said nothing; `hosts`: how each is called in the table."""
 
     ring: str
     hello: dict[str, Json] = field(default_factory=dict)
     offsets: dict[str, Offset] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
 
 
 def ask(inventory: Inventory, connect: Connect, realtime_ns: Callable[[], int] = time.time_ns) -> Pair:
@@ -48,6 +49,8 @@ def ask(inventory: Inventory, connect: Connect, realtime_ns: Callable[[], int] =
     exception."""
     pair = Pair(inventory.ring)
     for role in ROLES:
+        agent = inventory.agents[role]
+        pair.hosts[role] = f"{role}, {agent.name} at {agent.host}:{agent.port}"
         try:
             client = connect(inventory.agents[role])
             try:
@@ -174,16 +177,19 @@ def requirements(pair: Pair) -> tuple[Requirement, ...]:
                 "answers, and its self-test passed",
                 of(_answers, role),
                 "make lab-status; or systemctl status pqtunnel-* there",
+                host=pair.hosts[role],
             )
         )
     rows += [
         Requirement(
-            "ring", "need", "both ends claim the inventory's ring", of(_ring), "provision both ends again"
+            "ring", "need", "both ends claim the inventory's ring", of(_ring), "provision both ends again",
+            host=BOTH_ENDS,
         ),
         Requirement(
-            "providers", "need", "equal builds at both ends", of(_match), "provision both ends from one tree"
+            "providers", "need", "equal builds at both ends", of(_match), "provision both ends from one tree",
+            host=BOTH_ENDS,
         ),
-    ]
+    ]  # fmt: skip
     for role in ROLES:
         rows.append(
             Requirement(
@@ -192,6 +198,7 @@ def requirements(pair: Pair) -> tuple[Requirement, ...]:
                 f"within {OFFSET_WANT_MS:g} ms of the controller's",
                 of(_offset, role),
                 "role common sets up time synchronisation there",
+                host=pair.hosts[role],
             )
         )
     rows.append(
@@ -201,6 +208,7 @@ def requirements(pair: Pair) -> tuple[Requirement, ...]:
             "an INA219 that passed its preflight",
             of(_power),
             "docs/HARDWARE.md: wiring; PQ_POWER asks for it",
+            host=pair.hosts["drone"],
         )
     )
     return tuple(rows)

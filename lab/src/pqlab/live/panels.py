@@ -39,6 +39,19 @@ PANELS = (
         "no cell is under way",
     ),
     Panel(
+        "goodput", "Delivered plaintext", "B/s",
+        (Line("delivered", "pq_tunnel", "plaintext_out_bytes", "rate"),),
+        "no cell is under way",
+    ),
+    Panel(
+        "handshakes", "Handshakes and rekeys", "1/s",
+        (
+            Line("handshakes", "pq_tunnel", "hs_completed", "rate", ("host",), (("host", "drone"),)),
+            Line("rekeys", "pq_tunnel", "rekey_completed", "rate", ("host",), (("host", "drone"),)),
+        ),
+        "no cell is under way",
+    ),
+    Panel(
         "refused", "Refused datagrams", "1/s",
         (
             Line("authentication", "pq_tunnel", "auth_failed", "rate"),
@@ -78,8 +91,8 @@ PANELS = (
 )  # fmt: skip
 
 
-def influxql(line: Line, span_s: int, step_s: int) -> str:
-    """The statement of one line over the last `span_s` seconds, one value every `step_s`."""
+def influxql(line: Line, since_ns: int, step_s: int) -> str:
+    """The statement of one line since a moment (Unix time), one value every `step_s`."""
     field = f'"{line.field}"'
     what = {
         "mean": f"mean({field})",
@@ -89,6 +102,6 @@ def influxql(line: Line, span_s: int, step_s: int) -> str:
     where = "".join(f" AND \"{tag}\" = '{value}'" for tag, value in line.where)
     groups = ", ".join([f"time({step_s}s)", *(f'"{tag}"' for tag in line.by)])
     return (
-        f'SELECT {what} FROM "{line.measurement}" WHERE time >= now() - {span_s}s{where} '
+        f'SELECT {what} FROM "{line.measurement}" WHERE time >= {since_ns}{where} '
         f"GROUP BY {groups} fill(none)"
     )

@@ -11,9 +11,12 @@ from pqlab.analysis.stats import mean, median
 from pqlab.report import blocks, figures
 from pqlab.report.blocks import Cell, Column, Figure, Section, Table, label, missing, number
 from pqlab.report.panels import Panel, PanelBar, panels
+from pqlab.report.roc import RocCurve, roc
 from pqlab.report.sections import detector_tables as tables
 from pqlab.report.sections import over_time
+from pqlab.report.sections.over_time import SHADES_COUNT
 from pqlab.report.source import RawRow, Source
+from pqlab.report.svg import counted, significant
 
 FAMILIES = ("ML-KEM", "HQC", "Classic-McEliece")
 Values = dict[str, list[float]]
@@ -25,7 +28,7 @@ def detectors(source: Source) -> Section | None:
         return None
     parts: list[blocks.Block] = [
         tables.recommendations(source), *over_time.scores(source), tables.models(source),
-        tables.quality(source), *_scenarios(source),
+        tables.quality(source), *_roc(source), *_scenarios(source),
         _system(source), _overhead_figure(source), tables.overhead(source),
         *_heat(source), _families(source), _keygen(source), tables.verdicts(source),
     ]  # fmt: skip
@@ -134,6 +137,39 @@ def _system(source: Source) -> Figure:
               _bars(_column(source, "traffic", "sent_count", _down), median, "not measured")),
     ]  # fmt: skip
     return _figure(source, "det-fig-system", "CPU, temperature and datagrams by condition", parts, "cpu")
+
+
+def _roc(source: Source) -> list[Figure]:
+    """A curve a detector; [] where no window was attacked, or all were."""
+    if not source.has("detector_roc"):
+        return []
+    by_name: dict[str, list[RawRow]] = {}
+    for row in source.rows("detector_roc"):
+        by_name.setdefault(row["detector"], []).append(row)
+    curves = [
+        RocCurve(
+            f"{name}: area {significant(float(rows[0]['area']))}", f"s-{place % SHADES_COUNT + 1}",
+            tuple((float(row["false_pct"]), float(row["found_pct"])) for row in rows),
+        )
+        for place, (name, rows) in enumerate(by_name.items())
+    ]  # fmt: skip
+    told = "; ".join(
+        f"{name}: {counted(int(rows[0]['attacked_count']), 'attacked window')}, "
+        f"{rows[0]['quiet_count']} quiet"
+        for name, rows in by_name.items()
+    )
+    return [
+        Figure(
+            "det-fig-roc",
+            f"Attacked windows found, quiet windows named, at every threshold of the ATTACK score ({told})",
+            roc(
+                "svg-det-roc", "Detectors at every threshold", "quiet windows named, %",
+                "attacked windows found, %", curves,
+            ),
+            source.ring,
+            "analysis/detector_roc.csv",
+        )
+    ]  # fmt: skip
 
 
 def _by_family(source: Source, table: str, column: str) -> dict[str, Values]:
