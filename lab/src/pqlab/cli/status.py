@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.common import add_out, print_json
 from pqlab.errors import EXIT_OK, LabError
-from pqlab.paths import results_dir, shown
+from pqlab.paths import out_option, results_dir, shown
 from pqlab.progress import clock_text
 
 HELP = "show runs in work and the newest bundle"
+#: a run whose folder holds nothing but the bundle to be: it is being sealed, or was killed then
+WHOLE = "measured, not sealed yet"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
             "no-run",
             f"there is no run {args.run_id} in work under {shown(results)}",
             "in work: " + (", ".join(runs) or "none"),
-            "./pqlab status",
+            f"./pqlab status{out_option(results)}",
         )
     shown_runs = [_status(results, run_id) for run_id in runs if args.run_id in (None, run_id)]
     latest = results / "latest"
@@ -41,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
     for status in shown_runs:
         print(_line(status))
         if status["state"] != "running":
-            print(f"  next: ./pqlab resume {status['run_id']}")
+            option = out_option(results)
+            print(f"  next: ./pqlab resume {status['run_id']}{option}")
+            if status["state"] != WHOLE:
+                print(f"  or, to throw it away: ./pqlab discard {status['run_id']}{option}")
     if not shown_runs:
         print("no run in work")
     print(f"newest bundle: {newest or 'none yet'}")
@@ -53,11 +59,22 @@ def _status(results: Path, run_id: str) -> dict[str, Any]:
     try:
         return store.status_at(time.time_ns())
     except LabError:
-        # killed between its plan and its first cell
+        # before its first cell, or so late that nothing but the bundle is left in its folder: its cells tell
         plan = store.read("plan.json")
-        status = {"run_id": run_id, "scenario": plan["scenario"], "state": "begun", "done": 0}
-        status.update(total=len(plan["cells"]), verdict_counts={}, current=None, eta_s=None, error=None)
-        return status
+        records = [store.record_of(str(cell["cell_id"])) for cell in plan["cells"]]
+        verdicts = Counter(str(record["verdict"]) for record in records if record is not None)
+        done, total = verdicts.total(), len(records)
+        whole = bool(done) and done == total
+        state = WHOLE if whole else "begun"
+        return {
+            "run_id": run_id, "scenario": plan["scenario"], "state": state, "done": done, "total": total,
+            "verdict_counts": dict(sorted(verdicts.items())), "current": None, "eta_s": None, "error": None,
+        }  # fmt: skip
+
+
+def is_whole(store: Store) -> bool:
+    """Has the run all its cells, and nothing in its folder that does not belong into the bundle?"""
+    return bool(_status(store.results, store.run_id)["state"] == WHOLE)
 
 
 def _line(status: dict[str, Any]) -> str:
