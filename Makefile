@@ -5,14 +5,14 @@ SUITES ?=
 REPS ?=
 OUT ?=
 SHELL := /bin/sh
-export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY
+export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY SITL_DEFAULTS
 
 .DEFAULT_GOAL := help
 .PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages test-windows test-arm64 lint bench bench-doc pi-emulated artifacts-windows artifacts-arm64 platforms locks clean model detectors
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo '  variables: SCENARIO SESSION_S SUITES (glob) REPS OUT BENCH; BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY PQLAB_YES'
+	@echo '  variables: SCENARIO SESSION_S SUITES (glob) REPS OUT BENCH; BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY SITL_DEFAULTS PQLAB_YES'
 
 engine:
 	@./bootstrap.sh engine

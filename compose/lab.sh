@@ -28,6 +28,11 @@ export LAB_UID LAB_GID
 
 compose() {
     if [ -n "${SITL_BINARY:-}" ]; then set -- -f compose/sitl-binary.yml "$@"; fi
+    if [ -n "${SITL_DEFAULTS:-}" ]; then set -- -f compose/sitl-defaults.yml "$@"; fi
+    if is_influxdb2; then
+        influxdb_token
+        set -- -f compose/influxdb2.yml "$@"
+    fi
     case $(docker version -f '{{.Server.APIVersion}}') in
         1.[0-9] | 1.[0-3][0-9] | 1.4[0-3]) ;;
         *) set -- -f compose/quick-health.yml "$@" ;;
@@ -40,11 +45,19 @@ compose() {
 # running: how many containers the lab has now.
 running() { docker ps -q --filter "$OURS" | wc -l | tr -d ' '; }
 
+# is_coming_up PORT: is it a port of the lab's own, whose containers another lab-up has begun to start?
+is_coming_up() {
+    case " $PORTS " in *" $1 "*) ;; *) return 1 ;; esac
+    [ "$(running)" != 0 ] || [ -n "$(docker ps -aq --filter "$OURS" --filter status=created)" ]
+}
+
 # The kernel's table of listening sockets, so that a taken port is named before anything starts.
 check_ports() { # PORT...
     for port in "$@"; do
         hex=$(printf '%04X' "$port")
         if cat "$PROC_NET/tcp" "$PROC_NET/tcp6" 2>/dev/null | grep -Eq ":$hex [0-9A-F]+:0000 0A"; then
+            ! is_coming_up "$port" || fail 4 "the lab is being brought up already" "port $port is one of its own" \
+                "wait for the other lab-up; make lab-status shows how far it is"
             fail 4 "port $port on this machine is taken" \
                 "the lab publishes it on 127.0.0.1 and another program listens on $port" \
                 "find it with: ss -ltnp 'sport = :$port'; stop it, then: make lab-up"
@@ -52,15 +65,48 @@ check_ports() { # PORT...
     done
 }
 
-check_binary() {
-    [ -n "${SITL_BINARY:-}" ] || return 0
-    [ -f "$SITL_BINARY" ] || fail 4 "SITL_BINARY=$SITL_BINARY is not a file" \
-        "it must be an ArduPilot SITL binary for this machine" "make lab-up SITL_BINARY=/path/to/arducopter"
-    case $SITL_BINARY in
-        /*) ;;
-        *) SITL_BINARY=$PWD/$SITL_BINARY ;;
+# is_influxdb2: does INFLUXDB_IMAGE name an InfluxDB of version 2? Its tag says so, wherever it is kept.
+is_influxdb2() {
+    case ${INFLUXDB_IMAGE:-} in
+        influxdb:2* | */influxdb:2*) return 0 ;;
     esac
-    export SITL_BINARY
+    return 1
+}
+
+# influxdb_token: the one that the user gave, else the lab's own, made once beside its keys.
+influxdb_token() {
+    if [ -z "${INFLUXDB_TOKEN:-}" ]; then
+        kept=keys/influxdb/token.secret
+        if [ ! -s "$kept" ]; then
+            (umask 077 && mkdir -p keys/influxdb && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$kept")
+        fi
+        INFLUXDB_TOKEN=$(cat "$kept")
+    fi
+    : "${INFLUXDB_USER:=pqlab}"
+    export INFLUXDB_TOKEN INFLUXDB_USER
+}
+
+check_binary() {
+    if [ -n "${SITL_BINARY:-}" ]; then
+        [ -f "$SITL_BINARY" ] || fail 4 "SITL_BINARY=$SITL_BINARY is not a file" \
+            "it must be an ArduPilot SITL binary for this machine" "make lab-up SITL_BINARY=/path/to/arducopter"
+        SITL_BINARY=$(absolute "$SITL_BINARY")
+        export SITL_BINARY
+        beside=${SITL_BINARY%/*}/copter.parm
+        if [ -z "${SITL_DEFAULTS:-}" ] && [ -f "$beside" ]; then SITL_DEFAULTS=$beside; fi
+    fi
+    [ -n "${SITL_DEFAULTS:-}" ] || return 0
+    [ -f "$SITL_DEFAULTS" ] || fail 4 "SITL_DEFAULTS=$SITL_DEFAULTS is not a file" \
+        "it must be a list of ArduPilot's parameters" "make lab-up SITL_BINARY=… SITL_DEFAULTS=/path/to/copter.parm"
+    SITL_DEFAULTS=$(absolute "$SITL_DEFAULTS")
+    export SITL_DEFAULTS
+}
+
+absolute() {
+    case $1 in
+        /*) echo "$1" ;;
+        *) echo "$PWD/$1" ;;
+    esac
 }
 
 # start: on failure the log ends with what the services that are not well have said.
@@ -225,7 +271,7 @@ cmd_down() {
     fi
     require_free
     STEPS=1
-    SITL_BINARY=
+    SITL_BINARY='' SITL_DEFAULTS=''
     step "stop the services and remove their networks and volumes" stop
     left="$(docker ps -aq --filter "$OURS") $(docker network ls -q --filter "$OURS") $(docker volume ls -q --filter "$OURS")"
     [ -z "$(printf '%s' "$left" | tr -d ' \n')" ] || fail 4 "something of the lab is left: $left" \

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agent import FakeAgent, FakeLab
+from fake_agent import FakeAgent, FakeLab, once
 
 from pqlab.campaign.engine import Campaign
 from pqlab.errors import LabError
@@ -78,3 +78,62 @@ def test_a_traffic_service_that_does_not_answer(lab: FakeLab) -> None:
     with pytest.raises(LabError) as caught:
         Campaign.begin(lab.around(), lab.scenario(1)).carry_out()
     assert caught.value.code == "no-traffic-service"
+
+
+class Flight:
+    """ArduPilot at the drone's traffic service: it hovers, but for `away_s` after `lose`."""
+
+    def __init__(self, lab: FakeLab, away_s: float = 78.0) -> None:
+        self.lab, self.away_s, self.until_s = lab, away_s, 0.0
+        self.begun: list[float] = []
+        lab.drone.hooks.append(self.hook)
+
+    def hook(self, agent: FakeAgent, method: str, params: dict[str, Any]) -> None:
+        now_s = self.lab.clock.monotonic_s()
+        flying = now_s > self.until_s
+        lost = None if self.until_s == 0.0 else "arducopter ended with status -9"
+        agent.facts["traffic"] = {
+            **FACTS, "ready": flying, "auto": "arducopter", "sources": ["auto", "arducopter"],
+            "arducopter": {
+                "phase": "ready" if flying else "boot", "retry_after_s": 0 if flying else 60, "lost": lost
+            },
+        }  # fmt: skip
+        if method == "prepare" and params["cell_id"] != "warm-up":
+            assert flying, "a cell began while the vehicle was not in the air"
+            self.begun.append(now_s)
+
+    def lose(self, agent: FakeAgent) -> None:
+        self.until_s = self.lab.clock.monotonic_s() + self.away_s
+
+
+def test_a_cell_whose_vehicle_died_is_made_again_when_it_hovers(lab: FakeLab) -> None:
+    flight = Flight(lab)
+    lab.script[1] = ["invalid", "pass"]
+    lab.drone.hooks.append(once("event", flight.lose, kind="traffic_run", at=3))  # each cell has two windows
+    assert Campaign.begin(lab.around(), lab.scenario(3)).carry_out().verdict_counts == {"pass": 3}
+    assert len(flight.begun) == 4
+    told = [line for line in lab.reporter.lines if "ArduPilot" in line]
+    assert told[0] == (
+        "ArduPilot does not hover any more (arducopter ended with status -9): it is in phase boot; "
+        "waiting until it hovers"
+    )
+    assert len(told) == 2 and told[1].startswith("ArduPilot hovers; that took 7")
+    lost_s = flight.begun[2] - flight.begun[1]
+    assert lost_s <= 90.0 + 7.0, "the wait costs what the flight takes, and no cell"
+
+
+def test_a_vehicle_that_landed_between_two_cells_costs_no_cell(lab: FakeLab) -> None:
+    flight = Flight(lab, away_s=45.0)
+    lab.drone.hooks.append(once("stop", flight.lose))
+    assert Campaign.begin(lab.around(), lab.scenario(2)).carry_out().verdict_counts == {"pass": 2}
+    assert len(flight.begun) == 2
+
+
+def test_a_vehicle_that_never_flies_again_ends_the_run_and_keeps_its_cells(lab: FakeLab) -> None:
+    flight = Flight(lab, away_s=1e6)
+    lab.drone.hooks.append(once("stop", flight.lose))
+    with pytest.raises(LabError) as caught:
+        Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
+    assert (caught.value.code, caught.value.exit_code) == ("vehicle-not-ready", 4)
+    assert "pqlab resume" in caught.value.hint
+    assert len(flight.begun) == 1

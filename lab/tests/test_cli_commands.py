@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import json
+import shutil
+import signal
+import time
 from pathlib import Path
 from typing import NoReturn
 from unittest.mock import Mock
@@ -18,7 +22,7 @@ from pqlab.cli import plan
 from pqlab.cli.main import main
 from pqlab.cli.run import _portable, controller
 from pqlab.errors import LabError
-from pqlab.paths import project_root
+from pqlab.paths import project_root, shown
 from pqlab.scenario import Scenario
 
 NOWHERE = """\
@@ -165,7 +169,83 @@ def test_status_of_a_killed_run(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert isinstance(runs, list)
     assert (runs[0]["state"], runs[0]["done"], runs[0]["total"]) == ("killed", 1, 3)
     assert main(["status", "--out", str(lab.results)]) == 0
-    assert f"next: ./pqlab resume {runs[0]['run_id']}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"next: ./pqlab resume {runs[0]['run_id']} --out {shown(lab.results)}\n" in printed
+    assert f"./pqlab discard {runs[0]['run_id']} --out {shown(lab.results)}\n" in printed
+
+
+def killed_run(tmp_path: Path, *, at: int = 2) -> tuple[FakeLab, Path]:
+    """A run that was stopped in its cell number `at`, and its work folder."""
+    lab = FakeLab(tmp_path)
+
+    def stop(agent: FakeAgent) -> None:
+        raise KeyboardInterrupt
+
+    lab.drone.hooks.append(once("prepare", stop, at=at))
+    with pytest.raises(LabError):
+        Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
+    (work,) = (folder for folder in (lab.results / ".work").iterdir() if (folder / "data").is_dir())
+    return lab, work
+
+
+def test_a_run_killed_just_before_its_seal_has_its_cells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab, work = killed_run(tmp_path)
+    plan = json.loads((work / "data" / "plan.json").read_text())
+    cells = work / "data" / "cells"
+    (done,) = (folder for folder in cells.iterdir() if (folder / "record.json").is_file())
+    for cell in plan["cells"]:
+        if cell["cell_id"] != done.name:
+            shutil.rmtree(cells / cell["cell_id"], ignore_errors=True)
+            shutil.copytree(done, cells / cell["cell_id"])
+    for name in ("status.json", "lock"):
+        (work / name).unlink(missing_ok=True)
+    out = ["--out", str(lab.results)]
+    assert main(["status", *out]) == 0
+    printed = capsys.readouterr().out
+    assert "2 of 2 cells; 2 pass" in printed and "not sealed yet" in printed
+    assert "discard" not in printed
+    assert main(["discard", work.name, *out]) == 4, "another process may be sealing it"
+    assert "./pqlab resume" in capsys.readouterr().err and work.is_dir()
+
+
+def test_a_stopped_run_can_be_thrown_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab, work = killed_run(tmp_path)
+    out = ["--out", str(lab.results)]
+    with (work / "lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert main(["discard", work.name, *out]) == 4
+        assert "another pqlab" in capsys.readouterr().err and work.is_dir()
+    assert main(["discard", "20260101T000000Z-aaaaaa", work.name, *out]) == 4
+    assert work.is_dir(), "nothing goes where one of them is unknown"
+    capsys.readouterr()
+    assert main(["discard", work.name, "--json", *out]) == 0
+    assert last_json(capsys) == {"discarded": [{"run_id": work.name, "cells": 1}]}
+    assert not work.exists()
+    assert main(["status", *out]) == 0
+    assert "no run in work" in capsys.readouterr().out
+
+
+def test_a_sealed_run_is_not_thrown_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sealed = tmp_path / "20260101T000000Z-aaaaaa"
+    sealed.mkdir()
+    (sealed / "bagit.txt").write_text("BagIt-Version: 1.0\n")
+    assert main(["discard", sealed.name, "--out", str(tmp_path)]) == 2
+    assert "sealed" in capsys.readouterr().err and sealed.is_dir()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_controller_in_the_background_can_be_stopped(tmp_path: Path, number: signal.Signals) -> None:
+    """A shell starts a background job with SIGINT ignored."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), controller(FakeLab(tmp_path).inventory()):
+            signal.raise_signal(number)
+            time.sleep(5.0)
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
 
 
 def test_resume_of_a_sealed_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -320,9 +321,34 @@ def test_the_token_is_the_password(influx: FakeInflux, monkeypatch: pytest.Monke
     assert len(InfluxView(influx.url, "pqlab").count_by_series(BASE_NS, BASE_NS + 1)) == 3
 
 
+def test_a_wrong_token_is_named_by_where_it_came_from(
+    influx: FakeInflux, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    influx.token = TOKEN
+    monkeypatch.setattr("pqlab.influx.project_root", lambda: tmp_path)
+    monkeypatch.delenv("INFLUXDB_TOKEN", raising=False)
+
+    def told() -> str:
+        with pytest.raises(InfluxError) as caught:
+            InfluxView(influx.url, "pqlab", user="anyone").count_by_series(0, 1)
+        return caught.value.what
+
+    assert told().endswith("wants a token, and there is none")
+    monkeypatch.setenv("INFLUXDB_TOKEN", "another")
+    assert told().endswith("refuses the token of INFLUXDB_TOKEN")
+    monkeypatch.delenv("INFLUXDB_TOKEN")
+    kept = tmp_path / "keys" / "influxdb" / "token.secret"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("yet another\n")
+    assert told().endswith("refuses the token of keys/influxdb/token.secret")
+    kept.write_text(f"{TOKEN}\n")
+    assert InfluxView(influx.url, "pqlab", user="anyone").count_by_series(0, 1) == {}
+
+
 @pytest.mark.parametrize(
     ("status", "body", "code"),
     [
+        (404, b'{"code":"not found","message":"no dbrp mapping found"}', "influx-http"),
         (500, b"oops", "influx-http"),
         (200, b"<html>a web server</html>", "influx-answer"),
         (200, b'{"message":"not influx"}', "influx-answer"),

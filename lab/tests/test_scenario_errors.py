@@ -45,6 +45,27 @@ def test_plain_takes_nothing_that_needs_a_handshake(tmp_path: Path, key: str) ->
     assert "plain" in load_scenario(str(file)).suites
 
 
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ("", "`peer_kill` in a scenario with `bulk`"),
+        ("    detector: xgboost\n", "`peer_kill` and a detector"),
+        ("    link: {up: {loss_pct: 1}}\n", "`peer_kill` and a link"),
+        ("    attack: {kind: flood, start_s: 1, for_s: 1}\n", "`peer_kill` and an attack"),
+        ("      - {at_s: 2, kind: peer_kill, role: gcs}\n", "two kills"),
+    ],
+)
+def test_a_killed_end_is_alone_in_its_condition(tmp_path: Path, beside: str, said: str) -> None:
+    """What it counted is gone with it, and so is what link and attacker set up in its network."""
+    events = "    events:\n      - {at_s: 1, kind: peer_kill, role: drone}\n"
+    text = GOOD if not beside else GOOD.split("bulk:")[0]
+    found = error(tmp_path, f"{text}conditions:\n  - name: dead\n{events}{beside}")
+    assert f"condition `dead` has {said}" in found.what
+    alone = tmp_path / "alone.yml"
+    alone.write_text(f"{GOOD.split('bulk:')[0]}conditions:\n  - name: dead\n{events}")
+    assert load_scenario(str(alone)).cell_count == 3
+
+
 def test_the_good_one_loads(tmp_path: Path) -> None:
     file = tmp_path / "good.yml"
     file.write_text(GOOD)

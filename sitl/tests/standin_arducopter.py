@@ -5,7 +5,8 @@ Not part of the product. It shares no code with it, so that it can disagree with
 once on udpclient, one frame a datagram, HEARTBEAT 1 Hz and all other rates 0; refuses to arm before the
 estimator is ready (42 s) with a STATUSTEXT; takes off only armed and in GUIDED, climbs at 2.5 m/s; honours
 SET_MESSAGE_INTERVAL; writes eeprom.bin and logs/ into its working folder. `--speedup` scales its own clock;
-telemetry rates stay in wall time. STANDIN_FAULT: die | never-arm | land-once.
+telemetry rates stay in wall time. STANDIN_FAULT: die | never-arm | land-once | rtl-once (a failsafe takes
+it home: mode RTL while still armed, on the ground 20 s later).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Copter:
         self.heartbeat_due = 0.0
         self.asker = (0, 0)
         self.last = 0.0
+        self.down_at: float | None = None
 
     def now(self) -> float:
         return (time.monotonic() - self.start) * self.speedup
@@ -118,6 +120,11 @@ class Copter:
         if self.fault == "land-once" and now > DIE_AFTER_S:
             self.fault, self.armed_at, self.alt_m, self.climbing_to = "", -1.0, 0.0, 0.0
             self.text("Battery failsafe")
+        if self.fault == "rtl-once" and now > DIE_AFTER_S:
+            self.fault, self.mode, self.down_at = "", 6, now + 20.0
+            self.text("GCS failsafe")
+        if self.down_at is not None and now > self.down_at:
+            self.down_at, self.armed_at, self.alt_m, self.climbing_to = None, -1.0, 0.0, 0.0
         if self.fault == "die" and now > DIE_AFTER_S:
             print("stand-in: falling out of the sky", flush=True)
             sys.exit(7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import sys
@@ -13,7 +14,14 @@ import pytest
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from pqsitl import arducopter
-from pqsitl.arducopter import ArduCopter, ArduCopterSource, asked_rates_hz, command_line, find_binary
+from pqsitl.arducopter import (
+    ArduCopter,
+    ArduCopterSource,
+    asked_rates_hz,
+    changed_parameters,
+    command_line,
+    find_binary,
+)
 from pqsitl.director import FlightDirector
 from pqsitl.errors import NotReadyError, ProcessError, SourceUnavailableError
 from pqsitl.net import UdpLink
@@ -157,7 +165,7 @@ def test_a_source_whose_autopilot_dies_reports_it(
     assert pid is not None
     os.kill(pid, 9)
     wait_for(lambda: not source.running)
-    assert "left its hover" in str(source.stop()["error"])
+    assert "left its hover: arducopter ended with status -9" in str(source.stop()["error"])
 
 
 @pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
@@ -169,6 +177,54 @@ def test_a_failsafe_landing_is_flown_again(
     wait_for(lambda: copter.facts()["refly_count"] == 1)
     wait_for(lambda: copter.ready)
     assert (copter.restart_count, copter.failure) == (0, None)
+
+
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
+def test_a_failsafe_that_flies_home_is_no_hover(
+    launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Armed and still in the air, but in RTL: what it sends now is no hover's traffic."""
+    monkeypatch.setenv("STANDIN_FAULT", "rtl-once")
+    copter = launch(settle_s=0.75)
+    wait_for(lambda: copter.facts()["refly_count"] == 1)
+    assert str(copter.facts()["lost"]).startswith("it is in mode RTL; its last words: ")
+    assert "GCS failsafe" in str(copter.lost)
+    wait_for(lambda: copter.ready)
+    assert (copter.restart_count, copter.failure) == (0, None)
+
+
+def test_the_director_lets_a_failsafe_land_before_it_flies_again() -> None:
+    director = FlightDirector(0)
+    director.phase, director._mode, director._armed = "ready", 4, True
+    second = 1_000_000_000
+
+    def heartbeat(base: int, mode: int, at_s: int) -> list[str]:
+        director.receive(mav.MAVLink_heartbeat_message(2, 3, base, mode, 3, 3), at_s * second)
+        return [m.get_type() for m in director.poll(at_s * second)]
+
+    assert heartbeat(129, 9, 10) == ["HEARTBEAT"]
+    assert (director.phase, director.refly_count) == ("landing", 1)
+    assert heartbeat(129, 9, 20) == ["HEARTBEAT"], "nothing is asked of a vehicle that lands"
+    assert "COMMAND_LONG" in heartbeat(1, 9, 30)
+    assert director.phase == "guided"
+
+
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
+def test_deaths_count_in_a_row_and_not_over_a_campaign(
+    launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arducopter, "RESTART_PAUSE_S", 0.05)
+    monkeypatch.setattr(arducopter, "MAX_RESTARTS", 1)
+    copter = launch()
+    for death in (1, 2, 3):
+        wait_for(lambda: copter.ready)
+        time.sleep(0.3)  # the watch looks ten times a second
+        assert copter.pid is not None
+        os.kill(copter.pid, 9)
+        wait_for(lambda death=death: copter.restart_count == death)  # type: ignore[misc]
+    wait_for(lambda: copter.ready)
+    assert copter.failure is None
+    assert "ended with status -9" in str(copter.lost)
 
 
 @pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
@@ -188,6 +244,37 @@ def test_own_defaults_come_first_and_the_labs_last(binary: Path, tmp_path: Path)
     assert line[1:7] == ["--model", "+", "--speedup", "1", "-I0", "--home"]
     assert line[line.index("--defaults") + 1].endswith("copter.parm," + str(tmp_path / "lab-sitl.parm"))
     assert line[-2:] == ["--serial0", "udpclient:127.0.0.1:14560"]
+
+
+def test_what_given_defaults_change_is_told(tmp_path: Path) -> None:
+    assert changed_parameters(None) == {}
+    given = tmp_path / "copter.parm"
+    given.write_text(
+        "# of the release\nFRAME_CLASS 1\nFRAME_TYPE,3\nBATT_MONITOR\t0   # none\n"
+        "@include other\nSCHED_LOOP_RATE 400\n"
+    )
+    assert changed_parameters(given) == {"BATT_MONITOR": 0.0, "FRAME_TYPE": 3.0, "SCHED_LOOP_RATE": 400.0}
+
+
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
+def test_a_copter_parm_beside_the_binary_flies_with_it_and_is_named(
+    binary: Path, far_end: socket.socket
+) -> None:
+    beside = binary.parent / "copter.parm"
+    beside.write_text("FRAME_CLASS 1\nSCHED_LOOP_RATE 300\n")
+    link = UdpLink(far_end.getsockname())
+    copter = ArduCopter(binary, None, link, settle_s=SETTLE_S, limit_s=20.0, speedup=SPEEDUP)
+    copter.start()
+    try:
+        wait_for(lambda: copter.ready)
+        facts = copter.facts()
+    finally:
+        copter.close()
+    assert facts["defaults"] == "copter.parm"
+    assert facts["defaults_sha256"] == hashlib.sha256(beside.read_bytes()).hexdigest()
+    assert facts["parameters"] == {"SCHED_LOOP_RATE": 300.0}
+    with pytest.raises(SourceUnavailableError, match=r"SITL_DEFAULTS .* does not exist"):
+        ArduCopter(binary, binary.parent / "no.parm", link)
 
 
 @pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")

@@ -103,6 +103,23 @@ def test_what_a_checkout_left_goes_before_a_lab_of_ours_comes(world: World, stop
     assert world.lab("is-up").returncode == 0
 
 
+def test_a_second_lab_up_does_not_blame_a_stranger_for_the_first_ones_ports(world: World) -> None:
+    """It looked when no container ran; a moment later the lab's own listen."""
+    (world.folder / "net/tcp").write_text(
+        "  sl  local_address rem_address   st\n   0: 0100007F:1F96 00000000:0000 0A\n"
+    )
+    alone = world.lab("up")
+    assert alone.returncode == 4 and "another program listens on 8086" in alone.stderr
+    # the first one's containers are there, and none of them runs yet
+    engine = world.folder / "bin/docker"
+    first = 'case "$*" in\n'
+    created = f"{first}    'ps -aq '*'=pqlab --filter status=created') echo c0ffee ;;\n"
+    engine.write_text(engine.read_text().replace(first, created, 1))
+    told = world.lab("up")
+    assert told.returncode == 4
+    assert "the lab is being brought up already" in told.stderr and "another program" not in told.stderr
+
+
 def test_a_lab_of_two_is_that_of_the_most(world: World) -> None:
     (world.folder / "living").write_text(f"{world.there}/compose\n" + f"{world.here}/compose\n" * 2)
     assert world.lab("mine").returncode == 0

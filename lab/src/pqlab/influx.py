@@ -18,9 +18,11 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pqlab.errors import EXIT_ENVIRONMENT, LabError
+from pqlab.paths import project_root
 from pqtelemetry.errors import TelemetryError
 from pqtelemetry.line import series_key
 from pqtelemetry.slice import parse_line
@@ -33,6 +35,8 @@ NOT_SAMPLED = ("pq_detector,",)
 #: The most that one query asks for. The database builds its answer in memory, an hour's in a gigabyte, and
 #: calls one partial that has more than 10,000 rows of a series; samples come 10 times a second, or 100.
 PIECE_NS = 60_000_000_000
+#: token of the lab's own InfluxDB 2, beside its keys
+TOKEN_FILE = Path("keys") / "influxdb" / "token.secret"
 
 Scalar = int | float | bool | str
 
@@ -100,7 +104,8 @@ class SeriesComparison:
 class InfluxView:
     """One database behind one URL; every call is one HTTP request with a timeout.
 
-    A database that asks for a token gets INFLUXDB_TOKEN (and INFLUXDB_USER), as Telegraf does.
+    A database that asks for a token gets INFLUXDB_TOKEN (and INFLUXDB_USER), as Telegraf does, or the token
+    that the lab made.
     """
 
     def __init__(
@@ -110,7 +115,7 @@ class InfluxView:
         self.db = db
         self._timeout_s = timeout_s
         self._headers = {"Accept": "application/json"}
-        token = token or os.environ.get("INFLUXDB_TOKEN")
+        token, self._token_from = _token(token)
         if token:
             pair = f"{user or os.environ.get('INFLUXDB_USER') or 'pqlab'}:{token}".encode()
             self._headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
@@ -127,12 +132,7 @@ class InfluxView:
             with error:
                 body = error.read(500).decode("utf-8", errors="replace").strip()
             if error.code in (401, 403):
-                raise InfluxError(
-                    "influx-refused",
-                    f"InfluxDB at {self.url} refused the request",
-                    body or f"HTTP {error.code}",
-                    "set INFLUXDB_TOKEN to the token of the database, or switch its authentication off",
-                ) from error
+                raise self._refused(body or f"HTTP {error.code}") from error
             raise InfluxError(
                 "influx-http",
                 f"InfluxDB at {self.url} answered HTTP {error.code}",
@@ -154,6 +154,18 @@ class InfluxView:
                 str(reason),
                 "make lab-status, then make lab-up; the bundle does not depend on the database",
             ) from error
+
+    def _refused(self, why: str) -> InfluxError:
+        if self._token_from is None:
+            return InfluxError(
+                "influx-refused", f"InfluxDB at {self.url} wants a token, and there is none", why,
+                "set INFLUXDB_TOKEN to the token of the database, or switch its authentication off",
+            )  # fmt: skip
+        return InfluxError(
+            "influx-refused", f"InfluxDB at {self.url} refuses the token of {self._token_from}", why,
+            "it is another database's: unset INFLUXDB_TOKEN, or bring the database up anew with it "
+            "(make lab-down, make lab-up)",
+        )  # fmt: skip
 
     def ping(self) -> str:
         """Version of the server; raises InfluxError when it does not answer."""
@@ -236,6 +248,21 @@ class InfluxView:
                 time_ns = named.pop("time")
                 rows.append((time_ns, {key: value for key, value in named.items() if value is not None}))
         return sorted(rows, key=lambda row: row[0])
+
+
+def _token(given: str | None) -> tuple[str | None, str | None]:
+    """The token and where it is from: the caller's, INFLUXDB_TOKEN, or the one that the lab made for its own
+    InfluxDB 2 (compose/lab.sh); (None, None) without any. A database that asks for none ignores it."""
+    if given:
+        return given, "the caller"
+    if named := os.environ.get("INFLUXDB_TOKEN"):
+        return named, "INFLUXDB_TOKEN"
+    kept = project_root() / TOKEN_FILE
+    try:
+        made = kept.read_text(encoding="ascii").strip()
+    except OSError:
+        return None, None
+    return (made, str(TOKEN_FILE)) if made else (None, None)
 
 
 def _identifier(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 _MARKERS = ("scenarios", "ansible", "lab")
@@ -29,3 +30,8 @@ def shown(path: Path) -> str:
 def results_dir(out: str | None) -> Path:
     """The results folder: `--out`, else `results` of the checkout."""
     return Path(out).resolve() if out else project_root() / "results"
+
+
+def out_option(results: Path) -> str:
+    """The option that a command needs to find that folder again: ` --out DIR`, nothing for the default."""
+    return "" if results == results_dir(None) else f" --out {shlex.quote(shown(results))}"

@@ -45,6 +45,10 @@ _DIRECTED_IDS = frozenset(
 )
 
 
+#: what matters while it hovers: that it does, and what it says when it no longer will
+_HEARD_IN_FLIGHT = (mav.MAVLINK_MSG_ID_HEARTBEAT, mav.MAVLINK_MSG_ID_STATUSTEXT)
+
+
 def _answers_director(datagram: bytes) -> bool:
     """A COMMAND_ACK to our own command: between us and the autopilot, no part of the traffic."""
     if len(datagram) < 21 or datagram[7:10] != b"\x4d\0\0":
@@ -90,6 +94,34 @@ def command_line(binary: Path, defaults: Sequence[Path], port: int, speedup: int
     return [str(binary), *fixed, "--serial0", f"udpclient:127.0.0.1:{port}"]
 
 
+def read_parameters(text: str) -> dict[str, float]:
+    """Name → value of a parameter file: a name and a number a line, apart by blanks or a comma; `#` and what
+    follows, and a line without a number, is a comment."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        words = line.split("#", 1)[0].replace(",", " ").split()
+        try:
+            found[words[0]] = float(words[1])
+        except (IndexError, ValueError):
+            continue
+    return found
+
+
+def changed_parameters(given: Path | None) -> dict[str, float]:
+    """What the launch sets and the package's own files do not set so; {} where only they are used."""
+    if given is None:
+        return {}
+    own: dict[str, float] = {}
+    for name in ("copter-sitl.parm", "lab-sitl.parm"):
+        own |= read_parameters(resources.files("pqsitl").joinpath("data", name).read_text(encoding="utf-8"))
+    theirs = read_parameters(given.read_text(encoding="utf-8", errors="replace"))
+    return {name: value for name, value in sorted(theirs.items()) if own.get(name) != value}
+
+
+def _digest(path: Path | None) -> str | None:
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 class ArduCopter:
     """The running autopilot. Thread-safe: the service asks, one relay thread does all socket work."""
 
@@ -107,6 +139,14 @@ class ArduCopter:
         self.sha256 = hashlib.sha256(binary.read_bytes()).hexdigest()
         beside = self.binary.parent / "copter.parm"
         self.defaults = defaults or (beside if beside.is_file() else None)
+        if self.defaults is not None and not self.defaults.is_file():
+            raise SourceUnavailableError(
+                f"SITL_DEFAULTS {self.defaults} does not exist here",
+                "name a file that the sitl container sees, or leave it out",
+            )
+        #: digest of the given defaults, and what they set that the package's own least set does not set so
+        self.defaults_sha256 = _digest(self.defaults)
+        self.parameters = changed_parameters(self.defaults)
         self._link = link
         self._settle_s, self._limit_s, self._speedup = settle_s, limit_s, speedup
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -123,6 +163,9 @@ class ArduCopter:
         self._director = FlightDirector(time.monotonic_ns())
         self.restart_count = 0
         self.failure: str | None = None
+        #: last words of the launch before this one
+        self._died: str | None = None
+        self._deaths_in_a_row = 0
         self._thread = threading.Thread(target=self._guarded, name="arducopter", daemon=True)
 
     def start(self) -> None:
@@ -135,6 +178,14 @@ class ArduCopter:
         process = self._process
         alive = process is not None and process.exit_status is None
         return alive and self.failure is None and self._director.phase == "ready"
+
+    @property
+    def lost(self) -> str | None:
+        """Why it left its last hover; None while it never did."""
+        process = self._process
+        if process is not None and process.exit_status is not None:
+            return process.death_message()
+        return self._director.lost or self._died
 
     @property
     def pid(self) -> int | None:
@@ -150,8 +201,11 @@ class ArduCopter:
             "phase": "failed" if self.failure else self._director.phase,
             "reason": self.failure,
             "defaults": defaults,
+            "defaults_sha256": self.defaults_sha256,
+            "parameters": self.parameters,
             "restart_count": self.restart_count,
             "refly_count": self._director.refly_count,
+            "lost": self.lost,
             "retry_after_s": self._director.retry_after_s(time.monotonic_ns()),
         }
 
@@ -242,8 +296,8 @@ class ArduCopter:
             if receiver is not None and not _answers_director(datagram):
                 receiver(datagram)
             if len(datagram) >= 12 and int.from_bytes(datagram[7:10], "little") in _DIRECTED_IDS:
-                if self._director.phase == "ready" and datagram[7]:
-                    continue  # in flight only heartbeats matter, and decoding costs more than passing on
+                if self._director.phase == "ready" and datagram[7] not in _HEARD_IN_FLIGHT:
+                    continue  # decoding costs more than passing on
                 for message in self._mav.parse_buffer(datagram) or []:
                     self._director.receive(message, time.monotonic_ns())
 
@@ -252,17 +306,20 @@ class ArduCopter:
             self._tell(message)
         if self._director.phase == "failed":
             self.failure = f"ArduPilot did not fly: {self._director.failure}"
+        if self._director.phase == "ready":
+            self._deaths_in_a_row = 0
         process = self._process
         if process is None or process.exit_status is None or self._closing.is_set():
             return
-        death = process.death_message()
-        if self.restart_count >= MAX_RESTARTS:
-            self.failure = f"{death}; restarted {self.restart_count} times"
+        death = self._died = process.death_message()
+        if self._deaths_in_a_row >= MAX_RESTARTS:
+            self.failure = f"{death}; launched again {self._deaths_in_a_row} times and never in the air"
             return
         print(f"pqsitl: {death}; launching it again in {RESTART_PAUSE_S:.0f} s", file=sys.stderr, flush=True)
         if not self._closing.wait(RESTART_PAUSE_S):
             self._launch()
             self.restart_count += 1
+            self._deaths_in_a_row += 1
 
 
 class ArduCopterSource(Source):
@@ -284,6 +341,7 @@ class ArduCopterSource(Source):
             "ardupilot": True,
             "sha256": self._copter.sha256,
             "version": self._copter.facts()["version"],
+            "defaults_sha256": self._copter.defaults_sha256,
         }
 
     def run(self) -> None:
@@ -295,7 +353,8 @@ class ArduCopterSource(Source):
             while not self.finished(time.monotonic_ns()):
                 if not copter.ready or copter.restart_count != self._restarts_before:
                     raise ProcessError(
-                        f"ArduPilot left its hover: {copter.facts()['phase']}", "look into the sitl log"
+                        f"ArduPilot left its hover: {copter.lost or copter.facts()['phase']}",
+                        "look into the sitl log",
                     )
                 self._stopping.wait(MAX_WAIT_S)
         finally:

@@ -1,7 +1,8 @@
 """Brings an ArduCopter from boot to a hover, sans-IO: messages and a clock in, messages out.
 
 Phases: boot (no heartbeat yet) → settle (the estimator needs 42–45 s; arming before 60 s is refused often
-enough to wait) → guided → arm → takeoff → climb → ready, or failed with the autopilot's own last words.
+enough to wait) → guided → arm → takeoff → climb → ready, or failed with the autopilot's own last words. A
+failsafe leads from ready to landing, and from the ground to guided again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ HEARTBEAT_PERIOD_NS = NS
 RETRY_NS = 2 * NS
 TAKEOFF_ALT_M = 10.0
 REACHED_SHARE = 0.9
-PHASES = ("boot", "settle", "guided", "arm", "takeoff", "climb", "ready", "failed")
+PHASES = ("boot", "settle", "guided", "arm", "takeoff", "climb", "ready", "landing", "failed")
+#: custom modes of ArduCopter that a failsafe takes it to
+MODES = {0: "STABILIZE", 2: "ALT_HOLD", 5: "LOITER", 6: "RTL", 9: "LAND", 17: "BRAKE", 21: "SMART_RTL"}
 _COMMAND_OF_PHASE = {
     "guided": mav.MAV_CMD_DO_SET_MODE,
     "arm": mav.MAV_CMD_COMPONENT_ARM_DISARM,
@@ -33,6 +36,8 @@ class FlightDirector:
     def __init__(self, start_ns: int, *, settle_s: float = 60.0, limit_s: float = 240.0) -> None:
         self.phase = "boot"
         self.failure: str | None = None
+        #: why it left its last hover; None while it never did
+        self.lost: str | None = None
         self.refusals = 0
         self.refly_count = 0
         self.version: str | None = None
@@ -66,9 +71,10 @@ class FlightDirector:
             if self.phase == "boot":
                 self._first_heartbeat_ns = now_ns
                 self.phase = "settle"
-            elif self.phase == "ready" and not self._armed:
-                # A failsafe landed it. The window is lost, the campaign is not: fly again.
-                self.refly_count += 1
+            elif self.phase == "ready" and (not self._armed or self._mode != GUIDED):
+                # A failsafe lands it. The window is lost, the campaign is not: fly again from the ground.
+                self._leave_hover(now_ns)
+            if self.phase == "landing" and not self._armed:
                 self._start_ns = now_ns
                 self._alt_m = 0.0
                 self._enter("guided")
@@ -82,6 +88,14 @@ class FlightDirector:
         elif kind == "COMMAND_ACK":
             self._acknowledged(message)
         self._advance(now_ns)
+
+    def _leave_hover(self, now_ns: int) -> None:
+        how = "disarmed" if not self._armed else f"in mode {MODES.get(self._mode, self._mode)}"
+        words = " | ".join(self._words)
+        self.lost = f"it is {how}; its last words: {words or 'none'}"
+        self.refly_count += 1
+        self._start_ns = now_ns
+        self._enter("landing")
 
     def poll(self, now_ns: int) -> list[Any]:
         """Messages to send now: heartbeat, and the phase's command until it has worked."""
@@ -97,7 +111,7 @@ class FlightDirector:
         if now_ns - self._start_ns > self._limit_ns:
             self._fail(f"still in phase {self.phase!r} after {self._limit_ns / NS:.0f} s")
             return messages
-        if self.phase not in ("boot", "settle") and now_ns - self._asked_ns >= RETRY_NS:
+        if self.phase not in ("boot", "settle", "landing") and now_ns - self._asked_ns >= RETRY_NS:
             self._asked_ns = now_ns
             messages += self._commands()
         return messages

@@ -18,6 +18,7 @@ from pqlab.analysis.detectors import detector_tables
 from pqlab.analysis.drift import drift_table
 from pqlab.analysis.effects import effects_table
 from pqlab.analysis.explorer import explorer_table
+from pqlab.analysis.faults import fault_table
 from pqlab.analysis.fingerprints import fingerprint_table
 from pqlab.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
 from pqlab.analysis.growth import growth_table
@@ -80,6 +81,7 @@ def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table
         growth_table(bundle),
         supply_table(bundle),
         observer_table(bundle, traffic),
+        fault_table(bundle),
     )
     phi = phi_table(by_suite)
     roc = roc_table(bundle)

@@ -139,6 +139,30 @@ class Agent:
             job()
 
 
+#: rows of a stream that are asked for at once
+_FETCH_LIMIT = 20_000
+#: the first page of a long session is cut out of the sampler's files: an agent gives that up after 120 s
+_FETCH_S = 150.0
+
+
+def stream_lines(agent: Agent, cell_id: str, stream: str) -> list[str]:
+    """All lines of a stream, in chunks. Runs on the agent's own thread. Raises AgentFailure."""
+    lines: list[str] = []
+    since = 0
+    while True:
+        asked = {"cell_id": cell_id, "stream": stream, "since": since, "limit": _FETCH_LIMIT}
+        page = agent.call_here("fetch", asked, timeout_s=_FETCH_S)
+        lines.extend(page["lines"])
+        since = int(page["next"])
+        if page["end"]:
+            return lines
+
+
+def fetch_stream(agent: Agent, cell_id: str, stream: str) -> Future[list[str]]:
+    """The same, asked from any other thread."""
+    return agent.submit(lambda: stream_lines(agent, cell_id, stream))
+
+
 class Pair:
     """Both agents of a run."""
 

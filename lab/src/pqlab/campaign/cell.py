@@ -6,14 +6,15 @@ fetched is absent, and an `error` event says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from pqlab.campaign.agents import Agent, AgentFailure, Pair, wait_all
+from pqlab.campaign.agents import Agent, AgentFailure, Pair, stream_lines, wait_all
 from pqlab.campaign.canary import CANARY_WINDOW, canary_condition, canary_s, fed_roles
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.journal import Journal
@@ -21,8 +22,9 @@ from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.observers import NO_OBSERVERS, Observers
 from pqlab.campaign.rawcell import RawCell, write_raw
 from pqlab.campaign.residents import NO_RESIDENTS, Residents
+from pqlab.campaign.supervisor import NO_SUPERVISOR, Supervisor
 from pqlab.campaign.thermal import ThermalGate
-from pqlab.campaign.timed import CellTimeline, MakeTimeline
+from pqlab.campaign.timed import CellTimeline, LastWords, MakeTimeline
 from pqlab.plan import Cell
 from pqlab.scenario.attacks import attack_events
 from pqlab.scenario.conditions import keeps_flight_log, keeps_ledger, without
@@ -41,10 +43,8 @@ POOL_WINDOW = "key_pool"
 TRAFFIC_WINDOW = "traffic"
 #: a silent end returns to idle after 60 s; it hears from us well before
 _KEEPALIVE_S = 10.0
-_FETCH_LIMIT = 20_000
-#: the first page of a long session is cut out of the sampler's files: an agent gives that up after 120 s
-_FETCH_S = 150.0
 _SLACK_S = 30.0
+NOBODY: Mapping[str, LastWords] = MappingProxyType({})
 #: the most an agent stops its sampler for; the end of the cell wakes it sooner
 _LONGEST_STALL_S = 3600.0
 
@@ -64,6 +64,7 @@ class CellRunner:
         observers: Observers = NO_OBSERVERS,
         *,
         neighbours: Neighbours = NO_NEIGHBOURS,
+        supervisor: Supervisor = NO_SUPERVISOR,
         canary_by_agent: bool = False,
         tell: Callable[[Json], None] | None = None,
     ) -> None:
@@ -76,6 +77,7 @@ class CellRunner:
         self._residents = residents
         self._observers = observers
         self._neighbours = neighbours
+        self._supervisor = supervisor
         self._canary_by_agent = canary_by_agent
         self._tell = tell
 
@@ -96,20 +98,27 @@ class CellRunner:
                 self._canary(cell, condition, canary, journal, raw)
         except AgentFailure as error:
             failure = error
-            journal.event("error", reason=str(error), code=error.code, role=error.role, hint=error.hint)
+            self._note_failure(error, journal)
         finally:
             if canary is not None:
                 canary.heal()
             timeline.heal()
         gone = failure.role if failure is not None and failure.lost else None
         left = {role: agent for role, agent in self._pair.agents.items() if role != gone}
-        late = self._collect(cell, condition, left, journal, raw)
+        late = self._collect(cell, condition, left, journal, raw, timeline.killed)
         if failure is None and late is not None:
             failure = late
-            journal.event("error", reason=str(late), code=late.code, role=late.role, hint=late.hint)
+            self._note_failure(late, journal)
         journal.event("cell_end")
         write_raw(folder, raw, journal)
         return failure
+
+    def _note_failure(self, error: AgentFailure, journal: Journal) -> None:
+        """What a call did not bring, and what became of the container that it needed."""
+        amiss = self._supervisor.amiss()
+        reason = "; ".join([*amiss, str(error)])
+        more = {"containers": amiss} if amiss else {}
+        journal.event("error", reason=reason, code=error.code, role=error.role, hint=error.hint, **more)
 
     # ------------------------------------------------------------------ measured part
 
@@ -128,7 +137,7 @@ class CellRunner:
             raise refused
         self._pair.both("start", {"cell_id": cell.cell_id})
         journal.event("start")
-        timeline.before()
+        timeline.before(orders)
         if "sampler" in without(condition):
             self._stop_samplers(cell, journal)
         if not registry.get(cell.suite_id).is_plain and self._handshakes(cell, journal) == 0:
@@ -307,12 +316,19 @@ class CellRunner:
             self._processors(journal, window, "before")
             journal.event("window_start", window=window)
         with nullcontext() if timeline is None else timeline.during():
+            killed = {} if timeline is None else timeline.killed
+            until_s = self._clock.monotonic_s() + duration_s
             running = self._pair.drone.start(
                 "event",
                 {**common, "kind": "traffic_run", "duration_s": duration_s},
                 timeout_s=duration_s + _SLACK_S,
             )
-            sides["drone"].update(self._wait(running, self._pair.gcs))
+            try:
+                sides["drone"].update(self._wait(running, self._pair.gcs, killed))
+            except AgentFailure as error:
+                if error.role not in killed:
+                    raise
+                self._sit_out(until_s, error.role)
         if before:
             raw.usage = {"before": before, "after": self._residents.usage()}
         if observed:
@@ -320,7 +336,15 @@ class CellRunner:
         if labelled:
             journal.event("window_end", window=window)
             self._processors(journal, window, "after")
-        sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
+        if "gcs" not in killed:
+            sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
+
+    def _sit_out(self, until_s: float, gone: str) -> None:
+        """The rest of a window in which one end was killed on purpose: later events have their times."""
+        other = next(agent for role, agent in self._pair.agents.items() if role != gone)
+        while (left_s := until_s - self._clock.monotonic_s()) > 0:
+            other.call("counters")
+            self._clock.sleep(min(left_s, _KEEPALIVE_S))
 
     def _processors(self, journal: Journal, window: str, edge: str) -> None:
         """What the machine and the lab used so far, outside the window that it frames."""
@@ -328,20 +352,27 @@ class CellRunner:
             mono_s = self._clock.monotonic_s()
             journal.event("processors", window=window, edge=edge, mono_s=mono_s, **told)
 
-    def _wait(self, running: Future[Json], other: Agent) -> Json:
-        """The answer of a long call at one end; the other end is told now and then that we are still here."""
+    def _wait(self, running: Future[Json], other: Agent, killed: Mapping[str, Any] = NOBODY) -> Json:
+        """The answer of a long call at one end; the other end is told now and then that we are still here,
+        unless it was killed on purpose."""
         while True:
             try:
                 return running.result(timeout=_KEEPALIVE_S)
             except FutureTimeout:
-                other.call("counters")
+                try:
+                    other.call("counters")
+                except AgentFailure:
+                    if other.role not in killed:
+                        raise
 
     # ------------------------------------------------------------------ gathering
 
     def _collect(
-        self, cell: Cell, condition: Json, agents: dict[str, Agent], journal: Journal, raw: RawCell
-    ) -> AgentFailure | None:
-        """Stop both ends and fetch all their streams, both at once. Returns what prevented it, or None."""
+        self, cell: Cell, condition: Json, agents: dict[str, Agent], journal: Journal, raw: RawCell,
+        killed: Mapping[str, LastWords],
+    ) -> AgentFailure | None:  # fmt: skip
+        """Stop both ends and fetch all their streams, both at once; of an end that was killed on purpose what
+        it held before. Returns what prevented it, or None."""
         kept = ["ledger"] if keeps_ledger(self._scenario.data, condition) else []
         names = ["spans", "events", "telemetry", "log", *kept]
 
@@ -350,9 +381,17 @@ class CellRunner:
 
             def job() -> None:
                 answer = agent.call_here("stop", {"cell_id": cell.cell_id})
+                if words := killed.get(agent.role):
+                    # half a window's counts would look like loss
+                    windows = {
+                        k: v for k, v in words.counters.get("windows", {}).items() if k != TRAFFIC_WINDOW
+                    }
+                    raw.counters[agent.role] = {**words.counters, "windows": windows}
+                    lines.update(words.streams)
+                    return
                 raw.counters[agent.role] = answer["counters"]
                 for name in [*names, *self._streams_of(agent.role, condition)]:
-                    lines[name] = _fetch_stream(agent, str(cell.cell_id), name)
+                    lines[name] = stream_lines(agent, str(cell.cell_id), name)
 
             return agent.submit(job)
 
@@ -367,19 +406,6 @@ class CellRunner:
         extra += ["tlog"] if role == "gcs" and keeps_flight_log(self._scenario.data) else []
         watched = role == "drone" and condition.get("detector", "none") != "none"
         return extra + (["detector"] if watched else [])
-
-
-def _fetch_stream(agent: Agent, cell_id: str, stream: str) -> list[str]:
-    """All lines of a stream, in chunks. Runs on the agent's own thread."""
-    lines: list[str] = []
-    since = 0
-    while True:
-        asked = {"cell_id": cell_id, "stream": stream, "since": since, "limit": _FETCH_LIMIT}
-        page = agent.call_here("fetch", asked, timeout_s=_FETCH_S)
-        lines.extend(page["lines"])
-        since = int(page["next"])
-        if page["end"]:
-            return lines
 
 
 def floor_level(suites: list[str], condition: Json) -> int:

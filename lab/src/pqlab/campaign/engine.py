@@ -27,9 +27,9 @@ from pqlab.campaign.silence import wait_for_quiet
 from pqlab.campaign.store import Store, damage, disk_errors, write_json
 from pqlab.campaign.surroundings import RECOVERY_S, Result, Surroundings
 from pqlab.campaign.thermal import ThermalGate
-from pqlab.campaign.vehicle import wait_for_vehicle
+from pqlab.campaign.vehicle import PUT_BACK_S, wait_for_vehicle
 from pqlab.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WARNING, LabError
-from pqlab.paths import results_dir, shown
+from pqlab.paths import out_option
 from pqlab.plan import Cell, cells_of
 from pqlab.record.quiet import disturbed_alone
 from pqlab.record.untimed import untimed_reasons, untimed_sentence
@@ -68,8 +68,8 @@ class Campaign:
         observers = around.observers if observers_vary(scenario.data) else NO_OBSERVERS
         self._runner = CellRunner(
             pair, scenario, around.clock, around.timeline, gate, fast, residents, observers,
-            neighbours=around.neighbours, canary_by_agent=bool(around.inventory.detectors),
-            tell=store.tell_event,
+            neighbours=around.neighbours, supervisor=around.supervisor,
+            canary_by_agent=bool(around.inventory.detectors), tell=store.tell_event,
         )  # fmt: skip
         self._residents = residents
         self._settler = Settler(around, pair, store, scenario.ring)
@@ -81,6 +81,8 @@ class Campaign:
         #: the run goes on, as it was told, on a machine that was not quiet: trying again would change nothing
         self._busy = False
         self._verdicts: dict[str, str] = {}
+        #: the vehicle is one that has to be in the air before a cell can begin
+        self._flies = False
 
     # ------------------------------------------------------------------ making one
 
@@ -139,7 +141,9 @@ class Campaign:
         around.reporter.begin(len(self._cells), len(self._cells) - len(todo), self._left_s())
         try:
             self._settler.settle(first=True)
-            wait_for_vehicle(self._pair.drone, self._scenario, around.clock, around.reporter.note)
+            self._flies = wait_for_vehicle(
+                self._pair.drone, self._scenario, around.clock, around.reporter.note
+            )
             if todo:
                 session["settle"] = wait_for_quiet(around, self._pair, self._hello)
                 self._busy = session["settle"].get("quiet") is False
@@ -235,6 +239,7 @@ class Campaign:
             if reason is not None:
                 write_unrun(folder, cell, "unsupported", reason, around.clock)
             else:
+                self._make_whole()
                 self._residents.enter(self._scenario.condition(cell.condition))
                 failure = self._runner.run(cell, folder)
             record = around.outputs.build_record(folder, plan_row(cell), context)
@@ -251,6 +256,21 @@ class Campaign:
         around.reporter.cell_ends(cell.position, record, self._left_s())
         self._write_status("running")
         self._count_bad(str(record["verdict"]))
+
+    def _make_whole(self) -> None:
+        """Every container runs and the vehicle hovers, before a cell begins: what died in the last one, or
+        between two, costs that one alone. Raises LabError where it cannot be mended."""
+        around = self._around
+        mended = around.supervisor.mend()
+        for line in mended:
+            around.reporter.note(line)
+        if mended:
+            self._settler.settle()
+        if self._flies or mended:
+            wait_for_vehicle(
+                self._pair.drone, self._scenario, around.clock, around.reporter.note,
+                grace_s=PUT_BACK_S if mended else 0.0, again=True,
+            )  # fmt: skip
 
     def _count_bad(self, verdict: str) -> None:
         self._bad_count += verdict in FAILED_VERDICTS
@@ -277,9 +297,7 @@ class Campaign:
             )
 
     def _resume_command(self) -> str:
-        elsewhere = self._store.results != results_dir(None)
-        option = f" --out {shown(self._store.results)}" if elsewhere else ""
-        return f"./pqlab resume {self._store.run_id}{option}"
+        return f"./pqlab resume {self._store.run_id}{out_option(self._store.results)}"
 
     def _release(self) -> None:
         if self._current is not None:

@@ -43,7 +43,12 @@ class Restart:
     what = "peer_kill"
 
     def __init__(self, container: str) -> None:
-        script = 'docker kill "$1"; docker start "$1"'
+        # who lives in its network namespace (helpers of link and attacker) lives in one that is gone then
+        script = (
+            'docker kill "$1"; docker start "$1" || exit; docker ps -q --no-trunc | while read -r one; do '
+            'case $(docker inspect -f "{{.HostConfig.NetworkMode}}" "$one") in '
+            '"container:$1"*) docker restart --time 1 "$one" ;; esac; done'
+        )
         self._process = subprocess.Popen(
             ["sh", "-c", script, "sh", container],
             stdin=subprocess.DEVNULL,

@@ -109,7 +109,10 @@ class Settler:
             except AgentFailure as error:
                 if error.code in KEY_CODES or clock.monotonic_s() > deadline_s:
                     raise error.as_lab_error() from error
-                if not told and not first:
+                mended = self._around.supervisor.mend()
+                for line in mended:
+                    self._around.reporter.note(line)
+                if not told and not first and not mended:
                     self._around.reporter.note(f"{error.what}; waiting for it")
                 told = True
                 for agent in self._pair.agents.values():

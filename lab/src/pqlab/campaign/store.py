@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +29,8 @@ WORK_FOLDER = ".work"
 DAMAGED_FOLDER = ".damaged"
 #: files a finished attempt leaves in the cell's folder besides its earlier attempts
 ATTEMPT_PREFIX = "attempt-"
+#: state of a run whose folder holds nothing but the bundle to be: it is being sealed, or was killed then
+WHOLE = "measured, not sealed yet"
 #: beside data/, so that it never enters a bundle: the controller's events of the cell in progress
 CELL_EVENTS = "cell-events.ndjson"
 #: one of them may be empty where the other end's is not
@@ -185,16 +188,21 @@ class Store:
         return status
 
     def status_or_begun(self, now_ns: int) -> Json:
-        """`status_at`; of a run without a status, between its plan and its first cell, state `starting`, or
-        `begun` where nobody holds it any more. Raises LabError without a plan."""
+        """`status_at`; of a run without a status its cells tell: between its plan and its first cell it is
+        `starting`, or `begun` where nobody holds it any more; with nothing but the bundle left in its folder it
+        is `WHOLE`. Raises LabError without a plan."""
         try:
             return self.status_at(now_ns)
         except LabError:
             plan = self.read("plan.json")
+        records = [self.record_of(str(cell["cell_id"])) for cell in plan["cells"]]
+        verdicts = Counter(str(record["verdict"]) for record in records if record is not None)
+        done, total = verdicts.total(), len(records)
+        begun = "starting" if self.is_locked() else "begun"
         return {
-            "run_id": self.run_id, "scenario": plan["scenario"], "done": 0, "total": len(plan["cells"]),
-            "state": "starting" if self.is_locked() else "begun",
-            "verdict_counts": {}, "current": None, "eta_s": None, "error": None,
+            "run_id": self.run_id, "scenario": plan["scenario"], "done": done, "total": total,
+            "state": WHOLE if done and done == total else begun,
+            "verdict_counts": dict(sorted(verdicts.items())), "current": None, "eta_s": None, "error": None,
         }  # fmt: skip
 
     def begin_events(self) -> None:

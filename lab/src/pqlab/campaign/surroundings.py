@@ -15,6 +15,7 @@ from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.observers import NO_OBSERVERS, Observers
 from pqlab.campaign.outputs import Outputs
 from pqlab.campaign.residents import ResidentDriver
+from pqlab.campaign.supervisor import NO_SUPERVISOR, Supervisor
 from pqlab.campaign.timed import MakeTimeline, without_events
 from pqlab.inventory import Inventory
 from pqlab.progress import Reporter
@@ -47,6 +48,7 @@ class Surroundings:
     load, controller: this machine's load average and facts; earlier: its newest bundle gives expected times.
     settle_s: how long to wait for a quiet machine before the first cell, None where no machine disturbs the
     clock; busy_ok: go on without one.
+    supervisor: knows the containers of the lab, and puts one back.
     steadiness: governor, clocks and the like of this machine, asked before the first cell and after the last.
     """
 
@@ -68,6 +70,7 @@ class Surroundings:
     residents: Mapping[str, ResidentDriver] = field(default_factory=dict)
     observers: Observers = NO_OBSERVERS
     neighbours: Neighbours = NO_NEIGHBOURS
+    supervisor: Supervisor = NO_SUPERVISOR
     settle_s: float | None = None
     busy_ok: bool = False
     load: Callable[[], list[float] | None] = load_average

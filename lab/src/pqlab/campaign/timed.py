@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,14 +18,27 @@ from pqlab.scenario.conditions import routed, without
 Json = dict[str, Any]
 
 
+@dataclass
+class LastWords:
+    """What an end held when it was killed because the condition asks for that: counters, and streams by name.
+    Its ledger and its samples go with it."""
+
+    counters: Json
+    streams: dict[str, list[str]] = field(default_factory=dict)
+
+
 class CellTimeline(Protocol):
     """One cell's timed part.
 
-    before: link in place and confirmed, ahead of the handshakes; during: entered when the traffic window
-    opens, runs the timed events; heal: undoes everything, always called, more than once does no harm.
+    before: link in place and confirmed, ahead of the handshakes, which is told the cell's orders (a killed
+    end is given them again); during: entered when the traffic window opens, runs the timed events; heal:
+    undoes everything, always called, more than once does no harm. killed: ends killed so far, by role.
     """
 
-    def before(self) -> None: ...
+    @property
+    def killed(self) -> dict[str, LastWords]: ...
+
+    def before(self, orders: Json | None = None) -> None: ...
 
     def during(self) -> AbstractContextManager[None]: ...
 
@@ -38,7 +52,11 @@ MakeTimeline = Callable[[Json, Cell, Pair, Clock, Journal, Path], CellTimeline]
 class Quiet:
     """The timeline of a condition in which nothing happens."""
 
-    def before(self) -> None:
+    @property
+    def killed(self) -> dict[str, LastWords]:
+        return {}
+
+    def before(self, orders: Json | None = None) -> None:
         return
 
     def during(self) -> AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from pqattack.errors import SettingsError
 from pqattack.settings import Episode
-from pqlab.campaign.agents import Agent, AgentFailure, Pair
+from pqlab.campaign.agents import Agent, AgentFailure, Pair, fetch_stream
 from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.canary import AGENT_CANARY
 from pqlab.campaign.clock import Clock
@@ -23,6 +23,7 @@ from pqlab.campaign.faults import DiskFull, Pause, Restart, container_of
 from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.link_probe import ProbeSettings, probe_link
 from pqlab.campaign.store import data_of, write_atomic, write_json
+from pqlab.campaign.timed import LastWords
 from pqlab.errors import LabError
 from pqlab.plan import Cell
 from pqlab.record.attack import truth_lines
@@ -46,6 +47,12 @@ _SLACK_S: Final = 30.0
 _HANDLED_BY_AGENT: Final = ("clock_offset", "sensor_stall", "rekey", "request_rekey", "policy_input")
 #: keys of an event that its agent needs
 _PASSED_ON: Final = ("for_s", "offset_ms", "suite_id", "values")
+#: how long an end that was killed may take to make a session again: its container starts, its self-test runs
+RETURN_S: Final = 60.0
+#: opened and closed at an end that came back, with nothing measured in it
+RECOVERED_WINDOW: Final = "recovered"
+#: streams of an end that its kill would take away: they tell of the handshakes before it
+_LAST_STREAMS: Final = ("spans", "events", "log")
 #: an attempt that fails is this event's result, not a fault of the cell
 _MAY_FAIL: Final = ("rekey", "request_rekey")
 
@@ -89,12 +96,20 @@ class Timeline:
         self._view: list[Pause] = []
         self._canary: Json | None = None
         self._document: Json | None = None
+        self._orders: Json = {}
+        self._killed: dict[str, LastWords] = {}
+
+    @property
+    def killed(self) -> dict[str, LastWords]:
+        """Ends that were killed because the condition asks for it, and what they held before."""
+        return self._killed
 
     # ------------------------------------------------------------------ before
 
-    def before(self) -> None:
+    def before(self, orders: Json | None = None) -> None:
         """Link in place, confirmed and probed; the attacker listening; rekey schedule armed. Raises
-        AgentFailure (role `link` or `attacker`)."""
+        AgentFailure (role `link` or `attacker`). orders: what `prepare` told both ends of the cell."""
+        self._orders = dict(orders or {})
         if routed(self._condition):
             try:
                 self._take_link()
@@ -222,6 +237,11 @@ class Timeline:
         self._journal.event(
             "timed_event", timed=kind, ok=True, **told, **({"result": result} if result else {})
         )
+        if kind == "peer_kill":
+            try:
+                self._await_return(str(event["role"]), self._clock.monotonic_s(), agents)
+            except (AgentFailure, LabError) as error:
+                self._journal.event("error", timed=kind, reason=str(error), code=error.code, **told)
 
     def _handler(self, kind: str) -> Callable[[Json, dict[str, Agent]], Json]:
         if kind in _HANDLED_BY_AGENT:
@@ -247,9 +267,60 @@ class Timeline:
         return self._agent_event(self._another(role, agents), kind, wanted)
 
     def _peer_kill(self, event: Json, agents: dict[str, Agent]) -> Json:
-        project = self._need_project("peer_kill has nothing to restart")
-        self._restarts.append(Restart(container_of(project, str(event.get("role") or "drone"))))
+        role = str(event["role"])
+        container = container_of(self._need_project("peer_kill has nothing to restart"), role)
+        agent = self._another(role, agents)
+        words = LastWords(agent.call("counters")["counters"])
+        words.streams = {
+            name: fetch_stream(agent, str(self._cell.cell_id), name).result() for name in _LAST_STREAMS
+        }
+        self._killed[role] = words
+        self._restarts.append(Restart(container))
         return {}
+
+    def _await_return(self, role: str, killed_s: float, agents: dict[str, Agent]) -> None:
+        """Until the killed end answers, has its orders again and a session carries packets: the drone dials
+        anew, a ground station is dialled by the drone, which has noticed the silence. Writes both times down.
+        Raises LabError after RETURN_S."""
+        agent, drone = self._another(role, agents), self._another("drone", agents)
+        until_s = killed_s + RETURN_S
+        self._poll(lambda: agent.call("counters")["state"] == "idle", until_s, f"the {role}'s agent")
+        agent_s = self._clock.monotonic_s()
+        before = int(drone.call("counters")["counters"].get("hs_completed", 0))
+        agent.call("prepare", self._orders)
+        agent.call("start", {"cell_id": self._cell.cell_id})
+        if role == "drone":
+            left_s = max(1.0, until_s - self._clock.monotonic_s())
+            block = {"count": 1, "min_count": 1, "max_s": left_s}
+            if int(self._agent_event(agent, "handshake_block", block)["completed"]) == 0:
+                raise _no_return(f"a session of the {role}")
+        else:
+            self._poll(
+                lambda: int(drone.call("counters")["counters"].get("hs_completed", 0)) > before,
+                until_s, f"a session with the {role}",
+            )  # fmt: skip
+        session_s = self._clock.monotonic_s()
+        self._journal.event(
+            "recovered", timed="peer_kill", role=role, agent_ms=round(1e3 * (agent_s - killed_s), 3),
+            recovery_ms=round(1e3 * (session_s - killed_s), 3),
+        )  # fmt: skip
+        # its traffic source has run on without it, and would into the next cell: a window's end stops it
+        for kind in ("traffic_open", "traffic_close"):
+            self._agent_event(agent, kind, {"window": RECOVERED_WINDOW})
+
+    def _poll(self, ready: Callable[[], bool], until_s: float, what: str) -> None:
+        while True:
+            why = ""
+            try:
+                if ready():
+                    return
+            except AgentFailure as error:
+                if not error.lost:
+                    raise
+                why = str(error)
+            if self._clock.monotonic_s() > until_s:
+                raise _no_return(what, why)
+            self._clock.sleep(_STEP_S)
 
     def _begin_attack(self, event: Json, agents: dict[str, Agent]) -> Json:
         try:
@@ -387,7 +458,7 @@ class Timeline:
     def _end_thread(self) -> None:
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(timeout=_SLACK_S)
+            self._thread.join(timeout=_SLACK_S + RETURN_S)
             self._thread = None
 
     def _another(self, role: str, agents: dict[str, Agent]) -> Agent:
@@ -420,6 +491,13 @@ class Timeline:
     def _write(self) -> None:
         if self._folder is not None and self._document is not None:
             write_json(self._folder / "link.json", self._document)
+
+
+def _no_return(what: str, why: str = "") -> LabError:
+    return LabError(
+        "no-return", f"{what} did not come back within {RETURN_S:g} s of the kill", why,
+        "docker compose -p pqlab ps -a, and the logs of that container",
+    )  # fmt: skip
 
 
 def _as_agent_failure(role: str, error: LabError) -> AgentFailure:

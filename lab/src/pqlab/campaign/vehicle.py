@@ -1,7 +1,8 @@
-"""The vehicle before the first session: is the asked-for source there, and is it in the air yet?
+"""The vehicle before every session: is the asked-for source there, and is it in the air?
 
-ArduPilot boots, settles, arms and climbs for about two minutes; that wait belongs before the first cell, not
-into it. The embedded vehicle and a replay are ready at once.
+ArduPilot boots, settles, arms and climbs for about 80 s; that wait belongs before a cell, not into it. It may
+die or land in any cell: the next one begins when it hovers again. The embedded vehicle and a replay are ready
+at once.
 """
 
 from __future__ import annotations
@@ -18,21 +19,36 @@ Json = dict[str, Any]
 #: boot, 60 s of settling, arming and climb, twice over
 READY_LIMIT_S = 300.0
 _LONGEST_PAUSE_S = 5.0
+#: how long a traffic service that was just put back may take to answer
+PUT_BACK_S = 30.0
 
 
-def wait_for_vehicle(drone: Agent, scenario: Scenario, clock: Clock, note: Callable[[str], None]) -> None:
-    """Return when the scenario's source would start at once. Raises LabError (exit 4) when it will not."""
+def wait_for_vehicle(
+    drone: Agent, scenario: Scenario, clock: Clock, note: Callable[[str], None], *, grace_s: float = 0.0,
+    again: bool = False,
+) -> bool:  # fmt: skip
+    """Return when the scenario's source would start at once: True for one that has to fly first. Raises
+    LabError (exit 4) when it will not. grace_s: how long the service may stay silent; again: it has flown
+    before, so that not to hover any more is worth saying."""
     if scenario.traffic is None:
-        return
+        return False
+    begun_s = clock.monotonic_s()
     wanted = str(scenario.traffic["source"])
     deadline_s = clock.monotonic_s() + READY_LIMIT_S
     told = None
     while True:
         facts = _traffic_facts(drone)
+        if facts.get("available") is False:
+            if clock.monotonic_s() - begun_s >= grace_s:
+                raise _no_service(facts)
+            clock.sleep(0.5)
+            continue
         _check_source(facts, wanted)
         chosen = facts.get("auto") if wanted == "auto" else wanted
         if chosen != "arducopter" or facts.get("ready", True):
-            return
+            if told is not None:
+                note(f"ArduPilot hovers; that took {clock.monotonic_s() - begun_s:.0f} s")
+            return chosen == "arducopter"
         copter = facts.get("arducopter") or {}
         phase = copter.get("phase")
         if phase == "failed" or clock.monotonic_s() > deadline_s:
@@ -43,7 +59,9 @@ def wait_for_vehicle(drone: Agent, scenario: Scenario, clock: Clock, note: Calla
                 "docker logs pqlab-sitl-1; or use `source: embedded` in the scenario",
             )
         if phase != told:
-            note(f"ArduPilot is in phase {phase}; waiting until it hovers")
+            lost = f"ArduPilot does not hover any more ({copter.get('lost') or 'it says no reason'}): it"
+            who = lost if again and told is None else "ArduPilot"
+            note(f"{who} is in phase {phase}; waiting until it hovers")
             told = phase
         clock.sleep(min(_LONGEST_PAUSE_S, max(0.5, float(copter.get("retry_after_s") or 0.0))))
 
@@ -53,14 +71,16 @@ def _traffic_facts(drone: Agent) -> Json:
         facts: Json = drone.call("hello").get("traffic") or {}
     except AgentFailure as error:
         raise error.as_lab_error() from error
-    if facts.get("available") is False:
-        raise LabError(
-            "no-traffic-service",
-            "the vehicle's traffic service does not answer the drone agent",
-            str(facts.get("reason")),
-            "make lab-status, then make lab-up",
-        )
     return facts
+
+
+def _no_service(facts: Json) -> LabError:
+    return LabError(
+        "no-traffic-service",
+        "the vehicle's traffic service does not answer the drone agent",
+        str(facts.get("reason")),
+        "make lab-status, then make lab-up",
+    )
 
 
 def _check_source(facts: Json, wanted: str) -> None:

@@ -18,8 +18,8 @@ from pqlab.errors import EXIT_INTERRUPTED, EXIT_USAGE, LabError, UsageError
 #: verbs in the order of a working day; each is a module beside this one
 VERBS = (
     "setup", "doctor", "tune", "untune", "list", "validate", "show", "plan", "run", "live", "status",
-    "resume", "heal", "verify", "report", "compare", "index", "export", "audit", "correct", "archive",
-    "unpack", "recording", "bench-report", "import-ladder", "link", "completion",
+    "resume", "discard", "heal", "verify", "report", "compare", "index", "export", "audit", "correct",
+    "archive", "unpack", "recording", "bench-report", "import-ladder", "link", "completion",
 )  # fmt: skip
 
 _EPILOG = """exit codes:

@@ -29,6 +29,7 @@ from pqlab.campaign.ring import SIM, at_ring
 from pqlab.campaign.silence import SETTLE_S
 from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
+from pqlab.campaign.supervisor import supervisor_of
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
 from pqlab.cli.plan import add_plan_options, show_plan
 from pqlab.errors import LabError, UsageError
@@ -158,6 +159,7 @@ def surroundings(
         residents=detectors_of(inventory, connect, told.note),
         observers=compose_observers(inventory.compose_project),
         neighbours=compose_neighbours(inventory.compose_project),
+        supervisor=supervisor_of(inventory.compose_project, told.note),
         settle_s=args.settle_s,
         busy_ok=args.busy_ok,
         steadiness=look,
@@ -267,14 +269,16 @@ def controller(inventory: Inventory) -> Iterator[None]:
     def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    # a shell starts what it puts into the background with SIGINT ignored: `kill -INT` would do nothing
+    before = {one: signal.signal(one, stop) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
         with contextlib.ExitStack() as held:
             for address in inventory.agents.values():
                 held.enter_context(_hold(address))
             yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 @contextlib.contextmanager

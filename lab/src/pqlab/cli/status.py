@@ -6,10 +6,10 @@ import argparse
 import time
 from typing import Any
 
-from pqlab.campaign.store import Store, work_runs
+from pqlab.campaign.store import WHOLE, Store, work_runs
 from pqlab.cli.common import add_out, print_json
 from pqlab.errors import EXIT_OK, LabError
-from pqlab.paths import results_dir, shown
+from pqlab.paths import out_option, results_dir, shown
 from pqlab.progress import clock_text
 
 HELP = "show runs in work and the newest bundle"
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
             "no-run",
             f"there is no run {args.run_id} in work under {shown(results)}",
             "in work: " + (", ".join(runs) or "none"),
-            "./pqlab status",
+            f"./pqlab status{out_option(results)}",
         )
     shown_runs = [
         Store(results, run_id).status_or_begun(time.time_ns())
@@ -44,11 +44,19 @@ def run(args: argparse.Namespace) -> int:
     for status in shown_runs:
         print(_line(status))
         if status["state"] != "running":
-            print(f"  next: ./pqlab resume {status['run_id']}")
+            option = out_option(results)
+            print(f"  next: ./pqlab resume {status['run_id']}{option}")
+            if status["state"] != WHOLE:
+                print(f"  or, to throw it away: ./pqlab discard {status['run_id']}{option}")
     if not shown_runs:
         print("no run in work")
     print(f"newest bundle: {newest or 'none yet'}")
     return EXIT_OK
+
+
+def is_whole(store: Store) -> bool:
+    """Has the run all its cells, and nothing in its folder that does not belong into the bundle?"""
+    return bool(store.status_or_begun(time.time_ns())["state"] == WHOLE)
 
 
 def _line(status: dict[str, Any]) -> str:

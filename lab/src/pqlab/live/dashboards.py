@@ -14,7 +14,8 @@ from pqlab.live.panels import PANELS, Line, Panel
 from pqlab.paths import project_root
 
 Json = dict[str, Any]
-BUCKET = "pqlab/autogen"
+#: of InfluxDB 2: it answers the 1.x API as the database of that name
+BUCKET = "pqlab"
 #: InfluxDB's own name for the colours of a chart
 _COLOURS = ("#31C0F6", "#A500A5", "#FF7E27")
 

@@ -26,6 +26,7 @@ from pqlab.record.dataplane import (
     window_counter,
 )
 from pqlab.record.detector import detector_failures, detector_problems, fill_detector
+from pqlab.record.faults import failed_redials, killed_roles, silence, stalled_ns
 from pqlab.record.handshake import (
     POOLED,
     HandshakeTrace,
@@ -55,6 +56,7 @@ from pqlab.record.raw import (
 from pqlab.record.rekey import fill_rekey
 from pqlab.record.sheet import Sheet
 from pqlab.record.system import (
+    Samples,
     Telemetry,
     fill_kernel,
     fill_observability,
@@ -76,6 +78,8 @@ HANDSHAKE_WINDOW = "handshake_cold"
 POOLED_WINDOW = "handshake_pooled"
 STOPS = ("unsupported", "not-run")
 OPTIONAL_FILES = ("traffic.json",)
+#: codes of an agent's answer when not the tunnel but its traffic service, or the vehicle in it, gave up
+SOURCE_LOST = ("not_ready", "process_died", "traffic_unreachable", "traffic_timeout")
 
 
 def load_context(data_dir: Path) -> RawRun:
@@ -109,34 +113,40 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     accounts = {}
     if wall:
         accounts = {
-            role: sample_account(told, wall[0], _sampled_until(cell, role, condition, wall[1]), rate_hz)
+            role: _sample_account(cell, role, told, condition, wall, rate_hz)
             for role, told in telemetry.items()
         }
     redialled = traces(cell.spans or [], REDIAL)
     completed, failed = _handshake_counts(cell, len(pooled) + len(redialled))
+    killed = killed_roles(cell.events, condition)
+    vain = failed_redials(cell, len(redialled))
+    opened_ns = plane.gate_ns.get(TRAFFIC, (None, None))[0]
     span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)
     quiet = _quiet(cell, context, cold, telemetry, plane.gate_ns.get(TRAFFIC))
 
     errors = [e for e in cell.events if e.get("event") == "error"]
     evidence = Evidence(
         stopped=_stopped(cell),
-        errors=tuple(_reason(e) for e in errors if e.get("code") not in ATTACKER_LOST),
-        missing=tuple(_missing(cell, context, condition)),
+        errors=tuple(_reason(e) for e in errors if e.get("code") not in (*ATTACKER_LOST, *SOURCE_LOST)),
+        source=tuple(_source_problems(cell, errors)),
+        missing=tuple(_missing(cell, context, condition, killed)),
         handshakes_due=shakes,
         completed=completed,
-        failed=failed or 0,
+        failed=max(0, (failed or 0) - vain),
+        silence=None if killed else silence(cell, vain, opened_ns),
         min_count=_min_count(context),
         traced=len(cold),
         coverage_pct=_coverage(cold, pooled, pooled_asked),
         pooled=len(both_pooled(pooled)) if pooled_asked else None,
         pooled_due=min(_min_count(context), _pooled_count(context) or 0),
-        directions=tuple(_directions(cell, plane)),
+        # what a killed end counted until then is no account of the window
+        directions=() if killed else tuple(_directions(cell, plane)),
         windows_due=tuple(_windows_due(context, shakes, pooled_asked)),
         windows_seen=tuple(str(w["name"]) for w in windows),
         duplicates=plane.down.duplicates + plane.up.duplicates if plane.down and plane.up else 0,
         ghosts=plane.down.ghosts + plane.up.ghosts if plane.down and plane.up else 0,
         resized=plane.down.total("resized") + plane.up.total("resized") if plane.down and plane.up else 0,
-        sessions_s=_sessions(context, windows, plane),
+        sessions_s={} if "drone" in killed else _sessions(context, windows, plane),
         contract=tuple(_contract(cell, context, plane)),
         samples={role: (account.expected, account.stored) for role, account in accounts.items()},
         impaired=impairs(condition),
@@ -219,6 +229,15 @@ def _sampled_until(cell: RawCell, role: str, condition: Mapping[str, Any], end_n
     return min(max(times, default=end_ns), end_ns)
 
 
+def _sample_account(
+    cell: RawCell, role: str, told: Telemetry, condition: Json, wall: tuple[int, int], rate_hz: float
+) -> Samples:
+    """Ticks due from the cell's begin until this end stopped, less those of a stall that was asked for."""
+    end_ns = _sampled_until(cell, role, condition, wall[1])
+    still_ns = stalled_ns(cell.events, condition, role, (wall[0], end_ns))
+    return sample_account(told, wall[0], end_ns - still_ns, rate_hz)
+
+
 def _windows(cell: RawCell) -> list[Json]:
     """Labelled windows by the controller's clock in their order; one that never ended is left out."""
     opened: dict[str, int] = {}
@@ -294,12 +313,14 @@ def _stopped(cell: RawCell) -> tuple[str, str] | None:
     return None if cell.events else ("not-run", "the cell left no event")
 
 
-def _missing(cell: RawCell, context: RawRun, condition: Json) -> list[str]:
-    """Raw files that are due and absent; a scenario without traffic or ledger does not owe theirs."""
+def _missing(cell: RawCell, context: RawRun, condition: Json, killed: frozenset[str]) -> list[str]:
+    """Raw files that are due and absent; a scenario without traffic or ledger does not owe theirs, nor does
+    an end that was killed on purpose."""
     no_traffic = not context.scenario.get("traffic") and not context.scenario.get("bulk")
     exempt = set(OPTIONAL_FILES) if no_traffic else set()
     if no_traffic or not keeps_ledger(context.scenario, condition):
         exempt |= {f"ledger.{role}.csv" for role in ROLES}
+    exempt |= {name for role in killed for name in (f"ledger.{role}.csv", f"telemetry.{role}.lp")}
     return [name for name in cell.missing if name not in exempt]
 
 
@@ -436,6 +457,17 @@ def _contract(cell: RawCell, context: RawRun, plane: DataPlane) -> list[str]:
     except SitlError as error:
         return [str(error)]
     return [f"{check.name}: {check.detail}" for check in result.checks if not check.ok]
+
+
+def _source_problems(cell: RawCell, errors: list[Json]) -> list[str]:
+    """Why a source of traffic gave up within the cell: it is not the tunnel's fault, and no measurement."""
+    found = [_reason(event) for event in errors if event.get("code") in SOURCE_LOST]
+    for name, window in (cell.traffic or {}).items():
+        for role in ROLES:
+            report = (window.get(role) or {}).get("source_report") or {}
+            if report.get("error"):
+                found.append(f"{name}, {role}: {report['error']}")
+    return found
 
 
 def _fill_validation(sheet: Sheet, verdict: Verdict, completed: int | None, failed: int | None) -> None:

@@ -50,6 +50,8 @@ class Evidence:
     handshakes_due: bool = True
     completed: int | None = None
     failed: int = 0
+    #: what the drone noticed when nothing came any more and dialling anew failed; None where it did not
+    silence: str | None = None
     min_count: int = 5
     traced: int = 0
     coverage_pct: dict[str, float | None] = field(default_factory=dict)
@@ -61,6 +63,8 @@ class Evidence:
     resized: int = 0
     sessions_s: dict[str, tuple[float, float | None]] = field(default_factory=dict)
     contract: tuple[str, ...] = ()
+    #: why the source of the traffic (a vehicle that died or landed, its service) did not carry on
+    source: tuple[str, ...] = ()
     samples: dict[str, tuple[int, int]] = field(default_factory=dict)
     impaired: bool = False
     #: ends whose packets another data plane carried than was due
@@ -137,6 +141,8 @@ def _handshakes(evidence: Evidence) -> list[Finding]:
         found.append(Finding("invalid", "handshake_count", f"{done} completed, {evidence.min_count} are due"))
     if evidence.failed and not evidence.impaired:
         found.append(Finding("fail", "handshake_failures", f"{evidence.failed} failed, {done} completed"))
+    if evidence.silence is not None and not evidence.impaired:
+        found.append(Finding("fail", "silence", evidence.silence))
     if done and evidence.traced < evidence.min_count:
         found.append(
             Finding("invalid", "spans", f"{evidence.traced} handshakes left spans, {done} completed")
@@ -182,7 +188,8 @@ def _transport(evidence: Evidence) -> list[Finding]:
 
 
 def _measurement(evidence: Evidence) -> list[Finding]:
-    found = [Finding("invalid", "traffic_contract", text) for text in evidence.contract]
+    found = [Finding("invalid", "traffic_source", text) for text in evidence.source]
+    found += [Finding("invalid", "traffic_contract", text) for text in evidence.contract]
     found += [Finding("invalid", "dataplane", text) for text in evidence.planes]
     found += [Finding("invalid", "link", text) for text in evidence.link]
     found += [Finding("invalid", "attack", text) for text in evidence.attack]

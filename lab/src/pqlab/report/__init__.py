@@ -27,6 +27,7 @@ from pqlab.report.sections import (
     detectors,
     drift,
     explorer,
+    faults,
     front,
     handshakes,
     link,
@@ -76,7 +77,7 @@ CHAPTERS: tuple[tuple[str, tuple[Callable[[Source], Section | None], ...]], ...]
         ),
     ),
     ("What happens at a rekey?", (rekey.rekeys, handshakes.phi)),
-    ("What changes between conditions?", (conditions.conditions, link.links)),
+    ("What changes between conditions?", (conditions.conditions, link.links, faults.faults)),
     ("What did the detectors see?", (detectors.detectors,)),
     ("What does it take from the supply?", (supply.supply, supply.heat)),
     (

@@ -167,6 +167,8 @@ def _timed(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
         if condition["rekey"] != "none":
             start_s = condition["rekey"]["start_s"]
             yield from _in_session((*at, "rekey"), "the first rekey", start_s, 0.0, session_s, marked)
+        if any(event["kind"] == "peer_kill" for event in condition["events"]):
+            yield from _killed(data, condition, (*at, "events"), marked)
         for number, event in enumerate(condition["events"]):
             here: KeyPath = (*at, "events", number)
             needed, allowed = _EVENT_KEYS[event["kind"]]
@@ -189,6 +191,28 @@ def _timed(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
             yield from _in_session(
                 here, f"event `{event['kind']}`", event["at_s"], event["for_s"] or 0.0, session_s, marked
             )
+
+
+def _killed(data: Json, condition: Json, at: KeyPath, marked: MarkedYaml) -> Iterator[Problem]:
+    """An end that is killed has no account of the windows after it, and its network is a new one: what link
+    and attacker set up in the old one is gone."""
+    name, kills = condition["name"], [e for e in condition["events"] if e["kind"] == "peer_kill"]
+    for found, what, way in (
+        (len(kills) > 1, "two kills", "keep one of them; another condition may have the other"),
+        (bool(data["bulk"]), "`peer_kill` in a scenario with `bulk`", "make it a scenario without `bulk`"),
+        (condition["detector"] != "none", "`peer_kill` and a detector", "write `detector: none`"),
+        (routed(condition), "`peer_kill` and a link", "let another condition have the link"),
+        (
+            bool(attack_events(condition)),
+            "`peer_kill` and an attack",
+            "let another condition have the attack",
+        ),
+    ):
+        if found:
+            yield Problem(
+                marked.place(at), f"condition `{name}` has {what}",
+                "what a killed end counted is gone, so nothing after it could be judged", f"{way}.",
+            )  # fmt: skip
 
 
 def _attacks(data: Json, marked: MarkedYaml) -> Iterator[Problem]:

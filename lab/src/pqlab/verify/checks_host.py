@@ -6,6 +6,7 @@ from collections import Counter
 
 from pqlab.builds import comparable, same_machine
 from pqlab.record.context import suite_of
+from pqlab.record.faults import stalled_ns
 from pqlab.record.raw import Json, RawRun, kernels, played_by
 from pqlab.scenario.conditions import without
 from pqlab.verify.result import Tally
@@ -56,10 +57,13 @@ def samples(cell: CellView, tally: Tally) -> None:
     """Ticks of each sampler in the file against the time until its end stopped and its own account."""
     start, end = cell.wall
     rate_hz = float((cell.run.scenario.get("telemetry") or {}).get("rate_hz", 10))
-    if "sampler" in without(cell.run.condition(str(cell.plan["condition"]))):
+    condition = cell.run.condition(str(cell.plan["condition"]))
+    if "sampler" in without(condition):
         return  # it stood still on purpose, which `observers_still` looks at
     for role in ROLES:
-        due = int((cell.stopped_ns(role) - start) / 1e9 * rate_hz)
+        stopped = cell.stopped_ns(role)
+        still = stalled_ns(cell.raw.events, condition, role, (start, stopped))
+        due = int((stopped - start - still) / 1e9 * rate_hz)
         rows = [line for line in cell.raw.telemetry.get(role, []) if line.startswith("pq_sampler,")]
         inside = [line for line in rows if start <= int(line.rsplit(" ", 1)[1]) <= end]
         where = f"{cell.label} {role}"

@@ -43,7 +43,8 @@ class Check:
     """One check.
 
     scope: `bundle` calls once with the bundle; `all` once a cell that has a record, `run` once a cell that
-    was carried out (pass, fail or invalid), `pass` once a cell that claims a result.
+    was carried out (pass, fail or invalid), `pass` once a cell that claims a result; not one whose condition
+    had an end killed, which took half the evidence with it on purpose.
     needs_seal: left out for a run that is not sealed yet.
     """
 

@@ -10,6 +10,7 @@ from typing import Any
 from pqlab.errors import LabError
 from pqlab.record.context import EXEMPT_WINDOWS, suite_of
 from pqlab.record.dataplane import DataPlane, data_plane
+from pqlab.record.faults import killed_roles
 from pqlab.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
 from pqlab.scenario.conditions import impairs
 from pqlab.verify.schema import load_schema, schema_errors
@@ -188,6 +189,11 @@ class CellView:
         """Pooled handshakes the scenario asks of this cell; None for none."""
         pooled = (self.run.scenario.get("handshake") or {}).get("pooled")
         return int(pooled["count"]) if pooled is not None and self.shakes else None
+
+    @property
+    def torn(self) -> bool:
+        """True where the condition had an end killed: what it held of the window is gone with it."""
+        return bool(killed_roles(self.raw.events, self.run.condition(str(self.plan["condition"]))))
 
     @property
     def impaired(self) -> bool:

@@ -1,0 +1,90 @@
+"""Faults on purpose, and containers that die by themselves, in the container lab."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busy import BUSY_OK, amiss
+
+from .conftest import ROOT, container, docker, load_records, measured, pqlab
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
+
+SUITE = "cs-mlkem768-aesgcm-mldsa65"
+
+
+def recoveries(bundle: Path) -> dict[str, list[dict[str, str]]]:
+    """Rows of fault_recovery.csv by condition."""
+    found: dict[str, list[dict[str, str]]] = {}
+    with (bundle / "data" / "analysis" / "fault_recovery.csv").open() as handle:
+        for row in csv.DictReader(handle):
+            found.setdefault(row["condition"], []).append(row)
+    return found
+
+
+def test_every_fault_on_purpose_passes_and_tells_its_recovery() -> None:
+    bundle = measured(pqlab("run", "chaos", "--suites", SUITE, "--json", *BUSY_OK, timeout_s=1200))
+    told = recoveries(bundle)
+    timed = {"kill-drone", "kill-gcs", "partition-2s", "partition-6s", "stall-drone", "stall-gcs"}
+    timed |= {"ground-pause"}
+    assert timed <= set(told)
+    assert [row["reason"] for name in timed for row in told[name] if not row["recovery_ms"]] == []
+    assert float(told["kill-gcs"][0]["recovery_ms"]) >= 3000.0, "the drone needs 3 s to know"
+    assert pqlab("verify", str(bundle)).code == 0
+    assert "Faults on purpose" in (bundle / "data" / "report.html").read_text()
+
+
+def during_run(words: tuple[str, ...], service: str, action: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+    """Two cells; something is done to a container in the first. The run's summary, and what it said."""
+    short = ("--suites", SUITE, "--reps", "2", "--session-s", "6")
+    controller = subprocess.Popen(
+        ["./pqlab", "run", "smoke", *short, "--json", *BUSY_OK, *words],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    status = ROOT / "results" / ".work"
+    before = {path.name for path in status.glob("2*")}
+    deadline_s = time.monotonic() + 120
+    while time.monotonic() < deadline_s:  # until its first cell has begun
+        if any((path / "status.json").is_file() for path in status.glob("2*") if path.name not in before):
+            break
+        time.sleep(0.1)
+    time.sleep(3.0)
+    docker(*action, container(service))
+    out, err = controller.communicate(timeout=400)
+    assert out.strip(), err[-3000:]
+    return json.loads(out.splitlines()[-1]), out + err
+
+
+@pytest.mark.parametrize("service", ["drone", "gcs", "sitl"])
+def test_a_container_that_was_killed_is_named_and_put_back(service: str) -> None:
+    begun_s = time.monotonic()
+    summary, said = during_run((), service, ("kill",))
+    assert time.monotonic() - begun_s < 200
+    assert f"container {service} exited with 137; it was put back" in said
+    records = load_records(ROOT / str(summary["bundle"]))
+    assert len(records) == 2
+    assert records[1]["verdict"] != "fail", records[1]["reason"]
+    if service != "sitl":  # an invalid cell was made again by then
+        assert records[0]["verdict"] == "fail"
+        assert f"container {service} exited with 137" in records[0]["reason"]
+
+
+def test_a_paused_container_goes_on_before_the_next_cell() -> None:
+    summary, said = during_run((), "gcs", ("pause",))
+    assert "container gcs is paused; it was put back" in said
+    records = load_records(ROOT / str(summary["bundle"]))
+    assert "container gcs is paused" in str(records[0]["reason"])
+    assert records[1]["verdict"] != "fail", records[1]["reason"]
+
+
+def test_a_view_that_was_stopped_is_put_back_and_costs_no_cell() -> None:
+    summary, said = during_run((), "influxdb", ("stop",))
+    assert "container influxdb exited with" in said
+    assert amiss(ROOT / str(summary["bundle"])) == {}
