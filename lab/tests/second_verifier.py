@@ -1,7 +1,8 @@
 """The second verifier as its user calls it, and where the two disagree on a bundle.
 
-It is a program of its own (verifier/): the test image has it, and one that was just built in verifier/target is tried
-instead where nothing of its sources is newer. There is no skip: a tree without it has no second opinion.
+It is a program of its own (verifier/): the test image has it, and one that was just built in verifier/target
+is tried instead where nothing of its sources is newer. There is no skip: a tree without it has no second
+opinion.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def program() -> Path:
     found = shutil.which("pqverifier")
     if found is None:
         raise RuntimeError(
-            "there is no pqverifier here: the test image lacks it, and verifier/target has none of these sources; "
-            "next: ./images/build.sh test, or cargo build --release --locked in verifier/"
+            "there is no pqverifier here: the test image lacks it, and verifier/target has none of these "
+            "sources; next: ./images/build.sh test, or cargo build --release --locked in verifier/"
         )
     return Path(found)
 
@@ -70,8 +71,8 @@ def ask(root: Path, before: Callable[[], None] | None = None) -> Opinion:
 def disagreements(root: Path, results: Iterable[CheckResult]) -> list[str]:
     """Checks that both know and that hold for one alone, each with both sentences.
 
-    Not compared: what the first did not look at because the scenario breaks its schema, which the second does not
-    know. A check of a part must not fail where the whole one holds.
+    Not compared: what the first did not look at because the scenario breaks its schema, which the second does
+    not know. A check of a part must not fail where the whole one holds.
     """
     ours, theirs = {result.name: result for result in results}, ask(root).checks
     found = []

@@ -70,8 +70,12 @@ def test_names_are_those_of_the_document_in_its_order(sealed: Path) -> None:
     theirs = list(ask(sealed).checks)
     whole = [name for name in theirs if name not in PARTS]
     assert whole == [name for name in named if name in whole]
-    rules = PAGE.read_text(encoding="utf-8").partition("### The core checks, in full")[2].partition("\n### ")[0]
-    assert re.findall(r"^\*\*`(\w+)`\*\*", rules, re.MULTILINE) == theirs, "each has its rule, in the same order"
+    rules = (
+        PAGE.read_text(encoding="utf-8").partition("### The core checks, in full")[2].partition("\n### ")[0]
+    )
+    assert re.findall(r"^\*\*`(\w+)`\*\*", rules, re.MULTILINE) == theirs, (
+        "each has its rule, in the same order"
+    )
 
 
 def test_exit_codes_of_what_is_no_bundle(tmp_path: Path) -> None:
@@ -188,7 +192,10 @@ def test_a_record_that_is_no_text_fails_what_needs_it(copied: Path) -> None:
 def test_a_file_beyond_the_bound_or_a_link_is_not_opened(copied: Path) -> None:
     (copied / "data" / "hosts" / "third.json").symlink_to("/dev/zero")
     said = ask(copied, before=limited)
-    assert list(said.checks) == ["bagit_structure"] and "data/hosts/third.json" in said.checks["bagit_structure"][1]
+    assert (
+        list(said.checks) == ["bagit_structure"]
+        and "data/hosts/third.json" in said.checks["bagit_structure"][1]
+    )
     (copied / "data" / "hosts" / "third.json").unlink()
     with (copied / "data" / "run.json").open("r+b") as handle:
         handle.truncate((1 << 30) + 1)

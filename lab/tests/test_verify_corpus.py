@@ -37,8 +37,8 @@ Verdicts = Callable[[BadBundle], list[CheckResult]]
 
 @pytest.fixture(scope="session")
 def verdicts(good: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Verdicts]:
-    """A bad bundle → what we say of it, which the checker that stands alone must say too, and the second verifier
-    by its own code of every check that both know.
+    """A bad bundle → what we say of it, which the checker that stands alone must say too, and the second
+    verifier by its own code of every check that both know.
 
     Each is made and verified when a test first asks for it, so that no test waits for all of them. Checks do
     not see one another: leaving one out can be read off.
