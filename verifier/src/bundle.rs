@@ -212,7 +212,7 @@ impl Bundle {
     /// Cells whose result a correction takes back.
     pub fn withdrawn(&self) -> Found<HashSet<String>> {
         let mut found = HashSet::new();
-        for (name, _) in self.below("corrections") {
+        for (name, _) in self.below("corrections").filter(|(name, _)| name.strip_suffix(".json").is_some()) {
             let layer = read_object(&self.data.join("corrections").join(name))?;
             if text_of(&layer, "action")? == "withdraw" {
                 found.extend(texts(&layer, "cells").unwrap_or_default().into_iter().map(str::to_owned));

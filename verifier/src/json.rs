@@ -15,6 +15,9 @@ const MAX_DOCUMENT_VALUES: usize = 2_000_000;
 const MAX_LINE_BYTES: u64 = 1 << 20;
 const MAX_LINES: usize = 1_000_000;
 
+/// What the first verifier may take.
+pub const TOO_LARGE: &str = "more than this verifier takes";
+
 pub type Object = Map<String, Value>;
 
 /// The last two parts of a path, which say enough in a message.
@@ -30,7 +33,7 @@ pub fn read_text(path: &Path, most: u64) -> Found<String> {
     let file = fs::File::open(path).map_err(|why| cannot(&why))?;
     file.take(most + 1).read_to_end(&mut bytes).map_err(|why| cannot(&why))?;
     if bytes.len() as u64 > most {
-        return Err(cannot(&format!("longer than {most} bytes")));
+        return Err(cannot(&format!("longer than {most} bytes, {TOO_LARGE}")));
     }
     String::from_utf8(bytes).map_err(|why| cannot(&format!("not UTF-8 at byte {}", why.utf8_error().valid_up_to())))
 }
@@ -43,7 +46,7 @@ pub fn read_object(path: &Path) -> Found<Object> {
 pub fn parse_object(text: &str, path: &Path) -> Found<Object> {
     // counted before anything is built of them: brackets alone can stand for many times the memory of their text
     if text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() > MAX_DOCUMENT_VALUES {
-        return Err(format!("{} holds more than {MAX_DOCUMENT_VALUES} values", short(path)));
+        return Err(format!("{} holds more than {MAX_DOCUMENT_VALUES} values, {TOO_LARGE}", short(path)));
     }
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
@@ -65,7 +68,7 @@ pub fn each_line(path: &Path, mut take: impl FnMut(Object) -> Found<()>) -> Foun
             break;
         }
         if number > MAX_LINES || (size as u64 == MAX_LINE_BYTES && line.last() != Some(&b'\n')) {
-            return Err(at(&format!("beyond {MAX_LINES} lines of {MAX_LINE_BYTES} bytes")));
+            return Err(at(&format!("beyond {MAX_LINES} lines of {MAX_LINE_BYTES} bytes, {TOO_LARGE}")));
         }
         match serde_json::from_slice(&line) {
             Ok(Value::Object(object)) => take(object).map_err(|why| at(&why))?,

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use crate::json::short;
+use crate::json::{short, TOO_LARGE};
 use crate::tally::Found;
 
 const HEADER: &str = "direction,epoch,sequence,size_bytes,t_in_ns,t_out_ns,window";
@@ -82,7 +82,7 @@ impl Ledger {
                 window
             };
             if number > MAX_ROWS {
-                return Err(at("too many rows for this verifier"));
+                return Err(at(TOO_LARGE));
             }
             let row = Datagram { epoch, sequence, size, in_ns, out_ns, window };
             match way {
