@@ -14,7 +14,7 @@ PQLAB_SOURCED=1
 . "$PQLAB_SELF"
 cd "$ROOT"
 
-ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst test"
+ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst verifier test"
 # Built only when named: what the lab itself does not need.
 ON_REQUEST="bench bench-alone windows windows-station windows-test pi pihost browser host detector-train
 base-arm64 liboqs-arm64 ascon-arm64 telegraf-arm64 sitl-arm64 tunnel-arm64 detector-xgboost-arm64 detector-tst-arm64 check-arm64"
@@ -40,6 +40,7 @@ inputs() {
         tunnel) echo images/venv requirements/tunnel.txt base/src tunnel/src telemetry/src ;;
         check) echo images/venv requirements/check.txt ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt requirements/crate.txt requirements/ansible-collections.txt requirements/unpack_collections.py ;;
+        verifier) echo verifier ;;
         detector-train) echo requirements/detector-train.txt ;;
         detector-*) echo images/venv requirements/detector.txt base/src detectors/src detectors/models ;;
         pi) echo requirements/tunnel.txt ;;
@@ -62,7 +63,8 @@ parents() {
 made_from() {
     case $1 in
         base) ;;
-        tunnel | test | check) echo base liboqs ascon ;;
+        tunnel | check) echo base liboqs ascon ;;
+        test) echo base liboqs ascon verifier ;;
         bench | bench-*) echo base tunnel ;;
         pi) echo base ascon ;;
         pihost) echo base pi ;;

@@ -12,6 +12,7 @@ from bad_bundles import BadBundle, corpus, published
 from bad_bundles.campaigns import take_over_first_cell
 from bad_bundles.hosts import many_refused
 from bundle_kit import make_sealed
+from second_verifier import disagreements
 
 from pqlab.errors import EXIT_CHECK, EXIT_WARNING
 from pqlab.verify import CHECKS, CheckResult, exit_code, verify_bundle
@@ -36,7 +37,8 @@ Verdicts = Callable[[BadBundle], list[CheckResult]]
 
 @pytest.fixture(scope="session")
 def verdicts(good: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Verdicts]:
-    """A bad bundle → what we say of it, which the checker that stands alone must say too.
+    """A bad bundle → what we say of it, which the checker that stands alone must say too, and the second
+    verifier by its own code of every check that both know.
 
     Each is made and verified when a test first asks for it, so that no test waits for all of them. Checks do
     not see one another: leaving one out can be read off.
@@ -52,6 +54,7 @@ def verdicts(good: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[V
                 alone.ask(root)
                 ours, theirs = verify_bundle(root), alone.answer()
                 assert theirs == ours, f"{bad.name}: the checker that stands alone says something else"
+                assert disagreements(root, ours) == [], f"{bad.name}: the second verifier says something else"
                 known[bad.name] = ours
                 shutil.rmtree(root)
             return known[bad.name]

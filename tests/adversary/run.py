@@ -14,7 +14,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from adversary.material import MATERIALS, ROOT, copy
 from adversary.raw import Bundle
 from adversary.rebuild import rebuild, seal
 from pqlab.errors import LabError
-from pqlab.verify import exit_code, verify_bundle
+from pqlab.verify import CheckResult, exit_code, verify_bundle
 
 PAGE = ROOT / "docs" / "BUNDLE.md"
 BEGIN, END = "<!-- adversary: begin -->\n", "<!-- adversary: end -->\n"
@@ -42,8 +42,14 @@ class Outcome:
     first: str
 
 
-def attempt(forgery: Forgery, material: Path, folder: Path) -> Outcome:
-    """Make the forgery of a copy of the material below `folder`, and verify it."""
+def attempt(
+    forgery: Forgery,
+    material: Path,
+    folder: Path,
+    also: Callable[[Path, list[CheckResult]], None] = lambda _root, _results: None,
+) -> Outcome:
+    """Make the forgery of a copy of the material below `folder`, and verify it. also: called with the forged
+    bundle and what was said of it, while it is there."""
     root = copy(material, folder)
     try:
         forgery.change(Bundle(root))
@@ -54,6 +60,7 @@ def attempt(forgery: Forgery, material: Path, folder: Path) -> Outcome:
                 print(f"{forgery.label}: the builder refused: {error}", file=sys.stderr)
         seal(root)
         results = verify_bundle(root)
+        also(root, results)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     failed = [result for result in results if result.status == "fail"]

@@ -7,15 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from second_verifier import disagreements
 
 from adversary.catalogue import Forgery, forgeries
 from adversary.material import MATERIALS
 from adversary.run import PAGE, Outcome, attempt, table, written
-from pqlab.verify import verify_bundle
+from pqlab.verify import CheckResult, verify_bundle
 
 FORGERIES = list(forgeries())
 PRINTED = written(PAGE.read_text(encoding="utf-8"))
 LISTED = set(re.findall(r"`((?:sim|lab|lossy|watched)-\w+)`", PRINTED))
+
+
+def seconded(root: Path, results: list[CheckResult]) -> None:
+    """The second verifier says the same of every check that both know."""
+    assert disagreements(root, results) == []
 
 
 class Kit:
@@ -33,7 +39,7 @@ class Kit:
 
     def outcome(self, forgery: Forgery) -> Outcome:
         if forgery.label not in self.outcomes:
-            made = attempt(forgery, self.material(forgery.material), self.folder / "forged")
+            made = attempt(forgery, self.material(forgery.material), self.folder / "forged", seconded)
             self.outcomes[forgery.label] = made
         return self.outcomes[forgery.label]
 

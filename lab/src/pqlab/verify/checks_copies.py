@@ -62,10 +62,13 @@ def once(cell: CellView, tally: Tally) -> None:
 
 
 def _seen(seen: dict[bytes, str], content: bytes, where: str) -> str | None:
-    """Where the same was seen before; this place where nowhere."""
+    """Where the same was seen before; None where nowhere. Two places may have one name, which does not tell
+    the condition of a cell."""
     key = hashlib.blake2b(content, digest_size=12).digest()
-    before = seen.setdefault(key, where)
-    return None if before == where else before
+    if key in seen:
+        return seen[key]
+    seen[key] = where
+    return None
 
 
 def idle(bundle: BundleView, tally: Tally) -> None:

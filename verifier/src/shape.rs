@@ -1,0 +1,147 @@
+//! Nothing that does not belong there: known files, known versions.
+
+use crate::bundle::{Bundle, ROLES, VERSIONS};
+use crate::json::{objects, text_of};
+use crate::registry::Brief;
+use crate::tally::{Found, Tally};
+
+const PROTOCOL: i64 = 1;
+const DOCUMENTS: [&str; 7] = [
+    "run.json",
+    "plan.json",
+    "providers.json",
+    "scenario.effective.yml",
+    "hosts/drone.json",
+    "hosts/gcs.json",
+    "hosts/controller.json",
+];
+const OF_THE_RUN: [&str; 3] = ["ro-crate-metadata.json", "report.html", "report.md"];
+const OF_A_CELL: [&str; 23] = [
+    "record.json",
+    "counters.json",
+    "traffic.json",
+    "link.json",
+    "link.ledger.csv",
+    "mavlink.gcs.tlog",
+    "detectors.json",
+    "observers.json",
+    "spans.ndjson",
+    "events.ndjson",
+    "attack.ndjson",
+    "bins.ndjson",
+    "bins.gcs.ndjson",
+    "detector.ndjson",
+    "ledger.drone.csv",
+    "ledger.gcs.csv",
+    "telemetry.drone.lp",
+    "telemetry.gcs.lp",
+    "power.drone.csv",
+    "power.gcs.csv",
+    "logs/drone.log",
+    "logs/gcs.log",
+    "logs/controller.log",
+];
+const OF_A_CANARY: [&str; 2] = ["canary/attack.ndjson", "canary/link.json"];
+
+fn hex(text: &str, count: usize) -> bool {
+    text.len() == count && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn counted(text: &str) -> bool {
+    !text.starts_with('0') && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `20260301T120000Z-ab12cd`
+pub fn is_run_id(text: &str) -> bool {
+    let parts = (text.get(..8), text.get(8..9), text.get(9..15), text.get(15..17), text.get(17..));
+    let (Some(day), Some("T"), Some(time), Some("Z-"), Some(tail)) = parts else {
+        return false;
+    };
+    day.bytes().chain(time.bytes()).all(|byte| byte.is_ascii_digit()) && hex(tail, 6)
+}
+
+/// May a file of that name lie below data/?
+fn is_known(name: &str) -> bool {
+    if DOCUMENTS.contains(&name) || OF_THE_RUN.contains(&name) {
+        return true;
+    }
+    let Some((folder, rest)) = name.split_once('/') else {
+        return false;
+    };
+    match folder {
+        "analysis" => rest.strip_suffix(".csv").is_some_and(|table| {
+            !table.is_empty() && table.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+        }),
+        "traces" => rest.strip_suffix(".csv").is_some_and(|digest| hex(digest, 64)),
+        "corrections" => rest.strip_suffix(".json").is_some_and(counted),
+        "lineage" => rest.split_once('/').is_some_and(|(run_id, file)| {
+            is_run_id(run_id) && (DOCUMENTS.contains(&file) || file == "manifest-sha512.txt")
+        }),
+        "cells" => rest.split_once('/').is_some_and(|(cell, file)| {
+            let attempt = file.strip_prefix("attempt-").and_then(|rest| rest.split_once('/'));
+            let file = attempt.filter(|(number, _)| counted(number)).map_or(file, |(_, file)| file);
+            hex(cell, 16) && (OF_A_CELL.contains(&file) || OF_A_CANARY.contains(&file))
+        }),
+        _ => false,
+    }
+}
+
+pub fn files(bundle: &Bundle, _: &[Brief], tally: &mut Tally) -> Found<()> {
+    for (name, _) in bundle.payload() {
+        tally.see();
+        tally.require(is_known(name), || format!("{name} is no file of a run"));
+    }
+    Ok(())
+}
+
+pub fn versions(bundle: &Bundle, _: &[Brief], tally: &mut Tally) -> Found<()> {
+    let runs = bundle.runs.as_ref().map_err(Clone::clone)?;
+    for (at, run) in runs.iter().enumerate() {
+        tally.see();
+        let made_by = text_of(&run.run, "pqlab_version").unwrap_or("no version");
+        if !VERSIONS.contains(&made_by) {
+            tally.fail(|| format!("run {} is of pqlab {made_by}, known are {}", run.id(), VERSIONS.join(", ")));
+        } else if !run.of_today() {
+            let settled = objects(&run.run, "sessions").any(|session| session.contains_key("settle"));
+            tally.require(!settled, || format!("run {} is of pqlab {made_by} and waited for quiet", run.id()));
+            let printed = at + 1 == runs.len() && bundle.has("analysis/fingerprints.csv");
+            tally.require(!printed, || format!("run {} is of pqlab {made_by} and has fingerprints.csv", run.id()));
+        }
+        for role in ROLES {
+            let told = run.hosts.get(role).and_then(|facts| facts.get("protocol_version"));
+            let known = told.and_then(serde_json::Value::as_i64) == Some(PROTOCOL);
+            tally.require(known, || format!("the {role} of run {} spoke another protocol than {PROTOCOL}", run.id()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_known;
+
+    #[test]
+    fn the_files_of_a_run_and_no_other() {
+        for name in [
+            "plan.json",
+            "cells/00112233445566aa/attempt-2/logs/gcs.log",
+            "cells/00112233445566aa/canary/link.json",
+            "lineage/20260301T120000Z-ab12cd/hosts/gcs.json",
+            "corrections/10.json",
+        ] {
+            assert!(is_known(name), "{name}");
+        }
+        for name in [
+            "plan.json.bak",
+            "cells/00112233445566AA/record.json",
+            "cells/00112233445566aa/attempt-0/record.json",
+            "cells/00112233445566aa/notes.txt",
+            "lineage/yesterday/plan.json",
+            "corrections/01.json",
+            "analysis/.csv",
+            "hosts/relay.json",
+        ] {
+            assert!(!is_known(name), "{name}");
+        }
+    }
+}
