@@ -189,8 +189,8 @@ class Store:
 
     def status_or_begun(self, now_ns: int) -> Json:
         """`status_at`; of a run without a status its cells tell: between its plan and its first cell it is
-        `starting`, or `begun` where nobody holds it any more; with nothing but the bundle left in its folder it
-        is `WHOLE`. Raises LabError without a plan."""
+        `starting`, or `begun` where nobody holds it any more; with nothing but the bundle left in its folder
+        it is `WHOLE`. Raises LabError without a plan."""
         try:
             return self.status_at(now_ns)
         except LabError:
