@@ -1,7 +1,7 @@
 """A built bundle with cold handshakes over radios, for the tests of advice: nothing in it was measured.
 
-Times are drawn by `pqlab.sim.air`, which follows every packet through the router's own channels, plus invented
-processor times: another model than the one under test.
+Times are drawn by `pqlab.sim.air`, which follows every packet through the router's own channels, plus
+invented processor times: another model than the one under test.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def make_radio_bundle(
     follow: bool = True,
     failed: Sequence[str] = (),
 ) -> Path:
-    """Write it and return `root`. count: handshakes a cell; conditions: further ones, each cell of them on the
-    direct path; beside_ms: on every time; follow: times of the model that follows every
-    packet, else of the one under test; failed: conditions whose cells completed nothing."""
+    """Write it and return `root`. count: handshakes a cell; conditions: further ones, each cell of them on
+    the direct path; beside_ms: on every time; follow: times of the model that follows every packet, else of
+    the one under test; failed: conditions whose cells completed nothing."""
     rng = random.Random(5)
     listed = [{"name": name, "link": link_of(radio)} for name, radio in radios.items()] + list(conditions)
     data, cells = root / "data", []

@@ -107,9 +107,17 @@ def test_links_that_set_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [(-1, 60, 0, 1500), (0, 60, 0, 1500), (800, -1, 0, 1500), (800, 60, 101, 1500), (800, 60, 0, 100),
-              (math.nan, 60, 0, 1500), (math.inf, 60, 0, 1500)]
-)  # fmt: skip
+    "given",
+    [
+        (-1, 60, 0, 1500),
+        (0, 60, 0, 1500),
+        (800, -1, 0, 1500),
+        (800, 60, 101, 1500),
+        (800, 60, 0, 100),
+        (math.nan, 60, 0, 1500),
+        (math.inf, 60, 0, 1500),
+    ],
+)
 def test_what_is_no_radio_is_refused(given: tuple[float, float, float, int]) -> None:
     with pytest.raises(UsageError) as refused:
         asked_radio(*given)

@@ -38,9 +38,9 @@ class Advice:
     """One suite. p50_s, p95_s: of one handshake; of_p95_s: 90 % interval of the 95th percentile of 20.
 
     air_bytes, air_s: of one handshake, both ways together; air_share_pct: of the flight, its rekeys included.
-    rekey_s: median time of one rekey, meanwhile the old keys carry on. loss_of_control_s: after a lost session,
-    the silence and then a handshake at p95_s; up to loss_of_control_most_s. energy_j: of one handshake at the
-    drone, None with energy_reason.
+    rekey_s: median time of one rekey, meanwhile the old keys carry on. loss_of_control_s: after a lost
+    session, the silence and then a handshake at p95_s; up to loss_of_control_most_s. energy_j: of one
+    handshake at the drone, None with energy_reason.
     """
 
     suite_id: str
@@ -75,7 +75,7 @@ class Answer:
 
 
 def candidates(question: Question, evidence: Evidence) -> dict[Pair, Suite]:
-    """Pairs that the question allows and of which anything is known: each with the suite that stands for it."""
+    """Pairs that the question allows and of which anything is known, each with a suite that stands for it."""
     known = set(evidence.work_s) | {pair for pairs in evidence.groups.values() for pair in pairs}
     found: dict[Pair, Suite] = {}
     for suite in registry.ALL.values():
@@ -120,7 +120,8 @@ def _judged(question: Question, model: Model, pair: Pair, suite: Suite) -> Advic
     if math.isinf(advice.p95_s):
         return f"more than one handshake in twenty is cut off after {limit_s:g} s"
     if question.outage_s is not None and advice.loss_of_control_most_s > question.outage_s:
-        return f"a lost session may take {advice.loss_of_control_most_s:.2f} s, {question.outage_s:g} are tolerated"
+        most_s = advice.loss_of_control_most_s
+        return f"a lost session may take {most_s:.2f} s, {question.outage_s:g} are tolerated"
     return advice
 
 

@@ -68,9 +68,9 @@ class Host:
 
 @dataclass
 class Evidence:
-    """groups: by radio and pair; measured_work_s: both ends' own work by pair on the hosts that the radios were
-    measured with; work_s: the same on `host`, for which advice is asked; energy_j: idle-subtracted energy a
-    handshake by pair on `host`, ring hardware alone; unused: why conditions do not count."""
+    """groups: by radio and pair; measured_work_s: both ends' own work by pair on the hosts that the radios
+    were measured with; work_s: the same on `host`, for which advice is asked; energy_j: idle-subtracted
+    energy a handshake by pair on `host`, ring hardware alone; unused: why conditions do not count."""
 
     host: Host
     bundles: list[str]
@@ -91,7 +91,8 @@ class Evidence:
         return {radio: g[pair] for radio, g in self.groups.items() if pair in g and g[pair].timed}
 
     def without(self, left_out: Radio) -> Evidence:
-        """The same as if that radio had not been measured; the hosts' own work stays, it is not the radio's."""
+        """The same as if that radio had not been measured; the hosts' own work stays, it is not the
+        radio's."""
         return Evidence(
             self.host, self.bundles, {r: g for r, g in self.groups.items() if r != left_out},
             self.names, self.measured_work_s, self.work_s, self.energy_j, self.unused,
@@ -115,11 +116,7 @@ def gather(bundles: Sequence[Path], host: Path | None = None) -> Evidence:
     if not found.groups:
         raise _nothing(found)
     _add_work(found.work_s, worker)
-    for cell in worker.cells:
-        joule = cell.value("P", "energy_net_handshake_j") or {}
-        if cell.verdict == "pass" and cell.ring == "hardware" and joule.get("value") is not None:
-            if (pair := _pair(cell)) is not None:
-                found.energy_j.setdefault(pair, []).append(float(joule["value"]))
+    _add_energy(found, worker)
     return found
 
 
@@ -183,6 +180,14 @@ def _add_work(work_s: dict[Pair, list[float]], bundle: BundleData) -> None:
     for cell in bundle.cells:
         if (pair := _pair(cell)) is not None and cell.verdict == "pass":
             work_s.setdefault(pair, []).extend(one.work_s for one in timed_of(cell))
+
+
+def _add_energy(found: Evidence, bundle: BundleData) -> None:
+    """Net energy a handshake; a sensor's word counts in ring hardware alone."""
+    for cell in bundle.cells:
+        told, pair = (cell.value("P", "energy_net_handshake_j") or {}).get("value"), _pair(cell)
+        if pair is not None and told is not None and cell.verdict == "pass" and cell.ring == "hardware":
+            found.energy_j.setdefault(pair, []).append(float(told))
 
 
 def _pair(cell: Cell) -> Pair | None:

@@ -1,9 +1,9 @@
 """Is a radio foretold by the others? Each radio in turn is left out, foretold, and held against its cells.
 
-A cell has few handshakes, and no 95th percentile is made of fewer than 20 values. So cells of one pair and radio,
-which differ in AEAD alone, are pooled: where 20 handshakes come together, their measured p95 is held against the
-interval stated for the p95 of as many. Beside it every single time, of large and small groups, is held against
-the 90 % interval of one handshake.
+A cell has few handshakes, and no 95th percentile is made of fewer than 20 values. So cells of one pair and
+radio, which differ in AEAD alone, are pooled: where 20 handshakes come together, their measured p95 is held
+against the interval stated for the p95 of as many. Beside it every single time, of large and small groups, is
+held against the 90 % interval of one handshake.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 time = (draw of the transfer model + draw of both hosts' own work + what every handshake takes beside these)
 times an error of the model. The third is the median of measured less modelled medians. Errors are what the
-model was wrong by where it was measured: ln(measured median / modelled median), one for each pair and radio of
-the evidence. A prediction mixes all of them, so that its interval is as wide as the model was wrong.
+model was wrong by where it was measured: ln(measured median / modelled median), one for each pair and radio
+of the evidence. A prediction mixes all of them, so that its interval is as wide as the model was wrong.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def deadline_s(suite: Suite) -> float:
 
 
 class Prediction:
-    """Times to a link that are expected, s. One beyond the suite's deadline is no link: it counts as infinite."""
+    """Times to a link that are expected, s. One beyond the suite's deadline is no link: it counts as
+    infinite."""
 
     def __init__(self, drawn: Sequence[float], errors: Sequence[float], limit_s: float, seed: str) -> None:
         self._drawn, self._errors, self._seed = drawn, errors, seed

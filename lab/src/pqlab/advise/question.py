@@ -15,8 +15,8 @@ from pqtunnel.suites import Suite
 
 @dataclass(frozen=True)
 class Question:
-    """least_level: of NIST; excluded: families or AEADs that must not be in a suite; outage_s: the longest loss
-    of control that is tolerated, None for any; battery_wh: None where nobody told."""
+    """least_level: of NIST; excluded: families or AEADs that must not be in a suite; outage_s: the longest
+    loss of control that is tolerated, None for any; battery_wh: None where nobody told."""
 
     radio: Radio
     flight_s: float

@@ -61,7 +61,7 @@ def asked_radio(rate_kbps: float, delay_ms: float, loss_pct: float, mtu_bytes: i
 
 
 def radio_of(link: Any) -> Radio | str | None:
-    """The radio that a condition's `link` block sets; None where it sets no rate; why it is none, in words."""
+    """The radio that a `link` block sets; None where it sets nothing; why it is none, in words."""
     if not isinstance(link, Mapping):
         return None
     up, down = ({k: v for k, v in (link.get(way) or {}).items() if v} for way in ("up", "down"))

@@ -1,13 +1,13 @@
 """How long TCP takes to carry a handshake over a radio: one draw, round by round. Seconds.
 
 Modelled: opening (three packets, each lost one costs the first second of RFC 6298), a window of ten segments
-(RFC 6928) that doubles a round, selective repeat one round trip later, the loss probe and the timer for a lost
-last packet (RFC 8985, RFC 6298 with Linux's 200 ms), and the transmitter's rate. A round lasts as long as its
-packets take the transmitter, or a round trip, whichever is longer. The window does not shrink at a loss: so it is
-with BBR, which the kernel of the measured machine has; with CUBIC a large key over a fast, lossy and far radio
-takes several times as long. Not modelled: a full queue, BBR's pauses to measure the round trip, what the kernel
-remembers of earlier connections. It is a hundred times faster than `sim.air`, which follows every packet; a test
-holds the two together.
+(RFC 6928) that doubles a round, selective repeat one round trip later, the loss probe and the timer for a
+lost last packet (RFC 8985, RFC 6298 with Linux's 200 ms), and the transmitter's rate. A round lasts as long
+as its packets take the transmitter, or a round trip, whichever is longer. The window does not shrink at a
+loss: so it is with BBR, which the kernel of the measured machine has; with CUBIC a large key over a fast,
+lossy and far radio takes several times as long. Not modelled: a full queue, BBR's pauses to measure the round
+trip, what the kernel remembers of earlier connections. It is far faster than `sim.air`, which
+follows every packet; a test holds the two together.
 """
 
 from __future__ import annotations

@@ -40,9 +40,8 @@ def answer_lines(answer: Answer, evidence: Evidence) -> Iterator[str]:
     refused = list(answer.refused.items())
     for suite_id, why in refused[:_REFUSED_SHOWN]:
         yield from _row("not", f"{suite_id}: {why}")
-    if more := len(refused) - _REFUSED_SHOWN:
-        if more > 0:
-            yield from _row("not", f"{more} others; --json names them with their reasons")
+    if (more := len(refused) - _REFUSED_SHOWN) > 0:
+        yield from _row("not", f"{more} others; --json names them with their reasons")
 
 
 def _silent(answer: Answer) -> bool:
@@ -81,8 +80,8 @@ def _told(advice: Advice, evidence: Evidence) -> Iterator[tuple[str, str]]:
     rest = len(advice.cells) - _CELLS_SHOWN
     yield (
         "rests on",
-        f"{advice.handshakes_count} handshakes over {advice.radios_count} radios in {len(advice.cells)} cells: "
-        f"{shown}{f' and {rest} more (--json)' if rest > 0 else ''}",
+        f"{advice.handshakes_count} handshakes over {advice.radios_count} radios in {len(advice.cells)} "
+        f"cells: {shown}{f' and {rest} more (--json)' if rest > 0 else ''}",
     )
 
 

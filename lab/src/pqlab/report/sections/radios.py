@@ -36,7 +36,7 @@ def radios(source: Source) -> Section | None:
         (
             Table(
                 "radios-table",
-                f"The {_SHOWN} pairs of KEM and signature of each level with the least median, and the slowest",
+                f"The {_SHOWN} pairs of KEM and signature of a level with the least median, and the slowest",
                 (
                     Column("radio"), Column("level", "", True), Column("KEM"), Column("signature"),
                     Column("handshake, median", "ms", True), Column("on the air", "B", True),
@@ -46,8 +46,9 @@ def radios(source: Source) -> Section | None:
                 blocks.rows_of(lines),
                 source.ring,
                 "analysis/handshakes.csv",
-                "Median: of the medians of cells that differ in AEAD and repetition alone; places are as they "
-                "were measured, without a test of whether neighbours differ. On the air: both ways, no packet repeated.",
+                "Median: of the medians of cells that differ in AEAD and repetition alone. Places are as they "
+                "were measured, without a test of whether neighbours differ. On the air: both ways, no "
+                "packet repeated.",
             ),
         ),
         "Bytes on the wire, over the rate, decide most of the time to a link. For a radio between these: "
