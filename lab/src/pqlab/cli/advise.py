@@ -130,7 +130,7 @@ def _radio(args: argparse.Namespace) -> Radio:
     from pqlab.advise.radio import Radio, asked_radio, radio_of
     from pqlab.scenario.compose import read_overlay
 
-    told = [getattr(args, name) for name in ("rate_kbps", "delay_ms", "loss_pct")]
+    told = (args.rate_kbps, args.delay_ms, args.loss_pct)
     if args.profile is not None:
         if any(value is not None for value in told):
             raise UsageError(
@@ -148,4 +148,4 @@ def _radio(args: argparse.Namespace) -> Radio:
             "no-radio", "advice needs a radio: --rate-kbps, --delay-ms and --loss-pct",
             "the radio decides by far more than the processor", _EXAMPLE,
         )  # fmt: skip
-    return asked_radio(*told, args.mtu)
+    return asked_radio(args.rate_kbps, args.delay_ms, args.loss_pct, args.mtu)

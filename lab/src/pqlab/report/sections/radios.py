@@ -46,8 +46,8 @@ def radios(source: Source) -> Section | None:
                 blocks.rows_of(lines),
                 source.ring,
                 "analysis/handshakes.csv",
-                "Median: of the medians of cells that differ in AEAD and repetition alone. Places are as they "
-                "were measured, without a test of whether neighbours differ. On the air: both ways, no "
+                "Median: of the medians of cells that differ in AEAD and repetition alone. Places are as "
+                "they were measured, without a test of whether neighbours differ. On the air: both ways, no "
                 "packet repeated.",
             ),
         ),
