@@ -18,13 +18,13 @@ from pqlab.errors import EXIT_INTERRUPTED, EXIT_USAGE, LabError, UsageError
 #: verbs in the order of a working day; each is a module beside this one
 VERBS = (
     "setup", "doctor", "tune", "untune", "list", "validate", "show", "plan", "run", "live", "status",
-    "resume", "discard", "heal", "verify", "report", "compare", "index", "export", "audit", "correct",
-    "archive", "unpack", "recording", "bench-report", "import-ladder", "link", "completion",
+    "resume", "discard", "heal", "verify", "report", "compare", "advise", "index", "export", "audit",
+    "correct", "archive", "unpack", "recording", "bench-report", "import-ladder", "link", "completion",
 )  # fmt: skip
 
 _EPILOG = """exit codes:
   0 all pass   1 failed or invalid cells, or --fail-on met   2 usage or validation
-  3 warnings or unsupported cells only   4 environment, or no such bundle or run
+  3 warnings or unsupported cells only, or no advice   4 environment, or no such bundle or run
   5 a check failed, or a bundle that cannot be read   130 interrupted (Ctrl-C)"""
 
 

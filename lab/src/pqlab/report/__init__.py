@@ -34,6 +34,7 @@ from pqlab.report.sections import (
     observers,
     over_time,
     overview,
+    radios,
     rekey,
     semantics,
     statistics,
@@ -53,6 +54,7 @@ CHAPTERS: tuple[tuple[str, tuple[Callable[[Source], Section | None], ...]], ...]
         "How long until a link?",
         (
             handshakes.all_suites,
+            radios.radios,
             front.front,
             suites.suite_benchmark,
             explorer.explorer,
