@@ -95,6 +95,13 @@ CHECKS: tuple[Check, ...] = (
         needs_seal=True,
     ),
     _whole("ro_crate", checks_bag.crate, "metadata that lists every file", "files", needs_seal=True),
+    _whole(
+        "attributed",
+        checks_bag.attributed,
+        "one author, licence and citation wherever they are named",
+        "bundles",
+        needs_seal=True,
+    ),
     _whole("files_known", checks_shape.files, "files that a run writes, and no other", "files"),
     _whole("versions_known", checks_shape.versions, "versions that there were, nothing later", "runs"),
     _whole(
@@ -175,6 +182,7 @@ CHECKS: tuple[Check, ...] = (
         "the same pause between handshakes in every cell",
         "ms",
     ),
+    _each("sisters_alike", checks_sisters.alike, "run", "primitives as fast as in sister cells"),
     _each(
         "pooled_apart",
         checks_handshake.pooled_apart,
@@ -182,7 +190,6 @@ CHECKS: tuple[Check, ...] = (
         "pooled handshakes by themselves, each with a ready key",
         "a cell",
     ),
-    _each("sisters_alike", checks_sisters.alike, "run", "primitives as fast as in sister cells"),
     _each(
         "primitive_sizes", checks_handshake.primitive_sizes_match, "pass", "sizes of the suite's algorithms"
     ),
