@@ -23,7 +23,8 @@ TERMS = {
     "about": "", "actionStatus": "", "contentSize": "", "datePublished": "", "description": "",
     "encodingFormat": "", "endTime": "", "hasPart": "", "identifier": "", "instrument": "", "license": "",
     "mentions": "", "name": "", "object": "", "result": "", "softwareVersion": "", "startTime": "",
-    "version": "",
+    "version": "", "author": "", "affiliation": "", "creditText": "", "sameAs": "", "Person": "",
+    "Organization": "",
 }  # fmt: skip
 DOCUMENT = {
     "@context": {

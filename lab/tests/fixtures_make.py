@@ -71,7 +71,7 @@ def make_work_dir(
             "created_utc": "2026-03-01T11:59:59Z",
             "seed": 7,
             "cells": cells,
-            "budget": {"cells_count": len(cells), "eta_s": 4.0 * len(cells)},
+            "budget": {"cells": len(cells), "eta_s": 4.0 * len(cells)},
         },
     )
     now = T0_NS + 500 * MS

@@ -70,7 +70,7 @@ def test_a_full_disk_leaves_the_work_and_latest(ready: Path, monkeypatch: pytest
     (results / "20250101T000000Z-000000").mkdir()
     sealing.point_latest(results, "20250101T000000Z-000000")
 
-    def full(root: Path) -> None:
+    def full(root: Path, info: str | None) -> None:
         (root / "bagit.txt").write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -17,6 +17,14 @@ def log(root: Path, text: str) -> None:
     finish(root)
 
 
+@registering(BAD, "attributed")
+def cited_by_another_name(root: Path) -> None:
+    """A CITATION.cff names an author whom nothing else in the bundle knows."""
+    text = 'cff-version: 1.2.0\nmessage: "cite it"\ntitle: "T"\nauthors:\n  - family-names: "Other"\n'
+    (root / "data" / "CITATION.cff").write_text(text, encoding="utf-8")
+    finish(root)
+
+
 @registering(BAD, "no_secrets")
 def key_in_a_log(root: Path) -> None:
     """A log holds the head of a private key."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from pqlab.bundle.bag import TAG_FILES, TAGMANIFEST, fsync_folder, mismatches, payload
+from pqlab.bundle.bag import TAGMANIFEST, fsync_folder, mismatches, payload, tag_files
 from pqlab.bundle.half import half_made
 from pqlab.bundle.locate import open_bundle
 from pqlab.bundle.signature import SUFFIX, sign
@@ -56,7 +56,7 @@ def archive(root: Path, target: Path, key: Path | None = None) -> Archived:
             f"its plan names the run {run_id[:80]!r}",
             f"see what is wrong: ./pqlab verify {root.name}",
         )
-    names = sorted([*TAG_FILES, TAGMANIFEST, *payload(root)])
+    names = sorted([*tag_files(root), TAGMANIFEST, *payload(root)])
     with half_made(target) as folder:
         half = folder / target.name
         digests, content_bytes = _write(root, run_id, names, half)

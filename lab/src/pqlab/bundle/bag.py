@@ -1,6 +1,7 @@
 """BagIt 1.0 tag files (RFC 8493): write them for a finished payload, read them back.
 
-In scope: bagit.txt, manifest-sha512.txt, tagmanifest-sha512.txt. Not in scope: fetch.txt, other algorithms.
+In scope: bagit.txt, manifest-sha512.txt, tagmanifest-sha512.txt, and bag-info.txt where a bundle says who
+made it. Not in scope: fetch.txt, other algorithms.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ BAGIT_TXT = "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
 MANIFEST = "manifest-sha512.txt"
 TAGMANIFEST = "tagmanifest-sha512.txt"
 TAG_FILES = ("bagit.txt", MANIFEST)
+INFO = "bag-info.txt"
 _CHUNK_BYTES = 1 << 20
 
 
@@ -65,12 +67,19 @@ def decode_path(text: str) -> str:
     return text.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%")
 
 
-def write_tags(root: Path) -> None:
-    """Write the three tag files for the payload that lies under data/, durable on return."""
+def tag_files(root: Path) -> list[str]:
+    """The tag files that the tag manifest lists: two that are always there, and bag-info.txt where it is."""
+    return [*TAG_FILES, *([INFO] if (root / INFO).is_file() else [])]
+
+
+def write_tags(root: Path, info: str | None = None) -> None:
+    """Write the tag files for the payload that lies under data/, durable on return. info: bag-info.txt."""
     lines = [f"{sha512_file(root / name)}  {encode_path(name)}\n" for name in payload(root)]
     _write_durable(root / "bagit.txt", BAGIT_TXT)
     _write_durable(root / MANIFEST, "".join(lines))
-    tags = [f"{sha512_file(root / name)}  {name}\n" for name in TAG_FILES]
+    if info is not None:
+        _write_durable(root / INFO, info)
+    tags = [f"{sha512_file(root / name)}  {name}\n" for name in tag_files(root)]
     _write_durable(root / TAGMANIFEST, "".join(tags))
     fsync_folder(root)
 

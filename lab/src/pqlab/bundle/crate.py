@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pqlab.bundle.attribution import crate_entities, read
+
 METADATA = "ro-crate-metadata.json"
 CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 SPECIFICATION = "https://w3id.org/ro/crate/1.1"
@@ -25,6 +27,7 @@ MEDIA_TYPES = {
     ".yml": "application/yaml",
     ".html": "text/html",
     ".md": "text/markdown",
+    ".cff": "application/yaml",
 }
 #: what a run is made from, beside the layers of a correction
 _OBJECTS = ("plan.json", "scenario.effective.yml")
@@ -59,6 +62,12 @@ def crate_document(data_dir: Path) -> Entity:
         "hasPart": [{"@id": part} for part in [*top, *folders]],
         "mentions": [{"@id": "#campaign"}, *({"@id": _action_id(e)} for e in run.get("lineage") or [])],
     }
+    licences: list[Entity] = [
+        {"@id": LICENSE_ID, "@type": "CreativeWork", "name": "not stated: ask whoever made this run"}
+    ]
+    if (told := read(data_dir)) is not None:
+        named, licences = crate_entities(told)
+        root.update(named)
     if ended := _time(run.get("ended_ns")):
         root["datePublished"] = ended
     action: Entity = {
@@ -81,11 +90,7 @@ def crate_document(data_dir: Path) -> Entity:
             "conformsTo": {"@id": SPECIFICATION},
         },
         root,
-        {
-            "@id": LICENSE_ID,
-            "@type": "CreativeWork",
-            "name": "not stated: ask whoever made this run",
-        },
+        *licences,
         {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
         {
             "@id": "#pqlab",

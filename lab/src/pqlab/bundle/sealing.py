@@ -12,8 +12,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from pqlab.bundle.attribution import bag_info, write_citation
 from pqlab.bundle.bag import BagError, fsync_folder, payload, write_tags
 from pqlab.bundle.crate import write_crate
+from pqlab.bundle.format import write_format
 from pqlab.bundle.secrets import search
 from pqlab.errors import EXIT_CHECK, EXIT_ENVIRONMENT, LabError
 
@@ -36,8 +38,10 @@ def seal(work_dir: Path, results_dir: Path, secrets: Sequence[Path]) -> Path:
     try:
         _refuse_secrets(work_dir, secrets)
         _clear(work_dir)
+        write_format(work_dir / "data")
+        write_citation(work_dir / "data")
         write_crate(work_dir / "data")
-        write_tags(work_dir)
+        write_tags(work_dir, bag_info(work_dir))
         os.sync()  # the cells' bytes must not reach the disk after the name that vouches for them
         results_dir.mkdir(parents=True, exist_ok=True)
         work_dir.rename(target)

@@ -10,12 +10,14 @@ from typing import Any
 from pqbase.text import utc_basic, utc_text
 from pqlab import __version__
 from pqlab.budget import estimate, load_costs
+from pqlab.bundle.attribution import CONFIG, read_config
+from pqlab.bundle.attribution import FILE as ATTRIBUTION
 from pqlab.campaign import hosts, steady
 from pqlab.campaign.extension import Extension
 from pqlab.campaign.store import Store, write_atomic
 from pqlab.campaign.surroundings import Surroundings
 from pqlab.errors import LabError
-from pqlab.paths import shown
+from pqlab.paths import project_root, shown
 from pqlab.plan import Cell, make_cells, plan_document
 from pqlab.record.link_ledger import trace_path
 from pqlab.scenario.model import Scenario
@@ -29,6 +31,7 @@ def new_run(
     around: Surroundings, scenario: Scenario, hello: dict[str, Json], detectors: dict[str, Json]
 ) -> tuple[Store, list[Cell]]:
     """The work folder with everything but cells. On LabError nothing there can be resumed."""
+    attribution = read_config(project_root() / CONFIG)
     images = hosts.image_digests(around.inventory.compose_project)
     providers = hosts.providers_document(hello, images, detectors)
     cells = planned_cells(scenario, providers)
@@ -46,6 +49,8 @@ def new_run(
     for sha256, file in scenario.traces.items():
         _keep_trace(store, sha256, file)
     store.write("providers.json", providers)
+    if attribution is not None:
+        store.write(ATTRIBUTION, attribution)
     for role, facts in hello.items():
         store.write(f"hosts/{role}.json", hosts.host_document(facts))
     controller = steady.began(around.controller(), around.steadiness())

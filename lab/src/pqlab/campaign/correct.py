@@ -14,6 +14,7 @@ from pqbase.text import utc_basic, utc_text
 from pqlab import __version__
 from pqlab.analysis import analyse
 from pqlab.bundle import Bundle, bag, open_bundle, seal
+from pqlab.bundle.attribution import FILE as ATTRIBUTION
 from pqlab.bundle.corrections import (
     FOLDER,
     REASON,
@@ -96,8 +97,9 @@ def _fill(base: Bundle, store: Store, layer: Correction, now_ns: int, clock: Clo
     extension = Extension(base.root, cells_of(plan), run)
     with disk_errors(store.data):
         store.data.mkdir(parents=True, exist_ok=True)
-        for name in ("scenario.effective.yml", "providers.json"):
-            shutil.copyfile(data / name, store.data / name)
+        for name in ("scenario.effective.yml", "providers.json", ATTRIBUTION):
+            if name != ATTRIBUTION or (data / name).is_file():
+                shutil.copyfile(data / name, store.data / name)
         shutil.copytree(data / "hosts", store.data / "hosts")
         extension.copy_into(store)
         (store.data / FOLDER).mkdir(exist_ok=True)

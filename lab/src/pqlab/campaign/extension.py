@@ -147,7 +147,7 @@ def check_whole(root: Path) -> None:
             "finish it first: ./pqlab resume",
         )  # fmt: skip
     require_safe(root)
-    tags = [name for name in (*bag.TAG_FILES, bag.TAGMANIFEST) if (root / name).is_file()]
+    tags = [name for name in (*bag.TAG_FILES, bag.INFO, bag.TAGMANIFEST) if (root / name).is_file()]
     digests = {name: bag.sha512_file(root / name) for name in (*tags, *bag.payload(root))}
     if wrong := bag.mismatches(root, digests):
         raise LabError(

@@ -23,6 +23,8 @@ from pqlab.verify.view import CellView
 
 #: bins of 20 ms that a datagram may wait in a full socket before it is refused
 LATE_BINS = 10
+#: bins before the first datagram was sent, in which nothing of it can have been refused
+EARLIER_BINS = 50
 #: an end may refuse a stray of its peer's
 STRAY_COUNT, STRAY_SHARE = 20, 0.002
 
@@ -62,10 +64,11 @@ def nothing_foreign(cell: CellView, tally: Tally) -> None:
 
 def in_step(cell: CellView, tally: Tally) -> None:
     """In each 20 ms the end had refused what the attacker had sent until then, by the end's own bins: the
-    truth about when an attack was on has a witness. So has that about the canary."""
-    canary = cell.raw.canary
+    truth about when an attack was on has a witness. So has that about the canary, before which no alarm may
+    have stood; of cells that do not pass only that nothing was refused before it was sent."""
+    canary, passed = cell.raw.canary, cell.verdict == "pass"
     for rows, name, shares in (
-        (cell.raw.attack, FILE, cell.raw.counters or {}),
+        (cell.raw.attack if passed else None, FILE, cell.raw.counters or {}),
         (canary.truth if canary else None, f"canary/{FILE}", canary.counters if canary else {}),
     ):
         if not any("bin" in row for row in rows or []):
@@ -91,14 +94,17 @@ def _of_end(
     if refused is None or not sent:
         return
     tally.see()
-    span = range(min(sent) - LATE_BINS, max(sent) + 2 * LATE_BINS)
+    passed = cell.verdict == "pass"
+    # what was refused of the cell's own attack is no witness about its canary
+    begin = LATE_BINS if cell.raw.attack is not None else LATE_BINS + EARLIER_BINS
+    span = range(min(sent) - begin, max(sent) + 2 * LATE_BINS)
     told = list(accumulate(sent.get(number, 0) for number in span))
     felt = list(accumulate(refused.get(number, 0) for number in span))
     slack = max(STRAY_COUNT, round(STRAY_SHARE * told[-1]))
     newest = max(refused, default=0)  # what came after the end's last bin, no bin can tell
     for place in range(len(span) - LATE_BINS):
-        early = felt[place] > told[place + 1] + slack
-        known = span[place + LATE_BINS] <= newest
+        early = felt[place] > told[place + (1 if passed else LATE_BINS)] + slack
+        known = passed and span[place + LATE_BINS] <= newest
         if early or (known and felt[place + LATE_BINS] < told[place] - dropped - slack):
             seen, when = (felt[place], "then") if early else (felt[place + LATE_BINS], "0.2 s later")
             tally.fail(

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pqlab.bundle.bag import BAGIT_TXT, MANIFEST, TAG_FILES, TAGMANIFEST, payload, read_manifest, sha512_file
+from pqlab.bundle import attribution
+from pqlab.bundle.bag import (
+    BAGIT_TXT,
+    INFO,
+    MANIFEST,
+    TAG_FILES,
+    TAGMANIFEST,
+    payload,
+    read_manifest,
+    sha512_file,
+    tag_files,
+)
 from pqlab.bundle.crate import METADATA
 from pqlab.record.raw import read_object
 from pqlab.verify.result import Tally
@@ -19,7 +30,7 @@ def structure(bundle: BundleView, tally: Tally) -> None:
     declared = bundle.root / "bagit.txt"
     if declared.is_file():
         tally.require(declared.read_bytes() == BAGIT_TXT.encode(), "bagit.txt declares something else")
-    known = {*TAG_FILES, TAGMANIFEST, "data"}
+    known = {*TAG_FILES, INFO, TAGMANIFEST, "data"}
     for path in bundle.root.iterdir():
         tally.require(path.name in known, f"{path.name} lies beside data/")
     for name in (MANIFEST, TAGMANIFEST):
@@ -33,13 +44,13 @@ def structure(bundle: BundleView, tally: Tally) -> None:
 def tag_fixity(bundle: BundleView, tally: Tally) -> None:
     """Every tag file has the digest of the tag manifest, and each of them is listed there."""
     listed = read_manifest(bundle.root / TAGMANIFEST)
-    for name in TAG_FILES:
+    for name in tag_files(bundle.root):
         tally.see()
         if name not in listed:
             tally.fail(f"{name} is not in {TAGMANIFEST}")
     for name, digest in listed.items():
         path = bundle.root / name
-        if name not in TAG_FILES or not path.is_file():
+        if name not in (*TAG_FILES, INFO) or not path.is_file():
             tally.fail(f"{TAGMANIFEST} names {name}")
         elif sha512_file(path) != digest:
             tally.fail(f"{name} has changed since it was sealed")
@@ -57,6 +68,32 @@ def payload_fixity(bundle: BundleView, tally: Tally) -> None:
         tally.see()
         if sha512_file(bundle.root / name) != listed[name]:
             tally.fail(f"{name} has changed since it was sealed")
+
+
+def attributed(bundle: BundleView, tally: Tally) -> None:
+    """CITATION.cff, bag-info.txt and the crate name the authors, the licence and the citation of
+    attribution.json; without it none of them names any."""
+    tally.see()
+    told, info = attribution.read(bundle.data), bundle.root / INFO
+    citation = bundle.data / attribution.CITATION
+    document = read_object(bundle.data / METADATA)
+    root: dict[str, Any] = next((entity for entity in document["@graph"] if entity.get("@id") == "./"), {})
+    if told is None:
+        named = [path.name for path in (citation, info) if path.is_file()]
+        named += [f"{METADATA}: {key}" for key in ("author", "creditText", "sameAs") if key in root]
+        tally.require(not named, f"{', '.join(named)}: there is no {attribution.FILE} to say so")
+        return
+    for path, due in (
+        (citation, attribution.citation_text(told, bundle.raw.run)),
+        (info, attribution.bag_info(bundle.root)),
+    ):
+        text = path.read_text(encoding="utf-8") if path.is_file() else None
+        tally.require(text == due, f"{path.name} is not what {attribution.FILE} gives")
+    for key, value in attribution.crate_entities(told)[0].items():
+        tally.require(root.get(key) == value, f"{key} of {METADATA} is not that of {attribution.FILE}")
+    for entity in attribution.crate_entities(told)[1]:
+        there = entity in document["@graph"]
+        tally.require(there, f"{entity['name']} in {METADATA} is not as in {attribution.FILE}")
 
 
 def crate(bundle: BundleView, tally: Tally) -> None:

@@ -43,6 +43,19 @@ def plan_schema(bundle: BundleView, tally: Tally) -> None:
     tally.require(seed == asked, f"the plan is of campaign seed {seed}, the scenario asks for {asked}")
     run_id = bundle.raw.run.get("run_id")
     tally.require(run_id == bundle.plan.get("run_id"), f"run.json is of {run_id}, the plan of another run")
+    _budget(bundle, tally)
+
+
+def _budget(bundle: BundleView, tally: Tally) -> None:
+    """What the run foretold before its first cell was for as many cells as are planned. Not where it took
+    cells over: it foretold its own, and one that corrects none."""
+    foretold = bundle.plan["budget"].get("cells")
+    if isinstance(foretold, int) and not bundle.raw.run.get("lineage"):
+        planned = len(bundle.plan["cells"])
+        tally.require(
+            foretold == planned,
+            f"budget.cells of plan.json says that {foretold} cells were to be run, and {planned} are planned",
+        )
 
 
 def cells_accounted(bundle: BundleView, tally: Tally) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pqlab.record.raw import ROLES, Json, RawRun, played_by
+from pqlab.verify.checks_drawn import of_this_version
 from pqlab.verify.result import Tally
 from pqlab.verify.view import BundleView, CellView
 
@@ -74,8 +75,8 @@ def _one_lab(raw: RawRun) -> Iterator[str]:
 
 
 def real(cell: CellView, tally: Tally) -> None:
-    """Raw files of the cell: no clock that stood still between two readings, no tag of another ring, no two
-    machines with one and the same kernel time."""
+    """Raw files of the cell: no clock that stood still between two readings, but in virtual time, no tag of
+    another ring, no two machines with one and the same kernel time."""
     claimed = str(cell.run.scenario.get("ring"))
     tally.see()
     for role, lines in cell.raw.telemetry.items():
@@ -87,6 +88,7 @@ def real(cell: CellView, tally: Tally) -> None:
                 f"{cell.label}: ring {claimed} in scenario.effective.yml, {other} in telemetry.{role}.lp"
             )
     if claimed == "sim":
+        _virtual(cell, tally)
         return
     for window, report in (cell.raw.traffic or {}).items():
         for role in ROLES:
@@ -102,6 +104,21 @@ def real(cell: CellView, tally: Tally) -> None:
                     f"took {took.pop()} ns: that is a virtual clock"
                 )
     _kernels(cell, tally)
+
+
+def _virtual(cell: CellView, tally: Tally) -> None:
+    """In virtual time a datagram takes as long at the end that sends it as at the one that receives it:
+    between its two stamps lies the model's constant, and no processor is slow."""
+    if not of_this_version(cell.run):
+        return
+    took_ns = {
+        f"{name} rows of ledger.{role}.csv": {b - a for a, b in zip(rows.t_in_ns, rows.t_out_ns, strict=True)}
+        for role, ledger in sorted(cell.raw.ledgers.items())
+        for name, rows in (("tx", ledger.tx), ("rx", ledger.rx))
+    }
+    if len(set().union(*took_ns.values())) > 1:
+        told = "; ".join(f"{where} {min(ns)} to {max(ns)} ns" for where, ns in took_ns.items() if ns)
+        tally.fail(f"{cell.label}: ring sim, and t_out − t_in is not one number: {told}")
 
 
 def _kernels(cell: CellView, tally: Tally) -> None:

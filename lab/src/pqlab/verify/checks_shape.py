@@ -9,8 +9,11 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pqlab
+from pqlab.bundle.attribution import CITATION
+from pqlab.bundle.attribution import FILE as ATTRIBUTION
 from pqlab.bundle.bag import payload
 from pqlab.bundle.crate import METADATA
+from pqlab.bundle.format import DICTIONARY, PACKAGE, SCHEMAS
 from pqlab.record.raw import Json, RawRun
 from pqlab.verify.result import Tally
 from pqlab.verify.view import BundleView, CellView
@@ -29,9 +32,11 @@ _CELL = (
     r"|telemetry\.(?:drone|gcs)\.lp|power\.(?:drone|gcs)\.csv|logs/(?:drone|gcs|controller)\.log"
     r"|canary/(?:attack\.ndjson|link\.json))"
 )
+#: what a bundle says of its own format, and of who made it
+_FORMAT = "|".join(map(re.escape, (PACKAGE, DICTIONARY, *SCHEMAS, ATTRIBUTION, CITATION)))
 #: every file there may be below data/
 ALLOWED = re.compile(
-    rf"{_DOCUMENTS}|{re.escape(METADATA)}|report\.(?:html|md)|analysis/[a-z0-9_]+\.csv"
+    rf"{_DOCUMENTS}|{re.escape(METADATA)}|{_FORMAT}|report\.(?:html|md)|analysis/[a-z0-9_]+\.csv"
     rf"|traces/[0-9a-f]{{64}}\.csv|corrections/[1-9][0-9]*\.json"
     rf"|lineage/{_RUN_ID}/(?:{_DOCUMENTS}|manifest-sha512\.txt)"
     rf"|cells/[0-9a-f]{{16}}/(?:attempt-[1-9][0-9]*/)?{_CELL}"

@@ -21,6 +21,8 @@ SLACK_NS = 100_000_000
 SLACK = {"system_pct": (0.05, 2.0), "process_pct": (0.03, 0.5)}
 #: virtual time has no late tick; its system_busy_ms is of whole ms, a few of them in a short cell
 SLACK_VIRTUAL = {"system_pct": (0.05, 0.2), "process_pct": (0.05, 0.02)}
+#: the machine is at least as busy as one process on it; kernels that count by the tick miss short bursts
+SLACK_MACHINE, SLACK_MACHINE_VIRTUAL = (0.5, 5.0), (0.05, 0.02)
 #: kernel time of all cores against wall × cores. It lacks little; it may be too much by far, because a kernel
 #: counts a busy tick whole and idle time by the clock (1.33 × in a cell whose router woke at every tick)
 CORES_LESS, CORES_MORE, CORES_SLACK_MS = 0.08, 0.5, 150.0
@@ -249,7 +251,28 @@ def _growth(ticks: list[Tick], cores: int, *, told: bool, whole: bool, virtual: 
         if abs(fmean(shares) - due) > points + share * due + edge:
             counter = "system_busy_ms" if name == "system_pct" else "process_cpu_ns"
             found.append(f"{name} has the mean {fmean(shares):.2f}, {counter} beside it gives {due:.2f}")
+    if whole and (problem := _machine(ticks[1:], cores, virtual=virtual)):
+        found.append(problem)
     return found
+
+
+def _machine(ticks: list[Tick], cores: int, *, virtual: bool) -> str | None:
+    """The whole machine, as a share of all cores, against the tunnel's process, as one of one core."""
+    both = [
+        (float(tick.fields["system_pct"]), float(tick.fields["process_pct"]))
+        for tick in ticks
+        if {"system_pct", "process_pct"} <= tick.fields.keys()
+    ]
+    if not both:
+        return None
+    machine, process = fmean(row[0] for row in both), fmean(row[1] for row in both) / cores
+    share, points = SLACK_MACHINE_VIRTUAL if virtual else SLACK_MACHINE
+    if process <= machine * (1 + share) + points:
+        return None
+    return (
+        f"system_pct has the mean {machine:.3f}, and process_pct beside it, of {cores} cores, {process:.3f}: "
+        "the machine was less busy than one process on it"
+    )
 
 
 def _threads(cell: CellView, role: str, ticks: list[Tick], tally: Tally) -> None:

@@ -28,6 +28,7 @@ from pqlab.verify import (
     checks_report,
     checks_ring,
     checks_shape,
+    checks_sisters,
     checks_text,
     checks_ticks,
     checks_time,
@@ -95,6 +96,13 @@ CHECKS: tuple[Check, ...] = (
         needs_seal=True,
     ),
     _whole("ro_crate", checks_bag.crate, "metadata that lists every file", "files", needs_seal=True),
+    _whole(
+        "attributed",
+        checks_bag.attributed,
+        "one author, licence and citation wherever they are named",
+        "bundles",
+        needs_seal=True,
+    ),
     _whole("files_known", checks_shape.files, "files that a run writes, and no other", "files"),
     _whole("versions_known", checks_shape.versions, "versions that there were, nothing later", "runs"),
     _whole(
@@ -175,6 +183,7 @@ CHECKS: tuple[Check, ...] = (
         "the same pause between handshakes in every cell",
         "ms",
     ),
+    _each("sisters_alike", checks_sisters.alike, "run", "primitives as fast as in sister cells"),
     _each(
         "pooled_apart",
         checks_handshake.pooled_apart,
@@ -227,7 +236,7 @@ CHECKS: tuple[Check, ...] = (
         "attack_bounded", checks_attack.bounded, "pass", "attacks as the condition says, within their caps"
     ),
     _each("attack_counted", checks_attack.counted, "pass", "what was sent, refused at the ends"),
-    _each("attack_in_step", checks_attack.in_step, "pass", "refused when it was sent, by bins"),
+    _each("attack_in_step", checks_attack.in_step, "run", "refused when it was sent, by bins"),
     _each("nothing_foreign", checks_attack.nothing_foreign, "pass", "no foreign datagram where none is sent"),
     _each(
         "detector_verdicts",

@@ -31,9 +31,8 @@ _DAMAGE = (
 _BAG = "a BagIt 1.0 bag of sha-512"
 #: checks that look at a bundle whatever its scenario and plan are; the others walk what those two ask for
 _RESTS_ON_NOTHING = frozenset({
-    "bagit_structure", "tagmanifest_fixity", "manifest_fixity", "ro_crate", "files_known", "scenario_schema",
-    "plan_schema",
-    "no_secrets", "report_present", "report_numbers",
+    "bagit_structure", "tagmanifest_fixity", "manifest_fixity", "ro_crate", "attributed", "files_known",
+    "scenario_schema", "plan_schema", "no_secrets", "report_present", "report_numbers",
 })  # fmt: skip
 
 

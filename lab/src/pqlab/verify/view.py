@@ -48,10 +48,11 @@ class BundleView:
         self.root = root
         self.data = root / "data"
         #: what checks that compare cells saw so far: digest of times → where; host of a run → first clock;
-        #: cell of a run → pause between its handshakes
+        #: cell of a run → pause between its handshakes; run → what sister cells are compared by
         self.seen_times: dict[bytes, str] = {}
         self.clocks: dict[tuple[int, str], tuple[int, int, str]] = {}
         self.pauses: dict[tuple[str, int], float] = {}
+        self.sisters: dict[int, list[Any]] = {}
 
     @property
     def raw(self) -> RawRun:
