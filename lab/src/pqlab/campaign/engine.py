@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pqbase.text import utc_text
+from pqlab import commitment
 from pqlab.budget import cell_seconds, load_costs
 from pqlab.campaign import hosts, steady
 from pqlab.campaign.agents import AgentFailure, Pair
@@ -183,6 +184,8 @@ class Campaign:
         that goes on, the attempts that a controller left when it died. Raises LabError."""
         attester = self._attester
         self._attested(attester.begin, list(dict.fromkeys(lost)))
+        if (seal := self._around.seal) is not None:
+            commitment.write(seal, self._store.read("plan.json"), attester.keys)
         if not attester.active:
             return
         keys = ", ".join(f"{role} {key}" for role, key in attester.keys.items())

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pqbase.text import canonical_json
+from pqlab.errors import LabError
 from pqlab.plan import plan_digest
 from pqlab.record.raw import Json
 from pqlab.verify.chains import (
@@ -29,7 +30,7 @@ from pqlab.verify.chains import (
     files_digest,
 )
 from pqlab.verify.ed25519 import verified
-from pqlab.verify.result import Tally
+from pqlab.verify.result import CheckResult, Tally
 from pqlab.verify.view import BundleView, CellView
 
 SCHEMA = "pqlab/attestation/v1"
@@ -246,6 +247,53 @@ def _excused(folder: Path) -> bool:
     rows = _json_lines(folder / "events.ndjson")
     told = {row.get("event") for row in rows if row.get("host") == "controller"}
     return bool(told & {"unsupported", "not-run", "error"})
+
+
+def as_promised(path: Path, promised: list[Json]) -> CheckResult:
+    """Is a run of this bundle the one that published files foretold, signed with the keys they name?
+
+    A key that came later, of an agent that was started again, counts where the other end, signing with one
+    that counts, names a head of its chain.
+    """
+    tally = Tally(unit="runs")
+    try:
+        for run in attested_runs(BundleView(path.resolve())):
+            due = [one for one in promised if one["plan_sha256"] == plan_digest(run.raw.plan)]
+            if not due:
+                continue
+            tally.see()
+            tally.note = "plan as promised"
+            keys = {str(key) for one in due for key in (one.get("public_keys") or {}).values()}
+            if not keys:
+                continue
+            tally.note = "plan and keys as promised"
+            if not run.there:
+                tally.fail(f"run {run.run_id} was promised with keys, and holds no {FOLDER}/")
+                continue
+            for segment in _unpromised(run, keys):
+                tally.fail(f"{segment.label} of run {run.run_id} was signed with a key that nobody promised")
+        tally.require(tally.looked > 0, "no run here has the plan that was promised")
+    except (LabError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        tally.fail(f"the chains cannot be read: {error}")
+    return tally.result("as_promised", "the run that was promised before it began")
+
+
+def _unpromised(run: AttestedRun, keys: set[str]) -> list[Segment]:
+    """Segments whose key is neither promised nor vouched for by the other end."""
+    left = list(itertools.chain.from_iterable(run.segments.values()))
+    counts: list[Segment] = []
+    while True:
+        named = {(one.role, row.get("peer")) for one in counts for row in one.rows}
+        fresh = [
+            one
+            for one in left
+            if one.rows[0]["public_key"] in keys
+            or any((role, head) in named for role in ROLES if role != one.role for head in one.heads)
+        ]
+        if not fresh:
+            return left
+        counts += fresh
+        left = [one for one in left if one not in fresh]
 
 
 # ------------------------------------------------------------------ raw files, record by record
