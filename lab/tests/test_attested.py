@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from fake_agent import FakeAgent, FakeLab, once
 from resume_kit import resume
 
 from pqlab.campaign.engine import Campaign
+from pqlab.errors import LabError
 from pqlab.verify import CHECKS
 from pqlab.verify.ed25519 import verified
 from pqlab.verify.result import CheckResult
@@ -96,7 +99,7 @@ def test_controller_that_dies_in_a_cell_and_goes_on(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     lab.drone.hooks.append(once("event", stop, kind="traffic_run", at=2))
-    with pytest.raises(Exception, match="stopped"):
+    with pytest.raises(LabError):
         carried_out(lab)
     root = resume(lab).bundle
     assert failed(root) == {}
@@ -111,7 +114,7 @@ def test_agent_that_was_started_again_has_another_key(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     lab.drone.hooks.append(once("prepare", stop, at=2))
-    with pytest.raises(Exception, match="stopped"):
+    with pytest.raises(LabError):
         carried_out(lab)
     lab.drone.restart()
     root = resume(lab).bundle
@@ -152,6 +155,38 @@ def test_answer_that_is_lost_is_asked_for_again(tmp_path: Path) -> None:
 
     lab.gcs.hooks.append(lose)
     assert failed(carried_out(lab)) == {}
+
+
+def test_run_that_ended_and_was_not_sealed(tmp_path: Path) -> None:
+    """Its agents have dropped their keys; they begin another segment for the rest."""
+    lab = attesting(tmp_path)
+    sealed, lab.outputs = lab.outputs, replace(lab.outputs, seal=_no_room)
+    with pytest.raises(LabError, match="full"):
+        carried_out(lab)
+    lab.outputs = sealed
+    root = resume(lab).bundle
+    assert failed(root) == {}
+    assert (root / "data" / "attestation" / "gcs-2.ndjson").is_file()
+
+
+def _no_room(_work: Path, _results: Path, _secrets: list[Path]) -> Path:
+    raise LabError("disk-full", "the disk is full", "no space", "free some")
+
+
+def test_power_cut_between_lines_and_signature(tmp_path: Path) -> None:
+    """Lines that no signature covers are fetched again from an agent that still has them."""
+    lab = attesting(tmp_path)
+
+    def stop(_agent: FakeAgent) -> None:
+        raise KeyboardInterrupt
+
+    lab.drone.hooks.append(once("prepare", stop, at=3))
+    with pytest.raises(LabError):
+        carried_out(lab)
+    (folder,) = (lab.results / ".work").glob("*/data/attestation")
+    with (folder / "drone-1.ndjson").open("a") as file:
+        file.write('{"n":99,"entry":"torn')
+    assert failed(resume(lab).bundle) == {}
 
 
 # ------------------------------------------------------------------ forgeries
@@ -236,8 +271,6 @@ def rewritten(
     root: Path, role: str, change: Callable[[Rows], Rows], key: Ed25519PrivateKey | None = None
 ) -> None:
     """A chain made again over other rows, its envelope too; signed where the forger has a key."""
-    import hashlib
-
     folder = root / "data" / "attestation"
     path, signed = folder / f"{role}-1.ndjson", folder / f"{role}-1.dsse.json"
     rows = change([json.loads(line) for line in path.read_text().splitlines()])

@@ -141,6 +141,13 @@ def test_taken_up_again_it_goes_on_with_its_key() -> None:
     assert rows[1]["lost"] == ["cell-0"]
 
 
+def test_a_controller_that_never_got_the_beginning_is_given_it() -> None:
+    agent = Attestation("drone")
+    agent.handle(BEGIN)
+    again = agent.handle({**BEGIN, "since": 7})
+    assert [json.loads(row)["entry"] for row in again["lines"]] == ["begin", "resumed"]
+
+
 def test_another_run_has_another_key() -> None:
     agent = Attestation("drone")
     first = agent.handle(BEGIN)

@@ -69,9 +69,11 @@ class _End:
         self.count = 0
         self.head: str | None = None
         self.told: set[tuple[str, str]] = set()
-        while (file := self._chain(self.segment + 1)).is_file():
+        while self._envelope(self.segment + 1).is_file():
             self.segment += 1
-            self._take_up(file)
+            self._take_up(self._chain(self.segment))
+        # the first lines of a segment, written by a controller that died before their signature was
+        self._chain(self.segment + 1).unlink(missing_ok=True)
 
     def _chain(self, segment: int) -> Path:
         return self._folder / f"{self.role}-{segment}.ndjson"
@@ -82,12 +84,9 @@ class _End:
     def _take_up(self, file: Path) -> None:
         """What a controller that died left: lines that no signature covers go; the agent has them yet, or
         nobody vouches for them."""
-        signed = self._envelope(self.segment)
-        predicate: Json = {"entries": 0, "head": None}
-        if signed.is_file():
-            payload = base64.b64decode(json.loads(signed.read_bytes())["payload"])
-            predicate = json.loads(payload)["predicate"]
-        self.count, self.head = int(predicate["entries"]), predicate["head"] or self.head
+        envelope = json.loads(self._envelope(self.segment).read_bytes())
+        predicate = json.loads(base64.b64decode(envelope["payload"]))["predicate"]
+        self.count, self.head = int(predicate["entries"]), str(predicate["head"])
         lines = file.read_bytes().split(b"\n")[: self.count]
         file.write_bytes(b"".join(line + b"\n" for line in lines))
         self._note(line.decode() for line in lines)

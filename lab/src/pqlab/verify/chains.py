@@ -187,7 +187,7 @@ def attested_runs(bundle: BundleView) -> list[AttestedRun]:
         older = [
             AttestedRun(a.run_id, a.raw, a.folder / FOLDER, frozenset(a.cells)) for a in bundle.ancestors
         ]
-        theirs = frozenset().union(*(run.cells for run in older))
+        theirs = {cell_id for run in older for cell_id in run.cells}
         mine = frozenset(str(row["cell_id"]) for row in bundle.plan_cells) - theirs
         own = AttestedRun(str(bundle.raw.run.get("run_id")), bundle.raw, bundle.data / FOLDER, mine)
         kept["attested_runs"] = [*older, own]

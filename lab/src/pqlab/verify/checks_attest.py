@@ -161,14 +161,17 @@ def plan(bundle: BundleView, tally: Tally) -> None:
         due = plan_digest(run.raw.plan)
         documents = documents_digest(run.folder.parent)
         tally.note = f"plan {due}"
-        for segment in itertools.chain.from_iterable(run.segments.values()):
-            tally.see()
-            told = segment.rows[0]["plan_sha256"]
-            if told != due:
-                tally.fail(f"{segment.label} began with plan {told}, plan.json is {due}")
-            last = segment.rows[-1]
-            if last["entry"] == "end" and last["documents_sha256"] != documents:
-                tally.fail(f"run.json, plan, scenario, builds or hosts are not as {segment.label} ended with")
+        for segments in run.segments.values():
+            for segment in segments:
+                tally.see()
+                told = segment.rows[0]["plan_sha256"]
+                if told != due:
+                    tally.fail(f"{segment.label} began with plan {told}, plan.json is {due}")
+            # one that ended before, in a run that was not sealed then, ended with another run.json
+            last = segments[-1].rows[-1] if segments else {}
+            if last.get("entry") == "end" and last["documents_sha256"] != documents:
+                told = segments[-1].label
+                tally.fail(f"run.json, plan, scenario, builds or hosts are not as {told} ended with")
 
 
 def crossed(bundle: BundleView, tally: Tally) -> None:
@@ -263,14 +266,17 @@ def as_promised(path: Path, promised: list[Json]) -> CheckResult:
                 continue
             tally.see()
             tally.note = "plan as promised"
-            keys = {str(key) for one in due for key in (one.get("public_keys") or {}).values()}
-            if not keys:
+            named = {pair for one in due for pair in (one.get("public_keys") or {}).items()}
+            if not named:
                 continue
             tally.note = "plan and keys as promised"
             if not run.there:
                 tally.fail(f"run {run.run_id} was promised with keys, and holds no {FOLDER}/")
                 continue
-            for segment in _unpromised(run, keys):
+            used = {(one.role, one.rows[0]["public_key"]) for one in _segments(run)}
+            for role, key in sorted(named - used):
+                tally.fail(f"the {role} of run {run.run_id} never signed with {key}, which was promised")
+            for segment in _unpromised(run, {key for _, key in named}):
                 tally.fail(f"{segment.label} of run {run.run_id} was signed with a key that nobody promised")
         tally.require(tally.looked > 0, "no run here has the plan that was promised")
     except (LabError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -278,9 +284,13 @@ def as_promised(path: Path, promised: list[Json]) -> CheckResult:
     return tally.result("as_promised", "the run that was promised before it began")
 
 
+def _segments(run: AttestedRun) -> list[Segment]:
+    return list(itertools.chain.from_iterable(run.segments.values()))
+
+
 def _unpromised(run: AttestedRun, keys: set[str]) -> list[Segment]:
     """Segments whose key is neither promised nor vouched for by the other end."""
-    left = list(itertools.chain.from_iterable(run.segments.values()))
+    left = _segments(run)
     counts: list[Segment] = []
     while True:
         named = {(one.role, row.get("peer")) for one in counts for row in one.rows}
