@@ -54,7 +54,8 @@ def swear(
             if row["cell_id"] == hidden:
                 hidden, files = None, _sha256("the files of another attempt")
             for role, end in ends.items():
-                end.swear({"op": "attempt", "cell_id": row["cell_id"], "files_sha256": files}, _other(ends, role))
+                told = {"op": "attempt", "cell_id": row["cell_id"], "files_sha256": files}
+                end.swear(told, _other(ends, role))
     documents = [data / n for n in ("run.json", "plan.json", "scenario.effective.yml", "providers.json")]
     documents += list((data / "hosts").iterdir())
     for role, end in ends.items():

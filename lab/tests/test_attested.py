@@ -1,4 +1,4 @@
-"""Campaigns of agents in memory that swear to what they hand out; what `verify` says of them, forged or not."""
+"""Campaigns of agents in memory that swear to what they hand out, and what `verify` says of forgeries."""
 
 from __future__ import annotations
 

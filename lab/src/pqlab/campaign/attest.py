@@ -31,8 +31,8 @@ def attests(hello: dict[str, Json]) -> bool:
 
 
 def files_sha256(attempt: Path) -> str:
-    """SHA-256 over `<sha256>  <path>` lines of the raw files of one attempt, sorted by path; earlier attempts and
-    record.json, which is made of them, are left out."""
+    """SHA-256 over `<sha256>  <path>` lines of the raw files of one attempt, sorted by path. Earlier attempts
+    and record.json, which is made of the others, are left out."""
     files = [
         path
         for path in attempt.rglob("*")

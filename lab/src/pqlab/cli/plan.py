@@ -50,7 +50,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seal", metavar="FILE",
-        help="write the digest of the plan, to be published before the run; a run adds its agents' public keys",
+        help="write the digest of the plan, to publish before the run; a run adds its agents' keys",
     )  # fmt: skip
     parser.add_argument(
         "--into", metavar="BUNDLE", help="sealed bundle to add to: only the cells that it lacks are run"
