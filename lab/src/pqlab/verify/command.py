@@ -17,8 +17,13 @@ from pqlab.verify.run import verify_bundle
 
 
 def carry_out(
-    path: Path, named: str, *, as_json: bool, strict: bool, junit: str | None = None,
-    sealed: Sequence[str] = ()
+    path: Path,
+    named: str,
+    *,
+    as_json: bool,
+    strict: bool,
+    junit: str | None = None,
+    sealed: Sequence[str] = (),
 ) -> int:
     """Verify one folder and print the lines, or one JSON document.
 
