@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from endpoint_kit import Lab
 
-from pqtunnel.agent.attest import BLOCK_LINES, Attestation, NotAttestingError, pre_authentication
+from pqtunnel.agent.attest import BLOCK_LINES, Attestation, Chain, NotAttestingError, pre_authentication
 from pqtunnel.agent.params import ParamsError
 from pqtunnel.rpc import RemoteError, fetch_all
 
@@ -128,6 +128,15 @@ def test_the_key_is_gone_after_the_end() -> None:
         agent.handle({**ATTEMPT, "since": 2})
     agent.prepared("cell-1", "suite")  # of a run that does not attest: nothing to do
     assert agent.handle(BEGIN)["public_key"] != key
+
+
+def test_a_chain_that_ended_signs_nothing_more() -> None:
+    chain = Chain("gcs", "run", 1, PLAN, None)
+    chain.signed(last=True)
+    with pytest.raises(NotAttestingError):
+        chain.signed()
+    with pytest.raises(NotAttestingError):
+        chain.add("attempt")
 
 
 def test_taken_up_again_it_goes_on_with_its_key() -> None:
