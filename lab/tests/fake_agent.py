@@ -18,6 +18,8 @@ from pqlab.inventory import AgentAddress, Inventory
 from pqlab.plan import Cell
 from pqlab.scenario import Overrides, Scenario, load_scenario
 from pqtunnel import suites as registry
+from pqtunnel.agent.attest import Attestation
+from pqtunnel.errors import TunnelError
 from pqtunnel.rpc import AgentUnreachableError, RemoteError
 
 Json = dict[str, Any]
@@ -56,6 +58,7 @@ class FakeAgent:
         self.down = False
         self.calls: list[tuple[str, Json]] = []
         self.hooks: list[Hook] = []
+        self.attestation = Attestation(role)
         self.facts: Json = {
             "role": role,
             "ring": "lab",
@@ -67,6 +70,19 @@ class FakeAgent:
             "selftest": {"ok": True, "items": []},
             "sensors": [],
         }
+
+    def attests(self) -> None:
+        """From now on it swears to what it hands out, as a real agent does."""
+        self.facts["attestation"] = "pqlab/attestation/v1"
+        self.attestation = Attestation(self.role)
+
+    def do_attest(self, **params: Any) -> Json:
+        try:
+            return self.attestation.handle(params)
+        except TunnelError as error:
+            raise RemoteError(
+                f"{self.role}: {error}", code=error.code, hint=error.hint, rpc_code=-32000, data={}
+            ) from error
 
     def call(self, method: str, params: Json) -> Json:
         self.calls.append((method, params))
@@ -83,6 +99,7 @@ class FakeAgent:
 
     def restart(self) -> None:
         self.state, self.cell_id = "idle", None
+        self.attestation = Attestation(self.role)
 
     def _require(self, *states: str) -> None:
         if self.state not in states:
@@ -101,9 +118,10 @@ class FakeAgent:
             "t_ns": self.clock.realtime_ns(),
         }
 
-    def do_prepare(self, cell_id: str, **_: Any) -> Json:
+    def do_prepare(self, cell_id: str, **asked: Any) -> Json:
         self._require("idle")
         self.state, self.cell_id = "prepared", cell_id
+        self.attestation.prepared(cell_id, str(asked.get("suite_id")))
         return {"state": "prepared"}
 
     def do_start(self, cell_id: str) -> Json:
@@ -119,23 +137,33 @@ class FakeAgent:
         if kind == "key_pool":
             return {"ready": params["target"]}
         if kind == "traffic_open":
-            return {"source": "embedded", "open_ns": now}
+            opened = {"source": "embedded", "open_ns": now}
+            self.attestation.answered(params["window"], opened)
+            return opened
         if kind == "traffic_run":
             self.clock.sleep(params["duration_s"])
-        return {"open_ns": now, "close_ns": self.clock.realtime_ns(), "source_report": {}}
+        closed = {"open_ns": now, "close_ns": self.clock.realtime_ns(), "source_report": {}}
+        if kind in ("traffic_run", "traffic_close"):
+            self.attestation.answered(params["window"], closed)
+        return closed
 
     def do_stop(self, cell_id: str) -> Json:
         self._require("prepared", "running")
         self.state = "idle"
+        self.attestation.stopped(cell_id, {"tx_data": 1})
         return {"state": "idle", "counters": {"tx_data": 1}}
 
     def do_fetch(self, cell_id: str, stream: str, since: int, limit: int) -> Json:
         lines = {
-            "events": [json.dumps({"t_ns": self.clock.realtime_ns(), "event": "note"})] * 3,
+            "events": [json.dumps({"t_ns": self.clock.realtime_ns(), "host": self.role, "event": "note"})]
+            * 3,
+            "spans": [json.dumps({"host": self.role, "step": f"step {n}"}) for n in range(3)],
             "telemetry": [f"pq_cpu,host={self.role} system_pct=1 {n}" for n in range(3)],
         }.get(stream, [f"{stream} {n}" for n in range(3)])
         page = lines[since : since + 2]  # pages of two, so that paging is always exercised
-        return {"lines": page, "next": since + len(page), "end": since + len(page) >= len(lines)}
+        answer = {"lines": page, "next": since + len(page), "end": since + len(page) >= len(lines)}
+        self.attestation.handed_out(cell_id, stream, since, answer)
+        return answer
 
 
 class FakeConnection:

@@ -125,6 +125,17 @@ def plan_document(
     }
 
 
+#: members of plan.json that a run promises; its id, times and expectations are left out
+PROMISED = ("schema_version", "scenario", "scenario_sha256", "seed", "order", "conditions", "cells")
+
+
+def plan_digest(document: dict[str, Any]) -> str:
+    """SHA-256 (hex) of what a plan.json promises, as JSON with one spelling: the same before the run and in
+    its bundle. The first link of both chains of an attested run."""
+    promised = {name: document[name] for name in PROMISED if name in document}
+    return hashlib.sha256(canonical_json(promised)).hexdigest()
+
+
 def cells_of(document: dict[str, Any]) -> list[Cell]:
     """The cells of a plan.json, in running order."""
     return sorted((Cell(**row) for row in document["cells"]), key=lambda cell: cell.position)

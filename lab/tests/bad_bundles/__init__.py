@@ -16,7 +16,7 @@ from pathlib import Path
 
 THEMES = (
     "fixity", "plans", "campaigns", "corrections", "times", "data", "handshakes", "records", "hosts", "texts",
-    "links", "attacks", "detectors", "observers", "neighbours", "flightlogs", "witnesses",
+    "links", "attacks", "detectors", "observers", "neighbours", "flightlogs", "witnesses", "attested",
 )  # fmt: skip
 
 

@@ -13,6 +13,9 @@ from pqlab.budget import estimate, load_costs
 from pqlab.bundle.attribution import CONFIG, read_config
 from pqlab.bundle.attribution import FILE as ATTRIBUTION
 from pqlab.campaign import hosts, steady
+from pqlab.campaign.attest import FOLDER as ATTESTATION
+from pqlab.campaign.attest import SCHEMA as ATTESTATION_SCHEMA
+from pqlab.campaign.attest import attests
 from pqlab.campaign.extension import Extension
 from pqlab.campaign.store import Store, write_atomic
 from pqlab.campaign.surroundings import Surroundings
@@ -81,6 +84,8 @@ def new_run(
     )
     # the plan comes last: a work folder with a plan is one that can be resumed
     plan = plan_document(scenario, cells, budget, run_id=store.run_id, created_utc=utc_text(now_ns))
+    if attests(hello):
+        plan[ATTESTATION] = ATTESTATION_SCHEMA
     store.write("plan.json", plan)
     return store, cells
 

@@ -7,12 +7,15 @@ Transport, clock, run id and all outputs are parameters; the control flow is tes
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from pqbase.text import utc_text
+from pqlab import commitment
 from pqlab.budget import cell_seconds, load_costs
 from pqlab.campaign import hosts, steady
 from pqlab.campaign.agents import AgentFailure, Pair
+from pqlab.campaign.attest import Attester, attests
 from pqlab.campaign.begin import check_disk, latest_bundle, new_run
 from pqlab.campaign.cell import CellRunner
 from pqlab.campaign.eta import Eta
@@ -73,6 +76,7 @@ class Campaign:
         )  # fmt: skip
         self._residents = residents
         self._settler = Settler(around, pair, store, scenario.ring)
+        self._attester = Attester(pair, store, active=attests(hello))
         self._eta = Eta([], {})
         # a simulation's clock is its model's: it says nothing of when this process will be done
         self._foretells = scenario.ring != SIM
@@ -129,9 +133,11 @@ class Campaign:
         }
         run["sessions"].append(session)
         store.write("run.json", run)
+        lost: list[str] = []
         for cell in self._cells:
             for told in store.recover(str(cell.cell_id)):
                 around.reporter.note(told)
+                lost.append(str(cell.cell_id))
             if (record := self._finished_record(str(cell.cell_id))) is not None:
                 self._verdicts[str(cell.cell_id)] = str(record["verdict"])
         todo = self._todo(run)
@@ -141,6 +147,7 @@ class Campaign:
         around.reporter.begin(len(self._cells), len(self._cells) - len(todo), self._left_s())
         try:
             self._settler.settle(first=True)
+            self._attest_first(run, lost)
             self._flies = wait_for_vehicle(
                 self._pair.drone, self._scenario, around.clock, around.reporter.note
             )
@@ -176,6 +183,35 @@ class Campaign:
             self._residents.stop()
             self._pair.close()
             store.unlock()
+
+    def _attest_first(self, run: Json, lost: list[str]) -> None:
+        """Before the first cell of this process: chains at both ends that begin with the plan, and, of a run
+        that goes on, the attempts that a controller left when it died. Raises LabError."""
+        attester = self._attester
+        self._attested(attester.begin, list(dict.fromkeys(lost)))
+        if (seal := self._around.seal) is not None:
+            commitment.write(seal, self._store.read("plan.json"), attester.keys)
+        if not attester.active:
+            return
+        keys = ", ".join(f"{role} {key}" for role, key in attester.keys.items())
+        self._around.reporter.note(f"attested: plan {attester.plan_sha256}; public keys: {keys}")
+        theirs = taken_over(run)
+        for cell_id in (str(cell.cell_id) for cell in self._cells):
+            if cell_id not in theirs:
+                for home in self._store.homes(cell_id):
+                    self._attested(attester.tell, cell_id, home)
+
+    def _attested(self, job: Callable[..., None], *given: Any) -> None:
+        """Do it, once more where an agent is lost on the way. Raises LabError."""
+        for again in (True, False):
+            try:
+                job(*given)
+            except AgentFailure as error:
+                if not (again and error.lost):
+                    raise error.as_lab_error() from error
+                self._settler.settle()
+            else:
+                return
 
     def _warm_up(self, cell: Cell) -> Json:
         """Handshakes that nobody records: the first of a process pay for caches and page faults. What keeps
@@ -246,6 +282,7 @@ class Campaign:
             write_json(folder / "record.json", record)
             if failure is not None:
                 self._settler.settle()
+            self._attested(self._attester.tell, cell_id, folder)
             if record["verdict"] != "invalid" or (self._busy and disturbed_alone(record)):
                 break
             why = record.get("reason")
@@ -327,6 +364,7 @@ class Campaign:
             exit_verdict={0: "pass", 1: "failed", 3: "warnings"}[code],
         )
         store.write("run.json", run)
+        self._attested(self._attester.end)
         with disk_errors(store.data / "analysis"):
             around.outputs.analyse(store.root)
             around.outputs.render(store.root)

@@ -15,6 +15,7 @@ from typing import Any
 from pqlab.bundle import bag
 from pqlab.bundle.corrections import FOLDER as CORRECTIONS
 from pqlab.bundle.survey import require_safe
+from pqlab.campaign.attest import FOLDER as ATTESTATION
 from pqlab.campaign.hosts import different_builds
 from pqlab.campaign.settle import same_detectors
 from pqlab.campaign.store import Store, disk_errors, read_json
@@ -129,6 +130,8 @@ class Extension:
             shutil.copyfile(self.root / bag.MANIFEST, home / bag.MANIFEST)
             if (data / LINEAGE).is_dir():
                 shutil.copytree(data / LINEAGE, store.data / LINEAGE, dirs_exist_ok=True)
+            if (data / ATTESTATION).is_dir():
+                shutil.copytree(data / ATTESTATION, home / ATTESTATION)
             if (data / CORRECTIONS).is_dir():
                 shutil.copytree(data / CORRECTIONS, store.data / CORRECTIONS)
             if (data / TRACES).is_dir():

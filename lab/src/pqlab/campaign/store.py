@@ -311,6 +311,10 @@ class Store:
             sync(final.parent, self.data, partial.parent)
         return final
 
+    def homes(self, cell_id: str) -> list[Path]:
+        """Folders that may hold attempts of a cell: the finished one, then the one in work."""
+        return [self.cell_dir(cell_id), self._partial(cell_id)]
+
     def _partial(self, cell_id: str) -> Path:
         return self.root / "partial" / cell_id
 

@@ -44,7 +44,8 @@ class Surroundings:
     """Everything a campaign touches that a test may replace, and the options of its command line.
 
     strict: warnings end with 1; rerun_failed: failed and invalid cells are tried again; max_fail: stop after
-    so many of them; only: beginnings of the cell ids to carry out now; into: sealed bundle to add to.
+    so many of them; only: beginnings of the cell ids to carry out now; into: sealed bundle to add to;
+    seal: file for the digest of the plan and the agents' public keys, written before the first cell.
     load, controller: this machine's load average and facts; earlier: its newest bundle gives expected times.
     settle_s: how long to wait for a quiet machine before the first cell, None where no machine disturbs the
     clock; busy_ok: go on without one.
@@ -65,6 +66,7 @@ class Surroundings:
     max_fail: int | None = None
     only: tuple[str, ...] = ()
     into: Path | None = None
+    seal: Path | None = None
     recovery_s: float = RECOVERY_S
     timeline: MakeTimeline = without_events
     residents: Mapping[str, ResidentDriver] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from pqlab import commitment
 from pqlab.budget import estimate, load_costs
 from pqlab.bundle import locate
 from pqlab.campaign.agents import Connect, Pair, tls_connector
@@ -18,8 +19,8 @@ from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario
 from pqlab.errors import EXIT_OK, LabError
 from pqlab.expectation import Expectation, expectations, told, unanswerable
 from pqlab.inventory import Inventory, load_inventory
-from pqlab.paths import results_dir
-from pqlab.plan import Cell, plan_document
+from pqlab.paths import results_dir, shown
+from pqlab.plan import Cell, plan_digest, plan_document
 from pqlab.progress import clock_text
 from pqlab.scenario import Scenario, load_scenario
 
@@ -48,6 +49,10 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         help="bundle that gives expected times and spread (default for times: the newest)",
     )
     parser.add_argument(
+        "--seal", metavar="FILE",
+        help="write the digest of the plan, to publish before the run; a run adds its agents' keys",
+    )  # fmt: skip
+    parser.add_argument(
         "--into", metavar="BUNDLE", help="sealed bundle to add to: only the cells that it lacks are run"
     )
 
@@ -63,8 +68,10 @@ def run(args: argparse.Namespace) -> int:
 def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory, *, dry_run: bool) -> int:
     """Print the plan, or one JSON document of it."""
     results = results_dir(args.out)
+    seal = commitment.place(args.seal)
     scenario, connect = _ends(inventory, scenario)
-    providers, unknown = _providers(inventory, scenario, connect, must=dry_run or args.into is not None)
+    must = dry_run or args.into is not None or seal is not None
+    providers, unknown = _providers(inventory, scenario, connect, must=must)
     named = locate(args.source, results) if args.source is not None else None
     source = named or latest_bundle(results)
     cells = planned_cells(scenario, providers)
@@ -78,8 +85,10 @@ def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
     if dry_run:
         check_disk(results, budget["disk_bytes"])
     expected = expectations(scenario, cells, named)
+    document = plan_document(scenario, cells, budget, run_id=None, created_utc=None)
+    if seal is not None:
+        commitment.write(seal, document, {})
     if args.json:
-        document = plan_document(scenario, cells, budget, run_id=None, created_utc=None)
         more = {
             "cannot_answer": unanswerable(scenario, cells),
             "cell_ids_unknown": unknown,
@@ -88,6 +97,8 @@ def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
         print_json({**document, **more, "to_run": len(todo)})
         return EXIT_OK
     _print(scenario, cells, todo, budget, expected, unknown)
+    if seal is not None:
+        print(f"sealed: plan {plan_digest(document)} in {shown(seal)}")
     if dry_run:
         print("a run could begin now; nothing was started")
     return EXIT_OK

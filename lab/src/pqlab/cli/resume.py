@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pqlab import commitment
 from pqlab.bundle.sealing import point_latest
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.finish import forget_marks, sealed_unnamed
@@ -33,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rerun-failed", action="store_true", help="also repeat failed and invalid cells; attempts are kept"
     )
     parser.add_argument(
+        "--seal", metavar="FILE", help="write the digest of the plan and the public keys of both agents"
+    )
+    parser.add_argument(
         "--only",
         action="append",
         metavar="ID",
@@ -43,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code as of `run`; raises LabError when there is nothing to resume or the builds changed."""
     require_junit_place(args.junit)
+    seal = commitment.place(args.seal)
     results = results_dir(args.out)
     newest_in_work = args.run_id is None and bool(work_runs(results))
     if not newest_in_work and (sealed := sealed_unnamed(results, args.run_id)) is not None:
@@ -54,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
     scenario = load_effective(store.data / "scenario.effective.yml")
     inventory = load_inventory(args.inventory, args.keys)
     only, again = listed(args.only), args.rerun_failed
-    with controller(inventory), surroundings(args, inventory, only=only, rerun_failed=again) as around:
+    begun = surroundings(args, inventory, only=only, rerun_failed=again, seal=seal)
+    with controller(inventory), begun as around:
         return report_result(args, Campaign.resume(around, store, scenario).carry_out())
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from pqlab import commitment
 from pqlab.bundle import locate, open_bundle
 from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
@@ -95,15 +96,16 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return show_plan(args, scenario, inventory, dry_run=True)
     require_junit_place(args.junit)
+    seal = commitment.place(args.seal)
     into = locate(args.into, results_dir(args.out)) if args.into is not None else None
     if inventory.ring == SIM:
-        return report_result(args, _simulated(args, scenario, inventory, into))
-    with controller(inventory), surroundings(args, inventory, into=into) as around:
+        return report_result(args, _simulated(args, scenario, inventory, into, seal))
+    with controller(inventory), surroundings(args, inventory, into=into, seal=seal) as around:
         return report_result(args, Campaign.begin(around, at_ring(scenario, inventory)).carry_out())
 
 
 def _simulated(
-    args: argparse.Namespace, scenario: Scenario, inventory: Inventory, into: Path | None
+    args: argparse.Namespace, scenario: Scenario, inventory: Inventory, into: Path | None, seal: Path | None
 ) -> Result:
     """In virtual time, without a lab; imported here, because no other run needs it."""
     from pqlab import sim
@@ -118,6 +120,7 @@ def _simulated(
         strict=args.strict,
         max_fail=args.max_fail,
         into=into,
+        seal=seal,
     )
 
 
@@ -127,6 +130,7 @@ def surroundings(
     inventory: Inventory,
     *,
     into: Path | None = None,
+    seal: Path | None = None,
     only: tuple[str, ...] = (),
     rerun_failed: bool = False,
 ) -> Iterator[Surroundings]:
@@ -153,6 +157,7 @@ def surroundings(
         strict=args.strict,
         max_fail=args.max_fail,
         into=into,
+        seal=seal,
         only=only,
         rerun_failed=rerun_failed,
         timeline=timelines.make,

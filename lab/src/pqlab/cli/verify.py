@@ -21,6 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="warnings count as failed checks")
     parser.add_argument("--junit", metavar="FILE", help="write JUnit XML, one test case a check")
     parser.add_argument(
+        "--sealed", action="append", metavar="FILE",
+        help="hold the bundle against a file that --seal wrote before the run; repeat for more",
+    )  # fmt: skip
+    parser.add_argument(
         "--export", metavar="FILE", help="write these checks as one file that needs Python alone"
     )
 
@@ -42,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
         if error.code == "no-access":
             error.exit_code = EXIT_CHECK  # something is there, and it cannot be checked
         raise
-    return carry_out(path, shown(path), as_json=args.json, strict=args.strict, junit=args.junit)
+    named, sealed = shown(path), args.sealed or ()
+    return carry_out(path, named, as_json=args.json, strict=args.strict, junit=args.junit, sealed=sealed)
 
 
 def _export(target: Path, *, as_json: bool) -> int:

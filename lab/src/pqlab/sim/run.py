@@ -46,6 +46,7 @@ def carry_out(
     strict: bool = False,
     max_fail: int | None = None,
     into: Path | None = None,
+    seal: Path | None = None,
 ) -> Result:
     """The whole run. Raises UsageError for a scenario that the simulation cannot carry, and LabError."""
     scenario, lab = stage(scenario, inventory)
@@ -65,6 +66,7 @@ def carry_out(
             strict=strict,
             max_fail=max_fail,
             into=into,
+            seal=seal,
             earlier=False,
             timeline=_timeline,
             load=lambda: None,

@@ -35,11 +35,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("bundle", metavar="BUNDLE", help="folder of the bundle")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
     parser.add_argument("--strict", action="store_true", help="warnings count as failed checks")
+    parser.add_argument("--sealed", action="append", metavar="FILE", help="a file written before the run")
     parser.add_argument("--version", action="version", version=f"pqlab verify {__version__}")
     try:
         args = parser.parse_args(argv)
         _require_folder(args.bundle)
-        return carry_out(Path(args.bundle), args.bundle, as_json=args.json, strict=args.strict)
+        path, sealed = Path(args.bundle), args.sealed or ()
+        return carry_out(path, args.bundle, as_json=args.json, strict=args.strict, sealed=sealed)
     except LabError as error:
         print(error.text(), file=sys.stderr)
         return error.exit_code

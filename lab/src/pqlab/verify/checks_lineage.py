@@ -11,7 +11,7 @@ from pqlab.verify.result import Tally
 from pqlab.verify.view import LINEAGE, Ancestor, BundleView
 
 #: documents of a run, which lie under data/lineage/<run_id> once it is an ancestor
-_RUN_FILES = ("run.json", "plan.json", "scenario.effective.yml", "providers.json", "hosts/")
+_RUN_FILES = ("run.json", "plan.json", "scenario.effective.yml", "providers.json", "hosts/", "attestation/")
 
 
 def lineage(bundle: BundleView, tally: Tally) -> None:

@@ -34,11 +34,12 @@ _CELL = (
 )
 #: what a bundle says of its own format, and of who made it
 _FORMAT = "|".join(map(re.escape, (PACKAGE, DICTIONARY, *SCHEMAS, ATTRIBUTION, CITATION)))
+_ATTESTATION = r"attestation/(?:drone|gcs)-[1-9][0-9]*\.(?:ndjson|dsse\.json)"
 #: every file there may be below data/
 ALLOWED = re.compile(
     rf"{_DOCUMENTS}|{re.escape(METADATA)}|{_FORMAT}|report\.(?:html|md)|analysis/[a-z0-9_]+\.csv"
     rf"|traces/[0-9a-f]{{64}}\.csv|corrections/[1-9][0-9]*\.json"
-    rf"|lineage/{_RUN_ID}/(?:{_DOCUMENTS}|manifest-sha512\.txt)"
+    rf"|{_ATTESTATION}|lineage/{_RUN_ID}/(?:{_DOCUMENTS}|manifest-sha512\.txt|{_ATTESTATION})"
     rf"|cells/[0-9a-f]{{16}}/(?:attempt-[1-9][0-9]*/)?{_CELL}"
 )
 

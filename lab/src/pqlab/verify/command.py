@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from pqlab import commitment
 from pqlab.errors import EXIT_CHECK, EXIT_WARNING
 from pqlab.exchange.junit import write_junit
 from pqlab.exchange.results import of_checks
+from pqlab.verify.checks_attest import as_promised
 from pqlab.verify.result import exit_code, format_lines
 from pqlab.verify.run import verify_bundle
 
 
-def carry_out(path: Path, named: str, *, as_json: bool, strict: bool, junit: str | None = None) -> int:
+def carry_out(
+    path: Path,
+    named: str,
+    *,
+    as_json: bool,
+    strict: bool,
+    junit: str | None = None,
+    sealed: Sequence[str] = (),
+) -> int:
     """Verify one folder and print the lines, or one JSON document.
 
-    named: the path as its user would type it; junit: file for the same as JUnit XML. Returns 0 all checks · 3
+    named: the path as its user would type it; junit: file for the same as JUnit XML; sealed: files that
+    were published before the run. Raises UsageError for one that is none. Returns 0 all checks · 3
     warnings (5 when `strict`) · 5 any check failed or what is there cannot be read.
     """
+    promised = [commitment.read(name) for name in sealed]
     results = verify_bundle(path)
+    if promised and len(results) > 1:  # one line alone: nothing there may be opened
+        results.append(as_promised(path, promised))
     code = exit_code(results)
     if strict and code == EXIT_WARNING:
         code = EXIT_CHECK

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pqlab.verify import (
     checks_attack,
+    checks_attest,
     checks_bag,
     checks_clock,
     checks_copies,
@@ -137,6 +138,31 @@ CHECKS: tuple[Check, ...] = (
         "layers with a reason, which take back and claim nothing",
         "layers",
     ),
+    _whole(
+        "attest_signed",
+        checks_attest.signed,
+        "chains that both ends signed, each whole",
+        "chains",
+        needs_seal=True,
+    ),
+    _whole(
+        "attest_plan", checks_attest.plan, "the plan that both chains began with", "chains", needs_seal=True
+    ),
+    _whole(
+        "attest_crossed",
+        checks_attest.crossed,
+        "each end's heads in the other's chain",
+        "heads",
+        needs_seal=True,
+    ),
+    _whole(
+        "attest_attempts",
+        checks_attest.attempts,
+        "the attempts that both ends swore to",
+        "accounts",
+        needs_seal=True,
+    ),
+    _each("attest_raw", checks_attest.raw, "all", "records as the ends handed them out"),
     _whole("twins", checks_plan.twins, "A/A twins that differ in nothing but their name", "conditions"),
     _each(
         "window_sum", checks_time.window_sum, "run", "Σ windows ≤ cell wall, one after another", "s outside"

@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Any, Final
 
+from pqtunnel.agent.attest import SCHEMA as ATTESTATION
+from pqtunnel.agent.attest import Attestation
 from pqtunnel.agent.canary import Canary
 from pqtunnel.agent.detectors import Detectors
 from pqtunnel.agent.drivers.base import TrafficDriver
@@ -46,6 +48,7 @@ class Methods:
         self._feed = feed
         self._detectors = detectors
         self._canary = Canary(endpoint)
+        self._attestation = Attestation(config.role)
         self._rekeys = RekeyEvents(endpoint, streams.temperature_c)
         self._order = threading.Lock()
         self._stopped = threading.Event()
@@ -58,7 +61,7 @@ class Methods:
         methods: dict[str, Handler] = {
             "hello": self.hello, "prepare": self.prepare, "start": self.start, "event": self.event,
             "counters": self.counters, "stop": self.stop, "fetch": self.fetch,
-            "detector": self._detectors.handle,
+            "detector": self._detectors.handle, "attest": self._attestation.handle,
         }  # fmt: skip
 
         def alive(handler: Handler) -> Handler:
@@ -84,7 +87,7 @@ class Methods:
             "ring": self._config.ring, **self._facts.get(), "traffic": self._traffic.facts(),
             "timestamp_source": self._endpoint.dataplane.timestamp_source,
             "dataplane": self._endpoint.dataplane.kind, "dataplane_asked": self._config.dataplane,
-            "temperature_c": self._streams.temperature_c(),
+            "temperature_c": self._streams.temperature_c(), "attestation": ATTESTATION,
         }  # fmt: skip
 
     def counters(self, params: Any) -> dict[str, Any]:
@@ -116,7 +119,10 @@ class Methods:
                 f"fetch is for cell {cell_id}, the agent holds {work.plan.cell_id}", code="unknown_cell",
                 hint="a cell's streams last until the next prepare",
             )  # fmt: skip
-        return self._streams.page(work, stream, since, limit)
+        page = self._streams.page(work, stream, since, limit)
+        if self._state.state == "idle":
+            self._attestation.handed_out(cell_id, stream, since, page)
+        return page
 
     # ------------------------------------------------------------------ the life of a cell
 
@@ -148,6 +154,7 @@ class Methods:
             self._feed.begin(self._endpoint.work, lambda: self._state.state)
             self._stopped.clear()
             self._source_running = False
+            self._attestation.prepared(plan.cell_id, plan.suite_id)
         return {"state": "prepared"}
 
     def start(self, params: Any) -> dict[str, Any]:
@@ -169,7 +176,9 @@ class Methods:
         with self._order:
             self._state.require("stop", cell_id, "prepared", "running")
             self._end_cell()
-        return {"counters": self._endpoint.work.counters.snapshot(), "state": "idle"}
+        counted = self._endpoint.work.counters.snapshot()
+        self._attestation.stopped(cell_id, counted)
+        return {"counters": counted, "state": "idle"}
 
     def watchdog(self) -> None:
         """Give the cell up when the controller has been silent for too long."""
@@ -274,7 +283,9 @@ class Methods:
         open_ns = endpoint.open_gate()
         self._opened_s = time.monotonic()
         self._source = started.get("source") if spec is not None else None
-        return {"source": self._source, "detail": started.get("detail"), "open_ns": open_ns}
+        answer = {"source": self._source, "detail": started.get("detail"), "open_ns": open_ns}
+        self._attestation.answered(window, answer)
+        return answer
 
     def _traffic_run(self, given: Params) -> dict[str, Any]:
         window = given.text("window")
@@ -301,7 +312,10 @@ class Methods:
         if self._source_running or self._traffic_receives():
             self._source_running = False
             report = self._traffic.stop()
-        return {"open_ns": open_ns, "close_ns": close_ns, "source": self._source, "source_report": report}
+        times = {"open_ns": open_ns, "close_ns": close_ns}
+        answer = {**times, "source": self._source, "source_report": report}
+        self._attestation.answered(window, answer)
+        return answer
 
     def _traffic_receives(self) -> bool:
         """A sink reports what it received even when this host started no source."""
