@@ -158,6 +158,13 @@ def test_what_every_handshake_takes_beside_is_fitted(tmp_path: Path) -> None:
     assert told.p50_s > 8 * 0.04 + 0.05
 
 
+def test_a_left_out_radio_leaves_nothing_in_the_fit(model: Model) -> None:
+    left_out = RADIOS["fast-lossy-far"]
+    others = model.without(left_out)
+    assert len(model.errors) == 30 and len(others.errors) == 24
+    assert left_out not in others.evidence.radios and left_out in model.evidence.radios
+
+
 def test_a_radio_beyond_the_others_is_counted_as_silent(tmp_path: Path) -> None:
     radios = {**RADIOS, "narrow": Radio(64, 60, 0)}
     rows = hold_out(Model(gather([make_radio_bundle(tmp_path / "b", radios=radios, count=3)])))

@@ -52,7 +52,7 @@ def radios(source: Source) -> Section | None:
             ),
         ),
         "Bytes on the wire, over the rate, decide most of the time to a link. For a radio between these: "
-        "`./pqlab advise`.",
+        "./pqlab advise.",
     )  # fmt: skip
 
 
