@@ -65,5 +65,6 @@ def test_the_page_lists_fields_that_there_are(ground: Ground) -> None:
     ]
     assert listed
     for file, path in listed:
-        if file in files:
+        # what only campaigns with detectors have is of another ground
+        if file in files and not path.startswith("detectors."):
             assert {Field(file, path), Field(file, f"row.{path}")} & set(ground.places), (file, path)
