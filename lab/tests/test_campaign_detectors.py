@@ -98,8 +98,9 @@ class Noted:
     def __init__(self, log: list[str], condition: Json, folder: Path) -> None:
         self.log, self.name = log, folder.name if folder.name == "canary" else "cell"
         self.events = condition["events"]
+        self.killed: dict[str, Any] = {}
 
-    def before(self) -> None:
+    def before(self, orders: dict[str, Any] | None = None) -> None:
         self.log.append(f"{self.name}: before")
 
     def during(self) -> AbstractContextManager[None]:

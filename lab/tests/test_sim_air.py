@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from pqlab.sim.air import HEAD_BYTES, MS, SEGMENT_BYTES, SYN_BYTES, Air
+from pqlab.sim.air import HEAD_BYTES, MS, SEGMENT_BYTES, Air
 from pqlab.sim.ranks import Rank, independent, rank_table, ranks, told
+from pqlink.achieved import SYN_BYTES
 from pqlink.channel import Channel
 from pqlink.settings import Burst, Side
 from pqlink.trace import parse_trace

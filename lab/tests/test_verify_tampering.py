@@ -125,7 +125,7 @@ def test_any_byte_flipped_and_every_manifest_written_again(sealed: Path, tmp_pat
     content = [check for check in CHECKS if check.name == "raw_fingerprints"]
     pages = [check for check in CHECKS if check.name in ("report_numbers", "report_rebuild", "ro_crate")]
     rng = random.Random(SEED)
-    made = ("report.html", "report.md", "ro-crate-metadata.json", "analysis/")
+    made = ("report.html", "report.md", "ro-crate-metadata.json", "analysis/", "datapackage.json", "format/")
     seen = 0
     for path in files(root / "data"):
         name, before = path.relative_to(root / "data").as_posix(), path.read_bytes()

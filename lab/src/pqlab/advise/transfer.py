@@ -18,7 +18,8 @@ from typing import Final
 
 from pqlab.advise.radio import HEAD_BYTES, Radio
 from pqlab.advise.wire import Message, packets
-from pqlab.sim.air import FIRST_TIMEOUT_NS, INITIAL_WINDOW, LEAST_TIMEOUT_NS, SYN_BYTES
+from pqlab.sim.air import FIRST_TIMEOUT_NS, INITIAL_WINDOW, LEAST_TIMEOUT_NS
+from pqlink.achieved import SYN_BYTES
 
 _FIRST_S: Final = FIRST_TIMEOUT_NS / 1e9
 _LEAST_S: Final = LEAST_TIMEOUT_NS / 1e9

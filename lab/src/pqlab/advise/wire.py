@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pqlab.advise.radio import HEAD_BYTES, Radio
-from pqlab.sim.air import SYN_BYTES
+from pqlink.achieved import SYN_BYTES
 from pqtunnel import suites as registry
 from pqtunnel.suites import Suite
 from pqtunnel.wire import (

@@ -41,11 +41,17 @@ _KINDS = ("integer", "number", "boolean")
 def write_format(data: Path) -> None:
     """Write format/ and datapackage.json below `data`, for the files that lie there now."""
     (data / FOLDER).mkdir(exist_ok=True)
-    for name, (package, file) in SCHEMAS.items():
-        text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
+    for name, text in format_texts(data).items():
         (data / name).write_text(text, encoding="utf-8")
-    _write(data / DICTIONARY, dictionary())
-    _write(data / PACKAGE, data_package(data))
+
+
+def format_texts(data: Path) -> dict[str, str]:
+    """Name below `data` → text of each file about the format of what lies there."""
+    schemas = {
+        name: resources.files(package).joinpath(file).read_text(encoding="utf-8")
+        for name, (package, file) in SCHEMAS.items()
+    }
+    return {**schemas, DICTIONARY: _text(dictionary()), PACKAGE: _text(data_package(data))}
 
 
 def dictionary() -> Json:
@@ -143,5 +149,5 @@ def _slug(file: str, taken: set[str]) -> str:
     return name
 
 
-def _write(path: Path, value: Json) -> None:
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+def _text(value: Json) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

@@ -14,13 +14,13 @@ import itertools
 from typing import Final
 
 from pqlab.sim.end import Role
+from pqlink.achieved import SYN_BYTES
 from pqlink.channel import Channel
 
 MS: Final = 1_000_000
 SEGMENT_BYTES: Final = 1448
-#: IPv4, TCP with time stamps; a SYN with its options
+#: IPv4, TCP with time stamps
 HEAD_BYTES: Final = 52
-SYN_BYTES: Final = 60
 INITIAL_WINDOW: Final = 10.0
 FIRST_TIMEOUT_NS: Final = 1000 * MS
 LEAST_TIMEOUT_NS: Final = 200 * MS

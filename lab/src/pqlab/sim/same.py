@@ -30,7 +30,7 @@ def comparable(bundle: Path) -> dict[str, bytes]:
         name = path.relative_to(bundle).as_posix()
         if name in _MANIFESTS:
             continue
-        content = path.read_bytes().replace(run_id, b"RUN_ID")
+        content = path.read_bytes().replace(run_id, b"RUN_ID").replace(run_id.lower(), b"run_id")
         if name == "data/run.json":
             document = json.loads(content)
             for block in (document, *document["sessions"]):

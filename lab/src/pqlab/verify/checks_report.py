@@ -63,12 +63,14 @@ def beyond_reason(cell: CellView) -> str | None:
 
 
 def rebuild(bundle: BundleView, tally: Tally) -> None:
-    """Every analysis table is what the raw files give, and both pages are what tables and records give, byte
-    for byte. A bundle of another version of pqlab is not rendered again; a warning says so."""
+    """Every analysis table is what the raw files give, both pages are what tables and records give, and what
+    the bundle says of its format is what its files give, byte for byte. A bundle of another version of pqlab
+    is not rendered again; a warning says so."""
     # Here, because the analysis reads the checklist, which runs checks.
     from pqlab.analysis import checklist_table, tables_of
     from pqlab.analysis.comparison import reference_dir
     from pqlab.analysis.load import BundleData
+    from pqlab.bundle.format import format_texts
     from pqlab.report import build
     from pqlab.report.html import render_html
     from pqlab.report.markdown import render_markdown
@@ -92,6 +94,7 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
         del due["analysis/comparison.csv"]  # the published tables are not at hand: it cannot be made again
     report = build(Source(bundle.root))
     due |= {"report.html": render_html(report), "report.md": render_markdown(report)}
+    due |= format_texts(bundle.data)
     for name, text in due.items():
         tally.see()
         path = bundle.data / name
