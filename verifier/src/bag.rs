@@ -16,6 +16,8 @@ use crate::tally::{Found, Tally};
 const MANIFEST: &str = "manifest-sha512.txt";
 const TAGMANIFEST: &str = "tagmanifest-sha512.txt";
 const TAG_FILES: [&str; 2] = ["bagit.txt", MANIFEST];
+/// There only where the bundle says who made it.
+const INFO: &str = "bag-info.txt";
 const BAGIT_TXT: &str = "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n";
 const METADATA: &str = "ro-crate-metadata.json";
 /// A line of a manifest has some 200 bytes.
@@ -74,7 +76,7 @@ pub fn structure(bundle: &Bundle, _: &[Brief], tally: &mut Tally) -> Found<()> {
     }
     for entry in fs::read_dir(&bundle.root).map_err(|why| why.to_string())? {
         let name = entry.map_err(|why| why.to_string())?.file_name();
-        let known = name == "data" || name == TAGMANIFEST || TAG_FILES.iter().any(|tag| name == *tag);
+        let known = ["data", TAGMANIFEST, INFO].iter().chain(&TAG_FILES).any(|known| name == *known);
         tally.require(known, || format!("{} lies beside data/", name.to_string_lossy()));
     }
     let tags = bundle.root.join(TAGMANIFEST);
@@ -90,13 +92,14 @@ pub fn structure(bundle: &Bundle, _: &[Brief], tally: &mut Tally) -> Found<()> {
 
 pub fn tag_fixity(bundle: &Bundle, _: &[Brief], tally: &mut Tally) -> Found<()> {
     let listed = read_manifest(&bundle.root.join(TAGMANIFEST))?;
-    for name in TAG_FILES {
+    let told = bundle.root.join(INFO).is_file().then_some(INFO);
+    for name in TAG_FILES.into_iter().chain(told) {
         tally.see();
         tally.require(listed.contains_key(name), || format!("{name} is not in {TAGMANIFEST}"));
     }
     for (name, digest) in &listed {
         let path = bundle.root.join(name);
-        if !TAG_FILES.contains(&name.as_str()) || !path.is_file() {
+        if !(TAG_FILES.contains(&name.as_str()) || name == INFO) || !path.is_file() {
             tally.fail(|| format!("{TAGMANIFEST} names {name}"));
         } else if digest_of::<Sha512>(&path)? != *digest {
             tally.fail(|| format!("{name} has changed since it was sealed"));

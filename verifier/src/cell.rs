@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::bundle::{impaired, Row, Run, ROLES};
-use crate::json::{each_line, given, object_of, read_object, text_of, whole, whole_of, Object};
+use crate::json::{each_line, given, is_set, object_of, objects, read_object, text_of, whole, whole_of, Object};
 use crate::ledger::{join, Join, Ledger};
 use crate::tally::Found;
 
 /// The window after the measured ones, with a known attack: nothing of it is part of any figure.
 const CANARY: &str = "canary";
+/// The event that kills an end.
+const KILL: &str = "peer_kill";
 /// Windows that the controller labels begin so.
 const LABELS: [&str; 10] = [
     "handshake_cold",
@@ -270,6 +272,17 @@ impl<'a> Cell<'a> {
 
     pub fn raw(&self) -> Found<&Raw> {
         self.raw.as_ref().map_err(Clone::clone)
+    }
+
+    /// Was an end killed because the condition says so? What it held is gone with it. False where that cannot be read.
+    pub fn torn(&self) -> bool {
+        let asked = objects(&self.condition, "events").any(|event| text_of(event, "kind") == Ok(KILL));
+        let killed = |event: &Object| {
+            text_of(event, "event") == Ok("timed_event")
+                && is_set(event.get("ok"))
+                && text_of(event, "timed") == Ok(KILL)
+        };
+        asked && self.raw.as_ref().is_ok_and(|raw| raw.events.iter().any(killed))
     }
 
     /// Suite `plain` makes no handshake.

@@ -9,6 +9,7 @@ use crate::registry::Seen;
 use crate::tally::{Found, Tally};
 
 const WALL: &str = "handshake";
+/// Cold handshakes due where the scenario sets no number.
 const LEAST: i64 = 5;
 const WINDOW_SLACK_NS: i64 = 20_000_000;
 const WINDOW_SLACK_VIRTUAL_NS: i64 = 1_000_000;
@@ -184,7 +185,7 @@ pub fn count(cell: &Cell, _: &mut Seen, tally: &mut Tally) -> Found<()> {
     let raw = cell.raw()?;
     let settings = given(&cell.run.scenario, "handshake").and_then(serde_json::Value::as_object);
     let asked = settings.and_then(|told| told.get("min_count")).map(crate::json::whole).transpose()?;
-    let least = LEAST.max(asked.unwrap_or(LEAST));
+    let least = asked.unwrap_or(LEAST);
     let spans = raw.spans.as_deref().unwrap_or_default();
     for host in ROLES {
         let walls = spans.iter().filter(|span| raw.words.text(span.host) == host && raw.words.text(span.step) == WALL);

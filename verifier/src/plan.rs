@@ -116,6 +116,14 @@ pub fn schema(bundle: &Bundle, _: &[Brief], tally: &mut Tally) -> Found<()> {
     tally.require(same(member(plan, "seed")?, &asked), || "the plan is of another campaign seed".to_owned());
     let run_id = text_of(&own.run, "run_id");
     tally.require(run_id == text_of(plan, "run_id"), || "run.json is of another run than the plan".to_owned());
+    // a run that took cells over foretold its own alone
+    let foretold = plan.get("budget").and_then(|budget| budget.get("cells"));
+    let counts = |told: &&Value| told.is_number() && !told.to_string().contains(['.', 'e', 'E']);
+    let foretold = foretold.filter(counts).filter(|_| !is_set(own.run.get("lineage")));
+    if let Some(told) = foretold {
+        let right = same(told, &json!(rows.len()));
+        tally.require(right, || format!("budget.cells is {told}, {} cells are planned", rows.len()));
+    }
     Ok(())
 }
 

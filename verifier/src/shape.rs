@@ -15,7 +15,19 @@ const DOCUMENTS: [&str; 7] = [
     "hosts/gcs.json",
     "hosts/controller.json",
 ];
-const OF_THE_RUN: [&str; 3] = ["ro-crate-metadata.json", "report.html", "report.md"];
+const OF_THE_RUN: [&str; 11] = [
+    "ro-crate-metadata.json",
+    "report.html",
+    "report.md",
+    "datapackage.json",
+    "attribution.json",
+    "CITATION.cff",
+    "format/fields.json",
+    "format/record.schema.json",
+    "format/scenario.schema.json",
+    "format/plan.schema.json",
+    "format/correction.schema.json",
+];
 const OF_A_CELL: [&str; 23] = [
     "record.json",
     "counters.json",
@@ -60,9 +72,18 @@ pub fn is_run_id(text: &str) -> bool {
     day.bytes().chain(time.bytes()).all(|byte| byte.is_ascii_digit()) && hex(tail, 6)
 }
 
+/// What an end swore to, and its signature: `attestation/drone-1.ndjson`, `attestation/drone-1.dsse.json`
+fn is_attestation(name: &str) -> bool {
+    let rest = name.strip_prefix("attestation/").and_then(|file| file.split_once('-'));
+    rest.is_some_and(|(role, file)| {
+        let number = file.strip_suffix(".ndjson").or_else(|| file.strip_suffix(".dsse.json"));
+        ROLES.contains(&role) && number.is_some_and(counted)
+    })
+}
+
 /// May a file of that name lie below data/?
 fn is_known(name: &str) -> bool {
-    if DOCUMENTS.contains(&name) || OF_THE_RUN.contains(&name) {
+    if DOCUMENTS.contains(&name) || OF_THE_RUN.contains(&name) || is_attestation(name) {
         return true;
     }
     let Some((folder, rest)) = name.split_once('/') else {
@@ -75,7 +96,7 @@ fn is_known(name: &str) -> bool {
         "traces" => rest.strip_suffix(".csv").is_some_and(|digest| hex(digest, 64)),
         "corrections" => rest.strip_suffix(".json").is_some_and(counted),
         "lineage" => rest.split_once('/').is_some_and(|(run_id, file)| {
-            is_run_id(run_id) && (DOCUMENTS.contains(&file) || file == "manifest-sha512.txt")
+            is_run_id(run_id) && (DOCUMENTS.contains(&file) || file == "manifest-sha512.txt" || is_attestation(file))
         }),
         "cells" => rest.split_once('/').is_some_and(|(cell, file)| {
             let attempt = file.strip_prefix("attempt-").and_then(|rest| rest.split_once('/'));
@@ -128,6 +149,10 @@ mod tests {
             "cells/00112233445566aa/canary/link.json",
             "lineage/20260301T120000Z-ab12cd/hosts/gcs.json",
             "corrections/10.json",
+            "CITATION.cff",
+            "format/fields.json",
+            "attestation/gcs-12.dsse.json",
+            "lineage/20260301T120000Z-ab12cd/attestation/drone-1.ndjson",
         ] {
             assert!(is_known(name), "{name}");
         }
@@ -140,6 +165,12 @@ mod tests {
             "corrections/01.json",
             "analysis/.csv",
             "hosts/relay.json",
+            "fields.json",
+            "format/report.schema.json",
+            "attestation/controller-1.ndjson",
+            "attestation/drone-0.ndjson",
+            "attestation/drone-1.json",
+            "cells/00112233445566aa/attestation/drone-1.ndjson",
         ] {
             assert!(!is_known(name), "{name}");
         }
