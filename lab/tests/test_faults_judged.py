@@ -14,6 +14,7 @@ import fixtures_make
 import pytest
 from bundle_kit import finish_work
 from fixture_cell import log_of
+from second_verifier import disagreements
 
 from pqlab import bundle
 from pqlab.record import build_record, load_context
@@ -49,9 +50,11 @@ def record_of(work: Path) -> Json:
 
 
 def failed_checks(work: Path) -> list[tuple[str, str]]:
-    """Of the bundle that the finished work becomes."""
+    """Of the bundle that the finished work becomes; the second verifier must say the same."""
     sealed = bundle.seal(work, work.parent / "sealed", [])
-    return [(r.name, r.observed) for r in verify_bundle(sealed) if r.status == "fail"]
+    results = verify_bundle(sealed)
+    assert disagreements(sealed, results) == []
+    return [(r.name, r.observed) for r in results if r.status == "fail"]
 
 
 def events_of(folder: Path) -> list[Json]:

@@ -14,7 +14,18 @@ from pathlib import Path
 
 import pytest
 import second_verifier
-from bad_bundles.forge import cells, edit, finish, load, load_lines, rebag, save_lines
+from bad_bundles.forge import (
+    Json,
+    cells,
+    edit,
+    finish,
+    load,
+    load_lines,
+    rebag,
+    rename_cells,
+    save,
+    save_lines,
+)
 from bundle_kit import finish_work, make_ready, make_sealed
 from second_verifier import PARTS, ask, disagreements, program
 from test_bundle_older import OLDER
@@ -109,6 +120,49 @@ def test_a_cell_that_was_copied_to_another_condition_is_found_by_both(tmp_path: 
     finish_work(work)
     root = bundle.seal(work, tmp_path, [])
     assert "times_once" in ask(root).failed
+    assert disagreements(root, verify_bundle(root)) == []
+
+
+def test_who_made_it_is_a_tag_file_and_two_documents(tmp_path: Path) -> None:
+    work = make_ready(tmp_path, suites=("cs-mlkem768-aesgcm-mldsa65",), bulk=False)
+    save(
+        work / "data" / "attribution.json", {"license": "CC-BY-4.0", "authors": [{"family_names": "Author"}]}
+    )
+    root = bundle.seal(work, tmp_path, [])
+    assert (root / "bag-info.txt").is_file() and (root / "data" / "CITATION.cff").is_file()
+    assert ask(root).failed == [] and disagreements(root, verify_bundle(root)) == []
+
+    listed = root / "tagmanifest-sha512.txt"
+    whole = listed.read_text(encoding="utf-8")
+    lines = [line for line in whole.splitlines(keepends=True) if "bag-info.txt" not in line]
+    listed.write_text("".join(lines), encoding="utf-8")
+    assert ask(root).failed == ["tagmanifest_fixity"], "it lies there and is not listed"
+    listed.write_text(whole, encoding="utf-8")
+    (root / "bag-info.txt").unlink()
+    assert ask(root).failed == ["tagmanifest_fixity"], "it is listed and does not lie there"
+    assert disagreements(root, verify_bundle(root)) == []
+
+
+@pytest.mark.parametrize(
+    ("min_count", "failed"), [(2, []), (4, ["handshake_count"]), (None, ["handshake_count"])]
+)
+def test_as_many_handshakes_as_the_scenario_asks_for(
+    tmp_path: Path, min_count: int | None, failed: list[str]
+) -> None:
+    """Three are few, and enough where two are asked for; where nothing is said, five are due."""
+    root = make_sealed(tmp_path, suites=("cs-mlkem768-aesgcm-mldsa65",), bulk=False, handshakes=3)
+
+    def ask_for(scenario: Json) -> None:
+        scenario["handshake"].pop("min_count")
+        scenario["handshake"].update({} if min_count is None else {"min_count": min_count})
+
+    edit(root / "data" / "scenario.effective.yml", ask_for)
+    rename_cells(root)
+    for cell in cells(root):  # of what claims a result alone it is asked
+        edit(cell / "record.json", lambda record: record.update(verdict="pass", reason=None))
+    finish(root)
+    said = ask(root)
+    assert [name for name in said.failed if name == "handshake_count"] == failed, said.checks
     assert disagreements(root, verify_bundle(root)) == []
 
 
