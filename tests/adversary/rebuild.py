@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pqlab.analysis import analyse
 from pqlab.bundle.crate import write_crate
+from pqlab.bundle.format import write_format
 from pqlab.record import build_record, load_context
 from pqlab.report import render
 
@@ -29,8 +30,9 @@ def rebuild(root: Path) -> None:
 
 
 def seal(root: Path) -> None:
-    """Metadata by the builder, manifests in six lines."""
+    """Words on the format and metadata by the builder, manifests in six lines."""
     (root / "data" / "ro-crate-metadata.json").unlink(missing_ok=True)
+    write_format(root / "data")
     write_crate(root / "data")
     (root / "bagit.txt").write_text("BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
     payload = sorted(p.relative_to(root).as_posix() for p in (root / "data").rglob("*") if p.is_file())
