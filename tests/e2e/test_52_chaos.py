@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from busy import BUSY_OK, amiss
 
@@ -29,12 +30,16 @@ def recoveries(bundle: Path) -> dict[str, list[dict[str, str]]]:
     return found
 
 
-def test_every_fault_on_purpose_passes_and_tells_its_recovery() -> None:
-    bundle = measured(pqlab("run", "chaos", "--suites", SUITE, "--json", *BUSY_OK, timeout_s=1200))
+def test_faults_on_purpose_pass_and_tell_their_recovery(tmp_path: Path) -> None:
+    """One of each kind from `chaos`: the other end, and another length, take the same way."""
+    timed = {"kill-drone", "kill-gcs", "partition-6s", "stall-gcs", "ground-pause"}
+    scenario = yaml.safe_load((ROOT / "scenarios" / "chaos.yml").read_text())
+    scenario["conditions"] = [c for c in scenario["conditions"] if c["name"] in timed]
+    (tmp_path / "chaos.yml").write_text(yaml.safe_dump(scenario, sort_keys=False))
+    words = ("run", str(tmp_path / "chaos.yml"), "--suites", SUITE, "--session-s", "16", "--json", *BUSY_OK)
+    bundle = measured(pqlab(*words, timeout_s=900))
     told = recoveries(bundle)
-    timed = {"kill-drone", "kill-gcs", "partition-2s", "partition-6s", "stall-drone", "stall-gcs"}
-    timed |= {"ground-pause"}
-    assert timed <= set(told)
+    assert timed == set(told)
     assert [row["reason"] for name in timed for row in told[name] if not row["recovery_ms"]] == []
     assert float(told["kill-gcs"][0]["recovery_ms"]) >= 3000.0, "the drone needs 3 s to know"
     assert pqlab("verify", str(bundle)).code == 0
@@ -62,7 +67,7 @@ def during_run(words: tuple[str, ...], service: str, action: tuple[str, ...]) ->
     return json.loads(out.splitlines()[-1]), out + err
 
 
-@pytest.mark.parametrize("service", ["drone", "gcs", "sitl"])
+@pytest.mark.parametrize("service", ["drone", "sitl"])
 def test_a_container_that_was_killed_is_named_and_put_back(service: str) -> None:
     begun_s = time.monotonic()
     summary, said = during_run((), service, ("kill",))
