@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from pqlab.bundle.format import dictionary
 from pqlab.errors import LabError
 from pqlab.record import catalogue
 
-HAS_PANDAS = importlib.util.find_spec("pandas") is not None
 BOOLEANS = {"true": True, "false": False}
 TYPES = {"integer": int, "number": float, "boolean": BOOLEANS.__getitem__, "string": str}
 
@@ -80,14 +78,6 @@ def test_five_lines_give_rows(sealed: Path) -> None:
     assert opened.events[0]["repetition"] == 0
 
 
-@pytest.mark.skipif(not HAS_PANDAS, reason="pandas is not installed")
-def test_with_pandas_they_are_frames(sealed: Path) -> None:
-    spans = pqlab.open(sealed).spans
-    assert len(spans) == len(pqlab.open(sealed, frames=False).spans)
-    assert {"start_ns", "suite_id", "cell_id"} <= set(spans.columns)
-
-
-@pytest.mark.skipif(HAS_PANDAS, reason="pandas is installed")
 def test_frames_without_pandas_are_an_error(sealed: Path) -> None:
     with pytest.raises(LabError) as caught:
         pqlab.open(sealed, frames=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,27 @@ def test_the_shipped_bundle_is_as_it_was_sealed(tmp_path: Path) -> None:
     promised = read_manifest(root / "manifest-sha512.txt")
     assert set(promised) == set(payload(root))
     assert all(sha512_file(root / name) == digest for name, digest in promised.items())
+
+
+def test_a_bundle_opens_as_frames_where_pandas_is(tmp_path: Path) -> None:
+    """`pqlab.open`, in Debian's Python with this one's libraries behind its own."""
+    (archive,) = sorted((ROOT / "docs" / "example").glob("*.tar.zst"))
+    assert main(["unpack", str(archive), "--out", str(tmp_path)]) == 0
+    root = locate(archive.name.removesuffix(".tar.zst"), tmp_path)
+    code = """
+import sys, pqlab
+opened, plain = pqlab.open(sys.argv[1]), pqlab.open(sys.argv[1], frames=False)
+spans = opened.spans
+assert type(spans).__name__ == "DataFrame" and len(spans) == len(plain.spans) > 100
+assert {"start_ns", "suite_id", "cell_id"} <= set(spans.columns)
+assert list(opened.table("by_suite").suite_id) == [row["suite_id"] for row in plain.table("by_suite")]
+"""
+    late = "import sys; sys.path += sys.argv[2:]\n"
+    done = subprocess.run(
+        [PYTHON, "-c", late + code, str(root), *sys.path],
+        env={**os.environ, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
