@@ -6,6 +6,7 @@ import csv
 import json
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,14 @@ def test_faults_on_purpose_pass_and_tell_their_recovery(tmp_path: Path) -> None:
     assert "Faults on purpose" in (bundle / "data" / "report.html").read_text()
 
 
-def during_run(words: tuple[str, ...], service: str, action: tuple[str, ...]) -> tuple[dict[str, Any], str]:
-    """Two cells; something is done to a container in the first. The run's summary, and what it said."""
+def during_run(
+    service: str, action: tuple[str, ...], look: Callable[[], None] | None = None
+) -> tuple[dict[str, Any], str]:
+    """Two cells; in the first somebody looks, and something is done to a container. The run's summary, and
+    what it said."""
     short = ("--suites", SUITE, "--reps", "2", "--session-s", "6")
     controller = subprocess.Popen(
-        ["./pqlab", "run", "smoke", *short, "--json", *BUSY_OK, *words],
+        ["./pqlab", "run", "smoke", *short, "--json", *BUSY_OK],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     status = ROOT / "results" / ".work"
@@ -60,7 +64,10 @@ def during_run(words: tuple[str, ...], service: str, action: tuple[str, ...]) ->
         if any((path / "status.json").is_file() for path in status.glob("2*") if path.name not in before):
             break
         time.sleep(0.1)
-    time.sleep(3.0)
+    if look is None:
+        time.sleep(3.0)
+    else:
+        look()
     docker(*action, container(service))
     out, err = controller.communicate(timeout=400)
     assert out.strip(), err[-3000:]
@@ -70,7 +77,7 @@ def during_run(words: tuple[str, ...], service: str, action: tuple[str, ...]) ->
 @pytest.mark.parametrize("service", ["drone", "sitl"])
 def test_a_container_that_was_killed_is_named_and_put_back(service: str) -> None:
     begun_s = time.monotonic()
-    summary, said = during_run((), service, ("kill",))
+    summary, said = during_run(service, ("kill",))
     assert time.monotonic() - begun_s < 200
     assert f"container {service} exited with 137; it was put back" in said
     records = load_records(ROOT / str(summary["bundle"]))
@@ -82,14 +89,31 @@ def test_a_container_that_was_killed_is_named_and_put_back(service: str) -> None
 
 
 def test_a_paused_container_goes_on_before_the_next_cell() -> None:
-    summary, said = during_run((), "gcs", ("pause",))
+    summary, said = during_run("gcs", ("pause",))
     assert "container gcs is paused; it was put back" in said
     records = load_records(ROOT / str(summary["bundle"]))
     assert "container gcs is paused" in str(records[0]["reason"])
     assert records[1]["verdict"] != "fail", records[1]["reason"]
 
 
+def look_at_the_live_view() -> None:
+    """Its queries of a run at work against the real database, until traffic of the first cell is there."""
+    end_s = time.monotonic() + 60
+    while True:
+        document = pqlab("live", "--once").json()
+        panels = {panel["id"]: panel for panel in document["panels"]}
+        series = {line["name"]: [v for _, v in line["points"]] for line in panels["link"]["series"]}
+        if max(series.get("drone sent", [0])) > 100:  # of 320 Hz
+            break
+        assert time.monotonic() < end_s, document
+        time.sleep(0.5)
+    assert document["influx"] == {"ok": True, "why": None}
+    assert document["run"]["state"] == "running" and document["moment"] in ("first", "running")
+    assert {line["name"] for line in panels["cpu"]["series"]} == {"drone tunnel", "gcs tunnel"}
+    assert panels["power"]["series"] == [] and panels["power"]["none"]
+
+
 def test_a_view_that_was_stopped_is_put_back_and_costs_no_cell() -> None:
-    summary, said = during_run((), "influxdb", ("stop",))
+    summary, said = during_run("influxdb", ("stop",), look_at_the_live_view)
     assert "container influxdb exited with" in said
     assert amiss(ROOT / str(summary["bundle"])) == {}
