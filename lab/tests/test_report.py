@@ -387,6 +387,23 @@ def test_averages_stay_within_their_condition(tmp_path: Path) -> None:
         assert len(told) == 1 and f"n = {len(passed)} cells" in told[0]
 
 
+def test_a_page_is_made_where_no_cell_of_the_first_condition_has_a_value(tmp_path: Path) -> None:
+    def without_spans(root: Path) -> None:
+        plan = json.loads((root / "data" / "plan.json").read_text(encoding="utf-8"))
+        for row in plan["cells"]:
+            if row["condition"] == "baseline":
+                (root / "data" / "cells" / row["cell_id"] / "spans.ndjson").write_text("", encoding="utf-8")
+
+    conditions = tuple({"name": name, "detector": "none", "link": "none"} for name in ("baseline", "other"))
+    root = report_bundle.make_bundle(
+        tmp_path / "run", repetitions=3, conditions=conditions, bulk=False, edit=without_spans
+    )
+    kept, words = Source(root).of_one_condition(Source(root).rows("phi"))
+    assert {row["condition"] for row in kept} == {"other"} and "other" in words
+    render(root)
+    assert (root / "data" / "report.html").is_file()
+
+
 def test_the_model_of_rekeys_says_whether_there_were_any(smoke: Path, tmp_path: Path) -> None:
     root = tmp_path / "run"
     shutil.copytree(smoke, root)
