@@ -6,6 +6,7 @@ Transport, clock, run id and all outputs are parameters; the control flow is tes
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -193,8 +194,12 @@ class Campaign:
             commitment.write(seal, self._store.read("plan.json"), attester.keys)
         if not attester.active:
             return
-        keys = ", ".join(f"{role} {key}" for role, key in attester.keys.items())
-        self._around.reporter.note(f"attested: plan {attester.plan_sha256}; public keys: {keys}")
+        # the names that `verify` gives them; whole digests and keys are what `--seal` writes
+        keys = ", ".join(
+            f"{role} {hashlib.sha256(bytes.fromhex(key)).hexdigest()[:16]}"
+            for role, key in attester.keys.items()
+        )
+        self._around.reporter.note(f"attested: plan {attester.plan_sha256[:12]}; keys: {keys}")
         theirs = taken_over(run)
         for cell_id in (str(cell.cell_id) for cell in self._cells):
             if cell_id not in theirs:
