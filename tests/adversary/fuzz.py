@@ -26,7 +26,7 @@ from typing import Any
 
 from adversary.material import MATERIALS
 from adversary.raw import MS, Bundle, Json, load, save
-from adversary.run import PAGE
+from adversary.run import write_between
 from pqlab.errors import LabError
 from pqlab.record import build_record, load_context
 from pqlab.verify import verify_bundle
@@ -311,9 +311,7 @@ def main(argv: list[str] | None = None) -> int:
     text = table(outcomes)
     print(text)
     if args.write:
-        page = PAGE.read_text(encoding="utf-8")
-        before, _, rest = page.partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        write_between(BEGIN, text, END)
     return 0
 
 

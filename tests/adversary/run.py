@@ -127,10 +127,14 @@ def main(argv: list[str] | None = None) -> int:
     text = table(outcomes)
     print(text)
     if args.write:
-        page = PAGE.read_text(encoding="utf-8")
-        before, _, rest = page.partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        write_between(BEGIN, text, END)
     return 0
+
+
+def write_between(begin: str, text: str, end: str) -> None:
+    """Put `text` into the page between two marks."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    PAGE.write_text(f"{before}{begin}{text}{end}{rest.partition(end)[2]}", encoding="utf-8")
 
 
 if __name__ == "__main__":
