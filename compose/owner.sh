@@ -46,7 +46,7 @@ stands_for() {
     fi
 }
 
-# campaign_runs: a controller holds the name of an agent of this lab (lab/src/pqlab/cli/run.py). The kernel forgets the
+# campaign_runs: a controller holds the name of an agent of this lab (conduct/src/pqlab/cli/run.py). The kernel forgets the
 # name with the process, so a campaign that was killed holds nothing.
 campaign_runs() { grep -Eq '@pqlab-controller/(127\.[0-9.]+|localhost):4808[01]$' "$PROC_NET/unix" 2>/dev/null; }
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pqlab.analysis.energy import NoEnergyError, Span, Trace
+from pqevidence.analysis.energy import NoEnergyError, Span, Trace
 from pqtelemetry.ina219.calibration import Calibration, Line
 from pqtelemetry.ina219.registers import BUS_LSB_V, SHUNT_LSB_V
 from pqtelemetry.power.rawfile import GAP, PowerSample, read_raw

@@ -30,7 +30,9 @@ def test_it_is_told_as_what_why_next() -> None:
     assert PqError("it is gone").text() == "error: it is gone"
 
 
-@pytest.mark.parametrize("name", ["attack", "bench", "detect", "lab", "link", "sitl", "telemetry", "tunnel"])
+@pytest.mark.parametrize(
+    "name", ["attack", "bench", "detect", "evidence", "link", "sitl", "telemetry", "tunnel"]
+)
 def test_every_tree_grows_from_it(name: str) -> None:
     module = import_module(f"pq{name}.errors")
     own = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Exception)]

@@ -6,6 +6,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-for folder in (ROOT / "tests", ROOT / "lab" / "tests"):
+for folder in (ROOT / "tests", ROOT / "evidence" / "tests"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

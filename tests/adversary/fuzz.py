@@ -27,9 +27,9 @@ from typing import Any
 from adversary.material import MATERIALS
 from adversary.raw import MS, Bundle, Json, load, save
 from adversary.run import write_between
-from pqlab.errors import LabError
-from pqlab.record import build_record, load_context
-from pqlab.verify import verify_bundle
+from pqevidence.errors import LabError
+from pqevidence.record import build_record, load_context
+from pqevidence.verify import verify_bundle
 
 BEGIN, END = "<!-- fuzz: begin -->\n", "<!-- fuzz: end -->\n"
 SEED, TRIALS = 1, 2

@@ -19,7 +19,7 @@ from adversary.raw import MS, OTHER, ROLES, Bundle, Cell, Json, save
 from adversary.rebuild import rebuild, seal
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "lab" / "tests"))
+sys.path.insert(0, str(ROOT / "evidence" / "tests"))
 SUITES = (
     "cs-mlkem768-aesgcm-mldsa65",
     "cs-classicmceliece348864-ascon128a-mldsa44",

@@ -8,11 +8,11 @@ import json
 import shutil
 from pathlib import Path
 
-from pqlab.analysis import analyse
-from pqlab.bundle.crate import write_crate
-from pqlab.bundle.format import write_format
-from pqlab.record import build_record, load_context
-from pqlab.report import render
+from pqevidence.analysis import analyse
+from pqevidence.bundle.crate import write_crate
+from pqevidence.bundle.format import write_format
+from pqevidence.record import build_record, load_context
+from pqevidence.report import render
 
 
 def rebuild(root: Path) -> None:

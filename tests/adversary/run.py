@@ -22,8 +22,8 @@ from adversary.catalogue import Forgery, forgeries
 from adversary.material import MATERIALS, ROOT, copy
 from adversary.raw import Bundle
 from adversary.rebuild import rebuild, seal
-from pqlab.errors import LabError
-from pqlab.verify import CheckResult, exit_code, verify_bundle
+from pqevidence.errors import LabError
+from pqevidence.verify import CheckResult, exit_code, verify_bundle
 
 PAGE = ROOT / "docs" / "BUNDLE.md"
 BEGIN, END = "<!-- adversary: begin -->\n", "<!-- adversary: end -->\n"

@@ -12,7 +12,7 @@ from second_verifier import disagreements
 from adversary.catalogue import Forgery, forgeries
 from adversary.material import MATERIALS
 from adversary.run import PAGE, Outcome, attempt, table, written
-from pqlab.verify import CheckResult, verify_bundle
+from pqevidence.verify import CheckResult, verify_bundle
 
 FORGERIES = list(forgeries())
 PRINTED = written(PAGE.read_text(encoding="utf-8"))

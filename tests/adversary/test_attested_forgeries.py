@@ -15,9 +15,9 @@ from adversary.material import copy, lab
 from adversary.raw import Bundle
 from adversary.rebuild import rebuild, seal
 from adversary.run import PAGE, Outcome, attempt, written
-from pqlab.plan import plan_digest
-from pqlab.verify import exit_code, verify_bundle
-from pqlab.verify.checks_attest import as_promised
+from pqevidence.plan import plan_digest
+from pqevidence.verify import exit_code, verify_bundle
+from pqevidence.verify.checks_attest import as_promised
 
 #: they leave no witness, or survive in an unsigned bundle (docs/BUNDLE.md), or did
 SURVIVED = set(re.findall(r"`(lab-\w+)`", written(PAGE.read_text(encoding="utf-8"))))

@@ -48,8 +48,8 @@ def checkout(tmp_path: Path) -> Path:
     tree = tmp_path / "Prüfstand im Büro"
     for name in ("ansible", "scenarios"):
         shutil.copytree(ROOT / name, tree / name)
-    (tree / "lab/src/pqlab/doctor").mkdir(parents=True)
-    (tree / "lab/src/pqlab/doctor/windows_station.txt").write_text(SENTENCE)
+    (tree / "conduct/src/pqlab/doctor").mkdir(parents=True)
+    (tree / "conduct/src/pqlab/doctor/windows_station.txt").write_text(SENTENCE)
     (tree / "results").mkdir()
     words = {
         "asked": shlex.quote(str(tmp_path / "asked")),

@@ -9,14 +9,14 @@ from pathlib import Path
 from role_kit import ROOT, Task, play, yaml_of
 
 from played import read
-from pqlab.bundle.unpack import unpack
+from pqevidence.bundle.unpack import unpack
 
-BUNDLE = ROOT / "lab/tests/bundles/bundle-0.1.0.tar.zst"
+BUNDLE = ROOT / "conduct/tests/bundles/bundle-0.1.0.tar.zst"
 
 
 def checkout(folder: Path) -> Path:
     """As much of a checkout as ./pqlab needs to find its results."""
-    for name in ("scenarios", "ansible", "lab", "results", ".state"):
+    for name in ("scenarios", "ansible", "evidence", "results", ".state"):
         (folder / name).mkdir(parents=True)
     tool = folder / "pqlab"
     tool.write_text(f'#!/bin/sh\nPYTHONPATH={":".join(sys.path)} exec {sys.executable} -m pqlab "$@"\n')

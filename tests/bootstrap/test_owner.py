@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from lab_world import ROOT, World
+from pqevidence.errors import LabError
 from pqlab.campaign import owner as campaign_owner
 from pqlab.cli.run import controller
-from pqlab.errors import LabError
 from pqlab.inventory import Inventory, load_inventory
 
 

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lab" / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "evidence" / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "conduct" / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from live_world import Database, S, make_run, seal, tell

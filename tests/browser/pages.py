@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(ROOT / "lab" / "tests"), str(HERE)]
+sys.path[:0] = [str(ROOT / "evidence" / "tests"), str(ROOT / "conduct" / "tests"), str(HERE)]
 
 WIDTHS_PX = (360, 1400)
 
@@ -24,8 +24,8 @@ def make(base: Path) -> dict[str, Path]:
     import power_bundle
     import report_bundle
 
+    from pqevidence.report import render
     from pqlab.cli.main import main
-    from pqlab.report import render
 
     found = {
         "run": render(report_bundle.make_bundle(base / "run", repetitions=3))[0],

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pqlab.bundle import locate
-from pqlab.bundle.bag import payload, read_manifest, sha512_file
+from pqevidence.bundle import locate
+from pqevidence.bundle.bag import payload, read_manifest, sha512_file
 from pqlab.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]

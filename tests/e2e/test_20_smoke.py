@@ -55,7 +55,7 @@ def test_both_public_validators_accept_it(bundle: Path) -> None:
     inside = f"/src/{bundle.relative_to(ROOT)}"
     done = run(".ci/in-image", "bagit.py", "--validate", inside, timeout_s=120)
     assert done.code == 0 and "is valid" in done.text, done.text[-2000:]
-    validator = ("/opt/crate/bin/python", "lab/tests/crate_validator.py", f"{inside}/data")
+    validator = ("/opt/crate/bin/python", "conduct/tests/crate_validator.py", f"{inside}/data")
     done = run(".ci/in-image", *validator, timeout_s=600)
     assert done.code == 0, done.text[-4000:]
     assert "profiles: process-run-crate-0.5, ro-crate-1.1;" in done.err

@@ -109,7 +109,8 @@ def test_a_deleted_file_is_all_that_changes(board: None) -> None:
 
 def test_tune_sets_real_settings_and_untune_gives_them_back(board: None) -> None:
     packed = subprocess.run(
-        ["tar", "-cz", "-C", "lab/src", "pqlab/__init__.py", "pqlab/errors.py", "pqlab/doctor",
+        ["tar", "-cz", "-C", "conduct/src", "pqlab/__init__.py", "pqlab/doctor",
+         "-C", "../../evidence/src", "pqevidence/__init__.py", "pqevidence/errors.py",
          "-C", "../../base/src", "pqbase"],
         cwd=ROOT, capture_output=True, check=True,
     )  # fmt: skip

@@ -24,7 +24,7 @@ def test_make_targets_exist() -> None:
 
 
 def test_verbs_and_scenarios_exist() -> None:
-    verbs = {p.stem for p in (ROOT / "lab/src/pqlab/cli").glob("*.py")}
+    verbs = {p.stem for p in (ROOT / "conduct/src/pqlab/cli").glob("*.py")}
     scenarios = {p.stem for p in (ROOT / "scenarios").glob("*.yml")}
     overlays = {p.stem for p in (ROOT / "scenarios/overlays").glob("*.yml")}
     for command in COMMANDS:

@@ -64,7 +64,7 @@ class World:
         shutil.copytree(ROOT / "compose", tree / "compose")
         for script in ("bootstrap.sh", "Makefile"):
             shutil.copy(ROOT / script, tree / script)
-        for marker in ("scenarios", "ansible", "lab"):
+        for marker in ("scenarios", "ansible", "evidence"):
             (tree / marker).mkdir()
         return tree
 

@@ -21,9 +21,11 @@ for _part in (
     "link/src",
     "attacker/src",
     "detectors/src",
-    "lab/src",
+    "evidence/src",
+    "conduct/src",
     "tunnel/tests/core",
-    "lab/tests",
+    "evidence/tests",
+    "conduct/tests",
     "tests/fuzz",
 ):
     if str(ROOT / _part) not in sys.path:

@@ -18,9 +18,9 @@ from types import SimpleNamespace
 import zstandard
 from reader import Reader, altered
 
-from pqlab.bundle import unpack as unpacking
-from pqlab.bundle.tarball import BLOCK_BYTES, END, ArchiveError, blocks, members, padding
-from pqlab.errors import LabError
+from pqevidence.bundle import unpack as unpacking
+from pqevidence.bundle.tarball import BLOCK_BYTES, END, ArchiveError, blocks, members, padding
+from pqevidence.errors import LabError
 from targets import Target, either, scene
 
 _PLACE = tempfile.TemporaryDirectory(prefix="pqfuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
@@ -177,10 +177,10 @@ TARGETS = {
         either(entries, whole),
         lambda: scene(0, _entry_seeds()) | scene(1, _whole_seeds()),
         (
-            "lab/src/pqlab/bundle/tarball.py",
-            "lab/src/pqlab/bundle/unpack.py",
-            "lab/src/pqlab/bundle/bag.py",
-            "lab/src/pqlab/bundle/half.py",
+            "evidence/src/pqevidence/bundle/tarball.py",
+            "evidence/src/pqevidence/bundle/unpack.py",
+            "evidence/src/pqevidence/bundle/bag.py",
+            "evidence/src/pqevidence/bundle/half.py",
         ),
         limit=2048,
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from reader import Reader
 
-from pqlab.errors import EXIT_CHECK
-from pqlab.verify import exit_code, verify_bundle
+from pqevidence.errors import EXIT_CHECK
+from pqevidence.verify import exit_code, verify_bundle
 from targets import Target
 
 _PLACE = tempfile.TemporaryDirectory(prefix="pqfuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
@@ -111,10 +111,10 @@ TARGETS = {
         bundle,
         _seeds,
         (
-            "lab/src/pqlab/verify/*.py",
-            "lab/src/pqlab/verify/*.json",
-            "lab/src/pqlab/record/*.py",
-            "lab/src/pqlab/analysis/load.py",
+            "evidence/src/pqevidence/verify/*.py",
+            "evidence/src/pqevidence/verify/*.json",
+            "evidence/src/pqevidence/record/*.py",
+            "evidence/src/pqevidence/analysis/load.py",
         ),
         limit=1024,
     )

@@ -6,10 +6,10 @@ import json
 import tempfile
 from pathlib import Path
 
-from pqlab.errors import LabError
+from pqevidence.errors import LabError
+from pqevidence.record.ledger import LedgerError, join, read_ledger
+from pqevidence.scenario.load import load_effective, load_scenario
 from pqlab.inventory import load_inventory
-from pqlab.record.ledger import LedgerError, join, read_ledger
-from pqlab.scenario.load import load_effective, load_scenario
 from pqsitl.errors import TlogError
 from pqsitl.tlog import load_replay, read_frames, write_frames
 from pqtelemetry.errors import EncodeError, ParseError
@@ -193,8 +193,8 @@ TARGETS = {
         scenario,
         _scenario_seeds,
         (
-            "lab/src/pqlab/scenario/*.py",
-            "lab/src/pqlab/scenario/*.json",
+            "evidence/src/pqevidence/scenario/*.py",
+            "evidence/src/pqevidence/scenario/*.json",
             "attacker/src/pqattack/settings.py",
             "tunnel/src/pqtunnel/inflight.py",
         ),
@@ -221,7 +221,7 @@ TARGETS = {
         "Ansible INI inventory",
         inventory,
         _inventory_seeds,
-        ("lab/src/pqlab/inventory.py",),
+        ("conduct/src/pqlab/inventory.py",),
         words=[b"[drone]", b"[gcs]", b":vars]", b":children]", b"pqlab_agent_port=", b"#", b"'"],
     ),
     "identity": Target(
@@ -249,7 +249,7 @@ TARGETS = {
         "ledgers (CSV)",
         ledger,
         _ledger_seeds,
-        ("lab/src/pqlab/record/ledger.py",),
+        ("evidence/src/pqevidence/record/ledger.py",),
         words=[b"tx,", b"rx,", b",traffic\n", b'"', b"\r\n", b"9223372036854775808", b"-1", b"_"],
     ),
 }

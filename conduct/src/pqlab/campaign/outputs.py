@@ -1,0 +1,46 @@
+"""What the engine asks of the rest of pqlab after a cell and after the last one, as one replaceable set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The functions by their place in a run.
+
+    load_context(data) → context; build_record(cell folder, plan row, context) → record; analyse(bundle);
+    render(bundle); seal(work folder, results, secret files) → bundle; reconcile(lines) → rows of
+    run.json, or None where the inventory names no database.
+    """
+
+    load_context: Callable[[Path], Any]
+    build_record: Callable[[Path, Json, Any], Json]
+    analyse: Callable[[Path], Any]
+    render: Callable[[Path], Any]
+    seal: Callable[[Path, Path, list[Path]], Path]
+    reconcile: Callable[[list[str]], list[Json]] | None
+
+
+def production(influx_url: str | None, influx_database: str) -> Outputs:
+    """The real ones. Imported here, so that `validate` and `plan` start without them."""
+    from pqevidence import record
+    from pqevidence.analysis import analyse
+    from pqevidence.bundle import seal
+    from pqevidence.report import render
+
+    reconcile: Callable[[list[str]], list[Json]] | None = None
+    if influx_url is not None:
+        from pqlab.influx import InfluxView, settling
+
+        settled = settling(InfluxView(influx_url, influx_database))
+
+        def reconcile(lines: list[str]) -> list[Json]:
+            return [row.as_dict() for row in settled(lines)]
+
+    return Outputs(record.load_context, record.build_record, analyse, render, seal, reconcile)

@@ -1,0 +1,176 @@
+"""`pqlab plan`: the matrix of cells, time, disk and what it can tell apart, before anything runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from pqevidence import commitment
+from pqevidence.bundle import locate
+from pqevidence.errors import EXIT_OK, LabError
+from pqevidence.expectation import Expectation, expectations, told, unanswerable
+from pqevidence.paths import results_dir, shown
+from pqevidence.plan import Cell, plan_digest, plan_document
+from pqevidence.scenario import Scenario, load_scenario
+from pqlab.budget import estimate, load_costs
+from pqlab.campaign.agents import Connect, Pair, tls_connector
+from pqlab.campaign.begin import check_disk, latest_bundle, planned_cells
+from pqlab.campaign.extension import Extension
+from pqlab.campaign.hosts import check_pair
+from pqlab.campaign.ring import SIM, at_ring
+from pqlab.campaign.settle import greet
+from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
+from pqlab.inventory import Inventory, load_inventory
+from pqlab.progress import clock_text
+
+HELP = "print the cells of a scenario, their order, expected time, disk and precision"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_scenario(parser)
+    add_overrides(parser)
+    add_inventory(parser)
+    add_out(parser, "results folder whose newest bundle gives the expected times (default: results)")
+    add_plan_options(parser)
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="also look whether a run could begin now (agents, builds, disk); nothing is started",
+    )
+
+
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    """Options that `plan` and `run --dry-run` share."""
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="BUNDLE",
+        help="bundle that gives expected times and spread (default for times: the newest)",
+    )
+    parser.add_argument(
+        "--seal", metavar="FILE",
+        help="write the digest of the plan, to publish before the run; a run adds its agents' keys",
+    )  # fmt: skip
+    parser.add_argument(
+        "--into", metavar="BUNDLE", help="sealed bundle to add to: only the cells that it lacks are run"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Raises ScenarioError (exit 2). A lab that is down costs the cell ids, not the plan; with --dry-run it
+    is an error (exit 4)."""
+    scenario = load_scenario(args.scenario, overrides_of(args))
+    inventory = load_inventory(args.inventory, args.keys)
+    return show_plan(args, scenario, inventory, dry_run=args.dry_run)
+
+
+def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory, *, dry_run: bool) -> int:
+    """Print the plan, or one JSON document of it."""
+    results = results_dir(args.out)
+    seal = commitment.place(args.seal)
+    scenario, connect = _ends(inventory, scenario)
+    must = dry_run or args.into is not None or seal is not None
+    providers, unknown = _providers(inventory, scenario, connect, must=must)
+    named = locate(args.source, results) if args.source is not None else None
+    source = named or latest_bundle(results)
+    cells = planned_cells(scenario, providers)
+    there: set[str] = set()
+    if args.into is not None and providers is not None:
+        extension = Extension.of(locate(args.into, results), scenario, providers)
+        cells = extension.renumbered(cells)
+        there = extension.cell_ids
+    todo = [cell for cell in cells if cell.cell_id not in there]
+    budget = estimate(scenario, todo, load_costs(source))
+    if dry_run:
+        check_disk(results, budget["disk_bytes"])
+    expected = expectations(scenario, cells, named)
+    document = plan_document(scenario, cells, budget, run_id=None, created_utc=None)
+    if seal is not None:
+        commitment.write(seal, document, {})
+    if args.json:
+        more = {
+            "cannot_answer": unanswerable(scenario, cells),
+            "cell_ids_unknown": unknown,
+            "expected": [row.as_dict() for row in expected],
+        }
+        print_json({**document, **more, "to_run": len(todo)})
+        return EXIT_OK
+    _print(scenario, cells, todo, budget, expected, unknown)
+    if seal is not None:
+        print(f"sealed: plan {plan_digest(document)} in {shown(seal)}")
+    if dry_run:
+        print("a run could begin now; nothing was started")
+    return EXIT_OK
+
+
+def _print(
+    scenario: Scenario,
+    cells: list[Cell],
+    todo: list[Cell],
+    budget: dict[str, Any],
+    expected: list[Expectation],
+    unknown: str | None,
+) -> None:
+    width = len(str(len(cells)))
+    for cell in cells:
+        name = cell.cell_id or "-" * 16
+        done = "" if cell in todo else "  (there already)"
+        print(
+            f"[{cell.position + 1:>{width}}] {name} {cell.suite_id} {cell.condition} "
+            f"rep {cell.repetition}{done}"
+        )
+    print(
+        f"\n{len(cells)} cells: {len(scenario.suites)} suites × {len(scenario.conditions)} conditions "
+        f"× {scenario.repetitions} repetitions, order {scenario.order_method}, seed {scenario.seed}"
+    )
+    twins = sum(1 for cell in cells if scenario.condition(cell.condition)["aa_of"] is not None)
+    if twins:
+        print(f"A/A pairs: {twins}")
+    if len(todo) < len(cells):
+        print(f"to run: {len(todo)}; the others are taken over unchanged")
+    virtual = "virtual, it passes in seconds: " if scenario.ring == SIM else ""
+    print(f"time: {virtual}{_time_text(budget)}")
+    print(f"disk: about {budget['disk_bytes'] / 1e6:.0f} MB")
+    for line in (*told(expected), *unanswerable(scenario, cells)):
+        print(line)
+    if unknown:
+        print(f"cell ids: unknown, they hold the builds of both ends ({unknown})")
+        if scenario.only:
+            print("--only: not applied, it selects by cell id")
+
+
+def _time_text(budget: dict[str, Any]) -> str:
+    if budget["eta_s"] is not None:
+        return f"about {clock_text(budget['eta_s'])} (handshakes as in {budget['eta_source']})"
+    least, most = clock_text(budget["least_s"]), clock_text(budget["most_s"])
+    return f"unknown, between {least} and {most} ({budget['eta_reason']})"
+
+
+def _ends(inventory: Inventory, scenario: Scenario) -> tuple[Scenario, Callable[[], Connect]]:
+    """What makes connections to both ends, once asked; the simulation's are in this process."""
+    if inventory.ring != SIM:
+        return at_ring(scenario, inventory), lambda: tls_connector(inventory)
+    from pqlab import sim
+
+    staged, lab = sim.stage(scenario, inventory)
+    return staged, lambda: lab.connect
+
+
+def _providers(
+    inventory: Inventory, scenario: Scenario, connect: Callable[[], Connect], *, must: bool
+) -> tuple[dict[str, Any] | None, str | None]:
+    """The builds at both ends, or why they are unknown."""
+    try:
+        pair = Pair(inventory, connect())
+        try:
+            hello = greet(pair)
+            if must:
+                check_pair(hello, scenario)
+        finally:
+            pair.close()
+    except LabError as error:
+        if must:
+            raise
+        return None, error.what
+    return {role: facts["providers"] for role, facts in hello.items()}, None

@@ -1,0 +1,74 @@
+"""`pqlab status`: runs in work, how far they are, and the newest bundle. Reads files only."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from pqevidence.errors import EXIT_OK, LabError
+from pqevidence.paths import out_option, results_dir, shown
+from pqlab.campaign.store import WHOLE, Store, work_runs
+from pqlab.cli.common import add_out, print_json
+from pqlab.progress import clock_text
+
+HELP = "show runs in work and the newest bundle"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run_id", nargs="?", metavar="RUN_ID", help="one run (default: all in work)")
+    add_out(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Raises LabError (exit 4) when the named run is not there."""
+    results = results_dir(args.out)
+    runs = work_runs(results)
+    if args.run_id is not None and args.run_id not in runs:
+        raise LabError(
+            "no-run",
+            f"there is no run {args.run_id} in work under {shown(results)}",
+            "in work: " + (", ".join(runs) or "none"),
+            f"./pqlab status{out_option(results)}",
+        )
+    shown_runs = [
+        Store(results, run_id).status_or_begun(time.time_ns())
+        for run_id in runs
+        if args.run_id in (None, run_id)
+    ]
+    latest = results / "latest"
+    newest = shown(latest.resolve()) if latest.is_dir() else None
+    if args.json:
+        print_json({"runs": shown_runs, "latest": newest})
+        return EXIT_OK
+    for status in shown_runs:
+        print(_line(status))
+        if status["state"] != "running":
+            option = out_option(results)
+            print(f"  next: ./pqlab resume {status['run_id']}{option}")
+            if status["state"] != WHOLE:
+                print(f"  or, to throw it away: ./pqlab discard {status['run_id']}{option}")
+    if not shown_runs:
+        print("no run in work")
+    print(f"newest bundle: {newest or 'none yet'}")
+    return EXIT_OK
+
+
+def is_whole(store: Store) -> bool:
+    """Has the run all its cells, and nothing in its folder that does not belong into the bundle?"""
+    return bool(store.status_or_begun(time.time_ns())["state"] == WHOLE)
+
+
+def _line(status: dict[str, Any]) -> str:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in status["verdict_counts"].items())
+    done = f"{status['done']} of {status['total']} cells"
+    parts = [f"{status['run_id']} {status['scenario']}: {status['state']}, {done}"]
+    if counts:
+        parts.append(counts)
+    if status["state"] == "running" and status["current"]:
+        parts.append(f"now {status['current']['suite_id']} rep {status['current']['repetition']}")
+        if status["eta_s"] is not None:
+            parts.append(f"eta {clock_text(status['eta_s'])}")
+    if status["error"]:
+        parts.append(status["error"]["what"])
+    return "; ".join(parts)

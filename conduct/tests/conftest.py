@@ -1,0 +1,36 @@
+"""Lets these tests import the helper modules beside them and those of evidence; makes once what is slow.
+
+What these fixtures give is read by several files and changed by none: who changes something copies it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "evidence" / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from all_suites import bundle_of_all_suites
+
+__all__ = ["bundle_of_all_suites"]
+
+
+@pytest.fixture(scope="session")
+def bench_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A performance folder as `pqtunnel bench` leaves it, with made-up times."""
+    import benched_kit
+
+    root = tmp_path_factory.mktemp("bench") / "run"
+    benched_kit.performance_tree(root)
+    return root
+
+
+@pytest.fixture(scope="session")
+def powered_bench(bench_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its bundle with an energy run of the sensor's model and a board's damaged log."""
+    import benched_kit
+
+    return benched_kit.powered_bundle(bench_tree, tmp_path_factory.mktemp("powered"))

@@ -1,0 +1,386 @@
+"""Detectors: what each cell's said and cost, what the conditions with one cost beside those without, how well
+they did against ground truth and beside trivial rules on the same windows.
+
+Overhead pairs two cells of one suite and block that differ in their detector alone; the unit of its interval
+is the suite.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pqdetect.service.verdict import BINS, WINDOW_NS
+from pqevidence.analysis.claims import seen_from, verdict_of
+from pqevidence.analysis.conditions import (
+    Contrast,
+    Difference,
+    conditions_of,
+    costs_of,
+    differences_of,
+    equal_cells,
+    null_of,
+    pairs_of,
+)
+from pqevidence.analysis.detector_scenarios import scenario_table
+from pqevidence.analysis.estimate import estimate
+from pqevidence.analysis.groups import SUITE
+from pqevidence.analysis.handshakes import CELL_COLUMNS, cell_columns
+from pqevidence.analysis.load import BundleData, Cell, read_ndjson
+from pqevidence.analysis.metrics import HANDSHAKE, Metric
+from pqevidence.analysis.multiplicity import holm
+from pqevidence.analysis.stats import median
+from pqevidence.analysis.table import Row, Table, Value, number
+from pqevidence.record.detector import AFTERMATH_NS, due_windows, episodes_of
+from pqevidence.scenario.conditions import settings_of
+
+Json = dict[str, Any]
+NONE = "none"
+#: record field of category S → column
+FIELDS = {
+    "detector_name": "detector", "detector_model": "model", "detector_history": "history",
+    "detector_history_windows_count": "history_windows_count", "detector_ready": "ready",
+    "detector_packets_seen_count": "packets_seen_count", "detector_windows_due_count": "due_count",
+    "detector_verdict_count": "verdict_count", "detector_missing_count": "missing_count",
+    "detector_deadline_missed_count": "deadline_missed_count",
+    "detector_latency_p50_ms": "latency_p50_ms", "detector_latency_p95_ms": "latency_p95_ms",
+    "detector_latency_max_ms": "latency_max_ms", "detector_first_verdict_s": "first_verdict_s",
+    "detector_alarm_count": "alarm_count", "detector_degraded_count": "degraded_count",
+    "detector_false_alarm_count": "false_alarm_count", "detector_episode_count": "episode_count",
+    "detector_detected_count": "detected_count", "detector_delay_s": "delay_s",
+    "detector_canary_raised": "canary_raised", "detector_canary_delay_s": "canary_delay_s",
+    "detector_cpu_mean_pct": "cpu_mean_pct", "detector_rss_mb": "rss_mb",
+    "detector_others_cpu_ms": "others_cpu_ms",
+}  # fmt: skip
+#: cost to others; the detector's own stands in category S
+METRICS = (
+    Metric(HANDSHAKE, "cold handshake at the drone", "ms", "ratio", 1.10),
+    Metric("system_pct", "CPU of the whole machine", "points", "difference", 0.5),
+    Metric("drone_pct", "CPU of the drone's tunnel", "points", "difference", 0.5),
+    Metric("gcs_pct", "CPU of the ground's tunnel", "points", "difference", 0.5),
+    Metric("drone_rss_mb", "memory of the drone's tunnel", "MB", "difference", 1.0),
+    Metric("temperature_c", "temperature at the drone", "°C", "difference", 0.5),
+)
+ALL = "all suites"
+#: rules that need no model, on the very windows that the detectors judged: refused datagrams by counter
+RULES = {
+    "any authentication failure": ("auth_failed",),
+    "any refused datagram": ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch"),
+}
+
+
+def has_detectors(bundle: BundleData) -> bool:
+    """Some condition names a detector."""
+    return any(str(c.get("detector", NONE)) != NONE for c in conditions_of(bundle))
+
+
+def detector_tables(bundle: BundleData, handshakes: Table, cpu: Table, traffic: Table) -> list[Table]:
+    """All of them; [] in a bundle without detectors."""
+    if not has_detectors(bundle):
+        return []
+    cells = cell_table(bundle)
+    return [
+        cells,
+        overhead_table(bundle, handshakes, cpu),
+        quality_table(bundle),
+        scenario_table(handshakes, cpu, traffic, cells, bundle),
+    ]
+
+
+# ---------------------------------------------------------------------- cell by cell
+
+
+def cell_table(bundle: BundleData) -> Table:
+    """detectors.csv: one row a cell, cells without a detector among them: they show what none cost."""
+    table = Table("detectors", (*CELL_COLUMNS, *FIELDS.values(), "reason"))
+    for cell in bundle.cells:
+        found = {column: cell.value("S", name) for name, column in FIELDS.items()}
+        reasons = [str(field["reason"]) for field in found.values() if field and field["reason"]]
+        table.add(
+            **cell_columns(cell),
+            **{column: field["value"] if field else None for column, field in found.items()},
+            reason=commonest(reasons),
+        )
+    return table
+
+
+def commonest(reasons: list[str]) -> str | None:
+    """What was said most often; of several the first, so that the same files give the same table anywhere."""
+    return max(dict.fromkeys(reasons), key=reasons.count, default=None)
+
+
+# ---------------------------------------------------------------------- overhead
+
+
+def detector_contrasts(conditions: list[Json]) -> list[Contrast]:
+    """Each condition with a detector against the one that is the same without it."""
+    apart = ("name", "detector", "detector_history", "aa_of")
+
+    def rest(condition: Json) -> Json:
+        return {key: value for key, value in settings_of(condition).items() if key not in apart}
+
+    found = []
+    for condition in conditions:
+        if str(condition.get("detector", NONE)) == NONE or condition.get("aa_of"):
+            continue
+        for base in conditions:
+            without = str(base.get("detector", NONE)) == NONE and not base.get("aa_of")
+            if without and rest(base) == rest(condition):
+                found.append(Contrast(str(condition["name"]), str(base["name"]), False))
+                break
+    return found
+
+
+def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
+    """detector_overhead.csv: a row a contrast, metric, scope (all suites; for handshakes each KEM family)."""
+    table = Table(
+        "detector_overhead",
+        ("condition", "reference", "detector", "metric", "label", "unit", "scale", "scope", "ring", "n_pairs",
+         "n_suites", "unit_of_inference",
+         "reference_median", "condition_median", "delta", "delta_pct", "effect_mean", "effect_low",
+         "effect_high", "p_holm", "floor", "floor_pairs", "floor_method", "visible_effect", "verdict",
+         "cells"),
+    )  # fmt: skip
+    conditions = conditions_of(bundle)
+    named = {str(c["name"]): str(c.get("detector", NONE)) for c in conditions}
+    families = {cell.suite_id: cell.facts.kem_family for cell in bundle.cells if cell.facts}
+    values = _values(handshakes, cpu)
+    for metric in METRICS:
+        mine = values[metric.name]
+        null, _ = equal_cells(bundle, metric, mine)
+        shown = null_of(null, metric)
+        groups: list[tuple[Contrast, str, list[Difference]]] = []
+        for contrast in detector_contrasts(conditions):
+            found = differences_of(pairs_of(bundle.cells, contrast), metric, mine)
+            scopes = {ALL: found} if found else {}
+            if metric.name == HANDSHAKE:
+                for difference in found:
+                    scopes.setdefault(families.get(difference.pair.suite_id, "other"), []).append(difference)
+            groups += [(contrast, scope, ds) for scope, ds in scopes.items()]
+        # the size of the family sets how many resamples reach far enough into the tails for a claim
+        results = [estimate(_by_suite(ds), seed=bundle.seed, tests=len(groups)) for _, _, ds in groups]
+        corrected = holm([result.p_value for result in results])
+        for (contrast, scope, ds), result, p_holm in zip(groups, results, corrected, strict=True):
+            floor = shown.floor(costs_of(ds))
+            before = median([mine[d.pair.reference] for d in ds]) or 0.0
+            after = median([mine[d.pair.condition] for d in ds]) or 0.0
+            scale = math.exp if metric.scale == "ratio" else float
+            low, high = (None if v is None else scale(v) for v in (result.low, result.high))
+            table.add(
+                condition=contrast.condition, reference=contrast.reference,
+                detector=named[contrast.condition], metric=metric.name, label=metric.label, unit=metric.unit,
+                scale=metric.scale, scope=scope, ring=ds[0].pair.ring, n_pairs=len(ds), n_suites=result.n,
+                unit_of_inference=SUITE, visible_effect=_scaled(seen_from(result, floor, len(groups)), scale),
+                reference_median=before, condition_median=after, delta=after - before,
+                delta_pct=100.0 * (after / before - 1.0) if before > 0.0 else None,
+                effect_mean=None if result.mean is None else scale(result.mean),
+                effect_low=low, effect_high=high, p_holm=p_holm, floor=scale(floor.value),
+                floor_pairs=floor.pairs, floor_method=floor.method,
+                verdict=verdict_of(result, p_holm, floor),
+                cells=" ".join(sorted(d.pair.condition for d in ds)),
+            )  # fmt: skip
+    return table
+
+
+def _by_suite(differences: list[Difference]) -> list[float]:
+    """One value a suite, the median over its pairs: what stays with a suite is no noise between pairs."""
+    suites: dict[str, list[float]] = defaultdict(list)
+    for difference in differences:
+        suites[difference.pair.suite_id].append(difference.value)
+    return [middle for values in suites.values() if (middle := median(values)) is not None]
+
+
+def _scaled(value: float | None, scale: Callable[[float], float]) -> float | None:
+    return None if value is None else scale(value)
+
+
+def _values(handshakes: Table, cpu: Table) -> dict[str, dict[str, float]]:
+    """Metric → cell id → value, of cells that passed."""
+    values: dict[str, dict[str, float]] = defaultdict(dict)
+
+    def put(name: str, row: Row, column: str) -> None:
+        if row["verdict"] == "pass" and row[column] is not None:
+            values[name][str(row["cell_id"])] = number(row, column)
+
+    for row in handshakes.rows:
+        put(HANDSHAKE, row, "drone_wall_median_ms")
+    for row in cpu.rows:
+        if row["host"] == "drone":
+            put("temperature_c", row, "temperature_mean_c")
+            put("drone_rss_mb", row, "rss_max_mb")
+            if row["cpu_valid"] is True:
+                put("system_pct", row, "system_mean_pct")
+        if row["cpu_valid"] is True:
+            put(f"{row['host']}_pct", row, "process_mean_pct")
+    return values
+
+
+# ---------------------------------------------------------------------- quality
+
+
+def quality_table(bundle: BundleData) -> Table:
+    """detector_quality.csv: each detector, and each rule on the same windows, against ground truth."""
+    table = Table(
+        "detector_quality",
+        ("watcher", "kind", "detector", "n_cells", "judged_count", "quiet_h", "false_alarm_count",
+         "false_alarms_per_h", "false_alarms_low_per_h", "false_alarms_high_per_h", "episode_count",
+         "detected_count", "recall_pct", "delay_median_s", "canary_count", "canary_raised_count",
+         "degraded_count", "missing_count", "deadline_missed_count"),
+    )  # fmt: skip
+    for detector, cells in watched_cells(bundle).items():
+        told = {column: [_whole(cell, name) for cell in cells] for name, column in FIELDS.items()}
+        judged = sum(told["verdict_count"])
+        delays = [
+            f["value"] for c in cells if (f := c.value("S", "detector_delay_s")) and f["value"] is not None
+        ]
+        table.add(
+            watcher=detector, kind="detector", detector=detector, n_cells=len(cells), judged_count=judged,
+            **_alarm_rate(
+                sum(told["false_alarm_count"]), sum(_quiet_h(cell, _judged(cell)) for cell in cells)
+            ),
+            **_recall(sum(told["detected_count"]), sum(told["episode_count"])),
+            delay_median_s=median(delays), canary_count=len(cells),
+            canary_raised_count=sum(told["canary_raised"]), degraded_count=sum(told["degraded_count"]),
+            missing_count=sum(told["missing_count"]),
+            deadline_missed_count=sum(told["deadline_missed_count"]),
+        )  # fmt: skip
+        for rule, counters in RULES.items():
+            results = [_rule(cell, counters) for cell in cells]
+            table.add(
+                watcher=rule, kind="rule", detector=detector, n_cells=len(cells),
+                judged_count=sum(r.judged for r in results),
+                **_alarm_rate(sum(r.false for r in results), sum(r.quiet_h for r in results)),
+                **_recall(sum(len(r.delays_s) for r in results), sum(r.episodes for r in results)),
+                delay_median_s=median([d for r in results for d in r.delays_s]),
+            )  # fmt: skip
+    return table
+
+
+def watched_cells(bundle: BundleData) -> dict[str, list[Cell]]:
+    """Detector → the cells that it watched and that are results."""
+    watched: dict[str, list[Cell]] = defaultdict(list)
+    for cell in bundle.cells:
+        name = cell.value("S", "detector_name")
+        if cell.verdict in ("pass", "fail") and name is not None and name["value"] != NONE:
+            watched[str(name["value"])].append(cell)
+    return watched
+
+
+class _RuleResult:
+    """What a rule without memory would have said of the windows of one cell."""
+
+    def __init__(self) -> None:
+        self.judged = self.false = self.episodes = 0
+        self.quiet_h = 0.0
+        self.delays_s: list[float] = []
+
+
+def _rule(cell: Cell, counters: tuple[str, ...]) -> _RuleResult:
+    """ATTACK in each window in which any of the counters moved; told at its window's end."""
+    result = _RuleResult()
+    gate = _gate(cell)
+    path = cell.directory / "bins.ndjson"
+    if gate is None or not path.is_file():
+        return result
+    moved: dict[int, int] = defaultdict(int)
+    places: list[int] = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(text)
+        if isinstance(row, list):
+            moved[int(row[0]) // BINS] += sum(int(row[1][place]) for place in places)
+        elif "fields" in row:
+            places = [row["fields"].index(name) for name in counters if name in row["fields"]]
+    episodes = [e for e in episodes_of(read_ndjson(cell.directory / "attack.ndjson")) if e[0] < gate[1]]
+    due = due_windows(gate)
+    result.judged, result.episodes = len(due), len(episodes)
+    result.quiet_h = _quiet_h(cell, due)
+    alarms = [k for k in due if moved.get(k)]
+    for k in alarms:
+        result.false += not alarm_is_caused(k, episodes) and k - 1 not in alarms
+    for on, off in episodes:
+        first = next(
+            (k for k in alarms if (k + 1) * WINDOW_NS > on and k * WINDOW_NS < off + WINDOW_NS), None
+        )
+        if first is not None:
+            result.delays_s.append(((first + 1) * WINDOW_NS - on) / 1e9)
+    return result
+
+
+def _gate(cell: Cell) -> tuple[int, int] | None:
+    side = (cell.traffic_windows.get("traffic") or {}).get("drone") or {}
+    opened, closed = side.get("open_ns"), side.get("close_ns")
+    return (int(opened), int(closed)) if isinstance(opened, int) and isinstance(closed, int) else None
+
+
+def due_windows_of(cell: Cell) -> range:
+    """The windows that lie wholly in the session; none without one."""
+    gate = _gate(cell)
+    return range(0) if gate is None else due_windows(gate)
+
+
+def alarm_is_caused(window: int, episodes: Iterable[tuple[int, int]]) -> bool:
+    """An alarm of this window may come from an attack: one lasts in it, or had ended within 3 s before."""
+    begins, ends = window * WINDOW_NS, (window + 1) * WINDOW_NS
+    return any(on < ends and begins < off + AFTERMATH_NS for on, off in episodes)
+
+
+def _judged(cell: Cell) -> set[int]:
+    """The due windows that the cell's detector gave a verdict on."""
+    due = due_windows_of(cell)
+    lines = read_ndjson(cell.directory / "detector.ndjson")
+    return {k for line in lines if line["state"] == "ready" and (k := int(line["k"])) in due}
+
+
+def _quiet_h(cell: Cell, judged: Iterable[int]) -> float:
+    """Hours of the judged windows in which an alarm is false; where nobody judged, none can be."""
+    episodes = episodes_of(read_ndjson(cell.directory / "attack.ndjson"))
+    return sum(not alarm_is_caused(k, episodes) for k in judged) * WINDOW_NS / 3.6e12
+
+
+def _whole(cell: Cell, name: str) -> int:
+    """A count of the record; 0 where that cell says null, which its own row shows."""
+    field = cell.value("S", name)
+    value = field["value"] if field else None
+    return int(value) if isinstance(value, bool | int) else 0
+
+
+def _alarm_rate(count: int, hours: float) -> dict[str, Value]:
+    low, high = poisson_interval(count)
+    return {
+        "quiet_h": hours, "false_alarm_count": count,
+        "false_alarms_per_h": count / hours if hours else None,
+        "false_alarms_low_per_h": low / hours if hours else None,
+        "false_alarms_high_per_h": high / hours if hours else None,
+    }  # fmt: skip
+
+
+def _recall(detected: int, episodes: int) -> dict[str, Value]:
+    return {
+        "episode_count": episodes, "detected_count": detected,
+        "recall_pct": 100.0 * detected / episodes if episodes else None,
+    }  # fmt: skip
+
+
+def poisson_interval(count: int, level: float = 0.95) -> tuple[float, float]:
+    """Exact (Garwood 1936) two-sided interval of a Poisson mean from one count."""
+    tail = (1.0 - level) / 2.0
+    low = 0.0 if count == 0 else _solve(lambda mean: 1.0 - _poisson_cdf(count - 1, mean), tail, count)
+    return low, _solve(lambda mean: 1.0 - _poisson_cdf(count, mean), 1.0 - tail, count)
+
+
+def _poisson_cdf(count: int, mean: float) -> float:
+    return math.fsum(
+        math.exp(i * math.log(mean) - mean - math.lgamma(i + 1)) if mean > 0 else float(i == 0)
+        for i in range(count + 1)
+    )
+
+
+def _solve(rising: Callable[[float], float], wanted: float, count: int) -> float:
+    low, high = 0.0, 10.0 + 3.0 * count
+    for _ in range(80):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rising(middle) < wanted else (low, middle)
+    return high

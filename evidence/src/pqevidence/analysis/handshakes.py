@@ -1,0 +1,254 @@
+"""Handshake and primitive tables, recomputed from the raw spans of both hosts.
+
+A handshake counts when both ends wrote their whole wall (step ``handshake``): drone wall = connect to a
+verified FinishedGcs, GCS wall = accept to FinishedGcs sent. No figure is a difference of two others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from pqbase.stats import quantile7, tail
+from pqevidence.analysis.load import BundleData, Cell, Span, algorithm_order
+from pqevidence.analysis.stats import mean, median
+from pqevidence.analysis.table import Table
+from pqevidence.record.waiting import Parts, parts_of
+
+WALL_STEP = "handshake"
+#: of the record: where it does not count, nothing made of whole walls does
+WALL_FIELD = "handshake_total_duration_ms"
+#: step name → (which algorithm of the suite, operation)
+PRIMITIVES = {
+    "keygen": "kem",
+    "encaps": "kem",
+    "decaps": "kem",
+    "sign": "sig",
+    "verify": "sig",
+}
+CELL_COLUMNS = (
+    "cell_id", "suite_id", "kem", "sig", "aead", "level", "kem_family", "sig_family",
+    "condition", "repetition", "position", "ring", "verdict",
+)  # fmt: skip
+WAITING_COLUMNS = tuple(
+    f"{role}_{part}"
+    for role in ("drone", "gcs")
+    for part in (
+        "processor_median_ms", "peer_wait_median_ms", "processor_wait_median_ms", "processor_wait_max_ms",
+        "involuntary_count",
+    )
+)  # fmt: skip
+
+
+@dataclass
+class Handshake:
+    """One handshake as both ends timed it, in milliseconds; steps_ms by (step, host)."""
+
+    wall_ms: dict[str, float] = field(default_factory=dict)
+    spans_ms: dict[str, float] = field(default_factory=dict)
+    crypto_ms: float = 0.0
+    steps_ms: dict[tuple[str, str], float] = field(default_factory=dict)
+    parts: dict[str, Parts] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Both ends wrote their wall."""
+        return {"drone", "gcs"} <= set(self.wall_ms)
+
+
+def handshakes_of(cell: Cell, mode: str = "cold") -> list[Handshake]:
+    """Complete handshakes of one mode of a cell, in the order of their ids' first appearance. Both ends must
+    call it so: a pooled one whose pool had run empty is neither."""
+    found: dict[str, Handshake] = {}
+    for span in cell.spans:
+        if span.mode == mode:
+            _add(found.setdefault(span.handshake_id, Handshake()), span)
+    return [handshake for handshake in found.values() if handshake.complete]
+
+
+def _add(handshake: Handshake, span: Span) -> None:
+    duration_ms = span.duration_ns / 1e6
+    if span.step == WALL_STEP:
+        handshake.wall_ms[span.host] = duration_ms
+        if (parts := parts_of(span)) is not None:
+            handshake.parts[span.host] = parts
+        return
+    handshake.spans_ms[span.host] = handshake.spans_ms.get(span.host, 0.0) + duration_ms
+    if span.kind == "crypto":
+        handshake.crypto_ms += duration_ms
+        place = span.step, span.host
+        handshake.steps_ms[place] = handshake.steps_ms.get(place, 0.0) + duration_ms
+
+
+def cell_columns(cell: Cell) -> dict[str, str | int | None]:
+    """The identifying columns every per-cell table starts with."""
+    facts = cell.facts
+    return {
+        "cell_id": cell.cell_id,
+        "suite_id": cell.suite_id,
+        "kem": facts.kem if facts else None,
+        "sig": facts.sig if facts else None,
+        "aead": facts.aead if facts else None,
+        "level": facts.level if facts else None,
+        "kem_family": facts.kem_family if facts else None,
+        "sig_family": facts.sig_family if facts else None,
+        "condition": cell.condition,
+        "repetition": cell.repetition,
+        "position": int(cell.plan["position"]),
+        "ring": cell.ring,
+        "verdict": cell.verdict,
+    }
+
+
+def handshake_table(bundle: BundleData) -> Table:
+    """One row a cell: both walls, crypto sum, ratio, coverage, each with n."""
+    table = Table(
+        "handshakes",
+        (
+            *CELL_COLUMNS,
+            "n", "drone_wall_median_ms", "drone_wall_p95_ms", "drone_wall_min_ms", "drone_wall_max_ms",
+            "gcs_wall_median_ms", "gcs_wall_p95_ms", "gcs_wall_min_ms", "gcs_wall_max_ms",
+            "crypto_sum_median_ms", "wall_over_crypto_ratio", "coverage_drone_min_pct",
+            "coverage_gcs_min_pct", *WAITING_COLUMNS, "reason",
+        ),
+    )  # fmt: skip
+    for cell in bundle.cells:
+        rows = handshakes_of(cell)
+        if (busy := cell.why_invalid("D", WALL_FIELD)) is not None:
+            table.add(**cell_columns(cell), n=len(rows), reason=busy)
+            continue
+        walls = {role: [h.wall_ms[role] for h in rows] for role in ("drone", "gcs")}
+        crypto = [h.crypto_ms for h in rows]
+        p95_stands = cell.why_invalid("D", "handshake_p95_ms") is None
+        max_stands = cell.why_invalid("D", "handshake_max_ms") is None
+        table.add(
+            **cell_columns(cell),
+            n=len(rows),
+            drone_wall_median_ms=median(walls["drone"]),
+            drone_wall_p95_ms=tail(walls["drone"], 0.95) if p95_stands else None,
+            drone_wall_min_ms=min(walls["drone"], default=None),
+            drone_wall_max_ms=max(walls["drone"], default=None) if max_stands else None,
+            gcs_wall_median_ms=median(walls["gcs"]),
+            gcs_wall_p95_ms=tail(walls["gcs"], 0.95) if p95_stands else None,
+            gcs_wall_min_ms=min(walls["gcs"], default=None),
+            gcs_wall_max_ms=max(walls["gcs"], default=None) if max_stands else None,
+            crypto_sum_median_ms=median(crypto),
+            wall_over_crypto_ratio=median(
+                [h.wall_ms["drone"] / h.crypto_ms for h in rows if h.crypto_ms > 0]
+            ),
+            coverage_drone_min_pct=_coverage(rows, "drone"),
+            coverage_gcs_min_pct=_coverage(rows, "gcs"),
+            **_waiting(rows),
+            reason=None if rows else _why_none(cell),
+        )
+    return table
+
+
+def _waiting(rows: list[Handshake]) -> dict[str, float | int | None]:
+    """Medians of the three parts of each end's wall; missing where a host did not tell them."""
+    told: dict[str, float | int | None] = {}
+    for role in ("drone", "gcs"):
+        parts = [h.parts[role] for h in rows if role in h.parts]
+        queues = [p.queue_ns / 1e6 for p in parts]
+        told[f"{role}_processor_median_ms"] = median([p.work_ns / 1e6 for p in parts])
+        told[f"{role}_peer_wait_median_ms"] = median([p.peer_ns / 1e6 for p in parts])
+        told[f"{role}_processor_wait_median_ms"] = median(queues)
+        told[f"{role}_processor_wait_max_ms"] = max(queues, default=None)
+        told[f"{role}_involuntary_count"] = sum(p.involuntary for p in parts) if parts else None
+    return told
+
+
+def _why_none(cell: Cell) -> str:
+    """Why a cell has no handshake: its record's reason, its suite, or the spans."""
+    made = cell.value("D", "handshake_total_duration_ms") or {}
+    return str(cell.record.get("reason") or made.get("reason") or "no complete handshake in the spans")
+
+
+def _coverage(rows: list[Handshake], role: str) -> float | None:
+    """Least share of a host's wall that its spans cover, over the handshakes, percent."""
+    shares = [100.0 * h.spans_ms.get(role, 0.0) / h.wall_ms[role] for h in rows if h.wall_ms[role] > 0]
+    return min(shares, default=None)
+
+
+def primitive_table(bundle: BundleData) -> Table:
+    """One row an algorithm, operation, host and condition: median of cell medians, extremes over all
+    handshakes. Conditions stand in the scenario's order."""
+    table = Table(
+        "primitives",
+        (
+            "algorithm", "kind", "level", "operation", "host", "condition", "ring", "n_cells", "n_handshakes",
+            "median_ms", "q1_ms", "q3_ms", "mean_ms", "min_ms", "max_ms",
+        ),
+    )  # fmt: skip
+    samples: dict[tuple[str, str, int, str, str, str, str], list[list[float]]] = defaultdict(list)
+    for cell in bundle.cells:
+        if cell.facts is None or cell.verdict != "pass":
+            continue
+        by_step: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for handshake in handshakes_of(cell):
+            for (step, host), duration_ms in handshake.steps_ms.items():
+                by_step[step, host].append(duration_ms)
+        for (step, host), values in by_step.items():
+            kind = PRIMITIVES.get(step)
+            if kind is not None:
+                algorithm = cell.facts.kem if kind == "kem" else cell.facts.sig
+                key = (algorithm, kind, cell.facts.level, step, host, cell.condition, cell.ring)
+                samples[key].append(values)
+    order = list(PRIMITIVES)
+    named = [str(condition.get("name")) for condition in bundle.scenario.get("conditions") or []]
+
+    def place(k: tuple[str, str, int, str, str, str, str]) -> tuple[Any, ...]:
+        at = named.index(k[5]) if k[5] in named else len(named)
+        return k[1], algorithm_order(k[0]), k[0], order.index(k[3]), k[4], at, k[5:]
+
+    for key in sorted(samples, key=place):
+        cells = samples[key]
+        medians = [m for m in (median(values) for values in cells) if m is not None]
+        every = [v for values in cells for v in values]
+        algorithm, kind, level, operation, host, condition, ring = key
+        table.add(
+            algorithm=algorithm, kind=kind, level=level, operation=operation, host=host,
+            condition=condition, ring=ring,
+            n_cells=len(cells), n_handshakes=len(every),
+            median_ms=median(medians), q1_ms=quantile7(medians, 0.25), q3_ms=quantile7(medians, 0.75),
+            mean_ms=mean(every), min_ms=min(every), max_ms=max(every),
+        )  # fmt: skip
+    return table
+
+
+#: record field (category E) → column of the size table, per kind of algorithm
+SIZE_FIELDS = {
+    "kem": {
+        "kem_public_key_size_bytes": "public_key_bytes",
+        "kem_ciphertext_size_bytes": "ciphertext_bytes",
+        "shared_secret_size_bytes": "shared_secret_bytes",
+    },
+    "sig": {"sig_size_bytes": "signature_bytes"},
+}
+
+
+def size_table(bundle: BundleData) -> Table:
+    """One row an algorithm: the sizes its cells' records hold, bytes."""
+    columns = tuple(column for fields in SIZE_FIELDS.values() for column in fields.values())
+    table = Table("sizes", ("algorithm", "kind", "family", "level", "ring", "n_cells", *columns))
+    cells: dict[tuple[str, str, str, int, str], list[Cell]] = defaultdict(list)
+    for cell in bundle.cells:
+        if cell.facts is not None and cell.verdict == "pass":
+            facts = cell.facts
+            cells["kem", facts.kem_family, facts.kem, facts.level, cell.ring].append(cell)
+            cells["sig", facts.sig_family, facts.sig, facts.level, cell.ring].append(cell)
+    for kind, family, algorithm, level, ring in sorted(
+        cells, key=lambda key: (key[0], algorithm_order(key[2]), key[2:])
+    ):
+        members = cells[kind, family, algorithm, level, ring]
+        found: dict[str, int | None] = {}
+        for name, column in SIZE_FIELDS[kind].items():
+            fields = [cell.value("E", name) for cell in members]
+            known = {int(f["value"]) for f in fields if f is not None and f["value"] is not None}
+            found[column] = known.pop() if len(known) == 1 else None
+        table.add(
+            algorithm=algorithm, kind=kind, family=family, level=level, ring=ring, n_cells=len(members),
+            **found
+        )  # fmt: skip
+    return table

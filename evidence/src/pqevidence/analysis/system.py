@@ -1,0 +1,177 @@
+"""Overhead per cell, CPU and temperature per host, from events and raw telemetry lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pqevidence.analysis.handshakes import CELL_COLUMNS, cell_columns
+from pqevidence.analysis.load import ROLES, BundleData, Cell
+from pqevidence.analysis.stats import mean
+from pqevidence.analysis.table import Table, Value
+from pqevidence.record.dataplane import gate_ns
+from pqevidence.record.system import LETTER, Telemetry
+from pqevidence.scenario.conditions import keeps_ledger
+from pqtelemetry import slice as lines_of
+from pqtelemetry.slice import Point
+from pqtunnel.quiet import STEAL_LIMIT_PCT
+
+#: More steal than this and the CPU figures of a cell say nothing about the tunnel.
+#: shares of one tick, for maxima alone
+TICK_FIELDS = ("system_pct", "steal_pct", "process_pct")
+#: column → cumulative counter of the machine's CPU time, ms
+SYSTEM = {"system_mean_pct": "system_busy_ms", "steal_mean_pct": "system_steal_ms"}
+SYSTEM_TOTAL = "system_total_ms"
+#: column → cumulative counter of one core's time, ns
+OWN = {
+    "process_mean_pct": "process_cpu_ns",
+    "container_mean_pct": "container_cpu_ns",
+    "sampler_mean_pct": "sampler_cpu_ns",
+}
+#: columns taken from the record, which has them of the same window
+WAITING = ("tunnel_processor_wait_pct", "cpu_pressure_pct")
+
+
+def overhead_table(bundle: BundleData) -> Table:
+    """One row a cell: wall, labelled windows and what is left over, on the controller's clock."""
+    table = Table(
+        "overhead",
+        (
+            *CELL_COLUMNS,
+            "wall_s",
+            "handshake_window_s",
+            "traffic_window_s",
+            "bulk_windows_s",
+            "overhead_s",
+            "reason",
+        ),
+    )
+    for cell in bundle.cells:
+        times = [int(e["t_ns"]) for e in cell.events if e.get("host") == "controller"]
+        names = sorted({str(e["window"]) for e in cell.events if e.get("event") == "window_end"})
+        lengths = {name: _length_s(cell.window(name)) for name in names}
+        if len(times) < 2:
+            table.add(**cell_columns(cell), reason=str(cell.record.get("reason") or "the cell did not run"))
+            continue
+        wall_s = (max(times) - min(times)) / 1e9
+        bulk = [s for name, s in lengths.items() if name.startswith("bulk-")]
+        table.add(
+            **cell_columns(cell),
+            wall_s=wall_s,
+            handshake_window_s=lengths.get("handshake_cold"),
+            traffic_window_s=lengths.get("traffic"),
+            bulk_windows_s=sum(bulk) if bulk else None,
+            overhead_s=wall_s - sum(lengths.values()),
+        )
+    return table
+
+
+def _length_s(window: tuple[int, int] | None) -> float:
+    return 0.0 if window is None else (window[1] - window[0]) / 1e9
+
+
+def cpu_table(bundle: BundleData) -> Table:
+    """One row a cell and host: CPU shares and temperature over the traffic window (else the whole cell).
+
+    The tunnel's, the container's and the sampler's shares are per cent of one core, those of system and steal
+    of all. Means are growth of cumulative counters, as in the record: a lost tick takes nothing out of them.
+    Maxima are of single ticks.
+    ``ledger``: both ends kept a row a datagram; ``controller_on_dut``: the controller ran on the drone's
+    machine.
+    """
+    table = Table(
+        "cpu",
+        (
+            *CELL_COLUMNS, "host", "span", "n_samples",
+            "system_mean_pct", "steal_mean_pct", "steal_max_pct", "process_mean_pct", "process_max_pct",
+            "container_mean_pct", "sampler_mean_pct", "tunnel_processor_wait_pct", "cpu_pressure_pct",
+            "rss_max_mb", "temperature_mean_c", "temperature_reason",
+            "cpu_valid", "reason", "ledger", "controller_on_dut",
+        ),
+    )  # fmt: skip
+    shared = ((bundle.run or {}).get("controller") or {}).get("controller_on_dut")
+    kept = {
+        str(condition["name"]): keeps_ledger(bundle.scenario, condition)
+        for condition in bundle.scenario.get("conditions") or []
+    }
+    for cell in bundle.cells:
+        # what a CPU figure holds beside the tunnel's own work, so that it goes nowhere without saying so
+        beside: dict[str, Value] = {"ledger": kept.get(cell.condition), "controller_on_dut": shared}
+        for role in ROLES:
+            table.add(**cell_columns(cell), host=role, **_cpu_row(bundle, cell, role), **beside)
+    return table
+
+
+def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
+    lines = cell.telemetry_lines(role)
+    no_zone = _sensor_reason(bundle, role, "thermal")
+    if not lines:
+        return {
+            "reason": "no telemetry in this cell",
+            "temperature_reason": no_zone or "no telemetry in this cell",
+        }
+    window = gate_ns(cell.traffic_windows.get("traffic") or {}, "drone")
+    start, end = window or (None, None)
+    points = list(lines_of.points(lines, "pq_cpu", start_ns=start, end_ns=end))
+    found: dict[str, list[float]] = {name: [] for name in TICK_FIELDS}
+    for point in points:
+        for name in TICK_FIELDS:
+            if name in point.fields:
+                found[name].append(float(point.fields[name]))
+    means, absent = _means(points)
+    reason = f"no growth of {', '.join(absent)} in the span" if absent else None
+    rss = [v for _, v in lines_of.values(lines, "pq_mem", "rss_bytes", start_ns=start, end_ns=end)]
+    temperature = _hottest_zone_c(lines, start, end)
+    steal = means["steal_mean_pct"]
+    busy = None
+    if steal is None or steal <= STEAL_LIMIT_PCT:
+        busy = cell.why_invalid(LETTER[role], "tunnel_cpu_mean_pct")
+    if busy is not None:
+        means = {**dict.fromkeys(means), "steal_mean_pct": steal}
+        found["process_pct"] = []
+    return {
+        "span": "traffic" if window else "cell",
+        "n_samples": len(found["system_pct"]),
+        **means,
+        **{name: (cell.value(LETTER[role], name) or {}).get("value") for name in WAITING},
+        "steal_max_pct": max(found["steal_pct"], default=None),
+        "process_max_pct": max(found["process_pct"], default=None),
+        "rss_max_mb": max(rss) / 1e6 if rss else None,
+        "temperature_mean_c": temperature,
+        "temperature_reason": None if temperature is not None else no_zone or "no temperature in the series",
+        "cpu_valid": False if busy else None if steal is None else steal <= STEAL_LIMIT_PCT,
+        "reason": busy or reason if points else "no CPU sample in the span",
+    }
+
+
+def _means(points: Sequence[Point]) -> tuple[dict[str, float | None], list[str]]:
+    """Mean shares in per cent by column, and the counters that have no growth: absent, once, or set back."""
+    series = Telemetry({"pq_cpu": [(point.time_ns, dict(point.fields)) for point in points]})
+    everything = (points[0].time_ns, points[-1].time_ns + 1) if points else (0, 0)
+    sources = (*SYSTEM.values(), SYSTEM_TOTAL, *OWN.values())
+    grown = {name: series.growth("pq_cpu", name, *everything) for name in sources}
+    total = grown[SYSTEM_TOTAL]
+    found: dict[str, float | None] = {}
+    for column, name in SYSTEM.items():
+        part = grown[name]
+        found[column] = 100 * part[0] / total[0] if part and total and total[0] > 0 else None
+    for column, name in OWN.items():
+        own = grown[name]
+        found[column] = 100 * own[0] / own[1] if own and own[1] > 0 else None
+    return found, [name for name, growth in grown.items() if growth is None]
+
+
+def _hottest_zone_c(lines: list[str], start: int | None, end: int | None) -> float | None:
+    """Mean temperature of the zone whose mean is the highest; None where no zone was sampled."""
+    zones: dict[str, list[float]] = {}
+    for point in lines_of.points(lines, "pq_temp", start_ns=start, end_ns=end):
+        if "temperature_c" in point.fields:
+            zones.setdefault(point.series, []).append(float(point.fields["temperature_c"]))
+    return max((m for values in zones.values() if (m := mean(values)) is not None), default=None)
+
+
+def _sensor_reason(bundle: BundleData, role: str, wanted: str) -> str | None:
+    """Why a host has no sensor of that kind, in the host's own words."""
+    for sensor in bundle.hosts[role].get("sensors") or []:
+        if wanted in str(sensor.get("name", "")) and not sensor.get("available"):
+            return str(sensor.get("reason") or "not available")
+    return None

@@ -1,0 +1,153 @@
+"""What a bundle says of its own format: schemas, the dictionary of fields, and a Frictionless Data Package of
+every CSV. Made from the bundle's own files, without a clock: the same data give the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pqevidence.record.sheet import catalogue
+
+Json = dict[str, Any]
+FOLDER = "format"
+PACKAGE = "datapackage.json"
+DICTIONARY = f"{FOLDER}/fields.json"
+#: name in the bundle → package, file
+SCHEMAS = {
+    f"{FOLDER}/record.schema.json": ("pqevidence", "record.schema.json"),
+    f"{FOLDER}/scenario.schema.json": ("pqevidence.scenario", "scenario.schema.json"),
+    f"{FOLDER}/plan.schema.json": ("pqevidence.verify", "plan.schema.json"),
+    f"{FOLDER}/correction.schema.json": ("pqevidence.verify", "correction.schema.json"),
+}
+#: end of a column's name → its unit (UCUM where it has one)
+UNITS = {
+    "_ns": "ns", "_us": "us", "_ms": "ms", "_s": "s", "_bytes": "By", "_pct": "%", "_hz": "Hz", "_j": "J",
+    "_mj": "mJ", "_w": "W", "_mw": "mW", "_v": "V", "_a": "A", "_c": "Cel", "_count": "1", "_ratio": "1",
+    "_pps": "/s", "_mbps": "Mbit/s", "_m": "m",
+}  # fmt: skip
+#: no plain CSV: a line of JSON before the header; radio traces as their maker wrote them
+_LEFT_OUT = re.compile(r"(?:^|/)power\.(?:drone|gcs)\.csv$|^traces/")
+#: millions of rows of whole numbers that are not read again for it
+_LEDGER = re.compile(r"(?:^|\.)ledger(?:\.(?:drone|gcs))?\.csv$")
+_WHOLE_COLUMN = re.compile(r"epoch|sequence|.*_(?:ns|bytes)")
+_WHOLE = re.compile(r"-?\d+")
+_KINDS = ("integer", "number", "boolean")
+
+
+def write_format(data: Path) -> None:
+    """Write format/ and datapackage.json below `data`, for the files that lie there now."""
+    (data / FOLDER).mkdir(exist_ok=True)
+    for name, text in format_texts(data).items():
+        (data / name).write_text(text, encoding="utf-8")
+
+
+def format_texts(data: Path) -> dict[str, str]:
+    """Name below `data` → text of each file about the format of what lies there."""
+    schemas = {
+        name: resources.files(package).joinpath(file).read_text(encoding="utf-8")
+        for name, (package, file) in SCHEMAS.items()
+    }
+    return {**schemas, DICTIONARY: _text(dictionary()), PACKAGE: _text(data_package(data))}
+
+
+def dictionary() -> Json:
+    """Every field that a record can hold: letter, unit, source and meaning."""
+    fields = [
+        {
+            "category": letter, "name": spec.name, "unit": spec.unit, "source": spec.source,
+            "published": list(spec.published), "description": spec.description,
+        }
+        for letter, category in catalogue().items()
+        for spec in category.fields.values()
+    ]  # fmt: skip
+    titles = {letter: category.title for letter, category in catalogue().items()}
+    return {"schema_version": "pqlab/fields/v1", "categories": titles, "fields": fields}
+
+
+def data_package(data: Path) -> Json:
+    """A Frictionless Data Package v1: a resource for each kind of CSV, all files of a kind in its `path`.
+
+    Power samples and radio traces are no plain CSV: docs/BUNDLE.md and docs/LINK.md describe them.
+    """
+    plan = json.loads((data / "plan.json").read_text(encoding="utf-8"))
+    kinds: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for path in sorted(data.rglob("*.csv")):
+        if not _LEFT_OUT.search(path.relative_to(data).as_posix()):
+            with path.open(encoding="utf-8", newline="") as handle:
+                header = tuple(next(csv.reader(handle), ()))
+            kinds.setdefault((path.name, header), []).append(path.relative_to(data).as_posix())
+    resources_told = []
+    taken: set[str] = set()
+    for (file, header), paths in sorted(kinds.items()):
+        name = _slug(file, taken)
+        schema = {"fields": _fields(data, header, paths), "missingValues": [""]}
+        resources_told.append({
+            "name": name, "profile": "tabular-data-resource", "path": paths if len(paths) > 1 else paths[0],
+            "format": "csv", "mediatype": "text/csv", "encoding": "utf-8", "schema": schema,
+        })  # fmt: skip
+    return {
+        "profile": "data-package",
+        "name": str(plan["run_id"]).lower(),
+        "id": str(plan["run_id"]),
+        "title": f"Tables of campaign {plan['run_id']}",
+        "resources": resources_told,
+    }
+
+
+def _fields(data: Path, header: tuple[str, ...], paths: list[str]) -> list[Json]:
+    """Names, types that all values have, and units of the names. A column without a value is text."""
+    ledger = _LEDGER.search(paths[0]) is not None
+    left: dict[str, set[str]] = {column: set(_KINDS) for column in header}
+    if ledger:
+        left = {column: {"integer"} if _WHOLE_COLUMN.fullmatch(column) else set() for column in header}
+    told = set(header if ledger else ())
+    for path in () if ledger else paths:
+        with (data / path).open(encoding="utf-8", newline="") as handle:
+            for row in csv.DictReader(handle):
+                for column in header:
+                    value = row.get(column)
+                    if value:
+                        told.add(column)
+                        if left[column]:
+                            left[column] &= _kinds_of(value)
+    found = []
+    for column in header:
+        kind = next((k for k in _KINDS if k in left[column]), "string") if column in told else "string"
+        field: Json = {"name": column, "type": kind}
+        if kind == "boolean":
+            field.update(trueValues=["true"], falseValues=["false"])
+        unit = next((unit for end, unit in UNITS.items() if column.endswith(end)), None)
+        if unit is not None and kind in ("integer", "number"):
+            field["unit"] = unit
+        found.append(field)
+    return found
+
+
+def _kinds_of(value: str) -> set[str]:
+    if value in ("true", "false"):
+        return {"boolean"}
+    if _WHOLE.fullmatch(value):
+        return {"integer", "number"}
+    try:
+        float(value)
+    except ValueError:
+        return set()
+    return {"number"}
+
+
+def _slug(file: str, taken: set[str]) -> str:
+    """A resource's name: lower case, unique within the package."""
+    base = re.sub(r"[^a-z0-9._-]", "-", file.removesuffix(".csv").lower())
+    name, number = base, 2
+    while name in taken:
+        name, number = f"{base}-{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,60 @@
+"""Cells, checks and claims as test cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pqevidence.exchange.junit import Case, Outcome
+from pqevidence.verify.result import CheckResult
+
+Json = dict[str, Any]
+#: verdict of a cell → how a build server sees it; an invalid cell measured nothing that counts
+_OF_VERDICT: dict[str, Outcome] = {
+    "pass": "passed", "fail": "failure", "invalid": "error", "unsupported": "skipped", "not-run": "skipped",
+}  # fmt: skip
+
+
+def of_cells(records: Iterable[Json], *, strict: bool) -> list[Case]:
+    """One case a cell, in plan order. strict: an unsupported cell is a failure, as for the exit code."""
+    return [_of_cell(record, strict) for record in records]
+
+
+def _of_cell(record: Json, strict: bool) -> Case:
+    verdict = str(record["verdict"])
+    outcome = "failure" if strict and verdict == "unsupported" else _OF_VERDICT[verdict]
+    reason = str(record.get("reason") or "")
+    wall = record.get("wall") or {}
+    known = isinstance(wall.get("start_ns"), int) and isinstance(wall.get("end_ns"), int)
+    attempts = int(record.get("attempts") or 0)
+    cell = f"cell {record['cell_id']}, attempts: {attempts}"
+    return Case(
+        group=str(record["condition"]),
+        name=f"{record['suite_id']} #{record['repetition']}",
+        outcome=outcome,
+        kind=verdict,
+        message=reason,
+        detail=f"{verdict}: {reason}\n{cell}",
+        output=cell if outcome == "passed" and attempts > 1 else "",
+        time_s=(wall["end_ns"] - wall["start_ns"]) / 1e9 if known and attempts else None,
+    )
+
+
+def of_checks(results: Sequence[CheckResult], *, strict: bool) -> list[Case]:
+    """One case a check of verify. A warning passes and says what it saw; strict: it is a failure."""
+    return [_of_check(result, strict) for result in results]
+
+
+def _of_check(result: CheckResult, strict: bool) -> Case:
+    failed = result.status == "fail" or (strict and result.status == "warn")
+    told = f"{result.observed}; expected {result.expected}"
+    also = f"\nalso: {result.detail}" if result.detail else ""
+    return Case(
+        group="verify",
+        name=result.name,
+        outcome="failure" if failed else "passed",
+        kind=result.status,
+        message=told if failed else "",
+        detail=told + also if failed else "",
+        output=f"warning: {told}{also}" if result.status == "warn" and not failed else "",
+    )

@@ -1,0 +1,356 @@
+"""Raw files of a run and of a cell, as typed values.
+
+A file that is absent stays None and is listed in `missing`; a file that is there and damaged is an error with
+its name and line. Not in scope: what the values mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from pqevidence.errors import EXIT_CHECK, LabError
+from pqevidence.record.ledger import Ledger, LedgerError, read_ledger, without_window
+from pqevidence.record.untimed import EMULATED_CPU
+
+ROLES = ("drone", "gcs")
+#: the window that no statistic sees
+CANARY = "canary"
+#: mode of a handshake that is no part of any block
+REDIAL = "redial"
+#: a scenario of thousands of conditions has less
+MOST_YAML_BYTES = 1 << 20
+PRIMITIVES = ("keygen", "sign", "verify", "encaps", "decaps")
+Json = dict[str, Any]
+T = TypeVar("T")
+
+
+class RawDataError(LabError):
+    """A raw file that is there but cannot be read as what it should be."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            "raw-data",
+            f"{path.parent.name}/{path.name} cannot be read",
+            why,
+            "run `pqlab verify` on the bundle; a damaged file shows there as a fixity failure",
+            EXIT_CHECK,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One step of one handshake on one host; times on that host's monotonic clock."""
+
+    host: str
+    handshake_id: str
+    mode: str
+    suite_id: str
+    step: str
+    kind: str
+    start_ns: int
+    end_ns: int
+    size_bytes: int | None
+    keygen: str | None = None
+    cpu_ns: int | None = None
+    """Processor time of the thread that did it: of primitives and of whole walls."""
+    runqueue_ns: int | None = None
+    """Of a whole wall: time in which that thread was runnable and had no processor."""
+    involuntary: int | None = None
+    scheduling_reason: str | None = None
+    """Why a wall has none of these."""
+    index: int | None = None
+    """Its handshake's number at that host, counted from the first one of the block."""
+
+    @property
+    def duration_ns(self) -> int:
+        """End minus start."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class RawRun:
+    """What is true of the whole run; each member is the parsed file of that name."""
+
+    run: Json
+    scenario: Json
+    plan: Json
+    providers: Json
+    hosts: dict[str, Json]
+
+    def condition(self, name: str) -> Json:
+        """The condition block of that name; {} when the scenario does not know it."""
+        for condition in self.scenario.get("conditions", []):
+            if condition.get("name") == name:
+                return dict(condition)
+        return {}
+
+    @property
+    def one_clock(self) -> bool:
+        """True when both agents read the same boot id, so that their realtime clocks are one clock."""
+        boots = {str(self.hosts.get(role, {}).get("host", {}).get("boot_id") or role) for role in ROLES}
+        return len(boots) == 1
+
+
+def played_by(host: Json) -> str | None:
+    """`wine 10.0` or `emulated qemu-user` where another machine plays this one, else None."""
+    told = [f"{name} {host[name]}" for name in ("wine", "emulated") if host.get(name)]
+    return ", ".join(told) or None
+
+
+def kernels(hosts: dict[str, Json]) -> set[str]:
+    """Boot ids of the given hosts' facts, leaving out each whose processor another of them emulates: ring lab
+    is one machine's, so it has one."""
+    facts = (each["host"] for each in hosts.values())
+    return {
+        str(host.get("boot_id")) for host in facts if not str(host.get("cpu_model")).startswith(EMULATED_CPU)
+    }
+
+
+#: the event after which one end's stamps are shifted on purpose
+SHIFTED = "clock_offset"
+
+
+def stamps_of_one_clock(run: RawRun, cell: RawCell) -> bool:
+    """True when the stamps that both ends gave in this cell are of one clock: equal boot ids, and neither end
+    was told to shift its own."""
+    return run.one_clock and not any(event.get("event") == SHIFTED for event in cell.events)
+
+
+@dataclass
+class Canary:
+    """What the canary window left, taken out of everything else: counters of each end, traffic report,
+    and the ground truth of its attack. None where that file or window is not there."""
+
+    counters: dict[str, Json] = field(default_factory=dict)
+    traffic: Json | None = None
+    truth: list[Json] | None = None
+
+
+@dataclass
+class RawCell:
+    """The raw files of one cell; None where a file is absent."""
+
+    folder: Path
+    events: list[Json] = field(default_factory=list)
+    spans: list[Span] | None = None
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    counters: dict[str, Json] | None = None
+    traffic: dict[str, Json] | None = None
+    telemetry: dict[str, list[str]] = field(default_factory=dict)
+    link: Json | None = None
+    attack: list[Json] | None = None
+    detector: list[Json] | None = None
+    usage: Json | None = None
+    observers: Json | None = None
+    canary: Canary | None = None
+    attempts: int = 1
+    missing: list[str] = field(default_factory=list)
+
+
+def read_json(path: Path) -> Any:
+    """Parsed JSON; RawDataError names line and column."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        raise RawDataError(path, f"line {error.lineno} column {error.colno}: {error.msg}") from error
+    except RecursionError as error:
+        raise RawDataError(path, "nested too deep") from error
+
+
+def read_object(path: Path) -> Json:
+    """A JSON file whose top is an object."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise RawDataError(path, f"the top is {type(value).__name__}, an object is due")
+    return value
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without aliases: a few lines of them stand for more than any memory holds, and nobody here writes
+    them."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """As the loader does it; an alias is refused."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError(f"an alias near line {self.line + 1}: none are read")
+        return super().compose_node(parent, index)
+
+
+def read_yaml_object(path: Path) -> Json:
+    """A YAML file whose top is a mapping. Not by libyaml's loader: deep nesting ends the process there."""
+    try:
+        if path.stat().st_size > MOST_YAML_BYTES:
+            raise RawDataError(path, f"longer than {MOST_YAML_BYTES} bytes")
+        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainLoader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RawDataError(path, str(error).replace("\n", " ")) from error
+    except RecursionError as error:
+        raise RawDataError(path, "nested too deep") from error
+    if not isinstance(value, dict):
+        raise RawDataError(path, f"the top is {type(value).__name__}, a mapping is due")
+    return value
+
+
+def read_ndjson(path: Path) -> list[Json]:
+    """One object a line; empty lines are refused because a writer never makes them."""
+    rows: list[Json] = []
+    with path.open("rb") as handle:
+        for number, line in enumerate(handle, 1):
+            try:
+                row = json.loads(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                raise RawDataError(path, f"line {number}: not UTF-8") from error
+            except json.JSONDecodeError as error:
+                raise RawDataError(path, f"line {number}: {error.msg}") from error
+            except RecursionError as error:
+                raise RawDataError(path, f"line {number}: nested too deep") from error
+            if not isinstance(row, dict):
+                raise RawDataError(path, f"line {number}: {type(row).__name__} instead of an object")
+            rows.append(row)
+    return rows
+
+
+def read_spans(path: Path) -> list[Span]:
+    """Spans of both hosts in file order."""
+    spans = []
+    for number, row in enumerate(read_ndjson(path), 1):
+        try:
+            size = row.get("size_bytes")
+            spans.append(
+                Span(
+                    host=str(row["host"]),
+                    handshake_id=str(row["handshake_id"]),
+                    mode=str(row["mode"]),
+                    suite_id=str(row["suite_id"]),
+                    step=str(row["step"]),
+                    kind=str(row["kind"]),
+                    start_ns=int(row["start_ns"]),
+                    end_ns=int(row["end_ns"]),
+                    size_bytes=None if size is None else int(size),
+                    keygen=None if row.get("keygen") is None else str(row["keygen"]),
+                    cpu_ns=_count_of(row, "cpu_ns"),
+                    runqueue_ns=_count_of(row, "runqueue_ns"),
+                    involuntary=_count_of(row, "involuntary"),
+                    scheduling_reason=(
+                        None if row.get("scheduling_reason") is None else str(row["scheduling_reason"])
+                    ),
+                    index=_count_of(row, "index"),
+                )
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise RawDataError(path, f"line {number}: {error!r}") from error
+    return _redials_at_both_ends(spans)
+
+
+def _count_of(row: Json, name: str) -> int | None:
+    value = row.get(name)
+    return None if value is None else int(value)
+
+
+def _redials_at_both_ends(spans: list[Span]) -> list[Span]:
+    """A redial (the drone dials after silence, within the session) is a new session like any other to the
+    ground: the drone's word labels the spans of both."""
+    ids = {span.handshake_id for span in spans if span.mode == REDIAL}
+    return [replace(s, mode=REDIAL) if s.handshake_id in ids else s for s in spans] if ids else spans
+
+
+def load_run(data_dir: Path) -> RawRun:
+    """The run-level files under `data/`; run.json may be absent while the run still goes on."""
+    run_path = data_dir / "run.json"
+    return RawRun(
+        run=read_object(run_path) if run_path.exists() else {},
+        scenario=read_yaml_object(data_dir / "scenario.effective.yml"),
+        plan=read_object(data_dir / "plan.json"),
+        providers=read_object(data_dir / "providers.json"),
+        hosts={path.stem: read_object(path) for path in sorted((data_dir / "hosts").glob("*.json"))},
+    )
+
+
+def load_cell(cell_dir: Path) -> RawCell:
+    """Every raw file of one cell that is there."""
+    cell = RawCell(cell_dir)
+
+    def take(name: str, reader: Callable[[Path], T]) -> T | None:
+        path = cell_dir / name
+        if path.is_file():
+            return reader(path)
+        cell.missing.append(name)
+        return None
+
+    cell.events = take("events.ndjson", read_ndjson) or []
+    cell.spans = take("spans.ndjson", read_spans)
+    for role in ROLES:
+        try:
+            ledger = take(f"ledger.{role}.csv", read_ledger)
+        except LedgerError as error:
+            raise RawDataError(cell_dir / f"ledger.{role}.csv", str(error)) from error
+        if ledger is not None:
+            cell.ledgers[role] = ledger
+        lines = take(f"telemetry.{role}.lp", _lines)
+        if lines is not None:
+            cell.telemetry[role] = lines
+    cell.counters = take("counters.json", read_object)
+    traffic = take("traffic.json", read_object)
+    # only cells that go through the link router have it
+    cell.link = read_object(cell_dir / "link.json") if (cell_dir / "link.json").is_file() else None
+    # only cells with foreign traffic have it
+    cell.attack = read_ndjson(cell_dir / "attack.ndjson") if (cell_dir / "attack.ndjson").is_file() else None
+    cell.traffic = None if traffic is None else dict(traffic.get("windows", {}))
+    # only cells with a detector, and campaigns with one, have these
+    cell.detector = _optional(cell_dir / "detector.ndjson", read_ndjson)
+    cell.usage = _optional(cell_dir / "detectors.json", read_object)
+    # only campaigns in which a condition leaves an observer out
+    cell.observers = _optional(cell_dir / "observers.json", read_object)
+    take_canary(cell)
+    cell.attempts = 1 + sum(1 for path in cell_dir.glob("attempt-*") if path.is_dir())
+    return cell
+
+
+def _optional(path: Path, reader: Callable[[Path], T]) -> T | None:
+    return reader(path) if path.is_file() else None
+
+
+def take_canary(cell: RawCell) -> None:
+    """Move what belongs to the canary window out of counters, ledgers and traffic: nothing that is computed
+    of the cell may contain it. Totals lose its share."""
+    truth = _optional(cell.folder / CANARY / "attack.ndjson", read_ndjson)
+    counted_apart = any(CANARY in c.get("windows", {}) for c in (cell.counters or {}).values())
+    if truth is None and not counted_apart:
+        return
+    canary = cell.canary = Canary(truth=truth)
+    if cell.traffic is not None:
+        canary.traffic = cell.traffic.pop(CANARY, None)
+    for ledger in cell.ledgers.values():
+        ledger.tx, ledger.rx = without_window(ledger.tx, CANARY), without_window(ledger.rx, CANARY)
+    if cell.counters is None:
+        return
+    counters = {}
+    for role, counted in cell.counters.items():
+        windows = dict(counted.get("windows", {}))
+        mine = canary.counters[role] = windows.pop(CANARY, {})
+        counters[role] = {**{k: _less(v, mine.get(k)) for k, v in counted.items()}, "windows": windows}
+    cell.counters = counters
+
+
+def _less(total: Any, part: Any) -> Any:
+    """A total without a window's share; digests are sums modulo 2^64 in hex. Others stay as they are."""
+    if isinstance(total, int) and isinstance(part, int) and not isinstance(total, bool):
+        return total - part
+    if isinstance(total, str) and isinstance(part, str) and len(total) == len(part) == 16:
+        return f"{(int(total, 16) - int(part, 16)) % (1 << 64):016x}"
+    return total
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error

@@ -1,0 +1,135 @@
+"""The catalogue of fields and the sheet that one cell fills in.
+
+Every field of the catalogue must be set exactly once, to a value or to null with a reason; a name the
+catalogue does not know is a programming error. Values, units and sources therefore cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, Literal
+
+import yaml
+
+Validity = Literal["ok", "null", "invalid", "model"]
+Value = float | int | str | bool | dict[str, Any] | None
+LETTERS = "ABCDEFGHIJKLMNOPQRST"
+
+
+@dataclass(frozen=True)
+class FieldSpec:
+    """One row of fields.yml."""
+
+    letter: str
+    name: str
+    unit: str
+    published: tuple[str, ...]
+    source: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Category:
+    """One letter."""
+
+    letter: str
+    name: str
+    title: str
+    fields: Mapping[str, FieldSpec]
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> Mapping[str, Category]:
+    """fields.yml as letter → category; read once."""
+    text = resources.files("pqevidence").joinpath("fields.yml").read_text(encoding="utf-8")
+    # a checker that stands alone has them as JSON: YAML without its compiled part takes a second
+    as_json = text.startswith("{")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    document = json.loads(text) if as_json else yaml.load(text, Loader=loader)
+    categories = {}
+    for letter, body in document["categories"].items():
+        fields = {
+            row["name"]: FieldSpec(
+                letter, row["name"], row["unit"], tuple(row["published"]), row["source"], row["description"]
+            )
+            for row in body["fields"]
+        }
+        categories[letter] = Category(letter, body["name"], body["title"], MappingProxyType(fields))
+    return MappingProxyType(categories)
+
+
+@lru_cache(maxsize=1)
+def record_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of record.json."""
+    text = resources.files("pqevidence").joinpath("record.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+class Sheet:
+    """Collects the fields of one cell."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, dict[str, Any]]] = {letter: {} for letter in LETTERS}
+
+    def put(
+        self,
+        letter: str,
+        name: str,
+        value: Value,
+        *,
+        n: int | None = None,
+        absent: str = "the raw files do not hold it",
+        validity: Validity = "ok",
+        reason: str | None = None,
+    ) -> None:
+        """Set a field. A value of None (or NaN) becomes null with `absent` as its reason."""
+        spec = catalogue()[letter].fields[name]
+        if name in self._rows[letter]:
+            raise KeyError(f"{letter}.{name} is set twice")
+        if isinstance(value, float):
+            value = round(value, 6) if math.isfinite(value) else None
+        if value is None:
+            validity, reason, n = "null", absent, None
+        self._rows[letter][name] = {
+            "value": value,
+            "unit": spec.unit,
+            "source": spec.source,
+            "validity": validity,
+            "reason": reason,
+            "n": n,
+        }
+
+    def invalidate(self, letter: str, name: str, reason: str) -> None:
+        """A field that is set and good no longer counts; its value stays to be looked at."""
+        row = self._rows[letter][name]
+        if row["validity"] in ("ok", "model"):
+            row.update(validity="invalid", reason=reason)
+
+    def get(self, letter: str, name: str) -> Value:
+        """The value already put there; None where it is null or not set yet."""
+        value: Value = self._rows[letter].get(name, {}).get("value")
+        return value
+
+    def null_rest(self, letter: str, reason: str) -> None:
+        """Every field of the letter that is not set yet becomes null with this reason."""
+        for name in catalogue()[letter].fields:
+            if name not in self._rows[letter]:
+                self.put(letter, name, None, absent=reason)
+
+    def categories(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """The complete sheet in catalogue order; KeyError names a field nobody set."""
+        out: dict[str, dict[str, dict[str, Any]]] = {}
+        for letter in LETTERS:
+            fields = catalogue()[letter].fields
+            unset = [name for name in fields if name not in self._rows[letter]]
+            if unset:
+                raise KeyError(f"{letter}: {', '.join(unset)} not set")
+            out[letter] = {name: self._rows[letter][name] for name in fields}
+        return out

@@ -1,0 +1,73 @@
+"""Writes a report as one HTML file: style, script and drawings inline, nothing fetched.
+
+Autoescape is on; the only markup taken as is are the project's own stylesheet, script and drawings, whose
+texts svg.py escapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
+from markupsafe import Markup
+
+from pqevidence.report import blocks
+from pqevidence.report.blocks import Cell, Column, Report
+
+
+@cache
+def _template() -> Template:
+    """Compiled once: it takes as long as filling it in."""
+    environment = Environment(
+        loader=PackageLoader("pqevidence.report", "templates"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.tests["figure"] = lambda block: isinstance(block, blocks.Figure)
+    environment.tests["table"] = lambda block: isinstance(block, blocks.Table)
+    environment.tests["facts"] = lambda block: isinstance(block, blocks.Facts)
+    environment.tests["paragraphs"] = lambda block: isinstance(block, blocks.Paragraphs)
+    environment.tests["findings"] = lambda block: isinstance(block, blocks.Findings)
+    environment.tests["matrix"] = lambda block: isinstance(block, blocks.Matrix)
+    environment.tests["celldetails"] = lambda block: isinstance(block, blocks.CellDetails)
+    environment.filters["drawing"] = lambda figure: Markup(figure.svg)
+    environment.filters["narrow"] = lambda figure: Markup(figure.narrow)
+    environment.filters["line"] = _line
+    return environment.get_template("report.html.j2")
+
+
+def render_html(report: Report) -> str:
+    """The whole page; deterministic for equal reports."""
+    folder = files("pqevidence.report") / "templates"
+    return _template().render(
+        report=report,
+        style=Markup((folder / "report.css").read_text(encoding="utf-8")),
+        script=Markup((folder / "report.js").read_text(encoding="utf-8")),
+    )
+
+
+def _line(row: Sequence[Cell], columns: Sequence[Column]) -> Markup:
+    """One line of a table. A large page has a hundred thousand cells, so this is no template."""
+    parts = ["<tr>"]
+    for place, (cell, column) in enumerate(zip(row, columns, strict=True)):
+        tag = 'th scope="row"' if place == 0 else "td"
+        names = [*(() if cell.kind == "text" else (cell.kind,)), *(("n",) if column.numeric else ())]
+        classes = f' class="{escape(" ".join(names))}"' if names else ""
+        key = cell.sort_key
+        sort = "" if key == cell.text else f' data-s="{escape(key)}"'
+        title = f' title="{escape(cell.title)}"' if cell.title else ""
+        text = escape(cell.text)
+        if cell.href:
+            text = f'<a href="{escape(cell.href)}"{title}>{text}</a>'
+            title = ""
+        if cell.kind.startswith("verdict"):
+            text = f'<span class="pill">{text}</span>'
+        parts.append(f"<{tag}{classes}{sort}{title}>{text}</{tag[:2]}>")
+    parts.append("</tr>")
+    return Markup("".join(parts))

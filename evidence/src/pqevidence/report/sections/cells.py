@@ -1,0 +1,148 @@
+"""One section a cell: verdict, key numbers, raw files, and the record's fields by category."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pqevidence.analysis.load import Cell as RawCell
+from pqevidence.report import blocks
+from pqevidence.report.blocks import (
+    Cell,
+    CellDetail,
+    CellDetails,
+    Column,
+    Section,
+    Table,
+    label,
+    missing,
+    number,
+)
+from pqevidence.report.source import RAW_FILES, Source, analysis_link, utc, why_missing
+
+#: Up to this many cells the report repeats every field of every record; beyond, the record link serves.
+FULL_FIELDS_CELLS_COUNT = 120
+
+
+def cell_sections(source: Source) -> Section:
+    """All cells in suite order."""
+    full = len(source.bundle.cells) <= FULL_FIELDS_CELLS_COUNT
+    handshakes = {r["cell_id"]: r for r in source.rows("handshakes")}
+    overhead = {r["cell_id"]: r for r in source.rows("overhead")}
+    # a table that an earlier version did not make yet
+    printed = source.rows("fingerprints") if source.has("fingerprints") else []
+    prints = {r["cell_id"]: r for r in printed}
+    details = [
+        _detail(
+            cell, handshakes[cell.cell_id], overhead[cell.cell_id], prints.get(cell.cell_id), full, source
+        )
+        for cell in source.bundle.cells
+    ]
+    lead = "Files are relative to the bundle's data folder."
+    if not full:
+        lead += f" More than {FULL_FIELDS_CELLS_COUNT} cells: the fields of each category are in its record."
+    return Section("cells", "Cells", (CellDetails("cell-list", tuple(details)),), lead)
+
+
+def _detail(
+    cell: RawCell,
+    handshake: dict[str, str],
+    overhead: dict[str, str],
+    prints: dict[str, str] | None,
+    full: bool,
+    source: Source,
+) -> CellDetail:
+    why = why_missing(handshake)
+    wall = cell.record.get("wall") or {}
+    facts: list[tuple[str, Cell]] = [
+        ("condition", label(cell.condition)),
+        ("repetition", blocks.count(source.nth(cell.repetition))),
+        ("position in the run", blocks.count(int(cell.plan["position"]) + 1)),
+        ("attempts", blocks.count(cell.record.get("attempts"), reason="not recorded")),
+        ("ring", label(cell.ring)),
+        ("started", label(utc(int(wall["start_ns"]))) if wall.get("start_ns") else missing(why)),
+        ("cold handshakes", blocks.count(handshake["n"])),
+        ("wall drone, median (ms)", number(handshake["drone_wall_median_ms"], reason=why)),
+        ("crypto sum, median (ms)", number(handshake["crypto_sum_median_ms"], reason=why)),
+        ("outside windows (s)", number(overhead["overhead_s"], reason=why)),
+        ("cell seed", label(cell.plan.get("seed", "not recorded"))),
+    ]
+    if prints is not None:
+        told = f"{int(prints['files_count']):,} files, {int(prints['size_bytes']):,} bytes"
+        facts.append(("hashed raw files", label(told, href=analysis_link("fingerprints"))))
+    base = f"cells/{cell.cell_id}"
+    files = [
+        blocks.Cell(name, href=f"{base}/{name}", kind="id")
+        for name in RAW_FILES
+        if (cell.directory / name).is_file()
+    ]
+    files += [
+        blocks.Cell(f"{path.name}/record.json", href=f"{base}/{path.name}/record.json", kind="id")
+        for path in sorted(cell.directory.glob("attempt-*"))
+        if (path / "record.json").is_file()
+    ]
+    repetition = f", repetition {source.nth(cell.repetition)}" if source.repetitions > 1 else ""
+    condition = f", {cell.condition}" if source.many_conditions else ""
+    return CellDetail(
+        id=f"cell-{cell.cell_id}",
+        title=f"{cell.suite_id}{condition}{repetition}",
+        verdict=cell.verdict,
+        reason=cell.record.get("reason"),
+        facts=tuple(facts),
+        files=tuple(files),
+        categories=tuple(_categories(cell)) if full else (),
+    )
+
+
+def _categories(cell: RawCell) -> list[tuple[str, Table]]:
+    tables = []
+    for letter, fields in sorted((cell.record.get("categories") or {}).items()):
+        rows = [
+            (
+                label(name),
+                _value(field),
+                label(field.get("unit") or ""),
+                _n(field),
+                label(field.get("source") or ""),
+            )
+            for name, field in fields.items()
+            if not (letter == "P" and field.get("value") is None)
+        ]
+        if not rows:
+            continue
+        table = Table(
+            f"cell-{cell.cell_id}-{letter}",
+            f"Category {letter}",
+            (Column("field"), Column("value"), Column("unit"), Column("n", "", True), Column("source")),
+            tuple(rows),
+            cell.ring,
+            f"cells/{cell.cell_id}/record.json",
+            sortable=False,
+        )
+        measured = sum(1 for field in fields.values() if field.get("value") is not None)
+        tables.append((f"{letter}: {measured} of {len(fields)} fields measured", table))
+    return tables
+
+
+def _n(field: dict[str, Any]) -> Cell:
+    n = field.get("n")
+    return blocks.count(n) if n is not None else blocks.not_applicable()
+
+
+def _value(field: dict[str, Any]) -> Cell:
+    value = field.get("value")
+    if value is None:
+        return missing(field.get("reason"))
+    if field.get("validity") == "invalid":
+        return missing(f"invalid: {field.get('reason')}")  # record.json keeps what was measured
+    suffix = " (model)" if field.get("validity") == "model" else ""
+    if isinstance(value, bool):
+        return label(("yes" if value else "no") + suffix)
+    if isinstance(value, float):
+        return label(number(value, digits=4).text + suffix)
+    if isinstance(value, int):
+        return label(f"{value:,}" + suffix)
+    if isinstance(value, dict):
+        return label(
+            ", ".join(f"{k} {v}" for k, v in sorted(value.items())) + suffix if value else "none" + suffix
+        )
+    return label(str(value) + suffix)

@@ -1,0 +1,364 @@
+"""Records: valid, complete, plausible, and exactly what their raw files give."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+from typing import Any
+
+import pqevidence
+from pqevidence.record.build import OPTIONAL_FILES, record_from_raw
+from pqevidence.record.raw import ROLES, Json, stamps_of_one_clock
+from pqevidence.record.sheet import catalogue, record_schema
+from pqevidence.scenario.conditions import keeps_ledger
+from pqevidence.verify.result import Tally
+from pqevidence.verify.schema import schema_errors
+from pqevidence.verify.view import CellView, wall_of
+
+MAX_ATTEMPTS = 3
+FIELD_KEYS = frozenset({"value", "unit", "source", "validity", "reason", "n"})
+ROUNDING = 1e-6
+PRIMITIVES = {
+    ("keygen", "gcs"): "kem_keygen_ms",
+    ("encaps", "drone"): "kem_encaps_ms",
+    ("decaps", "gcs"): "kem_decaps_ms",
+    ("sign", "gcs"): "sig_sign_ms",
+    ("verify", "drone"): "sig_verify_ms",
+    ("sign", "drone"): "drone_sign_ms",
+    ("verify", "gcs"): "drone_sig_verify_ms",
+}
+#: unit → least and greatest value that can be true of this lab
+LIMITS: dict[str, tuple[float, float]] = {
+    "%": (0.0, 6400.0),
+    "ratio": (0.0, 1e6),
+    "ms": (0.0, 1e8),
+    "ns": (0.0, 1e19),
+    "s": (0.0, 1e9),
+    "B": (0.0, 1e15),
+    "MB": (0.0, 1e7),
+    "MHz": (1.0, 1e5),
+    "Mbit/s": (0.0, 1e6),
+    "1/s": (0.0, 1e8),
+    "count": (0.0, 1e15),
+    "°C": (-40.0, 125.0),
+    "V": (0.5, 60.0),
+    "A": (0.001, 100.0),
+    "W": (0.01, 1000.0),
+    "J": (1e-6, 1e7),
+}
+SHARES = ("packet_loss_ratio", "packet_loss_up_ratio", "packet_delivery_ratio", "bulk_loss_ratio")
+PHYSICAL_UNITS = ("V", "A", "W", "J")
+#: classes of power sensors that measure; docs/TELEMETRY.md has the others
+REAL_SENSORS = ("chip", "pmic")
+
+
+def schema(cell: CellView, tally: Tally) -> None:
+    """Valid by record.schema.json; the fields, units and sources are those of the catalogue, none missing. A
+    bundle of another version of pqlab may lack fields that came later, with a warning."""
+    tally.see()
+    made_by = cell.run.run.get("pqlab_version")
+    categories = cell.record.get("categories")
+    bare = {letter: {} for letter in categories} if isinstance(categories, dict) else categories
+    for text in schema_errors({**cell.record, "categories": bare}, record_schema()):
+        tally.fail(f"{cell.label}: {text}")
+    for letter, category in catalogue().items():
+        fields = cell.record["categories"][letter]
+        for name, field in fields.items():
+            if problem := field_problem(field):
+                tally.fail(f"{cell.label}: {letter}.{name}: {problem}")
+        if made_by != pqevidence.__version__ and (later := sorted(set(category.fields) - set(fields))):
+            tally.warn(f"made by pqlab {made_by}, whose records lack {letter}.{f', {letter}.'.join(later)}")
+            odd = sorted(set(fields) - set(category.fields))
+        else:
+            odd = sorted(set(fields) ^ set(category.fields))
+        tally.require(not odd, f"{cell.label}: {letter} differs from the catalogue in {', '.join(odd[:3])}")
+        for name in set(fields) & set(category.fields):
+            unit = category.fields[name].unit
+            told = fields[name].get("unit")
+            tally.require(
+                told == unit, f"{cell.label}: {letter}.{name} in {told!r}, the catalogue has {unit!r}"
+            )
+
+
+def field_problem(field: Any) -> str | None:
+    """What `$defs/field` of record.schema.json finds wrong with one field; None when it is valid.
+
+    Written out because a record has 225 of them and the general validator takes 100 ms for that; a test holds
+    both against each other.
+    """
+    if not isinstance(field, dict) or set(field) != FIELD_KEYS:
+        return f"needs exactly {', '.join(sorted(FIELD_KEYS))}"
+    value, validity, reason, n = field["value"], field["validity"], field["reason"], field["n"]
+    if not (value is None or isinstance(value, bool | int | float | str | dict)):
+        return f"value is {type(value).__name__}"
+    if not isinstance(field["unit"], str) or not isinstance(field["source"], str):
+        return "unit and source are text"
+    if not (reason is None or isinstance(reason, str)):
+        return "reason is text or null"
+    if not (n is None or (_whole(n) and n >= 0)):
+        return f"n is {n!r}"
+    if value is None:
+        return None if validity == "null" and reason else "null needs validity null and a reason"
+    if validity not in ("ok", "invalid", "model"):
+        return f"validity is {validity!r}"
+    return "invalid needs a reason" if validity == "invalid" and not reason else None
+
+
+def _whole(value: Any) -> bool:
+    """JSON Schema's integer: 3 and 3.0, not true."""
+    return not isinstance(value, bool) and (
+        isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    )
+
+
+def attempts(cell: CellView, tally: Tally) -> None:
+    """As many attempts as are kept beside the last one; at most three, and three more for each time that
+    failed cells were asked for again; each earlier one left its files."""
+    folders = sorted(path for path in cell.folder.glob("attempt-*") if path.is_dir())
+    tally.see()
+    told = int(cell.record["attempts"])
+    due = 0 if cell.verdict in ("unsupported", "not-run") else len(folders) + 1
+    tally.require(told == due, f"{cell.label}: {told} attempts, {due} are there")
+    again = sum(1 for session in cell.run.run.get("sessions") or [] if session.get("rerun_failed"))
+    most = MAX_ATTEMPTS * (1 + again)
+    tally.require(told <= most, f"{cell.label}: {told} attempts, {most} are allowed")
+    for folder in folders:
+        tally.require((folder / "events.ndjson").is_file(), f"{cell.label}: {folder.name} is empty")
+
+
+def raw_files(cell: CellView, tally: Tally) -> None:
+    """A result has all its raw files: spans, counters, telemetry, events, and traffic with both ledgers."""
+    scenario = cell.run.scenario
+    carried = bool(scenario.get("traffic") or scenario.get("bulk"))
+    exempt = set() if carried else set(OPTIONAL_FILES)
+    condition = cell.run.condition(str(cell.plan["condition"]))
+    if not carried or not keeps_ledger(scenario, condition):
+        exempt |= {f"ledger.{role}.csv" for role in ROLES}
+    absent = [name for name in cell.raw.missing if name not in exempt]
+    tally.see()
+    tally.require(not absent, f"{cell.label}: {', '.join(absent)} missing")
+
+
+def medians(cell: CellView, tally: Tally) -> None:
+    """Handshake and primitive times, coverage and counts, by another route than the record's own code."""
+    walls: dict[str, list[int]] = {"drone": [], "gcs": []}
+    steps: dict[tuple[str, str], list[int]] = {place: [] for place in PRIMITIVES}
+    crypto: list[int] = []
+    ratios: list[float] = []
+    for hosts in cell.handshakes.values():
+        wall = wall_of(hosts.get("drone", []))
+        if wall is None:
+            continue
+        ground = wall_of(hosts.get("gcs", []))
+        walls["drone"].append(wall.end_ns - wall.start_ns)
+        if ground is not None:
+            walls["gcs"].append(ground.end_ns - ground.start_ns)
+        spent = dict.fromkeys(PRIMITIVES, 0)
+        for host, spans in hosts.items():
+            for span in spans:
+                if span.kind == "crypto":
+                    place = span.step, host
+                    spent[place] = spent.get(place, 0) + span.end_ns - span.start_ns
+        for place in PRIMITIVES:
+            if spent[place]:
+                steps[place].append(spent[place])
+        total = sum(spent.values())
+        if total:
+            crypto.append(total)
+            ratios.append((wall.end_ns - wall.start_ns) / total)
+    told: list[tuple[str, str, Sequence[float], float, Callable[[list[float]], float]]] = [
+        ("D", "handshake_total_duration_ms", walls["drone"], 1e6, median),
+        ("D", "handshake_gcs_duration_ms", walls["gcs"], 1e6, median),
+        ("D", "handshake_min_ms", walls["drone"], 1e6, min),
+        ("D", "handshake_max_ms", walls["drone"], 1e6, max),
+        ("D", "handshake_over_crypto_ratio", ratios, 1.0, median),
+        ("E", "crypto_critical_path_ms", crypto, 1e6, median),
+        *[("E", field, steps[place], 1e6, median) for place, field in PRIMITIVES.items()],
+        ("D", "pooled_handshake_duration_ms", _pooled_walls(cell, "drone"), 1e6, median),
+        ("D", "pooled_handshake_gcs_duration_ms", _pooled_walls(cell, "gcs"), 1e6, median),
+    ]
+    for letter, name, values, scale, function in told:
+        due = function([value / scale for value in values]) if values else None
+        _compare(cell, tally, letter, name, due, len(values))
+    if cell.plane.down is not None:
+        traffic = cell.plane.down.windows.get("traffic")
+        latency = [ns / 1e6 for ns in traffic.latency_ns] if traffic else []
+        if latency and stamps_of_one_clock(cell.run, cell.raw):
+            _compare(cell, tally, "H", "one_way_latency_p50_ms", median(latency), len(latency))
+            _compare(cell, tally, "H", "one_way_latency_mean_ms", fmean(latency), len(latency))
+        _compare(cell, tally, "G", "packets_sent_count", len(cell.raw.ledgers["drone"].tx), None)
+    tally.unit = "fields"
+
+
+def _pooled_walls(cell: CellView, host: str) -> list[int]:
+    """Walls of one host in handshakes that both ends call pooled."""
+    both = (hosts for hosts in cell.pooled.values() if {"drone", "gcs"} <= set(hosts))
+    walls = (wall_of(hosts[host]) for hosts in both)
+    return [wall.end_ns - wall.start_ns for wall in walls if wall is not None]
+
+
+def _compare(
+    cell: CellView, tally: Tally, letter: str, name: str, due: float | None, count: int | None
+) -> None:
+    category = cell.record["categories"][letter]
+    if name not in category and due is None and cell.run.run.get("pqlab_version") != pqevidence.__version__:
+        return  # a field that came later, of something that the cell did not do
+    field = category[name]
+    told = field["value"]
+    tally.see()
+    where = f"{cell.label} {letter}.{name}"
+    if due is None or told is None:
+        tally.require(due is None and told is None, f"{where}: {told}, the raw files give {due}")
+        return
+    near = abs(float(told) - due) <= ROUNDING * (1 + abs(due))
+    tally.require(near, f"{where}: {told}, the raw files give {due:.6f}")
+    if count is not None:
+        tally.require(field["n"] == count, f"{where}: n {field['n']}, the raw files give {count}")
+
+
+def rebuild(cell: CellView, tally: Tally) -> None:
+    """The whole record, verdict included, is what its raw files give. Of a bundle of another version of pqlab
+    its numbers and verdicts are compared, words and fields that came later are not, with a warning."""
+    made_by = cell.run.run.get("pqlab_version")
+    due = json.loads(json.dumps(record_from_raw(cell.raw, cell.plan, cell.run)))
+    told = cell.record
+    tally.see()
+    if made_by != pqevidence.__version__:
+        tally.warn(f"made by pqlab {made_by}, this is {pqevidence.__version__}: words are not compared")
+        _same_numbers(cell, tally, due, told)
+        return
+    for path, ours, theirs in differences(due, told):
+        tally.fail(f"{cell.label}: {path} is {theirs!r}, the raw files give {ours!r}")
+
+
+#: fields that are worked out as their description says by now, which that version did not
+MENDED = {
+    "0.1.0": frozenset({
+        "suite_deactivated_offset_ms", "temperature_c", "power_sampling_rate_hz", "energy_gross_j",
+        "telegraf_dropped_count",
+        # tails: by nearest rank, and of however few values
+        "handshake_p95_ms", "pooled_handshake_p95_ms", "one_way_latency_p95_ms", "one_way_latency_p99_ms",
+        "jitter_p95_ms", "rtt_p95_ms", "detector_latency_p95_ms",
+    })
+}  # fmt: skip
+
+
+def _same_numbers(cell: CellView, tally: Tally, due: Json, told: Json) -> None:
+    """A version may say less, or word it otherwise; what a field means is a matter of the format."""
+    for key in ("verdict", "ring", "windows"):
+        tally.require(told.get(key) == due[key], f"{cell.label}: {key} {told.get(key)!r}, due {due[key]!r}")
+    mended = MENDED.get(str(cell.run.run.get("pqlab_version")), frozenset())
+    for letter, name, field in _fields(told):
+        value, again = field["value"], due["categories"].get(letter, {}).get(name)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or again is None or name in mended:
+            continue
+        ours = again["value"]
+        where = f"{cell.label} {letter}.{name}: {value}, the raw files give {ours}"
+        same = not isinstance(ours, bool) and isinstance(ours, int | float)
+        tally.require(same and abs(value - ours) <= ROUNDING * (1 + abs(ours)), where)
+        tally.require(field["n"] == again["n"], f"{where}; n {field['n']} and {again['n']}")
+
+
+def differences(due: Any, told: Any, path: str = "") -> list[tuple[str, Any, Any]]:
+    """(path, due, told) of every leaf in which two JSON values differ."""
+    if isinstance(due, dict) and isinstance(told, dict):
+        found: list[tuple[str, Any, Any]] = []
+        for key in sorted(set(due) | set(told)):
+            inner = f"{path}/{key}".removeprefix("/").removeprefix("categories/")
+            found += differences(due.get(key), told.get(key), inner)
+        return found
+    return [] if due == told else [(path, due, told)]
+
+
+#: differences of two readings, which chance may turn either way
+SIGNED = ("clock_offset_ms", "rekey_blackout_duration_ms", "rekey_blackout_share_pct")
+
+
+def plausible(cell: CellView, tally: Tally) -> None:
+    """Every number lies within what its unit allows; a null has a reason; shares lie in 0…1."""
+    tally.see()
+    for letter, name, field in _fields(cell.record):
+        value, where = field["value"], f"{cell.label} {letter}.{name}"
+        if value is None:
+            tally.require(bool(field["reason"]), f"{where}: null without a reason")
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or field["unit"] in PHYSICAL_UNITS:
+            continue
+        low, high = LIMITS.get(str(field["unit"]), (float("-inf"), float("inf")))
+        low = -high if name in SIGNED else low
+        high = 1.0 if name in SHARES else high
+        tally.require(low <= value <= high, f"{where}: {value} {field['unit']}")
+    ratio = cell.value("D", "handshake_over_crypto_ratio")
+    tally.require(ratio is None or ratio >= 1.0, f"{cell.label}: a handshake shorter than its own primitives")
+
+
+def power_claims(cell: CellView, tally: Tally) -> None:
+    """Volts, amperes, watts and joules: outside the hardware ring only from a sensor that says it is
+    synthetic, with validity `model`; at no place 0.0, which is what a missing sensor used to read."""
+    tally.see()
+    for letter, name, field in _fields(cell.record):
+        if field["unit"] not in PHYSICAL_UNITS or field["value"] is None or letter == "L":
+            continue
+        where = f"{cell.label} {letter}.{name}: {field['value']} {field['unit']}"
+        low, high = LIMITS[str(field["unit"])]
+        tally.require(low <= float(field["value"]) <= high, f"{where} is not a measurement")
+        if cell.record["ring"] != "hardware":
+            honest = field["validity"] == "model" and "synthetic" in str(field["reason"])
+            tally.require(honest, f"{where} in ring {cell.record['ring']}")
+    if cell.record["ring"] == "hardware":
+        _real_sensor(cell, tally)
+    asked = (cell.run.scenario.get("telemetry") or {}).get("power", "none")
+    for role, lines in cell.raw.telemetry.items():
+        for line in lines:
+            if not line.startswith("pq_power"):
+                continue
+            wanted = asked == "host" and _told_to_sample(cell.run.hosts.get(role) or {}, line)
+            tally.require(wanted, f"{cell.label} {role}: power samples nobody asked for")
+            if cell.record["ring"] != "hardware":
+                tagged = "synthetic=true" in line.split(" ")[0]
+                tally.require(tagged, f"{cell.label} {role}: watts in ring {cell.record['ring']}")
+            break
+
+
+def _told_to_sample(host: Json, line: str) -> bool:
+    """Was this host told, by name, to sample the kind of power sensor that gave this line?"""
+    for sensor in host.get("sensors") or []:
+        power = str(sensor.get("name")).split(":")[0] == "power"
+        if power and (sensor.get("sensor") or sensor.get("available")):
+            kind = sensor.get("sensor_class")
+            return kind is None or f",sensor_class={kind}," in f"{line.split(' ')[0]},"
+    return False
+
+
+def _real_sensor(cell: CellView, tally: Tally) -> None:
+    """Watts of the hardware ring come from a chip: each sample and each raw file says so."""
+    claimed = [
+        name
+        for letter, name, field in _fields(cell.record)
+        if letter == "P" and field["unit"] in PHYSICAL_UNITS and field["value"] is not None
+    ]
+    kinds: dict[str, set[str]] = {role: set() for role in ROLES}
+    for role in ROLES:
+        for line in cell.raw.telemetry.get(role, []):
+            if line.startswith("pq_power"):
+                tags = dict(tag.split("=", 1) for tag in line.split(" ", 1)[0].split(",")[1:])
+                unreal = tags.get("synthetic") == "true"
+                kinds[role].add("synthetic" if unreal else tags.get("sensor_class", "no class"))
+        path = cell.folder / f"power.{role}.csv"
+        if path.is_file():
+            with path.open(encoding="utf-8") as handle:
+                kinds[role].add(str(json.loads(handle.readline()).get("sensor_class")))
+        for kind in sorted(kinds[role] - set(REAL_SENSORS)):
+            tally.fail(f"{cell.label} {role}: watts in ring hardware from a sensor of class {kind}")
+    if claimed and not kinds["drone"]:
+        tally.fail(f"{cell.label}: {claimed[0]} without a power sample of the drone")
+
+
+def _fields(record: Json) -> list[tuple[str, str, Json]]:
+    return [
+        (letter, name, field)
+        for letter, fields in record["categories"].items()
+        for name, field in fields.items()
+    ]

@@ -1,0 +1,106 @@
+"""Tables and pages once more, from the files beneath them: what readers believe is the page."""
+
+from __future__ import annotations
+
+import pqevidence
+from pqevidence.record.dataplane import gate_ns
+from pqevidence.record.raw import ROLES, read_object
+from pqevidence.verify.result import Tally
+from pqevidence.verify.run_shape import sessions_due
+from pqevidence.verify.view import BundleView, CellView
+
+#: a gate that was open for longer is no measurement, whatever the verdict
+GATE_FACTOR, GATE_SLACK_S = 2.0, 60.0
+
+
+def fingerprints(bundle: BundleView, tally: Tally) -> None:
+    """Every file of every cell, logs included, and every document of the run are those that the tables were
+    made from. A bundle of another version of pqlab may have been made before there were such rows."""
+    # Here, because the analysis reads the checklist, which runs checks.
+    from pqevidence.analysis.fingerprints import NAME, documents, fingerprint
+    from pqevidence.analysis.table import read_rows
+
+    path = bundle.data / "analysis" / f"{NAME}.csv"
+    made_by = bundle.raw.run.get("pqlab_version")
+    if not path.is_file() and made_by != pqevidence.__version__:
+        tally.note = f"none in a bundle of pqlab {made_by}"
+        return
+    told = {row["cell_id"] or row["part"]: row for row in read_rows(path)}
+    parts = {str(row["cell_id"]): bundle.data / "cells" / str(row["cell_id"]) for row in bundle.plan_cells}
+    for name in sorted(set(told) ^ {*parts, "run"}):
+        tally.fail(f"{NAME}.csv and the plan do not agree on {name}")
+    for name, row in sorted(told.items()):
+        tally.see()
+        if name in parts:
+            found = fingerprint(parts[name], (p for p in parts[name].rglob("*") if p.is_file()))
+        else:
+            found = fingerprint(bundle.data, documents(bundle.data))
+        for column, value in found.items():
+            where = f"cell {name}" if name in parts else "the run's documents"
+            told_here = row[column]
+            tally.require(told_here == str(value), f"{where}: {column} {value}, tables of {told_here}")
+
+
+def beyond_reason(cell: CellView) -> str | None:
+    """Why tables must not be made of this cell: work that grows with a number instead of with the files. A
+    gate may be as long as its session and what the largest verdict allows; an alarm has a line."""
+    path = cell.folder / "traffic.json"
+    windows = read_object(path).get("windows") or {} if path.is_file() else {}
+    due = sessions_due(cell.run.scenario)
+    for window, told in windows.items():
+        for role in ROLES:
+            gate = gate_ns(told, role)
+            open_s = (gate[1] - gate[0]) / 1e9 if gate else 0.0
+            if open_s > GATE_FACTOR * due.get(window, 0.0) + GATE_SLACK_S:
+                return f"{cell.label} {window}: the gate of {role} was open for {open_s:.0f} s"
+    path = cell.folder / "detector.ndjson"
+    lines = path.read_bytes().count(b"\n") if path.is_file() else 0
+    for name in ("detector_alarm_count", "detector_false_alarm_count"):
+        alarms = cell.value("S", name)
+        if isinstance(alarms, int | float) and not alarms <= lines:
+            return f"{cell.label}: {name} {alarms}, the detector has {lines} lines"
+    return None
+
+
+def rebuild(bundle: BundleView, tally: Tally) -> None:
+    """Every analysis table is what the raw files give, both pages are what tables and records give, and what
+    the bundle says of its format is what its files give, byte for byte. A bundle of another version of pqlab
+    is not rendered again; a warning says so."""
+    # Here, because the analysis reads the checklist, which runs checks.
+    from pqevidence.analysis import checklist_table, tables_of
+    from pqevidence.analysis.comparison import reference_dir
+    from pqevidence.analysis.load import BundleData
+    from pqevidence.bundle.format import format_texts
+    from pqevidence.report import build
+    from pqevidence.report.html import render_html
+    from pqevidence.report.markdown import render_markdown
+    from pqevidence.report.source import Source
+
+    for cell in bundle.cells:
+        if (beyond := beyond_reason(cell)) is not None:
+            tally.fail(f"not made again: {beyond}")
+            return
+    made_by = bundle.raw.run.get("pqlab_version")
+    if made_by != pqevidence.__version__:
+        tally.warn(
+            f"made by pqlab {made_by}, this is {pqevidence.__version__}: tables and pages not made again"
+        )
+        return
+    published = reference_dir()
+    tables = [*tables_of(BundleData(bundle.root), published), checklist_table(bundle.root)]
+    due = {f"analysis/{table.name}.csv": table.csv_text() for table in tables}
+    present = {f"analysis/{path.name}" for path in (bundle.data / "analysis").glob("*")}
+    for name in sorted(present - set(due)):
+        tally.fail(f"{name} is no table of this version")
+    if published is None:
+        del due["analysis/comparison.csv"]  # the published tables are not at hand: it cannot be made again
+    report = build(Source(bundle.root))
+    due |= {"report.html": render_html(report), "report.md": render_markdown(report)}
+    due |= format_texts(bundle.data)
+    for name, text in due.items():
+        tally.see()
+        path = bundle.data / name
+        if not path.is_file():
+            tally.fail(f"{name} is missing")
+        elif path.read_bytes() != text.encode():
+            tally.fail(f"{name} is not what the files beneath it give")

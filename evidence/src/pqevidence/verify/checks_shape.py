@@ -1,0 +1,114 @@
+"""Nothing in the bundle that does not belong there: known versions, known files, logs that tell what the
+events tell."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from datetime import UTC, datetime
+
+import pqevidence
+from pqevidence.bundle.attribution import CITATION
+from pqevidence.bundle.attribution import FILE as ATTRIBUTION
+from pqevidence.bundle.bag import payload
+from pqevidence.bundle.crate import METADATA
+from pqevidence.bundle.format import DICTIONARY, PACKAGE, SCHEMAS
+from pqevidence.record.raw import Json, RawRun
+from pqevidence.verify.result import Tally
+from pqevidence.verify.view import BundleView, CellView
+
+#: versions of pqlab that sealed bundles
+KNOWN = ("0.1.0", pqevidence.__version__)
+PROTOCOLS = (1,)
+_RUN_ID = r"\d{8}T\d{6}Z-[0-9a-f]{6}"
+_DOCUMENTS = (
+    r"(?:run\.json|plan\.json|providers\.json|scenario\.effective\.yml|hosts/(?:drone|gcs|controller)\.json)"
+)
+_CELL = (
+    r"(?:record\.json|counters\.json|traffic\.json|link\.json|link\.ledger\.csv|mavlink\.gcs\.tlog"
+    r"|detectors\.json|observers\.json|spans\.ndjson"
+    r"|events\.ndjson|attack\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
+    r"|telemetry\.(?:drone|gcs)\.lp|power\.(?:drone|gcs)\.csv|logs/(?:drone|gcs|controller)\.log"
+    r"|canary/(?:attack\.ndjson|link\.json))"
+)
+#: what a bundle says of its own format, and of who made it
+_FORMAT = "|".join(map(re.escape, (PACKAGE, DICTIONARY, *SCHEMAS, ATTRIBUTION, CITATION)))
+_ATTESTATION = r"attestation/(?:drone|gcs)-[1-9][0-9]*\.(?:ndjson|dsse\.json)"
+#: every file there may be below data/
+ALLOWED = re.compile(
+    rf"{_DOCUMENTS}|{re.escape(METADATA)}|{_FORMAT}|report\.(?:html|md)|analysis/[a-z0-9_]+\.csv"
+    rf"|traces/[0-9a-f]{{64}}\.csv|corrections/[1-9][0-9]*\.json"
+    rf"|{_ATTESTATION}|lineage/{_RUN_ID}/(?:{_DOCUMENTS}|manifest-sha512\.txt|{_ATTESTATION})"
+    rf"|cells/[0-9a-f]{{16}}/(?:attempt-[1-9][0-9]*/)?{_CELL}"
+)
+
+
+def versions(bundle: BundleView, tally: Tally) -> None:
+    """Each run is of a version that there was, and holds nothing that came after it; both ends spoke a known
+    protocol."""
+    for raw in bundle.runs:
+        tally.see()
+        made_by, run_id = raw.run.get("pqlab_version"), raw.run.get("run_id")
+        if made_by not in KNOWN:
+            tally.fail(f"run {run_id} is of pqlab {made_by} (run.json), known are {', '.join(KNOWN)}")
+        elif made_by != pqevidence.__version__:
+            for what in _later(bundle, raw):
+                tally.fail(
+                    f"run {run_id} is of pqlab {made_by} (run.json) and holds {what}, which came later"
+                )
+        for role in ("drone", "gcs"):
+            told = (raw.hosts.get(role) or {}).get("protocol_version")
+            known = told in PROTOCOLS
+            tally.require(
+                known, f"the {role} spoke protocol {told} (hosts/{role}.json), known is {PROTOCOLS[0]}"
+            )
+    tally.unit = "runs"
+
+
+def _later(bundle: BundleView, raw: RawRun) -> list[str]:
+    """What 0.1.0 did not write."""
+    found = []
+    if any("settle" in session for session in raw.run.get("sessions") or []):
+        found.append("the wait for quiet (run.json)")
+    if raw is bundle.raw and (bundle.data / "analysis" / "fingerprints.csv").is_file():
+        found.append("fingerprints.csv")
+    return found
+
+
+def files(bundle: BundleView, tally: Tally) -> None:
+    """Only files that a run writes, and logs of those who took part."""
+    for name in payload(bundle.root):
+        tally.see()
+        name = name.removeprefix("data/")
+        tally.require(ALLOWED.fullmatch(name) is not None, f"{name} is no file of a run")
+
+
+def log(cell: CellView, tally: Tally) -> None:
+    """logs/controller.log has one line for each of the controller's events, and no other."""
+    if cell.run.run.get("pqlab_version") != pqevidence.__version__:
+        tally.note = "not asked of another version"
+        return
+    tally.see()
+    path = cell.folder / "logs" / "controller.log"
+    if not path.is_file():
+        tally.fail(f"{cell.label}: there is no logs/controller.log")
+        return
+    told = Counter(path.read_text(encoding="utf-8").splitlines())
+    due = Counter(line_of(row) for row in cell.raw.events if row.get("host") == "controller")
+    for line in (told - due).elements():
+        tally.fail(f"{cell.label}: logs/controller.log says `{line[:90]}`, events.ndjson does not")
+        return
+    for line in (due - told).elements():
+        tally.fail(f"{cell.label}: events.ndjson says `{line[:90]}`, logs/controller.log does not")
+        return
+
+
+def line_of(event: Json) -> str:
+    """An event of the controller as its log tells it."""
+    details = {key: value for key, value in event.items() if key not in ("t_ns", "host", "event")}
+    told = " ".join(f"{key}={json.dumps(value)}" for key, value in details.items())
+    t_ns = int(event["t_ns"])
+    # divided as the journal does it: beside a full second its seconds round up
+    when = datetime.fromtimestamp(t_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{when} {t_ns % 10**9 // 10**6:03d} {event['event']} {told}".rstrip()

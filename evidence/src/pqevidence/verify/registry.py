@@ -1,0 +1,299 @@
+"""The checks in the order they run: name → function, what is expected, and which cells it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pqevidence.verify import (
+    checks_attack,
+    checks_attest,
+    checks_bag,
+    checks_clock,
+    checks_copies,
+    checks_corrections,
+    checks_data,
+    checks_detector,
+    checks_drawn,
+    checks_flightlog,
+    checks_handshake,
+    checks_host,
+    checks_lineage,
+    checks_link,
+    checks_observers,
+    checks_plan,
+    checks_plane,
+    checks_quiet,
+    checks_record,
+    checks_report,
+    checks_ring,
+    checks_shape,
+    checks_sisters,
+    checks_text,
+    checks_ticks,
+    checks_time,
+)
+from pqevidence.verify.result import Tally
+from pqevidence.verify.view import BundleView, CellView
+
+Scope = Literal["bundle", "all", "run", "pass"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check.
+
+    scope: `bundle` calls once with the bundle; `all` once a cell that has a record, `run` once a cell that
+    was carried out (pass, fail or invalid), `pass` once a cell that claims a result; not one whose condition
+    had an end killed, which took half the evidence with it on purpose.
+    needs_seal: left out for a run that is not sealed yet.
+    """
+
+    name: str
+    expected: str
+    scope: Scope
+    bundle: Callable[[BundleView, Tally], None] | None = None
+    cell: Callable[[CellView, Tally], None] | None = None
+    unit: str = "cells"
+    value_unit: str = ""
+    needs_seal: bool = False
+
+
+def _whole(
+    name: str,
+    function: Callable[[BundleView, Tally], None],
+    expected: str,
+    unit: str,
+    *,
+    needs_seal: bool = False,
+    value_unit: str = "",
+) -> Check:
+    return Check(name, expected, "bundle", function, None, unit, value_unit, needs_seal)
+
+
+def _each(
+    name: str, function: Callable[[CellView, Tally], None], scope: Scope, expected: str, value_unit: str = ""
+) -> Check:
+    return Check(name, expected, scope, None, function, "cells", value_unit)
+
+
+CHECKS: tuple[Check, ...] = (
+    _whole(
+        "bagit_structure", checks_bag.structure, "a BagIt 1.0 bag of sha-512", "tag files", needs_seal=True
+    ),
+    _whole(
+        "tagmanifest_fixity",
+        checks_bag.tag_fixity,
+        "every tag file as sealed, none added",
+        "tag files",
+        needs_seal=True,
+    ),
+    _whole(
+        "manifest_fixity",
+        checks_bag.payload_fixity,
+        "every file as sealed, none added or dropped",
+        "files",
+        needs_seal=True,
+    ),
+    _whole("ro_crate", checks_bag.crate, "metadata that lists every file", "files", needs_seal=True),
+    _whole(
+        "attributed",
+        checks_bag.attributed,
+        "one author, licence and citation wherever they are named",
+        "bundles",
+        needs_seal=True,
+    ),
+    _whole("files_known", checks_shape.files, "files that a run writes, and no other", "files"),
+    _whole("versions_known", checks_shape.versions, "versions that there were, nothing later", "runs"),
+    _whole(
+        "scenario_schema", checks_plan.scenario_schema, "a valid scenario, its hash in the plan", "scenario"
+    ),
+    _whole("plan_schema", checks_plan.plan_schema, "a complete plan", "planned cells"),
+    _each(
+        "record_schema", checks_record.schema, "all", "records of pqlab/record/v1, units as in the catalogue"
+    ),
+    _whole(
+        "cells_accounted", checks_plan.cells_accounted, "every planned cell exactly once", "planned cells"
+    ),
+    _whole("cell_ids", checks_plan.cell_ids, "ids that follow from scenario and builds", "planned cells"),
+    _whole("verdict_counts", checks_plan.verdict_counts, "verdicts that sum to the plan", "planned cells"),
+    _each("seeds_drawn", checks_drawn.seeds, "all", "seeds that follow from the campaign's"),
+    _whole("order_drawn", checks_drawn.order, "the order that the seed gives", "planned cells"),
+    _each("unsupported_proved", checks_host.unsupported, "all", "unsupported exactly where a probe says so"),
+    _each("attempts_kept", checks_record.attempts, "all", "at most two repeats, each kept"),
+    _each("raw_files", checks_record.raw_files, "pass", "all raw files of a result"),
+    _whole("wall_clock", checks_time.run_wall, "Σ cells ≤ run, one after another", "cells"),
+    _whole("order_kept", checks_time.order_kept, "cells in the order of the plan", "planned cells"),
+    _whole(
+        "none_between", checks_copies.idle, "attempts one after another, none gone", "gaps", value_unit="s"
+    ),
+    _each("times_once", checks_copies.once, "run", "no times that repeat to the nanosecond"),
+    _each("clocks_steady", checks_clock.steady, "run", "one distance of the clocks in a boot"),
+    _each("log_told", checks_shape.log, "all", "a log that says what the events say"),
+    _whole("lineage", checks_lineage.lineage, "taken-over cells as their own run sealed them", "cells"),
+    _whole(
+        "corrections",
+        checks_corrections.corrections,
+        "layers with a reason, which take back and claim nothing",
+        "layers",
+    ),
+    _whole(
+        "attest_signed",
+        checks_attest.signed,
+        "chains that both ends signed, each whole",
+        "chains",
+        needs_seal=True,
+    ),
+    _whole(
+        "attest_plan", checks_attest.plan, "the plan that both chains began with", "chains", needs_seal=True
+    ),
+    _whole(
+        "attest_crossed",
+        checks_attest.crossed,
+        "each end's heads in the other's chain",
+        "heads",
+        needs_seal=True,
+    ),
+    _whole(
+        "attest_attempts",
+        checks_attest.attempts,
+        "the attempts that both ends swore to",
+        "accounts",
+        needs_seal=True,
+    ),
+    _each("attest_raw", checks_attest.raw, "all", "records as the ends handed them out"),
+    _whole("twins", checks_plan.twins, "A/A twins that differ in nothing but their name", "conditions"),
+    _each(
+        "window_sum", checks_time.window_sum, "run", "Σ windows ≤ cell wall, one after another", "s outside"
+    ),
+    _each("session_duration", checks_time.session_duration, "pass", "as long as the scenario says", "s"),
+    _each(
+        "rate_time_packets", checks_data.rate_time_packets, "pass", "rate × time = packets", "% of nominal"
+    ),
+    _each("ledger_counters", checks_data.ledger_counters, "pass", "one ledger row a counted datagram"),
+    _each("ledger_gates", checks_clock.gates, "pass", "datagrams within the gates of their window"),
+    _each("ledger_join", checks_data.ledger_join, "pass", "tx = rx on (epoch, sequence), no duplicate"),
+    _each("sequence_gaps", checks_data.sequence_gaps, "pass", "no gap that keepalives do not explain"),
+    _each("counters_agree", checks_data.counters_agree, "pass", "what one end sent the other received"),
+    _each("counter_sums", checks_data.counter_sums, "pass", "totals = Σ windows"),
+    _each("byte_identity", checks_data.byte_identity, "pass", "equal digests at both ends"),
+    _each("seal_overhead", checks_data.seal_overhead, "pass", "plaintext + header and tag", "bytes"),
+    _each("cell_suite", checks_handshake.own_suite, "run", "raw files of the cell's own suite"),
+    _each("span_coverage", checks_handshake.span_coverage, "pass", "Σ spans 95–101 % of each wall", "%"),
+    _each("span_order", checks_handshake.span_order, "pass", "spans one after another inside their wall"),
+    _each("span_window", checks_handshake.span_window, "pass", "handshakes inside their labelled window"),
+    _each(
+        "network_wait",
+        checks_handshake.network_wait,
+        "pass",
+        "drone's network time ≥ ground's work, same handshake",
+    ),
+    _each(
+        "handshake_count",
+        checks_handshake.handshake_count,
+        "pass",
+        "handshakes counted = traced, as many as asked for",
+        "a cell",
+    ),
+    _each(
+        "handshakes_told",
+        checks_handshake.told_alike,
+        "pass",
+        "one number of handshakes in events, spans, counters, epochs",
+    ),
+    _each(
+        "handshakes_paused",
+        checks_handshake.paused,
+        "pass",
+        "the same pause between handshakes in every cell",
+        "ms",
+    ),
+    _each("sisters_alike", checks_sisters.alike, "run", "primitives as fast as in sister cells"),
+    _each(
+        "pooled_apart",
+        checks_handshake.pooled_apart,
+        "pass",
+        "pooled handshakes by themselves, each with a ready key",
+        "a cell",
+    ),
+    _each(
+        "primitive_sizes", checks_handshake.primitive_sizes_match, "pass", "sizes of the suite's algorithms"
+    ),
+    _whole(
+        "level_dependence",
+        checks_handshake.level_dependence,
+        "times that are not the same at every level",
+        "suites",
+        value_unit="ms",
+    ),
+    _each("record_medians", checks_record.medians, "pass", "medians as recomputed from spans and ledgers"),
+    _each("record_rebuild", checks_record.rebuild, "all", "the record that its raw files give"),
+    _each("plausible_values", checks_record.plausible, "all", "values within what their unit allows"),
+    _each("power_claims", checks_record.power_claims, "all", "no watts without a sensor, never 0.0 W"),
+    _whole("ring_derived", checks_ring.derived, "no ring above what hosts and builds show", "runs"),
+    _each("ring_real", checks_ring.real, "run", "clocks and kernels of the ring claimed"),
+    _each("ring_claims", checks_host.ring_claims, "all", "the weakest ring of host and sensor"),
+    _each(
+        "sample_accounting", checks_host.samples, "pass", "ticks stored = due − lost, ≤ 5 % lost", "% stored"
+    ),
+    _each("ticks_counters", checks_ticks.counters, "pass", "counters at every tick as files have them"),
+    _each("ticks_processor", checks_ticks.processor, "pass", "processor time that adds up"),
+    _each("observers_still", checks_observers.still, "pass", "observers off where the condition says so"),
+    _each(
+        "flight_log",
+        checks_flightlog.flight_log,
+        "run",
+        "a log where one is asked for: whole frames, counted",
+    ),
+    _each("processors_framed", checks_quiet.framed, "run", "readings of the processors around each window"),
+    _whole("quiet_before", checks_quiet.settled, "a quiet machine, or a run that says so", "sessions"),
+    _whole("influx_reconcile", checks_host.influx, "points in the view = points in the files", "series"),
+    _whole("providers_equal", checks_host.providers, "the same builds at both ends", "providers"),
+    _each("dataplane", checks_plane.one_plane, "run", "one data plane an end, the one that was due"),
+    _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
+    _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
+    _each("link_achieved", checks_link.achieved, "pass", "a link that did what the condition says"),
+    _each("link_losses", checks_link.losses, "pass", "the router's losses in the ledgers"),
+    _each(
+        "link_replayed", checks_link.replayed, "pass", "the fate of every packet as trace and seed give it"
+    ),
+    _each(
+        "attack_bounded", checks_attack.bounded, "pass", "attacks as the condition says, within their caps"
+    ),
+    _each("attack_counted", checks_attack.counted, "pass", "what was sent, refused at the ends"),
+    _each("attack_in_step", checks_attack.in_step, "run", "refused when it was sent, by bins"),
+    _each("nothing_foreign", checks_attack.nothing_foreign, "pass", "no foreign datagram where none is sent"),
+    _each(
+        "detector_verdicts",
+        checks_detector.verdicts,
+        "pass",
+        "one verdict a window, its arithmetic and counts right",
+    ),
+    _each("detector_scores", checks_detector.scores, "pass", "alarms that follow from the scores"),
+    _each("detector_ready", checks_detector.ready, "pass", "a detector that raised its canary"),
+    _each("detector_frozen", checks_detector.frozen, "pass", "no CPU for detectors of other cells"),
+    _each("detector_model", checks_detector.model, "pass", "verdicts of the model and image that are named"),
+    _each("refused_datagrams", checks_data.refused, "pass", "nothing refused on an unimpaired link"),
+    _whole("no_secrets", checks_text.no_secrets, "no key, token, private address or machine path", "files"),
+    _whole(
+        "report_present", checks_text.report_present, "report.html and report.md", "files", needs_seal=True
+    ),
+    _whole(
+        "report_numbers", checks_text.report_numbers, "a report of these numbers", "files", needs_seal=True
+    ),
+    _whole(
+        "raw_fingerprints",
+        checks_report.fingerprints,
+        "every raw file, logs included, as the tables were made from",
+        "hashes",
+        needs_seal=True,
+    ),
+    _whole(
+        "report_rebuild",
+        checks_report.rebuild,
+        "the tables and pages that these files give",
+        "files",
+        needs_seal=True,
+    ),
+)

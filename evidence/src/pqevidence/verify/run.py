@@ -1,0 +1,141 @@
+"""Run the checks over one bundle, reading each cell's raw files once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pqevidence.bundle.survey import unsafe
+from pqevidence.errors import LabError
+from pqevidence.verify.registry import CHECKS, Check
+from pqevidence.verify.result import CheckResult, Tally
+from pqevidence.verify.view import BundleView, CellView
+from pqtelemetry.errors import TelemetryError
+
+CARRIED_OUT = ("pass", "fail", "invalid")
+# What damaged or forged data can raise in a check that reads it as what it should be, infinite numbers, JSON
+# nested too deep and values too large for the memory included. It becomes that check's failure, with the
+# text; anything else is a fault of ours and is not caught.
+_DAMAGE = (
+    LabError,
+    TelemetryError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
+_BAG = "a BagIt 1.0 bag of sha-512"
+#: checks that look at a bundle whatever its scenario and plan are; the others walk what those two ask for
+_RESTS_ON_NOTHING = frozenset({
+    "bagit_structure", "tagmanifest_fixity", "manifest_fixity", "ro_crate", "attributed", "files_known",
+    "scenario_schema", "plan_schema", "no_secrets", "report_present", "report_numbers",
+})  # fmt: skip
+
+
+def verify_bundle(path: Path, skip: Iterable[str] = ()) -> list[CheckResult]:
+    """All checks in registry order. `skip` leaves checks out by name (used to test the checks themselves).
+
+    A run that is not sealed (it lies under .work) is checked without fixity and report; a warning says so.
+    A folder that is no bundle, or that holds what must not be opened (links, pipes, devices, files beyond
+    1 GiB), or that may not be read, gives one failed line.
+    """
+    try:
+        root = path.resolve()
+        observed = None if (root / "data").is_dir() else f"{path} has no data/"
+        if observed is None and (barred := unsafe(root)):
+            observed = f"{barred[0]}; nothing was read"
+    except OSError as error:
+        observed = f"{error.filename or path} cannot be read: {error.strerror or error}"
+    if observed is not None:
+        return [CheckResult("bagit_structure", "fail", observed, _BAG)]
+    sealed = root.parent.name != ".work"
+    left_out = set(skip)
+    checks = [check for check in CHECKS if check.name not in left_out and (sealed or not check.needs_seal)]
+    results = run_checks(BundleView(root), checks)
+    if not sealed:
+        expected = "a sealed bundle"
+        results.insert(
+            0, CheckResult("sealed", "warn", "a run in progress; fixity and report not checked", expected)
+        )
+    return results
+
+
+def run_checks(bundle: BundleView, checks: list[Check]) -> list[CheckResult]:
+    """The given checks over one bundle, in their order."""
+    tallies = {check.name: Tally(unit=check.unit) for check in checks}
+    if why := _misshapen(bundle):
+        for check in checks:
+            if check.name not in _RESTS_ON_NOTHING:
+                tallies[check.name].fail(f"not looked at: {why}")
+    looking = [check for check in checks if not tallies[check.name].problems]
+    for check in looking:
+        if check.bundle is not None:
+            _call(lambda check=check: check.bundle(bundle, tallies[check.name]), tallies[check.name], "")
+    by_cell = [check for check in looking if check.cell is not None]
+    try:
+        cells = bundle.cells if by_cell else []
+    except _DAMAGE as error:
+        for check in by_cell:
+            tallies[check.name].fail(f"the plan cannot be read: {_text(error)}")
+        cells = []
+    for cell in cells:
+        _check_cell(cell, by_cell, tallies)
+        cell.release()
+    return [tallies[check.name].result(check.name, check.expected, check.value_unit) for check in checks]
+
+
+def _misshapen(bundle: BundleView) -> str | None:
+    try:
+        return bundle.misshapen
+    except _DAMAGE as error:
+        return _text(error)
+
+
+def _check_cell(cell: CellView, checks: list[Check], tallies: dict[str, Tally]) -> None:
+    verdict = ""
+    try:
+        verdict = cell.verdict
+    except _DAMAGE as error:
+        for check in checks:
+            if check.scope == "all":
+                tallies[check.name].fail(f"{cell.label}: {_text(error)}")
+        return
+    torn = verdict == "pass" and _torn(cell)
+    for check in checks:
+        applies = (
+            check.scope == "all"
+            or (check.scope == "run" and verdict in CARRIED_OUT)
+            or (check.scope == "pass" and verdict == "pass" and not torn)
+        )
+        if applies and check.cell is not None:
+            _call(lambda check=check: check.cell(cell, tallies[check.name]), tallies[check.name], cell.label)
+
+
+def _torn(cell: CellView) -> bool:
+    """Does the cell lack on purpose what checks of a result compare? Damage shows in the checks."""
+    try:
+        return cell.torn
+    except _DAMAGE:
+        return False
+
+
+def _call(function: object, tally: Tally, label: str) -> None:
+    assert callable(function)
+    try:
+        function()
+    except _DAMAGE as error:
+        tally.fail(f"{label}: {_text(error)}".removeprefix(": "))
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, LabError):
+        return f"{error.what}: {error.why}"
+    if isinstance(error, OSError):
+        return f"{Path(error.filename).name if error.filename else 'a file'}: {error.strerror}"
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    return f"{type(error).__name__}: {error}"
