@@ -13,9 +13,10 @@ from compare_edits import of_run, slower
 from lxml import etree
 
 from pqevidence.exchange.junit import Case, junit_xml, write_junit
-from pqevidence.exchange.results import of_cells, of_checks
+from pqevidence.exchange.results import of_cells
 from pqevidence.paths import project_root
 from pqevidence.verify import CHECKS, CheckResult
+from pqevidence.verify.cases import of_checks
 from pqlab.cli.main import main
 
 SCHEMA = Path(__file__).with_name("junit.xsd")

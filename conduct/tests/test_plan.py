@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pqevidence.costs import built_in_costs
 from pqevidence.plan import cell_id, cells_of, make_cells, plan_document
 from pqevidence.scenario import Overrides, Scenario, load_scenario
-from pqlab.budget import Costs, cell_bytes, estimate, load_costs
+from pqlab.campaign.budget import Costs, cell_bytes, estimate, load_costs
 
 PROVIDERS = {"drone": {"liboqs": "a"}, "gcs": {"liboqs": "a"}, "images": {"x": "sha256:1"}}
 

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pqevidence.analysis import COMPARING, analyse, tables_of
+from pqevidence.analysis import COMPARING, tables_of
 from pqevidence.analysis.load import BundleData
 from pqevidence.errors import LabError
 from pqevidence.record.untimed import untimed_reasons, untimed_sentence
 from pqevidence.report import render
+from pqevidence.tables import analyse
 from pqlab.campaign.hosts import check_pair
 
 EMULATED = {"drone": {"emulated": "qemu-user"}, "gcs": {"wine": "10.0"}}

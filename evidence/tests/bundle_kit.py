@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import fixtures_make
 
 from pqevidence import bundle
-from pqevidence.analysis import analyse
 from pqevidence.record import build_record, load_context
 from pqevidence.report import render
+from pqevidence.tables import analyse
 
 if TYPE_CHECKING:
     import pytest

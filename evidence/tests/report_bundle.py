@@ -9,8 +9,8 @@ from typing import Any
 
 import fixtures_make
 
-from pqevidence.analysis import analyse
 from pqevidence.record import build_record, load_context
+from pqevidence.tables import analyse
 from pqtunnel import suites as registry
 
 Edit = Callable[[Path], None]

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 import report_bundle
 
-from pqevidence.analysis import analyse, effects, groups, traffic
+from pqevidence.analysis import effects, groups, traffic
 from pqevidence.analysis.floor import Null
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.supply import supply_table
 from pqevidence.analysis.table import Row, Table, number
 from pqevidence.errors import LabError
 from pqevidence.report.sections.dataplane import cpu_holds
+from pqevidence.tables import analyse
 
 Rows = list[dict[str, str]]
 

@@ -19,7 +19,6 @@ import pytest
 import report_bundle
 from report_page import Page
 
-from pqevidence.analysis import analyse
 from pqevidence.analysis.drift import FASTER, FEW_BLOCKS, FEW_SUITES, SLOWER, Block, Judged, judged
 from pqevidence.analysis.estimate import ONE_SIDED
 from pqevidence.analysis.floor import ASSUMED, Null, cost_class
@@ -29,6 +28,7 @@ from pqevidence.analysis.table import read_rows
 from pqevidence.audit.own import audit
 from pqevidence.report import render
 from pqevidence.report.over_blocks import BlockPanel, BlockRatio, over_blocks
+from pqevidence.tables import analyse
 
 SUITES = tuple(fixture_handshake.TIMES)
 OPTIONS: dict[str, Any] = {"suites": SUITES, "bulk": False, "session_s": 0.5}

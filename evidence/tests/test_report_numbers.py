@@ -14,12 +14,13 @@ import report_bundle
 from bundle_kit import make_sealed
 from printed_numbers import Printed, lost_numbers
 
-from pqevidence.analysis import checklist_table, tables_of
+from pqevidence.analysis import tables_of
 from pqevidence.analysis.comparison import reference_dir
 from pqevidence.analysis.load import BundleData
 from pqevidence.record import build_record, load_context
 from pqevidence.report import render
 from pqevidence.report.svg import significant
+from pqevidence.verify.checklist import checklist_table
 
 CONDITIONS = tuple({"name": name, "detector": "none", "link": "none"} for name in ("baseline", "other"))
 #: kind of run → its bundle; each brings tables that the others do not have

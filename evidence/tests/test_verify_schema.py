@@ -40,8 +40,8 @@ ODD = [
 ]
 PLACES = (
     ("pqevidence.scenario", "scenario.schema.json"),
-    ("pqevidence.verify", "plan.schema.json"),
-    ("pqevidence.verify", "correction.schema.json"),
+    ("pqevidence", "plan.schema.json"),
+    ("pqevidence.bundle", "correction.schema.json"),
     ("pqevidence", "record.schema.json"),
 )
 ROUNDS = 400

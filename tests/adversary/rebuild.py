@@ -8,11 +8,11 @@ import json
 import shutil
 from pathlib import Path
 
-from pqevidence.analysis import analyse
 from pqevidence.bundle.crate import write_crate
 from pqevidence.bundle.format import write_format
 from pqevidence.record import build_record, load_context
 from pqevidence.report import render
+from pqevidence.tables import analyse
 
 
 def rebuild(root: Path) -> None:

@@ -112,7 +112,7 @@ TARGETS = {
         _seeds,
         (
             "evidence/src/pqevidence/verify/*.py",
-            "evidence/src/pqevidence/verify/*.json",
+            "evidence/src/pqevidence/bundle/*.json",
             "evidence/src/pqevidence/record/*.py",
             "evidence/src/pqevidence/analysis/load.py",
         ),

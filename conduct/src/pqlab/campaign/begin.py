@@ -16,11 +16,11 @@ from pqevidence.plan import Cell, make_cells, plan_document
 from pqevidence.record.link_ledger import trace_path
 from pqevidence.scenario.model import Scenario
 from pqlab import __version__
-from pqlab.budget import estimate, load_costs
 from pqlab.campaign import hosts, steady
 from pqlab.campaign.attest import FOLDER as ATTESTATION
 from pqlab.campaign.attest import SCHEMA as ATTESTATION_SCHEMA
 from pqlab.campaign.attest import attests
+from pqlab.campaign.budget import estimate, load_costs
 from pqlab.campaign.extension import Extension
 from pqlab.campaign.store import Store, write_atomic
 from pqlab.campaign.surroundings import Surroundings

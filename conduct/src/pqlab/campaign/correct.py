@@ -11,7 +11,6 @@ import shutil
 from pathlib import Path
 
 from pqbase.text import utc_basic, utc_text
-from pqevidence.analysis import analyse
 from pqevidence.bundle import Bundle, bag, open_bundle, seal
 from pqevidence.bundle.attribution import FILE as ATTRIBUTION
 from pqevidence.bundle.corrections import (
@@ -26,6 +25,7 @@ from pqevidence.bundle.corrections import (
 from pqevidence.errors import UsageError
 from pqevidence.plan import cells_of
 from pqevidence.report import render
+from pqevidence.tables import analyse
 from pqevidence.verify.checks_text import FORBIDDEN, find_forbidden
 from pqlab import __version__
 from pqlab.campaign.clock import Clock

@@ -20,11 +20,11 @@ from pqevidence.record.quiet import disturbed_alone
 from pqevidence.record.untimed import untimed_reasons, untimed_sentence
 from pqevidence.scenario.conditions import observers_vary
 from pqevidence.scenario.model import Scenario
-from pqlab.budget import cell_seconds, load_costs
 from pqlab.campaign import hosts, steady
 from pqlab.campaign.agents import AgentFailure, Pair
 from pqlab.campaign.attest import Attester, attests
 from pqlab.campaign.begin import check_disk, latest_bundle, new_run
+from pqlab.campaign.budget import cell_seconds, load_costs
 from pqlab.campaign.cell import CellRunner
 from pqlab.campaign.eta import Eta
 from pqlab.campaign.extension import taken_over

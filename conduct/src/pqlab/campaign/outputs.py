@@ -30,9 +30,9 @@ class Outputs:
 def production(influx_url: str | None, influx_database: str) -> Outputs:
     """The real ones. Imported here, so that `validate` and `plan` start without them."""
     from pqevidence import record
-    from pqevidence.analysis import analyse
     from pqevidence.bundle import seal
     from pqevidence.report import render
+    from pqevidence.tables import analyse
 
     reconcile: Callable[[list[str]], list[Json]] | None = None
     if influx_url is not None:

@@ -13,9 +13,9 @@ from pqevidence.expectation import Expectation, expectations, told, unanswerable
 from pqevidence.paths import results_dir, shown
 from pqevidence.plan import Cell, plan_digest, plan_document
 from pqevidence.scenario import Scenario, load_scenario
-from pqlab.budget import estimate, load_costs
 from pqlab.campaign.agents import Connect, Pair, tls_connector
 from pqlab.campaign.begin import check_disk, latest_bundle, planned_cells
+from pqlab.campaign.budget import estimate, load_costs
 from pqlab.campaign.extension import Extension
 from pqlab.campaign.hosts import check_pair
 from pqlab.campaign.ring import SIM, at_ring

@@ -1,4 +1,4 @@
-"""Tables of a bundle, recomputed from its raw files and written as data/analysis/*.csv.
+"""Tables of a bundle, recomputed from its raw files; pqevidence.tables writes them as data/analysis/*.csv.
 
 Reading order: load (raw files) → handshakes, traffic, system (per cell) → groups, effects, comparison
 (run level) → table (CSV); for conditions: metrics → conditions (pairs) → estimate → claims. stats, bootstrap
@@ -9,11 +9,10 @@ when.
 from __future__ import annotations
 
 from importlib.resources.abc import Traversable
-from pathlib import Path
 
 from pqevidence.analysis.aead import aead_table
 from pqevidence.analysis.claims import condition_effects_table
-from pqevidence.analysis.comparison import comparison_table, reference_dir
+from pqevidence.analysis.comparison import comparison_table
 from pqevidence.analysis.detectors import detector_tables
 from pqevidence.analysis.drift import drift_table
 from pqevidence.analysis.effects import effects_table
@@ -35,10 +34,6 @@ from pqevidence.analysis.system import cpu_table, overhead_table
 from pqevidence.analysis.table import Table
 from pqevidence.analysis.timeline import timeline_tables
 from pqevidence.analysis.traffic import throughput_table, traffic_table
-from pqevidence.verify import checklist
-
-__all__ = ["analyse", "tables_of"]
-
 
 #: tables that compare times: without a row where a host's times are no claim
 COMPARING = frozenset(
@@ -111,23 +106,3 @@ def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table
         comparison_table(bundle, handshakes, primitives, by_level, by_family, published),
         fingerprint_table(bundle),
     ]
-
-
-def analyse(bundle_root: Path, published: Traversable | None = None) -> list[Path]:
-    """Write data/analysis/*.csv of a bundle (before sealing) and return the paths.
-
-    ``published`` defaults to results/reference of the checkout. Raises LabError for an unreadable bundle.
-    """
-    bundle = BundleData(bundle_root)
-    directory = bundle_root / "data" / "analysis"
-    directory.mkdir(parents=True, exist_ok=True)
-    tables = [*tables_of(bundle, published or reference_dir()), checklist_table(bundle_root)]
-    return [table.write(directory) for table in tables]
-
-
-def checklist_table(bundle_root: Path) -> Table:
-    """The eight verification rows of `suites-2026-01` with the evidence that the raw files hold."""
-    table = Table("checklist", ("position", "name", "status", "evidence"))
-    for position, row in enumerate(checklist(bundle_root), start=1):
-        table.add(position=position, name=row.name, status=row.status, evidence=row.evidence)
-    return table

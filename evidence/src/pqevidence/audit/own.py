@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
-from pqevidence.analysis import checklist_table, tables_of
+from pqevidence.analysis import tables_of
 from pqevidence.analysis.comparison import reference_dir
 from pqevidence.analysis.load import unreadable
 from pqevidence.audit.claim import Claim
@@ -20,6 +20,7 @@ from pqevidence.audit.levels import level_claims, owed
 from pqevidence.report import blocks
 from pqevidence.report.sections import overview
 from pqevidence.report.source import RawRow, Source
+from pqevidence.verify.checklist import checklist_table
 
 
 @dataclass(frozen=True)

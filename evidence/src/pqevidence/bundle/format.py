@@ -20,8 +20,8 @@ DICTIONARY = f"{FOLDER}/fields.json"
 SCHEMAS = {
     f"{FOLDER}/record.schema.json": ("pqevidence", "record.schema.json"),
     f"{FOLDER}/scenario.schema.json": ("pqevidence.scenario", "scenario.schema.json"),
-    f"{FOLDER}/plan.schema.json": ("pqevidence.verify", "plan.schema.json"),
-    f"{FOLDER}/correction.schema.json": ("pqevidence.verify", "correction.schema.json"),
+    f"{FOLDER}/plan.schema.json": ("pqevidence", "plan.schema.json"),
+    f"{FOLDER}/correction.schema.json": ("pqevidence.bundle", "correction.schema.json"),
 }
 #: end of a column's name → its unit (UCUM where it has one)
 UNITS = {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pqevidence.analysis.table import Table
 from pqevidence.verify.registry import CHECKS
 from pqevidence.verify.result import CheckResult
 from pqevidence.verify.run import run_checks
@@ -59,6 +60,14 @@ def checklist(path: Path) -> list[ChecklistRow]:
         _power(bundle, results),
         _saved(bundle, results),
     ]
+
+
+def checklist_table(bundle_root: Path) -> Table:
+    """The eight verification rows of `suites-2026-01` with the evidence that the raw files hold."""
+    table = Table("checklist", ("position", "name", "status", "evidence"))
+    for position, row in enumerate(checklist(bundle_root), start=1):
+        table.add(position=position, name=row.name, status=row.status, evidence=row.evidence)
+    return table
 
 
 def _worst(results: dict[str, CheckResult], *names: str) -> RowStatus:

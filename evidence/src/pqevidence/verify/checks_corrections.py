@@ -48,7 +48,7 @@ def _layers(bundle: BundleView, tally: Tally) -> list[Json]:
     """The valid ones, oldest first; what is wrong with the others is told."""
     folder = bundle.data / FOLDER
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    text = resources.files("pqevidence.verify").joinpath("correction.schema.json").read_text(encoding="utf-8")
+    text = resources.files("pqevidence.bundle").joinpath("correction.schema.json").read_text(encoding="utf-8")
     schema: Json = json.loads(text)
     due = {f"{number}.json" for number in range(1, len(names) + 1)}
     found = []

@@ -67,7 +67,7 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
     the bundle says of its format is what its files give, byte for byte. A bundle of another version of pqlab
     is not rendered again; a warning says so."""
     # Here, because the analysis reads the checklist, which runs checks.
-    from pqevidence.analysis import checklist_table, tables_of
+    from pqevidence.analysis import tables_of
     from pqevidence.analysis.comparison import reference_dir
     from pqevidence.analysis.load import BundleData
     from pqevidence.bundle.format import format_texts
@@ -75,6 +75,7 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
     from pqevidence.report.html import render_html
     from pqevidence.report.markdown import render_markdown
     from pqevidence.report.source import Source
+    from pqevidence.verify.checklist import checklist_table
 
     for cell in bundle.cells:
         if (beyond := beyond_reason(cell)) is not None:

@@ -100,7 +100,7 @@ class BundleView:
         rows = self.plan.get("cells")
         if isinstance(rows, list) and len(rows) > MOST_CELLS:
             return [f"cells: {len(rows)} rows, {MOST_CELLS} are the most"]
-        return schema_errors(self.plan, load_schema("pqevidence.verify", "plan.schema.json"))
+        return schema_errors(self.plan, load_schema("pqevidence", "plan.schema.json"))
 
     @cached_property
     def misshapen(self) -> str | None:
