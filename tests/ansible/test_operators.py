@@ -50,7 +50,8 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, tree / name)
     (tree / "conduct/src/pqlab/doctor").mkdir(parents=True)
     (tree / "conduct/src/pqlab/doctor/windows_station.txt").write_text(SENTENCE)
-    (tree / "results").mkdir()
+    for name in ("evidence", "results"):
+        (tree / name).mkdir()
     words = {
         "asked": shlex.quote(str(tmp_path / "asked")),
         "path": ":".join(sys.path),
