@@ -31,7 +31,7 @@ PLANS: Final = {
     plan.mode: plan
     for plan in (
         Plan("tiny", "cs-*768-aesgcm-*65", 5, 2.0, 20, 5, 20, 1, 0.4, 1.0, False, False, 180.0),
-        Plan("default", "cs-*", 30, 1.0, 200, 30, 300, 5, 2.0, 5.0, True, False, 900.0),
-        Plan("full", "cs-*", 100, 5.0, 1000, 100, 1200, 9, 4.0, 30.0, True, True, 7200.0),
+        Plan("default", "cs-*", 30, 1.0, 200, 30, 160, 5, 2.0, 5.0, True, False, 900.0),
+        Plan("full", "cs-*", 100, 5.0, 1000, 100, 800, 9, 4.0, 30.0, True, True, 7200.0),
     )
 }

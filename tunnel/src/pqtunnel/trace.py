@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, Literal
 
 from pqtunnel.scheduling import NO_THREAD, Meter, NoMeter, Reading
@@ -70,8 +69,8 @@ class Tracer:
     `keygen`: whether the ephemeral key pair was made in this handshake ("cold") or taken ready ("pooled")."""
 
     __slots__ = (
-        "_before", "_begin", "_clock", "_cpu", "_end", "_meter", "_meter_primitives", "_open", "_sizes",
-        "_spans", "handshake_id", "host", "index", "keygen", "mode", "purpose", "suite_id",
+        "_before", "_begin", "_begin_cpu_ns", "_clock", "_cpu", "_end", "_meter", "_meter_primitives",
+        "_open", "_sizes", "_spans", "handshake_id", "host", "index", "keygen", "mode", "purpose", "suite_id",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +97,8 @@ class Tracer:
         """Thread clock at the start and the end of the primitives' spans."""
         self._before = before
         self._begin: Reading | None = None
+        self._begin_cpu_ns: int | None = None
+        """At the first mark, also where the rest was read before it."""
         self._end: Reading | None = None
         self.host = host
         self.index = index
@@ -120,18 +121,22 @@ class Tracer:
                 self._cpu[len(self._spans)] = (cpu_ns, cpu_ns)
         else:
             if self._open is None and not self._spans:
-                self._begin = self._first_reading()
+                self._read_first()
             after_primitive = self._meter_primitives and self._open is not None and self._open[1] == "crypto"
             now_ns = self._shut(self._clock())
             if after_primitive and (cpu_ns := self._meter.cpu_ns()) is not None:
                 self._note_end(cpu_ns)
         self._open = (step, kind, now_ns)
 
-    def _first_reading(self) -> Reading | None:
-        cpu_ns = self._meter.cpu_ns() if self._before is not None else None
-        if self._before is None or cpu_ns is None:
-            return self._meter.begin()
-        return replace(self._before, cpu_ns=cpu_ns)
+    def _read_first(self) -> None:
+        if self._before is not None:
+            self._begin_cpu_ns = self._meter.cpu_ns()
+        if self._begin_cpu_ns is None:
+            self._before = None
+            self._begin = self._meter.begin()
+            self._begin_cpu_ns = None if self._begin is None else self._begin.cpu_ns
+        else:
+            self._begin = self._before
 
     def _shut(self, now_ns: int) -> int:
         if self._open is not None:
@@ -161,10 +166,10 @@ class Tracer:
 
     def _scheduling(self) -> dict[str, object]:
         """What the wall carries; nulls and the reason where nothing can be read."""
-        if self._begin is None or self._end is None:
+        if self._begin is None or self._begin_cpu_ns is None or self._end is None:
             reason = self._meter.reason or NO_THREAD
             return {"cpu_ns": None, "runqueue_ns": None, "involuntary": None, "scheduling_reason": reason}
-        cpu_ns = self._end.cpu_ns - self._begin.cpu_ns
+        cpu_ns = self._end.cpu_ns - self._begin_cpu_ns
         runqueue_ns = self._end.runqueue_ns - self._begin.runqueue_ns
         if self._before is not None:  # of a wait that began before the wall, at most what the wall leaves
             runqueue_ns = min(runqueue_ns, max(0, self.wall_ns - cpu_ns))
