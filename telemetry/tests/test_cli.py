@@ -122,8 +122,8 @@ def test_the_sampler_ends_with_its_parent(tmp_path: Path) -> None:
         "import subprocess, sys\n"
         "p = subprocess.Popen([sys.executable, '-m', 'pqtelemetry', 'sample', '--role', 'x', '--ring', 'lab',"
         f" '--exit-with-parent', '--out', {str(out)!r}])\n"
-        "import time\n"
-        "time.sleep(0.8)\n"
+        "import os, time\n"
+        f"while not os.path.exists({str(out)!r}): time.sleep(0.01)\n"
         "print(p.pid)\n"
     )
     parent = subprocess.run(

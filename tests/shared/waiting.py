@@ -42,6 +42,20 @@ def hold_back(outstanding: Callable[[], int]) -> None:
         wait_for(lambda: outstanding() < OUTSTANDING)
 
 
+def unstalled_ns(step_ns: int = 10_000_000) -> Callable[[], int]:
+    """A clock, ns, that stands still while its reader does: from look to look it moves 10 ms at most."""
+    shown = last = time.monotonic_ns()
+
+    def look() -> int:
+        nonlocal last, shown
+        now = time.monotonic_ns()
+        shown += min(now - last, step_ns)
+        last = now
+        return shown
+
+    return look
+
+
 _FIRST, _SLICE = 20_000, 1_500
 """Below what kernels give to connections (Linux 32768, Windows 49152), a slice for each test process."""
 
