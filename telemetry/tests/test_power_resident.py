@@ -23,7 +23,7 @@ from pqtelemetry.power.resident import FastPower
 from pqtelemetry.power.settings import PowerSettings
 from pqtelemetry.readers.base import Instant
 from pqtelemetry.segments import SEGMENTS, older, oldest_first
-from waiting import LIMIT_S
+from waiting import LIMIT_S, wait_for
 
 SOURCE = os.pathsep.join(sys.path)
 SECOND_NS = 1_000_000_000
@@ -42,7 +42,9 @@ class Reader:
     """A FastPower over a child that plays a script; asked in real time."""
 
     def __init__(self, script: str) -> None:
-        head = f"import json,sys,time\nREADY={READY!r}\ndef say(**row): print(json.dumps(row), flush=True)\n"
+        head = f"import json,sys,time\nREADY={READY!r}\n"
+        # rows said at once arrive at once: a child that is stalled between two would part them
+        head += "def say(*rows, **row): print(*map(json.dumps, rows or [row]), sep='\\n', flush=True)\n"
         self.power = FastPower([sys.executable, "-c", head + script])
         self.index = 0
 
@@ -69,8 +71,8 @@ class Reader:
 def test_lines_between_two_ticks_become_one_weighted_mean() -> None:
     reader = Reader(
         "say(ready=READY)\n"
-        "say(n=100, clipped=0, voltage_v=5.0, current_a=1.0, power_w=5.0)\n"
-        "say(n=50, clipped=2, voltage_v=5.3, current_a=0.4, power_w=2.12)\ntime.sleep(600)"
+        "say(dict(n=100, clipped=0, voltage_v=5.0, current_a=1.0, power_w=5.0),"
+        " dict(n=50, clipped=2, voltage_v=5.3, current_a=0.4, power_w=2.12))\ntime.sleep(600)"
     )
     fields, _ = reader.until(lambda fields, reason: fields is not None and fields["n_count"] == 150)
     assert fields["voltage_v"] == pytest.approx(5.1) and fields["power_w"] == pytest.approx(4.04)
@@ -126,13 +128,14 @@ def test_the_model_reaches_the_telemetry_file_marked_and_can_be_cut_out(tmp_path
     out, raw = tmp_path / "telemetry.lp", tmp_path / "power.bin"
     power = ("--power", "model", "--power-settings", str(settings))
     begin_ns = time.time_ns()
-    sampler = start(
-        "sample", "--role", "drone", "--ring", "lab", "--out", str(out), *power, "--duration-s", "7"
-    )
+    sampler = start("sample", "--role", "drone", "--ring", "lab", "--out", str(out), *power)
     facts = start("facts", *power, "--power-raw", str(raw))
     told = json.loads(facts.communicate(timeout=LIMIT_S)[0])
     row = next(row for row in told["sensors"] if row["name"] == "power")
     assert (row["available"], row["sensor_class"], row["raw"]) == (True, "model", True)
+    wait_for(lambda: out.exists() and out.read_text().count("\npq_power,") > 12)
+    wait_for(lambda: len(slice_lines(raw, begin_ns, time.time_ns())) > 300)
+    sampler.terminate()
     _, complaint = sampler.communicate(timeout=LIMIT_S)
     assert (sampler.returncode, complaint) == (0, "")
     points = [parse_line(line) for line in out.read_text().splitlines() if line.startswith("pq_power,")]
