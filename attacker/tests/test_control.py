@@ -22,7 +22,7 @@ from pqattack.serve import Attacker, Server
 from pqattack.settings import Episode
 from pqbase.lines import Json, encode
 from served import Served
-from waiting import LIMIT_S, unstalled_ns, wait_for
+from waiting import LIMIT_S, free_port, unstalled_ns, wait_for
 
 S = 1_000_000_000
 FLOOD = Episode("flood", 60.0, rate_pps=200)
@@ -162,8 +162,7 @@ def tap() -> Iterator[StubTap]:
 
 @pytest.fixture
 def control(wire: Wire, tap: StubTap) -> tuple[str, int]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address: tuple[str, int] = free.getsockname()
+    address = ("127.0.0.1", free_port())
     addresses = Addresses("198.18.2.60", "198.18.2.20", "198.18.2.30", "198.18.2.50")
     server = Server(Attacker(addresses, tap.address), address)
     threading.Thread(target=server.run, daemon=True).start()
@@ -271,9 +270,7 @@ def test_what_is_asked_wrongly_is_refused_and_changes_nothing(control: tuple[str
 
 def test_a_tap_that_is_not_there_is_named(wire: Wire) -> None:
     addresses = Addresses("198.18.2.60", "198.18.2.20", "198.18.2.30", "198.18.2.50")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        nobody: tuple[str, int] = free.getsockname()
-    attacker = Attacker(addresses, nobody)
+    attacker = Attacker(addresses, ("127.0.0.1", free_port()))
     answer = attacker.answer({"op": "take", "owner": "cell", "hold_s": 1}, object(), 0)
     assert answer["code"] == "no_answer" and "profile attacker" in answer["hint"]
     assert attacker.desk.owner is None

@@ -19,7 +19,7 @@ from pqtelemetry.readers.process import OwnCpu
 from pqtelemetry.sampler import Sampler
 from pqtelemetry.schedule import Schedule
 from pqtelemetry.telegraf import TelegrafWriter
-from waiting import LIMIT_S, wait_for
+from waiting import LIMIT_S, free_port, wait_for
 
 
 class FakeTelegraf:
@@ -124,8 +124,7 @@ def test_a_stalled_reader_drops_the_oldest_lines_and_counts_them(server: FakeTel
 
 
 def test_no_telegraf_at_all_counts_everything_as_dropped() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_port()
     writer = TelegrafWriter("127.0.0.1", port, max_queued_lines=20, backoff_s=(0.01, 0.05))
     writer.start()
     for index in range(100):
@@ -137,8 +136,7 @@ def test_no_telegraf_at_all_counts_everything_as_dropped() -> None:
 
 
 def test_a_telegraf_that_comes_late_gets_what_the_queue_kept() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
+    port = free_port()
     writer = TelegrafWriter("127.0.0.1", port, backoff_s=(0.02, 0.05))
     writer.start()
     for index in range(30):

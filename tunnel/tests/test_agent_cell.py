@@ -26,7 +26,7 @@ from pqtunnel.agent.state import WATCHDOG_S
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.config import EndpointConfig
 from pqtunnel.rpc import RemoteError, fetch_all
-from waiting import LIMIT_S, wait_until
+from waiting import LIMIT_S, free_port, wait_until
 
 
 def _code(side: Side, method: str, **params: Any) -> str:
@@ -303,8 +303,7 @@ def test_an_agent_that_ends_takes_its_source_with_it(key_folder: Path, tmp_path:
 
 
 def test_driver_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        address = gone.getsockname()
+    address = ("127.0.0.1", free_port())
     with pytest.raises(DriverError) as caught:
         ComposeTraffic(address).stop()
     assert caught.value.code == "traffic_unreachable"

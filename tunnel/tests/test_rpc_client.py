@@ -25,7 +25,7 @@ from pqtunnel.rpc import (
     WrongKeyError,
     fetch_all,
 )
-from waiting import LIMIT_S
+from waiting import LIMIT_S, free_port
 
 
 def test_client_loads_nothing_native() -> None:
@@ -132,8 +132,7 @@ def test_missing_key_file_is_named(tmp_path: Path) -> None:
 
 
 def test_nobody_there(tls_folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        address = gone.getsockname()
+    address = ("127.0.0.1", free_port())
     client = RpcClient(*address, TlsFiles.in_folder(tls_folder / "controller"), server_name="gcs")
     with pytest.raises(AgentUnreachableError) as caught:
         client.call("hello")
