@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from pqbase.ending import Ending, watch_stdin
+from waiting import LIMIT_S
 
 SOURCE = os.pathsep.join(sys.path)
 WAITS = """
@@ -40,7 +41,7 @@ def test_the_end_of_standard_input_ends_a_process_that_was_told_so() -> None:
     child.stdin.flush()
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(0.5)
-    said, _ = child.communicate(timeout=20)
+    said, _ = child.communicate(timeout=LIMIT_S)
     assert (child.returncode, said) == (0, "ended\n")
 
 
@@ -54,7 +55,7 @@ def test_without_being_told_only_a_signal_ends_it() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(0.5)
     child.send_signal(signal.SIGTERM)
-    assert child.wait(20) == 0
+    assert child.wait(LIMIT_S) == 0
 
 
 IN_THE_LOCK = """
@@ -71,7 +72,7 @@ print("ended")
 def test_a_signal_that_comes_while_the_event_is_locked_ends_it() -> None:
     """The handler runs in the thread that waits, sometimes between two waits: it must take no lock."""
     done = subprocess.run(
-        [sys.executable, "-c", IN_THE_LOCK], capture_output=True, text=True, timeout=20,
+        [sys.executable, "-c", IN_THE_LOCK], capture_output=True, text=True, timeout=LIMIT_S,
         env={**os.environ, "PYTHONPATH": SOURCE},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "ended\n")
@@ -83,7 +84,7 @@ def test_no_standard_input_at_all_is_an_end() -> None:
     os.close(ours)
     over = threading.Event()
     watch_stdin(over.set, ours)
-    assert over.wait(10.0)
+    assert over.wait(LIMIT_S)
 
 
 def test_the_end_of_standard_input_is_a_stop_and_bytes_before_it_are_none() -> None:
@@ -93,7 +94,7 @@ def test_the_end_of_standard_input_is_a_stop_and_bytes_before_it_are_none() -> N
     os.write(theirs, b"not yet")
     assert not stopped.wait(0.2)
     os.close(theirs)
-    assert stopped.wait(10.0)
+    assert stopped.wait(LIMIT_S)
     os.close(ours)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from pqbase import patience
 from pqbase.net import claim, holds, interface_of
+from waiting import LIMIT_S
 
 PARENT = """
 import subprocess, sys, time
@@ -38,7 +39,7 @@ def test_a_child_ends_with_a_parent_that_is_killed(way: str) -> None:
     )  # fmt: skip
     assert parent.stdout is not None and parent.stdout.readline() == "ready\n"
     parent.kill()
-    parent.communicate(timeout=30)  # the pipe ends when the last one who holds it does
+    parent.communicate(timeout=LIMIT_S)  # the pipe ends when the last one who holds it does
 
 
 def test_a_file_in_use_is_tried_again_on_windows_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,8 +42,15 @@ class StubAttacker:
     def __init__(self) -> None:
         self.desk = Desk()
         self.requests: list[Json] = []
+        self.patient = True
+        """Is a controller whose machine stalls for seconds none that has fallen silent?"""
         self._served = Served(self._answer, gone=self.desk.gone)
         self.address, self.close = self._served.address, self._served.close
+
+    @property
+    def ended(self) -> list[str | None]:
+        """Why each episode ended; None for one that is on."""
+        return [done.runner.ended for done in self.desk.episodes]
 
     def _answer(self, request: Json, connection: socket.socket, now_ns: int) -> Json:
         desk, owner = self.desk, str(request.get("owner"))
@@ -53,6 +60,9 @@ class StubAttacker:
         match request["op"]:
             case "take":
                 desk.take(owner, connection, request["hold_s"], now_ns)
+                if self.patient:
+                    desk._hold_ns = 60_000_000_000
+                    desk.renew(owner, now_ns)
             case "renew":
                 desk.renew(owner, now_ns)
             case "start":

@@ -22,6 +22,8 @@ class StubLink:
         self._sides = sides or {}
         self.asked: list[tuple[str, Json]] = []
         self.requests: list[Json] = []
+        self.ups: list[Json] = []
+        """What the way up was, one after another."""
         self._lock = threading.Lock()
         self._served = Served(self._answer)
         self.address, self.close = self._served.address, self._served.close
@@ -29,9 +31,14 @@ class StubLink:
     def state(self) -> Json:
         """What the router does now, with what has lapsed gone."""
         with self._lock:
-            now_ns = time.monotonic_ns()
-            self.control.tick(now_ns)
-            return self.control.answer({"op": "state"}, now_ns)
+            return self._state(time.monotonic_ns())
+
+    def _state(self, now_ns: int) -> Json:
+        self.control.tick(now_ns)
+        state = self.control.answer({"op": "state"}, now_ns)
+        if state["active"] and (not self.ups or self.ups[-1] != state["settings"]["up"]):
+            self.ups.append(state["settings"]["up"])
+        return state
 
     def _answer(self, request: Json, _connection: socket.socket, now_ns: int) -> Json:
         if request["op"] == "ask":
@@ -39,8 +46,9 @@ class StubLink:
             return {"ok": True, **self._sides.get(request["request"]["op"], {})}
         with self._lock:
             self.requests.append(request)
-            self.control.tick(now_ns)
+            self._state(now_ns)
             answer = self.control.answer(request, now_ns)
+            self._state(now_ns)
             if request["op"] == "set" and self._routes:
                 self.control.routes.update(drone=True, gcs=True)
             if request["op"] == "clear":

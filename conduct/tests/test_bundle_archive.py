@@ -23,6 +23,7 @@ from pqevidence.bundle.tarball import ArchiveError
 from pqevidence.bundle.unpack import unpack
 from pqevidence.errors import EXIT_CHECK, EXIT_ENVIRONMENT, EXIT_INTERRUPTED, EXIT_USAGE, LabError
 from pqlab.cli.main import main
+from waiting import LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +205,7 @@ def slow_child(tmp_path: Path, verb: str, sealed: Path, good: Path) -> subproces
         "import sys, time; from pqevidence.bundle import archive, unpack\n"
         "for module, name in ((archive, '_copy'), (unpack, '_write')):\n"
         "    def wait(*a, _inner=getattr(module, name)):\n"
-        "        out = _inner(*a); print('one', flush=True); time.sleep(0.5); return out\n"
+        "        out = _inner(*a); print('one', flush=True); time.sleep(5); return out\n"
         "    setattr(module, name, wait)\n"
         "from pqlab.cli.main import main\n"
         f"sys.exit(main({arguments!r}))"
@@ -229,7 +230,7 @@ def test_stopped_half_way_leaves_nothing_half(
 ) -> None:
     child = slow_child(tmp_path, verb, sealed, good)
     child.send_signal(how)
-    child.communicate(timeout=20)
+    child.communicate(timeout=LIMIT_S)
     assert child.returncode == (EXIT_INTERRUPTED if how == signal.SIGINT else -signal.SIGKILL)
     shown = [p.name for p in (tmp_path / "out").iterdir() if not p.name.endswith(".half")]
     assert shown == []

@@ -16,6 +16,7 @@ from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.hosts import check_pair, controller_document, different_builds, different_ends
 from pqlab.campaign.store import Store
 from pqtunnel.rpc import AgentUnreachableError, WrongKeyError
+from waiting import LIMIT_S
 
 ENDS = ("at the drone", "at the gcs")
 
@@ -373,7 +374,7 @@ def test_a_long_session_keeps_the_other_end_s_watchdog_quiet(
     monkeypatch.setattr("pqlab.campaign.cell._KEEPALIVE_S", 0.01)
 
     def wait_until_heard(_agent: FakeAgent) -> None:
-        assert heard.wait(5.0)
+        assert heard.wait(LIMIT_S)
 
     def listen(agent: FakeAgent, method: str, params: dict[str, object]) -> None:
         if method == "counters" and agent.state == "running":

@@ -25,6 +25,7 @@ from pqevidence.errors import LabError
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.main import main
+from waiting import LIMIT_S
 
 
 def finished(lab: FakeLab) -> dict[str, bytes]:
@@ -46,7 +47,7 @@ def test_kill_9_at_any_rename(tmp_path: Path, moment: str, again: bool) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=LIMIT_S,
         check=True,
     )
     *killed, last = [int(line.split()[0]) for line in done.stdout.splitlines()]

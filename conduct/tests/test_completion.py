@@ -10,6 +10,7 @@ import pytest
 
 from pqlab.cli import completion
 from pqlab.cli.main import VERBS, main
+from waiting import LIMIT_S
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -86,7 +87,7 @@ def test_bash_offers(
         ["bash", "-c", asked, "bash", str(file), *line],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LIMIT_S,
         check=False,
     )
     assert (done.stderr, done.returncode) == ("", 0)
@@ -100,5 +101,5 @@ def test_a_scenario_made_later_is_offered_by_the_same_script(
     file.write_text(script("bash", capsys))
     (checkout / "scenarios/mine.yml").touch()
     command = ["bash", "-c", 'source "$1"; _pqlab_names scenarios', "bash", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert done.stdout.split() == ["mine", "smoke", "soak"]

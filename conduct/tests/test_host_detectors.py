@@ -23,6 +23,7 @@ from pqlab.campaign.residents import Residents
 from pqlab.campaign.timeline import Timeline
 from pqlab.inventory import DETECTORS, AgentAddress, load_inventory
 from pqtunnel.rpc import AgentUnreachableError, RemoteError
+from waiting import LIMIT_S
 
 Json = dict[str, Any]
 DRONE = AgentAddress("drone", "pi", "192.0.2.10", 48080)
@@ -198,7 +199,7 @@ def test_the_drones_own_canary_is_the_cells_ground_truth(tmp_path: Path) -> None
     canary.before()
     with canary.during():
         assert canary._thread is not None
-        canary._thread.join(5)
+        canary._thread.join(LIMIT_S)
     canary.heal()
     canary.heal()
     rows = read_ndjson(tmp_path / FILE)
@@ -213,7 +214,7 @@ def test_a_canary_that_was_refused_leaves_no_truth(tmp_path: Path) -> None:
     canary, journal = timeline(tmp_path, drone)
     with canary.during():
         assert canary._thread is not None
-        canary._thread.join(5)
+        canary._thread.join(LIMIT_S)
     canary.heal()
     assert not (tmp_path / FILE).exists()
     assert [row["code"] for row in journal.events if row["event"] == "error"] == ["bad_state"]

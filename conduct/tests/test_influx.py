@@ -27,6 +27,7 @@ from pqlab.influx import (
 )
 from pqtelemetry.line import Sample, encode
 from pqtelemetry.slice import Point, parse_line
+from waiting import free_port
 
 BASE_NS = 1_700_000_000_000_000_000
 TOKEN = "a-token"
@@ -296,8 +297,7 @@ def test_a_run_waits_once_for_what_never_comes(influx: FakeInflux) -> None:
 
 
 def test_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_port()
     with pytest.raises(InfluxError) as caught:
         InfluxView(f"http://127.0.0.1:{port}", "pqlab", timeout_s=1).ping()
     assert isinstance(caught.value, LabError)

@@ -28,6 +28,7 @@ from pqlab.live.panels import PANELS, influxql
 from pqlab.live.server import LiveServer
 from pqlab.live.snapshot import MIN_AGE_S, Snapshot
 from pqtunnel.endpoint.counters import REKEY
+from waiting import LIMIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -326,12 +327,12 @@ def test_bundles_are_served_and_nothing_else_is(tmp_path: Path) -> None:
                 assert asked(server, path)[0] == 404, path
         finally:
             server.shutdown()
-            thread.join(5)
+            thread.join(LIMIT_S)
 
 
 def asked(server: LiveServer, path: str) -> tuple[int, str | None]:
     """Status and content type; the path goes out as it is written."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LIMIT_S)
     try:
         connection.putrequest("GET", path)
         connection.endheaders()
@@ -407,5 +408,5 @@ def test_ctrl_c_ends_the_live_view_as_it_ends_every_command(tmp_path: Path) -> N
     )
     assert child.stdout is not None and child.stdout.readline().startswith("live view: http://127.0.0.1:")
     child.send_signal(signal.SIGINT)
-    _, told = child.communicate(timeout=20)
+    _, told = child.communicate(timeout=LIMIT_S)
     assert (child.returncode, told) == (130, "\nstopped by Ctrl-C\n")

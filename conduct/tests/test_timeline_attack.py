@@ -20,6 +20,7 @@ from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.timed import is_quiet
 from pqlab.campaign.timeline import Timeline
+from waiting import wait_for
 
 Json = dict[str, Any]
 FORGED: Json = {"kind": "forged", "rate_pps": 500, "target": "drone", "path": "direct"}
@@ -46,13 +47,13 @@ def read(folder: Path) -> list[Any]:
 def test_a_conditions_attack_and_its_events_are_one_account(stub: StubAttacker, tmp_path: Path) -> None:
     condition = {
         "attack": {**FORGED, "start_s": 0.0, "for_s": 0.2},
-        "events": [{"at_s": 0.4, "kind": "attack", "for_s": 0.1, "attack": {"kind": "flood", "seed": 3}}],
+        "events": [{"at_s": 2.4, "kind": "attack", "for_s": 0.1, "attack": {"kind": "flood", "seed": 3}}],
     }
     timeline, notes = make(tmp_path, condition, AttackControl(stub.address))
     timeline.before()
     assert [r["op"] for r in stub.requests] == ["take"], "held before the handshakes, so that it hears them"
     with timeline.during():
-        time.sleep(0.7)
+        wait_for(lambda: stub.ended == ["deadline", "deadline"])
     assert timeline.heal() == [{"what": "attack", "episodes": 2}]
     assert timeline.heal() == []
     asked = [r["attack"] for r in stub.requests if r["op"] == "start"]
@@ -76,7 +77,7 @@ def test_what_still_goes_is_stopped_and_says_so(stub: StubAttacker, tmp_path: Pa
     timeline, _ = make(tmp_path, condition, AttackControl(stub.address))
     timeline.before()
     with timeline.during():
-        time.sleep(0.2)
+        wait_for(lambda: stub.desk.running is not None)
     timeline.heal()
     assert [e.ended for e in read(tmp_path)] == ["stopped"]
 
@@ -93,13 +94,14 @@ def test_without_an_attacker_the_cell_fails_with_its_remedy(stub: StubAttacker, 
 
 
 def test_an_attacker_that_dies_within_the_cell_is_an_error(stub: StubAttacker, tmp_path: Path) -> None:
-    condition = {"attack": {**FORGED, "start_s": 0.0, "for_s": 1}}
-    timeline, notes = make(tmp_path, condition, AttackControl(stub.address))
+    condition = {"attack": {**FORGED, "start_s": 0.0, "for_s": 60}}
+    control = AttackControl(stub.address)
+    timeline, notes = make(tmp_path, condition, control)
     timeline.before()
     with timeline.during():
-        time.sleep(0.1)
+        wait_for(lambda: stub.desk.running is not None)
         stub.close()
-        time.sleep(0.4)
+        wait_for(lambda: control.lapsed is not None)
     timeline.heal()
     assert "error" in notes.kinds()
     assert any(row.get("code") == "no-attacker" for row in notes.rows)
@@ -112,7 +114,7 @@ def test_what_the_attacker_refuses_is_an_error_of_the_cell(stub: StubAttacker, t
     timeline, notes = make(tmp_path, condition, AttackControl(stub.address))
     timeline.before()
     with timeline.during():
-        time.sleep(0.15)
+        wait_for(lambda: "error" in notes.kinds())
     timeline.heal()
     assert [row["code"] for row in notes.rows if row["event"] == "error"] == ["attack-settings"]
 
@@ -132,13 +134,17 @@ def test_an_episode_waits_for_one_that_ends_late_but_not_for_one_that_is_stuck(s
     control.close()
 
 
-def test_a_held_attacker_is_renewed_and_lost_in_silence(stub: StubAttacker) -> None:
+def test_a_held_attacker_is_renewed_and_lost_in_silence(
+    stub: StubAttacker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub.patient, hold_s = False, 3.0
+    monkeypatch.setattr("pqlab.campaign.attack.HOLD_S", hold_s)
     control = AttackControl(stub.address)
     control.take("cell")
-    time.sleep(1.5)
+    time.sleep(hold_s + 0.3)
     assert stub.desk.owner == "cell" and control.lapsed is None
     control._stop.set()
-    time.sleep(1.2)
+    wait_for(lambda: stub.desk.tick(time.monotonic_ns()) or stub.desk.owner is None)
     with pytest.raises(AttackFailure, match="does not hold"):
         control.stop()
     control.close()

@@ -16,6 +16,7 @@ from pqdetect.errors import FeedError
 from pqdetect.service.feed import FeedFile, parse
 from pqdetect.service.outputs import FILE, Telegraf, VerdictFile
 from pqdetect.service.serve import FeedSource, Told, cost, serve
+from waiting import LIMIT_S, wait_for
 
 DOCUMENT = {
     "schema": "pqtunnel/feed/v1", "role": "drone", "cell_id": "c1", "state": "running", "t_ns": 10**18,
@@ -121,7 +122,7 @@ def test_the_service_writes_until_it_is_told_to_end(tmp_path: Path) -> None:
     thread = threading.Thread(target=serve, args=("t", watcher, FeedSource(feed), file, Telegraf(None), told))
     thread.start()
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline and len(watcher.taken) < 2:
             now = time.time_ns()
             complete = now // 20_000_000
@@ -134,10 +135,10 @@ def test_the_service_writes_until_it_is_told_to_end(tmp_path: Path) -> None:
             time.sleep(0.05)
         told.forget.set()
         told.mark.set()
-        time.sleep(0.3)
+        wait_for(lambda: watcher.forgotten == 1 and len(watcher.marks) == 2)
     finally:
         told.end.set()
-        thread.join(timeout=5)
+        thread.join(LIMIT_S)
         file.close()
     rows = [json.loads(line) for line in (verdicts / FILE).read_text().splitlines()]
     judged = [row for row in rows if row["state"] == "ready"]

@@ -14,7 +14,7 @@ import pytest
 
 from pqdetect.model import load
 from pqdetect.service.resident import FILE, SCHEMA, code_sha256
-from waiting import wait_for
+from waiting import LIMIT_S, wait_for
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 MODEL = "threshold"
@@ -60,7 +60,7 @@ def test_woken_it_judges_and_ending_it_takes_its_file_along(
     wait_for(lambda: verdicts.stat().st_size > 0)
     assert json.loads(verdicts.read_text().splitlines()[0])["state"] == "no_feed"
     os.kill(service.pid, signal.SIGTERM)
-    assert service.wait(timeout=30) == 0
+    assert service.wait(timeout=LIMIT_S) == 0
     assert not (tmp_path / "verdicts" / FILE).exists()
 
 
@@ -76,7 +76,7 @@ def test_without_being_asked_it_leaves_no_file_and_stays_awake(tmp_path: Path) -
         assert not (tmp_path / "verdicts" / FILE).exists()
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=LIMIT_S)
 
 
 def test_the_checksum_is_of_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

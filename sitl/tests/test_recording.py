@@ -27,6 +27,7 @@ from pqsitl.spec import TrafficSpec
 from pqsitl.tlog import read_frames
 from pqsitl.uplink import UplinkSource
 from pqsitl.vehicle import EmbeddedVehicle
+from waiting import LIMIT_S, hold_back, wait_for
 
 NOW_NS = 1_700_000_000_123_456_789
 
@@ -131,6 +132,7 @@ class Relay:
 
     def __init__(self) -> None:
         self.vehicle_side, self.client_side = (self._socket() for _ in range(2))
+        self.taken = 0
         self.forwarded: list[bytes] = []
         self._client: Any = None
         self._closing = threading.Event()
@@ -150,13 +152,14 @@ class Relay:
                 _, self._client = self.client_side.recvfrom(9000)
             if self.vehicle_side in ready:
                 datagram = self.vehicle_side.recv(9000)
+                self.taken += 1
                 if self._client is not None:
                     self.client_side.sendto(datagram, self._client)
                     self.forwarded.append(datagram)
 
     def close(self) -> None:
         self._closing.set()
-        self._thread.join(5)
+        self._thread.join(LIMIT_S)
         self.vehicle_side.close()
         self.client_side.close()
 
@@ -177,14 +180,32 @@ def ground(relay: Relay) -> Iterator[TrafficService]:
     client.close()
 
 
-def fly(relay: Relay, enough: int) -> None:
-    """The embedded vehicle until so many of its frames were forwarded."""
+def fly(relay: Relay, ground: TrafficService, enough: int) -> None:
+    """The embedded vehicle until so many of its frames were forwarded, and all of these have been heard.
+
+    No more of them are under way than a socket holds, whoever is stalled.
+    """
     link = UdpLink(relay.vehicle_side.getsockname())
-    vehicle = EmbeddedSource(link, TrafficSpec())
+    sent = 0
+
+    def heard() -> int:
+        count = ground.handle({"op": "status"})["downlink_frame_count"]
+        assert isinstance(count, int)
+        return count
+
+    class Held(EmbeddedSource):
+        def send(self, datagram: bytes) -> None:
+            nonlocal sent
+            hold_back(lambda: sent - relay.taken)
+            hold_back(lambda: len(relay.forwarded) - heard())
+            sent += 1
+            super().send(datagram)
+
+    vehicle = Held(link, TrafficSpec())
     vehicle.start()
-    while len(relay.forwarded) < enough:
-        time.sleep(0.01)
+    wait_for(lambda: len(relay.forwarded) >= enough)
     assert vehicle.stop()["error"] is None
+    wait_for(lambda: relay.taken == sent and heard() == len(relay.forwarded))
     link.close()
 
 
@@ -193,7 +214,7 @@ def test_a_session_becomes_a_log_that_pymavlink_counts(
 ) -> None:
     before_us = time.time_ns() // 1000
     ground.handle({"op": "start", "spec": {"source": "uplink", "record": True}})
-    fly(relay, 200)
+    fly(relay, ground, 200)
     report = ground.handle({"op": "stop"})
     after_us = time.time_ns() // 1000
     data = fetched(lambda since: ground.handle({"op": "recording", "since": since}))
@@ -217,7 +238,7 @@ def test_a_recording_stays_until_the_next_one(relay: Relay, ground: TrafficServi
         ground.handle({"op": "recording", "since": 0})
     assert nothing.value.code == "no_recording"
     ground.handle({"op": "start", "spec": {"source": "uplink", "record": True}})
-    fly(relay, 20)
+    fly(relay, ground, 20)
     ground.handle({"op": "stop"})
     ground.handle({"op": "start", "spec": {"source": "uplink"}})
     assert "recording" not in ground.handle({"op": "stop"})

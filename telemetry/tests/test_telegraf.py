@@ -19,7 +19,7 @@ from pqtelemetry.readers.process import OwnCpu
 from pqtelemetry.sampler import Sampler
 from pqtelemetry.schedule import Schedule
 from pqtelemetry.telegraf import TelegrafWriter
-from waiting import wait_for
+from waiting import LIMIT_S, free_port, wait_for
 
 
 class FakeTelegraf:
@@ -88,7 +88,7 @@ def test_lines_arrive_in_order_and_close_flushes(server: FakeTelegraf) -> None:
     writer.start()
     for index in range(200):
         writer.put(line(index), 1)
-    writer.close()
+    writer.close(timeout_s=LIMIT_S)
     wait_for(lambda: len(server.indices()) == 200)
     assert server.indices() == list(range(200))
     assert (writer.sent_count, writer.dropped_count, writer.reconnect_count) == (200, 0, 0)
@@ -103,7 +103,7 @@ def test_after_a_disconnect_every_line_arrives_at_least_once(server: FakeTelegra
             wait_for(lambda: 50 in server.indices())
             server.disconnect()
         time.sleep(0.001)
-    writer.close()
+    writer.close(timeout_s=LIMIT_S)
     wait_for(lambda: set(server.indices()) == set(range(100)))
     assert writer.reconnect_count == 1
     assert writer.dropped_count == 0
@@ -113,12 +113,8 @@ def test_a_stalled_reader_drops_the_oldest_lines_and_counts_them(server: FakeTel
     server.reading.clear()
     writer = TelegrafWriter("127.0.0.1", server.port, max_queued_lines=50)
     writer.start()
-    slowest_s = 0.0
-    for index in range(1000):
-        begin = time.monotonic()
+    for index in range(1000):  # did one wait for the network, it would wait for ever: nobody reads
         writer.put(line(index, pad=20_000), 1)
-        slowest_s = max(slowest_s, time.monotonic() - begin)
-    assert slowest_s < 0.1, "put must not wait for the network"
     assert writer.dropped_count > 0
     server.reading.set()
     wait_for(lambda: writer.sent_count + writer.dropped_count == 1000)
@@ -128,23 +124,19 @@ def test_a_stalled_reader_drops_the_oldest_lines_and_counts_them(server: FakeTel
 
 
 def test_no_telegraf_at_all_counts_everything_as_dropped() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_port()
     writer = TelegrafWriter("127.0.0.1", port, max_queued_lines=20, backoff_s=(0.01, 0.05))
     writer.start()
     for index in range(100):
         writer.put(line(index), 1)
-    begin = time.monotonic()
     writer.close(timeout_s=0.3)
-    assert time.monotonic() - begin < 2.0
     assert writer.sent_count == 0
     assert writer.dropped_count == 100
     assert writer.last_error
 
 
 def test_a_telegraf_that_comes_late_gets_what_the_queue_kept() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
+    port = free_port()
     writer = TelegrafWriter("127.0.0.1", port, backoff_s=(0.02, 0.05))
     writer.start()
     for index in range(30):
@@ -164,16 +156,15 @@ def test_the_sampler_stays_on_schedule_while_telegraf_stalls(server: FakeTelegra
     server.reading.clear()
     writer = TelegrafWriter("127.0.0.1", server.port, max_queued_lines=10)
     writer.start()
-    end_ns = time.monotonic_ns() + 1_000_000_000
-    clock = SystemClock(lambda: time.monotonic_ns() < end_ns)
+    end_ns = time.monotonic_ns() + int(LIMIT_S * 1e9)
+    # A writer that blocked would never let it come so far.
+    clock = SystemClock(lambda: sampler.schedule.taken_count < 45 and time.monotonic_ns() < end_ns)
     store = FileStore(tmp_path / "t.lp")
     collector = Collector([OwnCpu()], (("host", "h" * 30_000),), 50.0)
     sampler = Sampler(Schedule(clock.monotonic_ns(), 20_000_000), collector, clock, store, (), writer)
     sampler.run()
     writer.close(timeout_s=0.2)
     store.close()
-    assert sampler.schedule.expected_count >= 45
-    # A loaded machine may delay some ticks; a writer that blocked would have lost nearly all.
-    assert sampler.schedule.taken_count >= 0.6 * sampler.schedule.expected_count
+    assert sampler.schedule.expected_count >= sampler.schedule.taken_count >= 45
     assert sampler.stored_count == sampler.schedule.taken_count
     assert writer.dropped_count > 0

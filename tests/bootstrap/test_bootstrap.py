@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import LIMIT_S
+
 ROOT = Path(__file__).resolve().parents[2]
 MIRROR = "http://mirror.example/debian"
 KEYRING = "/usr/share/keyrings/example.gpg"
@@ -21,7 +23,7 @@ def sourced(script: str, **env: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, **env},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LIMIT_S,
         check=False,
     )
 

@@ -16,6 +16,7 @@ from pqevidence.errors import LabError
 from pqlab.campaign import owner as campaign_owner
 from pqlab.cli.run import controller
 from pqlab.inventory import Inventory, load_inventory
+from waiting import LIMIT_S
 
 
 @pytest.fixture
@@ -156,7 +157,7 @@ def test_make_says_it_too(world: World, target: str) -> None:
 
 def test_make_lab_up_asks_before_it_builds() -> None:
     words = ["make", "--no-print-directory", "--dry-run", "lab-up"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     lines = done.stdout.splitlines()
     asks = next(i for i, line in enumerate(lines) if "lab.sh free" in line)
     assert asks < next(i for i, line in enumerate(lines) if "build.sh" in line)

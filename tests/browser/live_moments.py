@@ -89,7 +89,7 @@ def served(world: World) -> Iterator[LiveServer]:
         yield server
     finally:
         server.shutdown()
-        thread.join(5)
+        thread.join()
         server.server_close()
         if world.store is not None:
             world.store.unlock()

@@ -13,6 +13,8 @@ from chrome import Chrome, Tab
 from live_moments import MOMENTS, NOW_NS, World, arrange, served
 from live_world import RUN_ID
 
+from waiting import LIMIT_S
+
 WIDTHS_PX = (360, 1400)
 LEAST_CONTRAST = 4.5
 CONTRAST = (Path(__file__).with_name("contrast.js")).read_text(encoding="utf-8")
@@ -166,7 +168,7 @@ def test_it_answers_to_this_machine_alone(tmp_path: Path) -> None:
     arrange(world, "running")
     with served(world) as server:
         assert server.server_address[0] == "127.0.0.1"
-        with urllib.request.urlopen(server.url + "state.json", timeout=5) as reply:
+        with urllib.request.urlopen(server.url + "state.json", timeout=LIMIT_S) as reply:
             state: dict[str, Any] = json.load(reply)
             assert state["run"]["run_id"] == RUN_ID and state["now_ns"] == NOW_NS
             assert reply.headers["Content-Security-Policy"].startswith("default-src 'none'")
@@ -176,6 +178,6 @@ def test_it_answers_to_this_machine_alone(tmp_path: Path) -> None:
         ):
             request = urllib.request.Request(address, headers={"Host": host})
             with pytest.raises(urllib.error.HTTPError) as error:
-                urllib.request.urlopen(request, timeout=5)
+                urllib.request.urlopen(request, timeout=LIMIT_S)
             assert error.value.code == code
             error.value.close()

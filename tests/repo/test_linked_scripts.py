@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import LIMIT_S
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("pqlab", "pqtunnel", "pqdetect")
 #: what each of them begins with in its checkout: the environment, the engine, the interpreter
@@ -38,7 +40,7 @@ def told(tree: Path, argv: list[str], cwd: Path) -> str:
         env={**os.environ, "PATH": path, "NOTED": str(noted)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from waiting import LIMIT_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def typed(*words: str) -> list[str]:
     """The lines that make would have the shell run."""
     command = ["make", "--no-print-directory", "--dry-run", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     return [line.strip() for line in done.stdout.splitlines()]
 
 

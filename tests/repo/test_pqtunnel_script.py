@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import LIMIT_S
+
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = '#!/bin/sh\n[ "$1" = image ] && exit 0\nprintf "%s\\n" "$@" > "$NOTED"\n'
 
@@ -30,7 +32,7 @@ class Script:
     def run(self, *words: str) -> tuple[int, list[str]]:
         done = subprocess.run(
             [self.home / "pqtunnel", *words], cwd=self.here, env=self.environment, capture_output=True,
-            text=True, timeout=30, check=False,
+            text=True, timeout=LIMIT_S, check=False,
         )  # fmt: skip
         return done.returncode, self.noted.read_text().splitlines() if self.noted.exists() else []
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from pqtunnel.agent.server import Handler, RpcServer
 from pqtunnel.pki import Authority
 from pqtunnel.rpc import RpcClient, TlsFiles
+from waiting import LIMIT_S
 
 
 def issue_all(folder: Path) -> Path:
@@ -40,11 +41,11 @@ def serving(keys: Path, methods: dict[str, Handler], role: str = "gcs") -> Itera
         yield server
     finally:
         server.close()
-        thread.join(timeout=2)
+        thread.join(LIMIT_S)
 
 
 def client_of(
-    server: RpcServer, keys: Path, *, server_name: str = "gcs", timeout_s: float = 5.0
+    server: RpcServer, keys: Path, *, server_name: str = "gcs", timeout_s: float = LIMIT_S
 ) -> RpcClient:
     """A controller's client."""
     host, port = server.address
@@ -64,7 +65,7 @@ def tcp_service(answer: Callable[[socket.socket], None]) -> Iterator[tuple[str, 
             except OSError:
                 return
             with sock:
-                sock.settimeout(5)
+                sock.settimeout(LIMIT_S)
                 try:
                     answer(sock)
                 except OSError:
@@ -78,4 +79,4 @@ def tcp_service(answer: Callable[[socket.socket], None]) -> Iterator[tuple[str, 
         with contextlib.suppress(OSError):  # Windows: not connected; closing wakes accept() there
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(timeout=2)
+        thread.join(LIMIT_S)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_kit import SUITE, Lab, Side, lab, wait_until
+from endpoint_kit import SUITE, Lab, Side, lab
 from rpc_kit import tcp_service
 
 from pqbase.patience import patiently
@@ -26,6 +26,7 @@ from pqtunnel.agent.state import WATCHDOG_S
 from pqtunnel.agent.telemetry import Telemetry
 from pqtunnel.config import EndpointConfig
 from pqtunnel.rpc import RemoteError, fetch_all
+from waiting import LIMIT_S, free_port, wait_until
 
 
 def _code(side: Side, method: str, **params: Any) -> str:
@@ -66,7 +67,7 @@ def test_only_the_drone_dials_and_plain_is_refused(lab_pair: Lab) -> None:
 @pytest.mark.native
 def test_repeated_handshake_block_runs_once(lab_pair: Lab) -> None:
     lab_pair.prepare()
-    params = {"cell_id": "cell-1", "kind": "handshake_block", "count": 4, "min_count": 1, "max_s": 5}
+    params = {"cell_id": "cell-1", "kind": "handshake_block", "count": 4, "min_count": 1, "max_s": LIMIT_S}
     first = lab_pair.drone.rpc.call("event", params, request_id="block-1")
     with lab_pair.drone.client() as other:
         assert other.call("event", params, request_id="block-1") == first
@@ -77,24 +78,18 @@ def test_repeated_handshake_block_runs_once(lab_pair: Lab) -> None:
 def test_windows_keep_exact_time_and_their_own_counts(lab_pair: Lab) -> None:
     lab_pair.prepare()
     lab_pair.handshakes()
+    lasted_ns = []
     for window, count in (("traffic", 5), ("bulk-600", 3)):
         lab_pair.open(window)
-        assert _code(lab_pair.gcs, "event", cell_id="cell-1", kind="traffic_open", window="x") == "bad_window"
-        done: dict[str, Any] = {}
-
-        def run(window: str = window, done: dict[str, Any] = done) -> None:
-            with lab_pair.drone.client() as client:
-                params = {"cell_id": "cell-1", "kind": "traffic_run", "window": window, "duration_s": 0.4}
-                done.update(client.call("event", params))
-
-        thread = threading.Thread(target=run)
-        thread.start()
         for n in range(count):
             lab_pair.drone.plain.send(b"%d" % n)
-        thread.join()
+            assert lab_pair.gcs.plain.receive() == b"%d" % n
+        assert _code(lab_pair.gcs, "event", cell_id="cell-1", kind="traffic_open", window="x") == "bad_window"
+        done = lab_pair.event("traffic_run", window=window, duration_s=0.4)
         lab_pair.gcs.call("event", cell_id="cell-1", kind="traffic_close", window=window)
-        assert done["close_ns"] - done["open_ns"] == pytest.approx(0.4e9, abs=0.1e9)
-        assert done["close_ns"] - done["open_ns"] >= 0.399e9
+        lasted_ns.append(done["close_ns"] - done["open_ns"])
+    # A machine that stalls closes a window late, none early.
+    assert 0.399e9 <= min(lasted_ns) <= 0.5e9
     drone, gcs = lab_pair.stop()
     assert [drone["windows"][w]["tx_data"] for w in ("traffic", "bulk-600")] == [5, 3]
     assert [gcs["windows"][w]["rx_ok"] for w in ("traffic", "bulk-600")] == [5, 3]
@@ -135,18 +130,16 @@ def test_stop_ends_a_running_window_early(lab_pair: Lab) -> None:
     thread = threading.Thread(target=run)
     thread.start()
     time.sleep(0.2)
-    start = time.monotonic()
     lab_pair.drone.call("stop", cell_id="cell-1")
-    thread.join(3)
-    assert outcome == ["bad_state"]
-    assert time.monotonic() - start < 2
+    thread.join(LIMIT_S)
+    assert outcome == ["bad_state"], "a window that runs to its end is no error"
 
 
 @pytest.mark.native
 def test_watchdog_gives_an_abandoned_cell_up(lab_pair: Lab) -> None:
     lab_pair.prepare()
     lab_pair.drone.agent.state._touched_s -= WATCHDOG_S + 1  # as if a minute had passed
-    assert wait_until(lambda: lab_pair.drone.agent.state.state == "idle", 3)
+    assert wait_until(lambda: lab_pair.drone.agent.state.state == "idle")
     rows = [json.loads(line) for line in fetch_all(lab_pair.drone.rpc, "cell-1", "events")]
     assert [row["event"] for row in rows][-2:] == ["watchdog", "stop"]
     assert any("watchdog" in line for line in fetch_all(lab_pair.drone.rpc, "cell-1", "log"))
@@ -156,12 +149,14 @@ def test_watchdog_gives_an_abandoned_cell_up(lab_pair: Lab) -> None:
 def test_counters_file_is_fresh_and_whole(lab_pair: Lab) -> None:
     path = lab_pair.drone.config.state_dir / "counters.json"
     assert wait_until(path.is_file)
-    stamps = set()
-    end = time.monotonic() + 1.0
-    while time.monotonic() < end:
+    stamps: set[int] = set()
+
+    def five_within_a_second() -> bool:
         stamps.add(json.loads(patiently(path.read_bytes))["t_ns"])  # never half a file
-        time.sleep(0.01)
-    assert len(stamps) >= 5
+        return any(sum(first <= stamp <= first + 10**9 for stamp in stamps) >= 5 for first in stamps)
+
+    begin_s = time.monotonic()
+    assert wait_until(lambda: five_within_a_second() and time.monotonic() - begin_s > 1.0)
     lab_pair.prepare()
     assert wait_until(lambda: json.loads(patiently(path.read_bytes))["state"] == "running")
     content = json.loads(patiently(path.read_bytes))
@@ -308,8 +303,7 @@ def test_an_agent_that_ends_takes_its_source_with_it(key_folder: Path, tmp_path:
 
 
 def test_driver_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        address = gone.getsockname()
+    address = ("127.0.0.1", free_port())
     with pytest.raises(DriverError) as caught:
         ComposeTraffic(address).stop()
     assert caught.value.code == "traffic_unreachable"
@@ -317,8 +311,11 @@ def test_driver_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     with tcp_service(lambda sock: sock.sendall(b"hello?\n")) as address, pytest.raises(DriverError):
         ComposeTraffic(address).stop()
     monkeypatch.setattr(compose, "ANSWER_TIMEOUT_S", 0.2)
-    with tcp_service(lambda sock: time.sleep(0.6)) as address, pytest.raises(DriverError) as caught:
-        ComposeTraffic(address).stop()
+    over = threading.Event()
+    with tcp_service(lambda sock: over.wait(LIMIT_S) and None) as address:
+        with pytest.raises(DriverError) as caught:
+            ComposeTraffic(address).stop()
+        over.set()
     assert caught.value.code == "traffic_timeout"
     with pytest.raises(DriverError) as caught:
         NoTraffic().start({})
@@ -340,7 +337,7 @@ def test_dead_sampler_is_restarted_and_noted(tmp_path: Path) -> None:
     telemetry = _telemetry(tmp_path, notes, [sys.executable, "-c", code])
     telemetry.open()
     try:
-        assert wait_until(lambda: telemetry.restarts >= 2, 6)
+        assert wait_until(lambda: telemetry.restarts >= 2)
     finally:
         telemetry.close()
     assert "sensor gone" in notes[0] and "restart 1" in notes[0]
@@ -351,7 +348,7 @@ def test_absent_sampler_is_said_once_and_not_retried(tmp_path: Path) -> None:
     telemetry = _telemetry(tmp_path, notes, [sys.executable, "-m", "no_such_package_here"])
     telemetry.open()
     try:
-        assert wait_until(lambda: telemetry.reason == "pqtelemetry is not installed on this host", 6)
+        assert wait_until(lambda: telemetry.reason == "pqtelemetry is not installed on this host")
     finally:
         telemetry.close()
     assert len(notes) == 1

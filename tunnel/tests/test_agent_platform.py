@@ -25,6 +25,7 @@ from pqtunnel.errors import KeyMaterialError
 from pqtunnel.primitives.oqs_library import library_path
 from pqtunnel.primitives.providers import provider_facts, tree_sha256
 from pqtunnel.rpc import TlsFiles
+from waiting import LIMIT_S
 
 
 def elf(proc: Path, machine_number: int, order: str = "little") -> Path:
@@ -120,7 +121,7 @@ def test_a_refused_datagram_does_not_end_the_next_receive() -> None:
     closed = sockets.bound("127.0.0.1", 0, "PQ_SEALED_PORT")
     nobody = closed.getsockname()
     closed.close()
-    sock.settimeout(5.0)
+    sock.settimeout(LIMIT_S)
     for _ in range(3):
         sock.sendto(b"to nobody", nobody)
     time.sleep(0.05)

@@ -17,11 +17,14 @@ from pqtunnel.agent.idempotency import AnswerCache, IdReusedError
 from pqtunnel.agent.params import Params, ParamsError
 from pqtunnel.agent.server import MAX_CONNECTIONS, MAX_REQUEST_BYTES, RpcServer
 from pqtunnel.rpc import RemoteError, RpcError, TlsFiles
+from waiting import LIMIT_S, wait_for
 
 
 def _raw(server: RpcServer, keys: Path) -> ssl.SSLSocket:
     context = TlsFiles.in_folder(keys / "controller").context(ssl.Purpose.SERVER_AUTH)
-    return context.wrap_socket(socket.create_connection(server.address, timeout=5), server_hostname="gcs")
+    return context.wrap_socket(
+        socket.create_connection(server.address, timeout=LIMIT_S), server_hostname="gcs"
+    )
 
 
 def _ask(stream: ssl.SSLSocket, data: bytes) -> dict[str, Any]:
@@ -75,7 +78,7 @@ def test_repetition_while_running_waits_for_the_first(tls_folder: Path) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(5)
+            thread.join(LIMIT_S)
     assert answers == [{"n": 1}] * 3
     assert ran == [1]
 
@@ -145,10 +148,10 @@ def test_connections_are_bounded(tls_folder: Path) -> None:
         for stream in held:
             _ask(stream, b'{"jsonrpc":"2.0","id":"%d","method":"echo"}\n' % id(stream))
         with pytest.raises(RpcError):
-            client_of(server, tls_folder, timeout_s=2).call("echo")
+            client_of(server, tls_folder).call("echo")
         for stream in held:
             stream.close()
-        time.sleep(0.1)
+        wait_for(lambda: not server._open)
         assert client_of(server, tls_folder).call("echo") == {}
 
 
@@ -167,7 +170,7 @@ def test_a_connection_that_gets_no_thread_is_closed_and_the_next_is_served(
 
         monkeypatch.setattr(threading.Thread, "start", refusing)
         for _ in range(MAX_CONNECTIONS + 1):  # one more than may be open: none of them counts as open
-            with socket.create_connection(server.address, timeout=5) as sock:
+            with socket.create_connection(server.address, timeout=LIMIT_S) as sock:
                 assert sock.recv(1) == b""
         assert client_of(server, tls_folder).call("echo") == {}
         notes: list[str] = server.notes  # type: ignore[attr-defined]

@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from endpoint_kit import Lab, wait_until
+from endpoint_kit import Lab
 
 from pqtunnel.rpc import RemoteError
+from waiting import wait_until
 
 pytestmark = pytest.mark.native
 

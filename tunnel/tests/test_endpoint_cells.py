@@ -8,9 +8,10 @@ import time
 from typing import Any
 
 import pytest
-from endpoint_kit import SUITE, Lab, spans_of, wait_until
+from endpoint_kit import SUITE, Lab, spans_of
 
 from pqtunnel.errors import HandshakeError
+from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native
 
@@ -29,8 +30,8 @@ def test_a_block_whose_controller_died_does_not_dial_into_the_next_cell(lab_pair
 
     def abandoned() -> None:
         with lab_pair.drone.client() as rpc:
-            block = {"cell_id": "cell-1", "kind": "handshake_block", "count": 5_000, "max_s": 30}
-            left.append(rpc.call("event", block, timeout_s=60))
+            block = {"cell_id": "cell-1", "kind": "handshake_block", "count": 5_000, "max_s": LIMIT_S}
+            left.append(rpc.call("event", block, timeout_s=2 * LIMIT_S))
 
     thread = threading.Thread(target=abandoned)
     thread.start()
@@ -38,7 +39,7 @@ def test_a_block_whose_controller_died_does_not_dial_into_the_next_cell(lab_pair
     lab_pair.stop()
     lab_pair.prepare(cell="cell-2")
     assert lab_pair.handshakes(3, cell="cell-2")["completed"] == 3
-    thread.join(timeout=10)
+    thread.join(LIMIT_S)
     assert not thread.is_alive() and left[0]["completed"] >= 3, "the block ended with its cell"
     time.sleep(0.2)
     for side in (lab_pair.drone, lab_pair.gcs):
@@ -55,7 +56,7 @@ def _held(lab_pair: Lab, within: str) -> tuple[threading.Event, threading.Event]
         def held(*given: Any) -> None:
             if threading.current_thread().name.startswith("gcs-handshake") and not entered.is_set():
                 entered.set()
-                assert go_on.wait(4)
+                assert go_on.wait(LIMIT_S)
             real(*given)
 
         return held
@@ -96,7 +97,7 @@ def test_a_handshake_that_outlives_its_cell_ends_with_it(lab_pair: Lab, meanwhil
     first, peer = gcs.work, gcs.dataplane.peer
     entered, go_on = _held(lab_pair, "before")
     thread, outcome = _dial(lab_pair)
-    assert entered.wait(4)
+    assert entered.wait(LIMIT_S)
     if meanwhile.startswith("stop"):
         lab_pair.gcs.call("stop", cell_id="cell-1")
     else:
@@ -105,7 +106,7 @@ def test_a_handshake_that_outlives_its_cell_ends_with_it(lab_pair: Lab, meanwhil
         lab_pair.gcs.call("prepare", cell_id="cell-2", suite_id=SUITE)
         lab_pair.gcs.call("start", cell_id="cell-2")
     go_on.set()
-    thread.join(5)
+    thread.join(LIMIT_S)
     assert outcome == ["peer_alert"]  # and no FinishedGcs
     assert wait_until(lambda: first.counters.snapshot()["hs_failed"] == 1)
     counted = first.counters.snapshot()
@@ -131,7 +132,7 @@ def test_a_cell_does_not_change_while_keys_go_in(lab_pair: Lab) -> None:
     first = gcs.work
     entered, go_on = _held(lab_pair, "within")
     thread, outcome = _dial(lab_pair)
-    assert entered.wait(4)
+    assert entered.wait(LIMIT_S)
 
     def change() -> None:
         lab_pair.gcs.call("stop", cell_id="cell-1")
@@ -142,8 +143,8 @@ def test_a_cell_does_not_change_while_keys_go_in(lab_pair: Lab) -> None:
     changing.start()
     assert not wait_until(lambda: gcs.work is not first, 0.5)
     go_on.set()
-    thread.join(5)
-    changing.join(5)
+    thread.join(LIMIT_S)
+    changing.join(LIMIT_S)
     assert outcome == ["completed"] and gcs.work is not first
     assert wait_until(lambda: first.counters.snapshot()["hs_completed"] == 1)
     assert gcs.work.book.newest is None and gcs.work.counters.snapshot()["hs_completed"] == 0

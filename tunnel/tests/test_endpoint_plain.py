@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_kit import SUITE, Lab, lab, wait_until
+from endpoint_kit import SUITE, Lab, lab
 
 from pqtunnel import packet
 from pqtunnel.rpc import RemoteError
+from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native
 
@@ -66,7 +67,7 @@ def test_plain_goes_to_the_configured_peer_whatever_a_handshake_said(
     ):
         port = pair.drone.agent.endpoint.dataplane.sealed_address[1]
         configured.bind(("127.0.0.9", port))
-        configured.settimeout(3)
+        configured.settimeout(LIMIT_S)
         _after_a_sealed_cell(pair)
         pair.prepare(suite="plain", allow_plain=True)
         assert pair.gcs.agent.endpoint.dataplane.peer == ("127.0.0.9", port)

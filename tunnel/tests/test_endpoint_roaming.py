@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from endpoint_kit import Lab, lab, wait_until
+from endpoint_kit import Lab, lab
+
+from waiting import wait_until
 
 pytestmark = pytest.mark.native
 
@@ -86,7 +88,7 @@ def pair(key_folder: Path, tmp_path: Path, plane: str, translator: Translator) -
 def both_ways(pair: Lab, text: bytes) -> None:
     pair.drone.plain.send(text)
     assert pair.gcs.plain.receive() == text
-    assert wait_until(lambda: _answered(pair, text), 3)
+    assert wait_until(lambda: _answered(pair, text))
 
 
 def _answered(pair: Lab, text: bytes) -> bool:

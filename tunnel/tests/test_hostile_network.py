@@ -11,16 +11,16 @@ import statistics
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from endpoint_kit import Lab, wait_until
+from endpoint_kit import Lab
 
 from pqtunnel import wire
 from pqtunnel.endpoint.sockets import failed_send
+from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native
 
@@ -96,14 +96,14 @@ def test_thousands_of_connections_leave_no_trace(lab_pair: Lab) -> None:
     threads, open_files = threading.active_count(), open_descriptors()
     for _ in range(3000):
         with socket.socket() as sock:
-            sock.settimeout(5)
+            sock.settimeout(LIMIT_S)
             try:
                 sock.connect(address)
             except OSError:
                 continue  # refused by reset before it was up: that is one answer
-    assert wait_until(lambda: lab_pair.handshakes(1)["completed"] == 1, 10.0)
-    assert wait_until(lambda: open_descriptors() <= open_files + 2, 5.0)
-    assert threading.active_count() <= threads + 2
+    assert wait_until(lambda: lab_pair.handshakes(1)["completed"] == 1)
+    assert wait_until(lambda: open_descriptors() <= open_files + 2)
+    assert wait_until(lambda: threading.active_count() <= threads + 2)
     counted = lab_pair.gcs.counters()
     refused = sum(
         counted[n] for n in ("hs_connection_lost", "hs_rate_limited", "hs_evicted", "hs_half_open_limit")
@@ -133,12 +133,12 @@ def test_a_flood_of_hellos_costs_macs_and_nothing_else(lab_pair: Lab) -> None:
     for thread in threads:
         thread.start()
     try:
-        time.sleep(0.5)
+        assert wait_until(lambda: lab_pair.gcs.counters()["hs_bad_mac"] > 20)
         result = lab_pair.handshakes(5)
     finally:
         stop.set()
         for thread in threads:
-            thread.join(5)
+            thread.join(LIMIT_S)
     assert result["completed"] == 5
     counted = lab_pair.gcs.counters()
     assert counted["hs_bad_mac"] > 20
@@ -208,7 +208,7 @@ class Wiretap:
         self._target = target
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
-        self._socket.settimeout(3)
+        self._socket.settimeout(LIMIT_S)
         self._pair = pair
         pair.drone.agent.endpoint.dataplane.set_peer(self._socket.getsockname())
         self._out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

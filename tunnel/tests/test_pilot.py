@@ -13,6 +13,7 @@ from pqtunnel.endpoint.journal import Journal
 from pqtunnel.endpoint.pilot import PERIOD_S, RETRY_AFTER_S, ControlInputs, SuitePilot, loss_pct
 from pqtunnel.errors import TimedOut
 from pqtunnel.inflight import InflightPolicy, Policy, PolicyError, Reading
+from waiting import wait_for
 
 START = "cs-mlkem768-aesgcm-mldsa65"
 SAVING = "cs-mlkem768-chacha20poly1305-mldsa65"
@@ -82,9 +83,7 @@ def test_it_flies_only_while_the_gate_is_open() -> None:
     assert not flight.pilot.is_open
     flight.pilot.open()
     flight.pilot.open()
-    give_up_s = time.monotonic() + 5
-    while not flight.asked and time.monotonic() < give_up_s:
-        time.sleep(0.01)
+    wait_for(lambda: bool(flight.asked))
     flight.pilot.close()
     assert flight.asked == [SAVING]
 

@@ -7,7 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from pqtunnel.rpc import (
     WrongKeyError,
     fetch_all,
 )
+from waiting import LIMIT_S, free_port
 
 
 def test_client_loads_nothing_native() -> None:
@@ -104,7 +105,7 @@ def test_certificate_of_another_role_is_refused(tls_folder: Path) -> None:
 def test_client_without_certificate_is_refused(tls_folder: Path) -> None:
     with serving(tls_folder, {"echo": lambda params: {}}) as server:
         context = ssl.create_default_context(cafile=str(tls_folder / "controller" / "ca.cert.pem"))
-        raw = socket.create_connection(server.address, timeout=3)
+        raw = socket.create_connection(server.address, timeout=LIMIT_S)
         with raw, pytest.raises((ssl.SSLError, ConnectionError)):
             stream = context.wrap_socket(raw, server_hostname="gcs")
             stream.sendall(b'{"jsonrpc":"2.0","id":"1","method":"echo"}\n')
@@ -117,7 +118,7 @@ def test_tls_1_2_is_refused(tls_folder: Path) -> None:
         context = TlsFiles.in_folder(tls_folder / "controller").context(ssl.Purpose.SERVER_AUTH)
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
         with (
-            socket.create_connection(server.address, timeout=3) as raw,
+            socket.create_connection(server.address, timeout=LIMIT_S) as raw,
             pytest.raises((ssl.SSLError, OSError)),
         ):
             context.wrap_socket(raw, server_hostname="gcs")
@@ -131,8 +132,7 @@ def test_missing_key_file_is_named(tmp_path: Path) -> None:
 
 
 def test_nobody_there(tls_folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        address = gone.getsockname()
+    address = ("127.0.0.1", free_port())
     client = RpcClient(*address, TlsFiles.in_folder(tls_folder / "controller"), server_name="gcs")
     with pytest.raises(AgentUnreachableError) as caught:
         client.call("hello")
@@ -140,27 +140,30 @@ def test_nobody_there(tls_folder: Path) -> None:
 
 
 def test_silent_server_times_out(tls_folder: Path) -> None:
-    with tcp_service(lambda sock: time.sleep(1.5)) as address:
+    over = threading.Event()
+    with tcp_service(lambda sock: over.wait(LIMIT_S) and None) as address:
         tls = TlsFiles.in_folder(tls_folder / "controller")
         client = RpcClient(*address, tls, server_name="gcs", connect_timeout_s=0.3)
-        start = time.monotonic()
         with pytest.raises(RpcTimeoutError):
             client.call("hello", timeout_s=0.3)
-        assert time.monotonic() - start < 1.2
+        assert not over.is_set(), "it is silent still"
+        over.set()
 
 
 def test_slow_method_times_out_and_may_be_asked_again(tls_folder: Path) -> None:
     ran: list[int] = []
+    go_on = threading.Event()
 
     def slow(params: Any) -> dict[str, Any]:
         ran.append(1)
-        time.sleep(0.6)
+        assert go_on.wait(LIMIT_S)
         return {"n": len(ran)}
 
     with serving(tls_folder, {"slow": slow}) as server, client_of(server, tls_folder) as client:
         with pytest.raises(RpcTimeoutError):
             client.call("slow", timeout_s=0.2, request_id="once")
-        assert client.call("slow", timeout_s=3, request_id="once") == {"n": 1}
+        go_on.set()
+        assert client.call("slow", timeout_s=LIMIT_S, request_id="once") == {"n": 1}
         assert ran == [1]
 
 

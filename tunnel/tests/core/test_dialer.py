@@ -11,6 +11,7 @@ from core_kit import MLKEM, FakePrimitives, Lab, make_identity
 from pqtunnel import errors, wire
 from pqtunnel.endpoint.dialer import Dialer
 from pqtunnel.keyschedule import PskKeys
+from waiting import LIMIT_S
 
 
 @pytest.mark.parametrize("pinned", [False, True])
@@ -22,7 +23,7 @@ def test_an_unpinned_gcs_hears_not_a_byte(lab: Lab, pinned: bool) -> None:
     def listen() -> None:
         sock, _ = listener.accept()
         with sock:
-            sock.settimeout(3)
+            sock.settimeout(LIMIT_S)
             sock.sendall(frame)
             while chunk := sock.recv(4096):
                 heard.extend(chunk)
@@ -37,6 +38,6 @@ def test_an_unpinned_gcs_hears_not_a_byte(lab: Lab, pinned: bool) -> None:
         )  # fmt: skip
         with pytest.raises(errors.PeerAlert if pinned else errors.PolicyRefused):
             dialer.dial(0, 0, 1, lab.drone_counters)
-        thread.join(5)
+        thread.join(LIMIT_S)
     assert len(heard) == (4 + wire.HELLO_BODY_BYTES if pinned else 0)
     assert lab.drone_counters.get("hs_policy", 0) == (0 if pinned else 1)

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -74,11 +73,9 @@ def test_a_probe_sees_who_shares_its_core() -> None:
     """One core and three busy loops on it: the probe's thread waits for them."""
     core = min(os.sched_getaffinity(0))
     begin = f"import os, time; os.sched_setaffinity(0, {{{core}}})"
-    loop = begin + "\nend = time.monotonic() + 20\n"
-    loops = [
-        subprocess.Popen([sys.executable, "-c", f"{loop}while time.monotonic() < end: pass"])
-        for _ in range(3)
-    ]
+    loop = f"{begin}\nend = time.monotonic() + 300\nprint(flush=True)\nwhile time.monotonic() < end: pass"
+    command = [sys.executable, "-c", loop]
+    loops = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     found: list[Probe] = []
 
     def ask() -> None:
@@ -86,13 +83,14 @@ def test_a_probe_sees_who_shares_its_core() -> None:
         found.append(probe(40))
 
     try:
-        time.sleep(1.0)  # until they turn
+        for each in loops:
+            assert each.stdout is not None and each.stdout.readline() == "\n", "it turns"
         thread = threading.Thread(target=ask)
         thread.start()
-        thread.join(20)
+        thread.join()
     finally:
         for each in loops:
             each.kill()
-            each.wait()
+            each.communicate()
     assert found[0].waited_mean_ns is not None and found[0].waited_mean_ns > LIMIT_NS
     assert found[0].quiet is False

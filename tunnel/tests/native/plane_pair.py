@@ -13,6 +13,8 @@ from core_pair import established
 from pqtunnel.config import EndpointConfig
 from pqtunnel.endpoint.plane import Plane, make_plane
 from pqtunnel.primitives import load
+from pqtunnel.session import RTT_LIMIT_NS
+from waiting import LIMIT_S
 
 HOSTS = {"drone": "127.0.0.1", "gcs": "127.0.0.2"}
 
@@ -30,7 +32,7 @@ class PlanePair:
         for role, host in HOSTS.items():
             peer = self.peers[role]
             peer.bind(("127.0.0.3", 0))
-            peer.settimeout(3.0)
+            peer.settimeout(LIMIT_S)
             settings = {
                 "PQ_BIND": host, "PQ_PEER": HOSTS["gcs" if role == "drone" else "drone"],
                 "PQ_SEALED_PORT": "0", "PQ_PLAINTEXT_PORT": "0", "PQ_PLAINTEXT_SOURCE": "127.0.0.3",
@@ -41,6 +43,8 @@ class PlanePair:
             plane.open()
             self.cells[role] = plane.new_cell(load(), ledger=ledger)
             plane.attach(self.cells[role])
+            # What is held up until its epoch has retired is refused: as late as on the slowest link.
+            self.cells[role].session.set_rtt(RTT_LIMIT_NS)
             plane.set_gate(config.routes["mavproxy"], 1, is_open=True)
         self.drone, self.gcs = self.planes["drone"], self.planes["gcs"]
         self.drone.set_peer(self.gcs.sealed_address)

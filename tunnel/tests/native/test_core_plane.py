@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from core_pair import pq_core
-from endpoint_kit import SUITE, Lab, Side, lab, wait_until
+from endpoint_kit import SUITE, Lab, Side, lab
 
 from pqtunnel import packet
 from pqtunnel.config import ConfigError, EndpointConfig
@@ -21,6 +21,7 @@ from pqtunnel.endpoint.native import NativeCell, NativeDataPlane
 from pqtunnel.endpoint.plane import make_plane
 from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.errors import ProviderMissing
+from waiting import wait_until
 
 pytestmark = pytest.mark.native
 _UDP_SEGMENT = 103

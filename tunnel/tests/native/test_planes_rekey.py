@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -10,12 +11,12 @@ from collections.abc import Iterator
 
 import pytest
 from core_pair import established
-from endpoint_kit import wait_until
 from plane_pair import PlanePair, plane_pair
 
 from pqtunnel import packet
 from pqtunnel.primitives import load
 from pqtunnel.session import Session
+from waiting import LIMIT_S, OUTSTANDING, wait_until
 
 pytestmark = pytest.mark.native
 CLOCKS_NS = 50_000
@@ -32,7 +33,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def pair(kind: str) -> Iterator[PlanePair]:
     with plane_pair(kind) as made:
         made.install(0)
-        assert made.drone.confirmed.wait(2.0) and made.gcs.confirmed.wait(2.0)
+        assert made.drone.confirmed.wait(LIMIT_S) and made.gcs.confirmed.wait(LIMIT_S)
         yield made
 
 
@@ -41,7 +42,7 @@ def test_an_epoch_is_acknowledged_and_timed(pair: PlanePair) -> None:
     before_ns = time.monotonic_ns()
     pair.drone.confirmed.clear()
     pair.install(1)
-    assert pair.drone.confirmed.wait(2.0)
+    assert pair.drone.confirmed.wait(LIMIT_S)
     assert [frame.kind for frame in pair.drone.take_control()] == [packet.EPOCH_ACK] * 2
     assert pair.drone.take_control() == []
     for plane in pair.planes.values():
@@ -86,52 +87,60 @@ def refusals(pair: PlanePair, role: str) -> dict[str, int]:
 
 
 def test_three_hundred_rekeys_under_traffic_lose_nothing(kind: str) -> None:
-    """320 Hz both ways while the four epoch bits wrap 18 times."""
-    epochs, done = 300, threading.Event()
+    """320 Hz both ways while the four epoch bits wrap 18 times.
+
+    Whichever thread is stalled, no more is under way than the sockets hold: what is lost, the planes lost.
+    """
+    epochs, done, over = 300, threading.Event(), threading.Event()
     sent = {"drone": 0, "gcs": 0}
+    got: dict[str, list[int]] = {"drone": [], "gcs": []}
+    other = {"drone": "gcs", "gcs": "drone"}
     with plane_pair(kind) as pair:
         pair.install(0)
-        assert pair.drone.confirmed.wait(2.0)
+        assert pair.drone.confirmed.wait(LIMIT_S)
 
         def traffic() -> None:
             next_s = time.monotonic()
             while not done.is_set():
                 for role in sent:
-                    pair.send(role, sent[role].to_bytes(8, "big"))
-                    sent[role] += 1
+                    if sent[role] - len(got[other[role]]) < OUTSTANDING:
+                        number = sent[role]
+                        sent[role] += 1  # first: whoever waits for all that was sent waits for this one
+                        pair.send(role, number.to_bytes(8, "big"))
                 next_s += 1 / 320
                 time.sleep(max(0.0, next_s - time.monotonic()))
 
-        got: dict[str, list[int]] = {"drone": [], "gcs": []}
-
         def sink(role: str) -> None:
-            try:
-                while True:
+            pair.peers[role].settimeout(0.1)
+            while not over.is_set():
+                with contextlib.suppress(TimeoutError):
                     got[role].append(int.from_bytes(pair.receive(role), "big"))
-            except TimeoutError:
-                return
 
         def arrived(before: dict[str, int]) -> bool:
-            return len(got["gcs"]) >= before["drone"] and len(got["drone"]) >= before["gcs"]
+            return all(len(got[other[role]]) >= before[role] for role in before)
 
-        threads = [threading.Thread(target=traffic)]
-        threads += [threading.Thread(target=sink, args=(role,)) for role in sent]
-        for thread in threads:
+        sender = threading.Thread(target=traffic)
+        sinks = [threading.Thread(target=sink, args=(role,)) for role in sent]
+        for thread in (sender, *sinks):
             thread.start()
         try:
             for epoch in range(1, epochs + 1):
                 pair.drone.confirmed.clear()
-                before = dict(sent)
                 pair.install(epoch)
-                assert pair.drone.confirmed.wait(30.0), epoch
+                assert pair.drone.confirmed.wait(LIMIT_S), epoch
+                # Both ends seal under the new epoch from here on.
+                before = dict(sent)
                 time.sleep(0.01)
                 # A third epoch ends the first at once, and with it what a thread that was kept waiting has
                 # sealed under it: nobody rekeys that fast, so what came before the switch arrives first.
-                whole = wait_until(lambda before=before: arrived(before), 30.0)  # type: ignore[misc]
+                whole = wait_until(lambda before=before: arrived(before))  # type: ignore[misc]
                 assert whole, (epoch, {role: refusals(pair, role) for role in sent})
         finally:
             done.set()
-            for thread in threads:
+            sender.join()
+            wait_until(lambda: arrived(sent))
+            over.set()
+            for thread in sinks:
                 thread.join()
         assert got["gcs"] == list(range(sent["drone"])) and got["drone"] == list(range(sent["gcs"]))
         assert sent["drone"] > epochs
@@ -151,7 +160,7 @@ class Relay:
         self.inner = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.inner.bind(("127.0.0.4", 0))
         for end in (self.outer, self.inner):
-            end.settimeout(2.0)
+            end.settimeout(LIMIT_S)
         pair.drone.set_peer(self.inner.getsockname())
 
     @property
