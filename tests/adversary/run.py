@@ -121,7 +121,8 @@ def named_table(outcomes: Iterable[Outcome]) -> str:
     by_label = {outcome.forgery.label: outcome for outcome in outcomes}
     lines = ["| forgery | in the kit | failed checks | the first one says |", "|---|---|---|---|"]
     for name, label in NAMED.items():
-        outcome = by_label[label]
+        if (outcome := by_label.get(label)) is None:
+            continue
         checks = [f"`{check}`" for check in outcome.stopped_by]
         more = f" and {len(checks) - 3} more" if len(checks) > 3 else ""
         said = outcome.first.partition(": ")[2].replace("|", "/")
@@ -163,10 +164,11 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{forgery.klass}: {forgery.label}: {mark}", flush=True)
             outcomes.append(outcome)
     text = table(outcomes)
-    print(text)
+    named = named_table(outcomes)
+    print(f"{text}\n{named}", end="")
     if args.write:
         write_between(BEGIN, text, END)
-        write_between(NAMED_BEGIN, named_table(outcomes), NAMED_END)
+        write_between(NAMED_BEGIN, named, NAMED_END)
     return 0
 
 
