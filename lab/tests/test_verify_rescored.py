@@ -158,7 +158,7 @@ def test_bins_without_the_windows_are_no_witness(good: Path, tmp_path: Path) -> 
     ("change", "status", "text"),
     [
         ({"sha256": "ab" * 32}, "warn", "none that comes with this checker"),
-        ({"kind": "transformer"}, "ok", "a transformer is not made again without its runtime"),
+        ({"kind": "transformer"}, "ok", "a transformer is not among what this checker can run"),
     ],
 )
 def test_what_is_not_made_again_is_said(

@@ -4,7 +4,7 @@
     PYTHONPATH=tests python -m adversary.honest --this-tree FOLDER…  bundles that this very tree made
 
 (with the packages' src folders on PYTHONPATH, as in the test image). A failed check of a bundle that nobody
-forged is a false alarm. While a version is developed its tables, pages and records change, and the tree at hand
+forged is a false alarm. Tables, pages and records change while a version is developed, and the tree at hand
 makes them again: without `--this-tree` such failures stand apart, by check. Nothing is changed. Ends with 0
 where no false alarm was found, else 1.
 """
@@ -69,7 +69,7 @@ def look(root: Path, *, this_tree: bool = False) -> Seen:
     failed = [result for result in results if result.status == "fail"]
     ours = [result for result in failed if this_tree or result.name not in MADE_AGAIN]
     return Seen(
-        root.name, str(plan["scenario"]), ring, len(list((data / "cells").iterdir())), cpu_s,
+        root.name, str(plan.get("scenario")), ring, len(list((data / "cells").iterdir())), cpu_s,
         tuple(f"{result.name}: {result.observed}" for result in ours),
         tuple(result.name for result in failed if result not in ours),
         tuple(result.name for result in results if result.status == "warn"),

@@ -27,7 +27,7 @@ def again(cell: CellView, tally: Tally) -> None:
     facts = (cell.run.providers.get("detectors") or {}).get(named) or {}
     kind = (facts.get("card") or {}).get("kind")
     if kind != "trees":
-        _left(tally, f"{named}: a {kind} is not made again without its runtime")
+        _left(tally, f"{named}: a {kind} is not among what this checker can run")
         return
     digest = str(facts.get("sha256"))
     forest = shipped(digest)
