@@ -89,14 +89,15 @@ def lossy(folder: Path) -> Path:
 
 
 def watched(folder: Path) -> Path:
-    """The same with a detector that watches each cell and raises the attack after its session."""
+    """The same with a detector that watches each cell and raises the attack after its session. Its scores are
+    those of a shipped model."""
     from detector_files import facts, write_usage, write_watched
+    from scored_files import name_model, rescore
 
     def watch(root: Path) -> None:
         bundle = Bundle(root)
         named = facts("xgboost")
-        rule = {"on": 0.5, "off": 0.3, "need": 1, "among": 1, "hold": 1}
-        named["card"]["rules"] = {"attack": rule, "degraded": rule}
+        name_model(named)
         bundle.edit("providers.json", lambda p: p.update(detectors={"xgboost": named}))
         bundle.rename()
         for cell in bundle.cells:
@@ -105,6 +106,7 @@ def watched(folder: Path) -> Path:
             # a twentieth of a core, as its lines tell it, too
             cell.change_lines("detector.ndjson", lambda r: r.update(cpu_ns=3 * 10**7 * r["history_windows"]))
             _canary(cell)
+            rescore(cell.folder)
 
     base = {"name": "baseline", "link": "none", "detector": "xgboost", "detector_history": "cold"}
     return _synthetic(folder, watch, conditions=(base,), session_s=2.4)

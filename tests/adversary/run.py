@@ -11,6 +11,7 @@ with 0 or 3. `BUNDLE` as --lab takes a sealed bundle of a real lab in place of t
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
@@ -27,6 +28,24 @@ from pqevidence.verify import CheckResult, exit_code, verify_bundle
 
 PAGE = ROOT / "docs" / "BUNDLE.md"
 BEGIN, END = "<!-- adversary: begin -->\n", "<!-- adversary: end -->\n"
+NAMED_BEGIN, NAMED_END = "<!-- named: begin -->\n", "<!-- named: end -->\n"
+#: what anybody would try first, each by the most careful forgery of its kind in the kit
+NAMED = {
+    "a simulation relabelled": "sim-simulation_on_a_lab_machine",
+    "a lab relabelled": "lab-lab_sold_as_two_machines",
+    "times × 0.5": "lab-block_squeezed_to_half",
+    "times × 0.001": "lab-block_squeezed_to_a_thousandth",
+    "the slowest third dropped": "lab-slowest_gone_and_the_sampler_agrees",
+    "a repetition copied": "lab-first_repetition_twice",
+    "a cell deleted": "lab-one_bad_cell_gone",
+    "an attempt deleted": "lab-invalid_attempt_gone",
+    "suites swapped": "lab-times_of_one_suite_for_another",
+    "loss erased": "lossy-lost_datagrams_arrived",
+    "verdicts flipped": "watched-scores_flipped_with_their_verdicts",
+    "the truth moved": "watched-truth_moved",
+    "another boot": "lab-one_end_of_another_boot",
+    "an unknown version": "lab-page_by_hand_of_a_version_to_come",
+}
 SURVIVES = (0, 3)
 #: what the builder raises over raw files that are not what they should be
 _BUILDER_ERRORS = (LabError, ValueError, LookupError, TypeError, ArithmeticError)
@@ -96,9 +115,29 @@ def table(outcomes: Iterable[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def written(page: str) -> str:
-    """The part of docs/BUNDLE.md between the marks."""
-    return page.partition(BEGIN)[2].partition(END)[0]
+def named_table(outcomes: Iterable[Outcome]) -> str:
+    """The forgeries of NAMED: what each would have a reader believe, which checks stop it, what the first one
+    says."""
+    by_label = {outcome.forgery.label: outcome for outcome in outcomes}
+    lines = ["| forgery | in the kit | failed checks | the first one says |", "|---|---|---|---|"]
+    for name, label in NAMED.items():
+        if (outcome := by_label.get(label)) is None:
+            continue
+        checks = [f"`{check}`" for check in outcome.stopped_by]
+        more = f" and {len(checks) - 3} more" if len(checks) > 3 else ""
+        said = outcome.first.partition(": ")[2].replace("|", "/")
+        lines.append(f"| {name} | `{label}` | {', '.join(checks[:3]) or 'none'}{more} | {said or '–'} |")
+    return "\n".join(lines) + "\n"
+
+
+def without_numbers(text: str) -> str:
+    """A table less what differs from build to build: digests, run ids, measured numbers."""
+    return re.sub(r"\b[0-9a-f]{12,}\b|[−-]?\d[\d.,]*", "#", text)
+
+
+def written(page: str, begin: str = BEGIN, end: str = END) -> str:
+    """The part of docs/BUNDLE.md between two marks."""
+    return page.partition(begin)[2].partition(end)[0]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -125,9 +164,11 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{forgery.klass}: {forgery.label}: {mark}", flush=True)
             outcomes.append(outcome)
     text = table(outcomes)
-    print(text)
+    named = named_table(outcomes)
+    print(f"{text}\n{named}", end="")
     if args.write:
         write_between(BEGIN, text, END)
+        write_between(NAMED_BEGIN, named, NAMED_END)
     return 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from detector_files import WINDOW_NS, facts, gate_of, write_usage, write_watched
+from scored_files import name_model, rescore
 
 from bad_bundles.forge import (
     Json,
@@ -42,6 +43,17 @@ def _watched(
         if spoil is not None:
             spoil(cell)
     finish(root)
+
+
+def scored(root: Path, spoil: Callable[[Path], None] | None) -> None:
+    """The same by a shipped model: its digest, its card, and every score by it."""
+
+    def by_it(cell: Path) -> None:
+        rescore(cell)
+        if spoil is not None:
+            spoil(cell)
+
+    _watched(root, by_it, model=name_model)
 
 
 def _count(cell: Path) -> None:
@@ -111,6 +123,12 @@ def more_verdicts_than_lines(root: Path) -> None:
         )
 
     _watched(root, more)
+
+
+@registering(BAD, "detector_rescored")
+def score_of_no_model(root: Path) -> None:
+    """In one window the detector was surer than its model is of those counts; its verdict is as it was."""
+    scored(root, lambda cell: _lines(cell, lambda rows: rows[1].update(attack_score=0.3)))
 
 
 @registering(BAD, "detector_ready")

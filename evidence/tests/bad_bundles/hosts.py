@@ -96,6 +96,20 @@ def other_build_at_the_ground(root: Path) -> None:
     finish(root)
 
 
+@registering(BAD, "builds_known")
+def known_bytes_under_another_version(root: Path) -> None:
+    """Both ends name a liboqs that came later; its digest is that of the one in this tree's images."""
+    digest = "fbee8badf85344cfb2d6aaecabe1e7b7bdcf18f31843600f0ffd54217afa8f86"
+
+    def newer(both: dict[str, Any]) -> None:
+        for role in ("drone", "gcs"):
+            both[role]["liboqs"] = {"version": "0.15.0", "sha256": digest}
+
+    edit(root / "data" / "providers.json", newer)
+    rename_cells(root)
+    finish(root)
+
+
 @registering(BAD, "host_identity")
 def another_kernel(root: Path) -> None:
     """Ring lab is one machine; the ground's boot id is another's."""

@@ -254,6 +254,32 @@ def newer_library(bundle: Bundle) -> None:
     bundle.rename()
 
 
+@forgery("builds renamed", "lab")
+def newer_library_with_known_bytes(bundle: Bundle) -> None:
+    """The same; its digest is that of the library which the images of this version have."""
+    digest = "fbee8badf85344cfb2d6aaecabe1e7b7bdcf18f31843600f0ffd54217afa8f86"
+
+    def newer(both: Json) -> None:
+        for role in ROLES:
+            both[role]["liboqs"].update(version="0.15.0", sha256=digest)
+
+    bundle.edit("providers.json", newer)
+    bundle.rename()
+
+
+@forgery("builds renamed", "lab")
+def library_of_another_machine(bundle: Bundle) -> None:
+    """The native core was that of a Raspberry Pi; the hosts are x86."""
+    digest = "b040a74007fa6a088eb9b7a277669b11debc1901ea224dde0b6a0590a529531b"
+
+    def other(both: Json) -> None:
+        for role in ROLES:
+            both[role]["core"] = {"version": "0.1.0", "sha256": digest}
+
+    bundle.edit("providers.json", other)
+    bundle.rename()
+
+
 @forgery("builds renamed", "lab", witnessed=False)
 def another_processor(bundle: Bundle) -> None:
     """It was measured on a slower processor than it was."""

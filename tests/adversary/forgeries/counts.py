@@ -317,6 +317,29 @@ def canary_raised_by_hand(bundle: Bundle) -> None:
 
 
 @forgery("verdicts flipped", "watched")
+def scores_flipped_with_their_verdicts(bundle: Bundle) -> None:
+    """The link was bad in a window of each session: score and verdict say so, as the rule has it."""
+    for cell in bundle.cells:
+        rows = cell.lines("detector.ndjson")
+        rule = load(bundle.data / "providers.json")["detectors"]["xgboost"]["card"]["rules"]["degraded"]
+        assert rule["need"] == rule["among"] == rule["hold"] == 1
+        rows[1].update(degraded=True, degraded_score=1.0)
+        rows[2].update(degraded=False, degraded_score=0.0)
+        cell.put_lines("detector.ndjson", rows)
+
+
+@forgery("verdicts flipped", "watched")
+def surer_that_nothing_was_lost(bundle: Bundle) -> None:
+    """The detector was ten times as sure that the link was whole; verdicts as they were."""
+
+    def surer(row: Json) -> None:
+        row.update(degraded_score=row["degraded_score"] / 10)
+
+    for cell in bundle.cells:
+        cell.change_lines("detector.ndjson", surer)
+
+
+@forgery("verdicts flipped", "watched")
 def scores_of_another_scale(bundle: Bundle) -> None:
     """The detector is more than sure: a score of 1.7."""
 

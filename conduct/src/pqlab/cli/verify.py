@@ -25,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="hold the bundle against a file that --seal wrote before the run; repeat for more",
     )  # fmt: skip
     parser.add_argument(
+        "--tsr", action="append", metavar="FILE",
+        help="an RFC 3161 time stamp over a file of --sealed or over the bundle; repeat for more",
+    )  # fmt: skip
+    parser.add_argument("--tsa", metavar="FILE", help="certificates (PEM) of authorities that you trust")
+    parser.add_argument(
         "--export", metavar="FILE", help="write these checks as one file that needs Python alone"
     )
 
@@ -38,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
         return _export(Path(args.export), as_json=args.json)
     from pqevidence.exchange.junit import require_place
     from pqevidence.verify.command import carry_out
+    from pqevidence.verify.timestamps import Stamps
 
     require_place(args.junit)
     try:
@@ -46,8 +52,11 @@ def run(args: argparse.Namespace) -> int:
         if error.code == "no-access":
             error.exit_code = EXIT_CHECK  # something is there, and it cannot be checked
         raise
-    named, sealed = shown(path), args.sealed or ()
-    return carry_out(path, named, as_json=args.json, strict=args.strict, junit=args.junit, sealed=sealed)
+    stamps = Stamps.of(args.tsr, args.tsa)
+    return carry_out(
+        path, shown(path), as_json=args.json, strict=args.strict, junit=args.junit, sealed=args.sealed or (),
+        stamps=stamps,
+    )  # fmt: skip
 
 
 def _export(target: Path, *, as_json: bool) -> int:

@@ -15,6 +15,7 @@ from typing import NoReturn
 from pqevidence import __version__
 from pqevidence.errors import EXIT_ENVIRONMENT, EXIT_INTERRUPTED, EXIT_USAGE, LabError, UsageError
 from pqevidence.verify.command import carry_out
+from pqevidence.verify.timestamps import Stamps
 
 _EPILOG = (
     "exit codes: 0 all checks, 2 usage, 3 warnings, 4 no such bundle, 5 a check failed or cannot be read"
@@ -36,12 +37,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
     parser.add_argument("--strict", action="store_true", help="warnings count as failed checks")
     parser.add_argument("--sealed", action="append", metavar="FILE", help="a file written before the run")
+    parser.add_argument("--tsr", action="append", metavar="FILE", help="an RFC 3161 time stamp")
+    parser.add_argument("--tsa", metavar="FILE", help="certificates (PEM) of authorities that you trust")
     parser.add_argument("--version", action="version", version=f"pqlab verify {__version__}")
     try:
         args = parser.parse_args(argv)
         _require_folder(args.bundle)
         path, sealed = Path(args.bundle), args.sealed or ()
-        return carry_out(path, args.bundle, as_json=args.json, strict=args.strict, sealed=sealed)
+        stamps = Stamps.of(args.tsr, args.tsa)
+        return carry_out(
+            path, args.bundle, as_json=args.json, strict=args.strict, sealed=sealed, stamps=stamps
+        )
     except LabError as error:
         print(error.text(), file=sys.stderr)
         return error.exit_code

@@ -14,6 +14,7 @@ from pqevidence.verify.cases import of_checks
 from pqevidence.verify.checks_attest import as_promised
 from pqevidence.verify.result import exit_code, format_lines
 from pqevidence.verify.run import verify_bundle
+from pqevidence.verify.timestamps import Stamps, stamped
 
 
 def carry_out(
@@ -24,17 +25,21 @@ def carry_out(
     strict: bool,
     junit: str | None = None,
     sealed: Sequence[str] = (),
+    stamps: Stamps | None = None,
 ) -> int:
     """Verify one folder and print the lines, or one JSON document.
 
     named: the path as its user would type it; junit: file for the same as JUnit XML; sealed: files that
-    were published before the run. Raises UsageError for one that is none. Returns 0 all checks · 3
-    warnings (5 when `strict`) · 5 any check failed or what is there cannot be read.
+    were published before the run; stamps: time stamps of outside authorities. Raises UsageError for a
+    sealed file that is none. Returns 0 all checks · 3 warnings (5 when `strict`) · 5 any check failed or
+    what is there cannot be read.
     """
     promised = [commitment.read(name) for name in sealed]
     results = verify_bundle(path)
     if promised and len(results) > 1:  # one line alone: nothing there may be opened
         results.append(as_promised(path, promised))
+    if stamps is not None and len(results) > 1:
+        results.append(stamped(path, sealed, stamps))
     code = exit_code(results)
     if strict and code == EXIT_WARNING:
         code = EXIT_CHECK

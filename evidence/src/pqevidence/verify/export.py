@@ -1,8 +1,8 @@
 """`verify.pyz`: the checks as one file that needs Python 3.11 and nothing else.
 
 A zip archive that Python runs (PEP 441): every module of ours that the checks can reach, the data files
-beside them, the published tables, and the three libraries they use, which are pure Python and whose licences
-come along. The same tree and libraries give the same bytes.
+beside them, the published tables, the detectors' models of trees, and the three libraries they use, which are
+pure Python and whose licences come along. The same tree and libraries give the same bytes.
 
 It is made by whoever checks, from a tree they trust, and is not put into bundles: a checker that comes with
 what it checks proves nothing.
@@ -25,6 +25,7 @@ import yaml
 
 from pqevidence.analysis.comparison import reference_dir
 from pqevidence.errors import LabError
+from pqevidence.verify.forest import packed as packed_models
 
 ENTRY = "pqevidence.verify.alone"
 #: import name → distribution: pure Python where its compiled part is left out
@@ -94,6 +95,8 @@ def contents() -> dict[str, bytes]:
     for table in reference.iterdir():
         if table.name.endswith(".csv"):
             found[f"pqevidence/reference/{table.name}"] = table.read_bytes()
+            found[f"pqevidence/reference/{table.name}"] = table.read_bytes()
+    found |= {f"pqevidence/models/{name}": content for name, content in packed_models()}
     return found
 
 

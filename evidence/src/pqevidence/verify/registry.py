@@ -10,6 +10,7 @@ from pqevidence.verify import (
     checks_attack,
     checks_attest,
     checks_bag,
+    checks_builds,
     checks_clock,
     checks_copies,
     checks_corrections,
@@ -27,6 +28,7 @@ from pqevidence.verify import (
     checks_quiet,
     checks_record,
     checks_report,
+    checks_rescored,
     checks_ring,
     checks_shape,
     checks_sisters,
@@ -250,6 +252,9 @@ CHECKS: tuple[Check, ...] = (
     _whole("quiet_before", checks_quiet.settled, "a quiet machine, or a run that says so", "sessions"),
     _whole("influx_reconcile", checks_host.influx, "points in the view = points in the files", "series"),
     _whole("providers_equal", checks_host.providers, "the same builds at both ends", "providers"),
+    _whole(
+        "builds_known", checks_builds.known, "digests of the version and machine that they name", "builds"
+    ),
     _each("dataplane", checks_plane.one_plane, "run", "one data plane an end, the one that was due"),
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
@@ -271,6 +276,9 @@ CHECKS: tuple[Check, ...] = (
         "one verdict a window, its arithmetic and counts right",
     ),
     _each("detector_scores", checks_detector.scores, "pass", "alarms that follow from the scores"),
+    Check(
+        "detector_rescored", "scores that bins and model give", "pass", None, checks_rescored.again, "scores"
+    ),
     _each("detector_ready", checks_detector.ready, "pass", "a detector that raised its canary"),
     _each("detector_frozen", checks_detector.frozen, "pass", "no CPU for detectors of other cells"),
     _each("detector_model", checks_detector.model, "pass", "verdicts of the model and image that are named"),

@@ -1,0 +1,66 @@
+"""Libraries by their digests: a known one is what it is called; of any other, that nobody here knows it.
+
+`known_builds.json` lists what the images of this tree give: library, version, system, machine, SHA-256. It
+says which version of pqlab they came with. Whoever builds with another compiler gets other bytes, honestly:
+no fault, and told. A page depends on nothing but its bundle, so that this is said here and not there.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+
+from pqevidence.record.raw import ROLES, Json, RawRun
+from pqevidence.verify.result import Tally
+from pqevidence.verify.view import BundleView
+
+TABLE = "known_builds.json"
+LIBRARIES = ("liboqs", "ascon_native", "core")
+#: what a table's row and a host's facts both say
+_PLACE = ("os", "machine")
+
+
+@cache
+def builds() -> dict[str, Json]:
+    """Rows of the table by digest."""
+    text = (resources.files("pqevidence.verify") / TABLE).read_text(encoding="utf-8")
+    return {row["sha256"]: row for row in json.loads(text)}
+
+
+def known(bundle: BundleView, tally: Tally) -> None:
+    """No digest of one build under the name of another; unknown ones are named."""
+    unknown: dict[str, None] = {}
+    stand_ins = False
+    for run in bundle.runs:
+        if run.scenario.get("ring") == "sim":
+            stand_ins = True
+            continue
+        for role in ROLES:
+            for library in LIBRARIES:
+                if (text := _look(run, role, library, tally)) is not None:
+                    unknown[text] = None
+    told = [f"unknown, built here: {', '.join(unknown)}"] if unknown else []
+    tally.note = "; ".join([*(["stand-ins of the simulator"] if stand_ins else []), *told])
+
+
+def _look(run: RawRun, role: str, library: str, tally: Tally) -> str | None:
+    """What to say of a build that the table does not have."""
+    told = run.providers.get(role, {}).get(library) or {}
+    digest, version = told.get("sha256"), told.get("version")
+    if digest is None:
+        return None
+    tally.see()
+    row = builds().get(str(digest))
+    if row is None:
+        return f"{library} {version} ({str(digest)[:12]})"
+    host = run.hosts.get(role, {}).get("host") or {}
+    claimed = {"library": library, "version": version, **{name: host.get(name) for name in _PLACE}}
+    wrong = [name for name, value in claimed.items() if value is not None and value != row[name]]
+    tally.require(
+        not wrong,
+        f"{role}: {library} {version} of providers.json has the digest of {row['library']} {row['version']} "
+        f"for {row['os']} on {row['machine']} ({str(digest)[:12]}), hosts/{role}.json: "
+        f"{host.get('os')} on {host.get('machine')}",
+    )
+    return None
