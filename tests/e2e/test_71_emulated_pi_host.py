@@ -111,7 +111,7 @@ def test_tune_sets_real_settings_and_untune_gives_them_back(board: None) -> None
     packed = subprocess.run(
         ["tar", "-cz", "-C", "conduct/src", "pqlab/__init__.py", "pqlab/doctor",
          "-C", "../../evidence/src", "pqevidence/__init__.py", "pqevidence/errors.py",
-         "-C", "../../base/src", "pqbase"],
+         "-C", "../../tunnel/src", "pqtunnel", "-C", "../../base/src", "pqbase"],
         cwd=ROOT, capture_output=True, check=True,
     )  # fmt: skip
     ssh("mkdir -p lab && tar -xz -C lab", stdin=packed.stdout)
