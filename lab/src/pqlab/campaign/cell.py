@@ -26,6 +26,7 @@ from pqlab.campaign.supervisor import NO_SUPERVISOR, Supervisor
 from pqlab.campaign.thermal import ThermalGate
 from pqlab.campaign.timed import CellTimeline, LastWords, MakeTimeline
 from pqlab.plan import Cell
+from pqlab.record.visitors import visitors
 from pqlab.scenario.attacks import attack_events
 from pqlab.scenario.conditions import keeps_flight_log, keeps_ledger, without
 from pqlab.scenario.model import Scenario
@@ -338,6 +339,8 @@ class CellRunner:
             self._processors(journal, window, "after")
         if "gcs" not in killed:
             sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
+        for visitor in visitors(sides):
+            journal.event("visitor", window=window, **visitor.as_dict())
 
     def _sit_out(self, until_s: float, gone: str) -> None:
         """The rest of a window in which one end was killed on purpose: later events have their times."""

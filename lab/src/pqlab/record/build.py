@@ -67,6 +67,7 @@ from pqlab.record.system import (
 )
 from pqlab.record.untimed import untimed_reasons
 from pqlab.record.verdict import Direction, Evidence, Verdict, decide
+from pqlab.record.visitors import visitors
 from pqlab.record.waiting import fill_pressure, fill_waiting, tunnel_wait_pct
 from pqlab.scenario.conditions import impairs, keeps_ledger, without
 from pqsitl.contract import check_traffic
@@ -467,6 +468,7 @@ def _source_problems(cell: RawCell, errors: list[Json]) -> list[str]:
             report = (window.get(role) or {}).get("source_report") or {}
             if report.get("error"):
                 found.append(f"{name}, {role}: {report['error']}")
+        found += [f"{name}: {told}" for visitor in visitors(window) if (told := visitor.orders_told())]
     return found
 
 

@@ -1,0 +1,130 @@
+"""A ground station flies through the tunnel, the suite changes under it, and nothing of it passes for a measurement."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import ROOT, pqlab, run
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
+
+OTHER = "cs-mlkem512-chacha20poly1305-falcon512"
+#: pymavlink is in the traffic services' image, and not on this machine
+CLIENT = ("docker", "run", "--rm", "--network", "host", "--label", "pqlab.tool=test", "--entrypoint", "python3",
+          "pqlab/sitl:dev", "-u", "-c")  # fmt: skip
+PARAMETERS = """
+import json
+from pymavlink import mavutil
+link = mavutil.mavlink_connection("tcp:127.0.0.1:5760", source_system=250)
+beat = link.wait_heartbeat(timeout=20)
+link.mav.param_request_list_send(1, 1)
+names, due = set(), None
+while due is None or len(names) < due:
+    value = link.recv_match(type="PARAM_VALUE", blocking=True, timeout=20)
+    if value.param_index != 65535:
+        names.add(value.param_id)
+        due = value.param_count
+print(json.dumps({"system": beat.get_srcSystem(), "names": len(names), "due": due}))
+"""
+HEARTBEATS = """
+from pymavlink import mavutil
+link = mavutil.mavlink_connection("udpin:127.0.0.1:14550")
+while True:
+    print(link.wait_heartbeat(timeout=20).get_srcSystem())
+"""
+
+
+class Spoken:
+    """Lines of a process, as they come."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.text = ""
+        assert process.stdout is not None
+        threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
+
+    def wait_for(self, words: str, limit_s: float = 60.0) -> str:
+        """The next line that has these words in it."""
+        deadline_s = time.monotonic() + limit_s
+        while time.monotonic() < deadline_s:
+            try:
+                line = self._lines.get(timeout=0.5)
+            except queue.Empty:
+                continue
+            self.text += line
+            if words in line:
+                return line
+        pytest.fail(f"no line with `{words}` within {limit_s:g} s; so far:\n{self.text[-4000:]}")
+
+    def _read(self, stream: Any) -> None:
+        for line in stream:
+            self._lines.put(line)
+
+
+@pytest.fixture
+def flight(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Spoken]]:
+    """A session at work; killed at the end where a test did not end it."""
+    process = subprocess.Popen(
+        ["./pqlab", "fly", "--out", str(tmp_path / "results")],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        yield process, Spoken(process)
+    finally:
+        process.kill()
+        process.wait(timeout=10)
+        run("./pqlab", "heal")
+
+
+def test_a_ground_station_flies_and_the_suite_changes_under_it(
+    flight: tuple[subprocess.Popen[str], Spoken], tmp_path: Path
+) -> None:
+    process, said = flight
+    assert process.stdin is not None
+    said.wait_for("commands:")
+
+    asked = json.loads(run(*CLIENT, PARAMETERS, timeout_s=90).out.splitlines()[-1])
+    assert asked["system"] == 1
+    assert asked["names"] == asked["due"] >= 40
+
+    station = subprocess.Popen([*CLIENT, HEARTBEATS], stdout=subprocess.PIPE, text=True)
+    try:
+        heard = Spoken(station)
+        heard.wait_for("1")
+        process.stdin.write(f"suite {OTHER}\nstatus\n")
+        process.stdin.flush()
+        said.wait_for(f"by {OTHER}")
+        for _ in range(3):
+            heard.wait_for("1")
+    finally:
+        station.kill()
+        station.wait(timeout=10)
+
+    busy = pqlab("run", "smoke", "--reps", "1", timeout_s=60)
+    assert busy.code == 4 and "another pqlab is driving" in busy.text, busy.text[-2000:]
+
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    said.wait_for("flown, not measured")
+    (folder,) = (tmp_path / "results" / "flown").iterdir()
+    flown = json.loads((folder / "flown.json").read_text())
+    assert (flown["measured"], flown["counters"]["gcs_source"]["error"]) == (False, None)
+    assert flown["counters"]["ground_port"]["up_frames"] > 0
+    events = [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
+    assert [row["suite_id"] for row in events if row["event"] == "suite"][-1] == OTHER
+    assert {"ground_station", "end"} <= {row["event"] for row in events}
+
+    refused = pqlab("verify", str(folder))
+    assert refused.code == 5 and "was flown, not measured" in refused.text
+    healed = pqlab("heal")
+    assert healed.code == 0 and healed.text.count("was idle") == 2, healed.text
