@@ -277,6 +277,26 @@ def test_a_refused_rekey_is_told_and_the_session_goes_on(
     assert "rekey_failed" in [row["event"] for row in flying.events()]
 
 
+def test_a_rekey_that_takes_long_leaves_the_pilot_his_terminal(
+    flying: Flying, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    over = threading.Event()
+
+    def hold(agent: FakeAgent, method: str, params: Json) -> None:
+        if params.get("kind") == "rekey":
+            over.wait(60.0)
+        elif params.get("kind") == "traffic_close":
+            over.set()
+
+    monkeypatch.setattr("pqlab.fly.session._REKEY_S", 0.01)
+    flying.lab.drone.hooks.append(hold)
+    assert flying.fly(f"suite {SECOND}\nrekey\nstatus\nquit\n") == 0
+    said = capsys.readouterr().out
+    assert f"agreeing keys by {SECOND} …" in said
+    assert "keys are being agreed" in said
+    assert f"suite  {FIRST}" in said
+
+
 def test_an_agent_that_is_gone_ends_it_with_4(flying: Flying, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pqlab.fly.pulse.EVERY_S", 0.05)
     timer = threading.Timer(0.5, lambda: setattr(flying.lab.gcs, "down", True))

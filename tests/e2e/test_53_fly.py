@@ -1,4 +1,4 @@
-"""A ground station flies through the tunnel, the suite changes under it, and nothing of it passes for a measurement."""
+"""A ground station flies through the tunnel, the suite changes under it; nothing of it is a measurement."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
 OTHER = "cs-mlkem512-chacha20poly1305-falcon512"
 #: pymavlink is in the traffic services' image, and not on this machine
-CLIENT = ("docker", "run", "--rm", "--network", "host", "--label", "pqlab.tool=test", "--entrypoint", "python3",
-          "pqlab/sitl:dev", "-u", "-c")  # fmt: skip
+CLIENT = (
+    "docker", "run", "--rm", "--network", "host", "--label", "pqlab.tool=test", "--entrypoint", "python3",
+    "pqlab/sitl:dev", "-u", "-c",
+)  # fmt: skip
 PARAMETERS = """
 import json
 from pymavlink import mavutil

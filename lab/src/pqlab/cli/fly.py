@@ -25,13 +25,14 @@ from pqlab.fly.book import FOLDER, FlightBook
 from pqlab.fly.commands import COMMANDS, Command, attack_of, link_of, parse, suite_of
 from pqlab.fly.lines import Lines
 from pqlab.fly.port import TCP_PORT, UDP_PORT, GroundPort, checked_port
-from pqlab.fly.session import Session
+from pqlab.fly.session import RATE_HZ, Session
 from pqlab.inventory import load_inventory
 from pqlab.paths import results_dir, shown
 
 HELP = "fly the vehicle through the tunnel with a ground station of your own; nothing is measured"
 SUITE: Final = "cs-mlkem768-aesgcm-mldsa65"
 GROUND: Final = "mavproxy-gcs"
+LEAST_HZ, MOST_HZ = 10.0, 1000.0
 _LOOK_EVERY_S: Final = 0.25
 
 
@@ -46,6 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for-s", type=_positive_s, metavar="N", help="end by itself after N seconds (default: never)"
     )
+    parser.add_argument(
+        "--rate-hz", type=_rate_hz, default=RATE_HZ, metavar="N",
+        help=f"frames a second that the vehicle sends (default: {RATE_HZ:g}; less for a narrow radio)",
+    )  # fmt: skip
     parser.add_argument(
         "--udp-port", type=int, default=UDP_PORT, metavar="N",
         help=f"where a ground station on this machine listens (default: {UDP_PORT}; 0: nowhere)",
@@ -65,6 +70,16 @@ def _positive_s(text: str) -> float:
     if not 0.0 < seconds <= 86_400.0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0, up to a day")
     return seconds
+
+
+def _rate_hz(text: str) -> float:
+    try:
+        rate_hz = float(text)
+    except ValueError:
+        rate_hz = 0.0
+    if not LEAST_HZ <= rate_hz <= MOST_HZ:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {LEAST_HZ:g} to {MOST_HZ:g}")
+    return rate_hz
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,8 +122,9 @@ def run(args: argparse.Namespace) -> int:
         held.callback(router.close)
         held.callback(attacker.close)
         session = Session(
-            pair, clock, book, say, router, attacker, _services(router, attacker, say), f"fly-{name}"
-        )
+            pair, clock, book, say, router, attacker, _services(router, attacker, say), f"fly-{name}",
+            args.rate_hz,
+        )  # fmt: skip
         why = "an error"
         try:
             port.begin((ground, session.begin(suite_id, link)))
@@ -150,9 +166,12 @@ def _fly(
                     session.do(command)
             except AgentFailure as error:
                 say(error.as_lab_error().text())
-            except (UsageError, LinkFailure, AttackFailure, LabError) as error:
+            except LabError as error:
                 say(error.text())
-        session.tick()
+        try:
+            session.tick()
+        except AgentFailure as error:
+            say(error.as_lab_error().text())
         if port.lost is not None:
             raise LabError(
                 "ground-port-lost", "the way from the ground port to the vehicle is cut", port.lost,

@@ -36,6 +36,9 @@ _LISTEN_S: Final = 1.0
 #: a session over a slow radio may take long to begin
 _HANDSHAKE_S: Final = 300.0
 _POLL_S: Final = 0.25
+#: how long a rekey is waited for before the pilot may type on, and at most
+_REKEY_S: Final = 2.0
+_LONGEST_REKEY_S: Final = 600.0
 _READY_LIMIT_S: Final = 300.0
 
 
@@ -82,6 +85,7 @@ class Session:
         attacker: Attacker,
         services: Callable[[str], None],
         cell_id: str,
+        rate_hz: float = RATE_HZ,
     ) -> None:
         self._pair = pair
         self._clock = clock
@@ -91,9 +95,12 @@ class Session:
         self._attacker = attacker
         self._services = services
         self._cell_id = cell_id
+        self._rate_hz = rate_hz
         self._pulse: Pulse | None = None
         self._pilot: Agent | None = None
         self._suites: tuple[str, ...] = ()
+        self._rekeying: Future[Json] | None = None
+        self._asked_suite = ""
         self._held = False
         self._open: list[str] = []
         self.suite_id = ""
@@ -165,7 +172,8 @@ class Session:
         told = self._pair.gcs.call("event", {**opening, "spec": station})
         self._open.append("gcs")
         spec = {
-            "source": "auto", "profile": PROFILE, "rate_hz": RATE_HZ, "seed": self._seed, "duration_s": None
+            "source": "auto", "profile": PROFILE, "rate_hz": self._rate_hz, "seed": self._seed,
+            "duration_s": None,
         }  # fmt: skip
         flown = self._pair.drone.call("event", {**opening, "spec": spec})
         self._open.append("drone")
@@ -209,17 +217,37 @@ class Session:
 
     def tick(self) -> None:
         """What happened by itself: an agent gone, a link lapsed, an episode over. Raises LabError where
-        nothing can go on."""
+        nothing can go on, AgentFailure where a rekey failed."""
         if self._pulse is not None and self._pulse.lost is not None:
             raise self._pulse.lost
+        self._rekeyed()
         if self.link_name is not None and self._link.lapsed is not None:
             self._book.event("link_lapsed", reason=self._link.lapsed)
             self._say(f"the link router was lost, traffic takes the direct path: {self._link.lapsed}")
-            self._end_link()
-        if self._episode is not None:
-            truth = self._attacker.truth(self._episode)
-            if truth["ended"] is not None or self._attacker.lapsed is not None:
-                self._end_attack()
+            self._give_up(self._end_link)
+        if self._episode is not None and self._attack_is_over(self._episode):
+            self._give_up(self._end_attack)
+
+    def _give_up(self, step: Callable[[], None]) -> None:
+        """What is gone cannot be asked to let go: that is told, and the session goes on."""
+        try:
+            step()
+        except LabError as error:
+            self._book.event("not_undone", reason=str(error))
+            self._say(error.text())
+
+    def _attack_is_over(self, number: int) -> bool:
+        """An attacker that is gone ends its attack, and nothing else."""
+        if self._attacker.lapsed is not None:
+            self._episode = None
+            self._book.event("attack_lapsed", reason=self._attacker.lapsed)
+            return True
+        try:
+            return self._attacker.truth(number)["ended"] is not None
+        except LabError as error:
+            self._episode = None
+            self._book.event("attack_lapsed", reason=str(error))
+            return True
 
     def do(self, command: Command) -> None:
         """One command. Raises UsageError for a name that is none, LabError or AgentFailure where it failed;
@@ -240,12 +268,33 @@ class Session:
             self._say("\n".join(help_lines()))
 
     def _rekey(self, suite_id: str | None) -> None:
+        """Waits a moment for it; of one that takes longer, as over a slow radio, a later `tick` tells."""
+        assert self._pilot is not None
+        if self._rekeying is not None:
+            raise UsageError(
+                "rekey-in-flight", "keys are being agreed", "one rekey is made at a time", "wait for its line"
+            )
         asked = {} if suite_id is None else {"suite_id": suite_id}
-        self._book.event("rekey_asked", suite_id=suite_id or self.suite_id)
+        self._asked_suite = suite_id or self.suite_id
+        self._book.event("rekey_asked", suite_id=self._asked_suite)
+        request = {"cell_id": self._cell_id, "kind": "rekey", **asked}
+        self._rekeying = self._pilot.start("event", request, timeout_s=_LONGEST_REKEY_S)
         try:
-            told = self._event("rekey", **asked)
+            self._rekeying.exception(timeout=_REKEY_S)
+        except FutureTimeout:
+            self._say(f"agreeing keys by {self._asked_suite} …")
+        else:
+            self._rekeyed()
+
+    def _rekeyed(self) -> None:
+        """What became of the rekey in flight, if it is over. Raises AgentFailure where it failed."""
+        if self._rekeying is None or not self._rekeying.done():
+            return
+        done, self._rekeying = self._rekeying, None
+        try:
+            told = done.result()
         except AgentFailure as error:
-            self._book.event("rekey_failed", suite_id=suite_id or self.suite_id, reason=str(error))
+            self._book.event("rekey_failed", suite_id=self._asked_suite, reason=str(error))
             raise
         self.suite_id = str(told["suite_id"])
         took = round(told["duration_ns"] / 1e6, 3)
@@ -298,6 +347,7 @@ class Session:
         number, self._episode = self._episode, None
         if kind is None:
             return
+        self._say(f"attack {kind} is over")
         try:
             if number is not None:
                 self._attacker.stop()
@@ -307,7 +357,6 @@ class Session:
                 )
         finally:
             self._attacker.release()
-        self._say(f"attack {kind} is over")
 
     def _status(self) -> None:
         assert self._pulse is not None
@@ -323,7 +372,7 @@ class Session:
     # ------------------------------------------------------------------ parts
 
     def _event(self, kind: str, **details: Any) -> Json:
-        """A call that may take long, on the pilot's own connection; Ctrl-C is heard while it runs."""
+        """A call that may take long, on the pilot's own connection; Ctrl-C is heard meanwhile."""
         assert self._pilot is not None
         request = {"cell_id": self._cell_id, "kind": kind, **details}
         running: Future[Json] = self._pilot.start("event", request, timeout_s=_HANDSHAKE_S + 30.0)
