@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import ROOT, pqlab, run
+from busy import BUSY_OK
+
+from .conftest import ROOT, container, docker, load_records, pqlab, run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
@@ -38,6 +40,15 @@ while due is None or len(names) < due:
         due = value.param_count
 print(json.dumps({"system": beat.get_srcSystem(), "names": len(names), "due": due}))
 """
+ORDERS = """
+import time
+from pymavlink import mavutil
+link = mavutil.mavlink_connection("udpout:127.0.0.1:14555", source_system=250)
+end_s = time.monotonic() + 60.0
+while time.monotonic() < end_s:
+    link.mav.command_long_send(1, 1, mavutil.mavlink.MAV_CMD_COMPONENT_ARM_DISARM, 0, 0, 0, 0, 0, 0, 0, 0)
+    time.sleep(0.2)
+"""
 HEARTBEATS = """
 from pymavlink import mavutil
 link = mavutil.mavlink_connection("udpin:127.0.0.1:14550")
@@ -49,11 +60,10 @@ while True:
 class Spoken:
     """Lines of a process, as they come."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], stream: str = "stdout") -> None:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.text = ""
-        assert process.stdout is not None
-        threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
+        threading.Thread(target=self._read, args=(getattr(process, stream),), daemon=True).start()
 
     def wait_for(self, words: str, limit_s: float = 60.0) -> str:
         """The next line that has these words in it."""
@@ -130,3 +140,33 @@ def test_a_ground_station_flies_and_the_suite_changes_under_it(
     assert refused.code == 5 and "was flown, not measured" in refused.text
     healed = pqlab("heal")
     assert healed.code == 0 and healed.text.count("was idle") == 2, healed.text
+
+
+def test_a_visitor_that_gives_orders_costs_a_measured_cell(tmp_path: Path) -> None:
+    """It comes in beside the ground's MAVProxy, for a run keeps the port shut. The cell is made again."""
+    ground = container("mavproxy-gcs")
+    visitor = subprocess.Popen(
+        ["docker", "exec", ground, "python3", "-c", ORDERS], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        options = ("--suites", "cs-mlkem768-aesgcm-mldsa65", "--reps", "1", "--session-s", "3", "--json")
+        controller = subprocess.Popen(
+            ["./pqlab", "run", "smoke", *options, *BUSY_OK, "--out", str(tmp_path / "results")],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        said = Spoken(controller, "stderr")
+        again = said.wait_for("attempt 2")
+    finally:
+        # docker exec does not pass signals on; what it started ends with its container
+        docker("restart", "--time", "1", ground)
+        visitor.kill()
+        visitor.wait(timeout=10)
+    out, _ = controller.communicate(timeout=120)
+    assert "a visitor (system 250, component" in again and "MAV_CMD_COMPONENT_ARM_DISARM" in again
+    bundle = ROOT / json.loads(out.splitlines()[-1])["bundle"]
+    (record,) = load_records(bundle)
+    cell = bundle / "data" / "cells" / record["cell_id"]
+    told = [json.loads(line) for line in (cell / "attempt-1" / "events.ndjson").read_text().splitlines()]
+    (visit,) = [row for row in told if row["event"] == "visitor"]
+    assert (visit["window"], visit["system"]) == ("traffic", 250)
+    assert pqlab("verify", str(bundle)).code in (0, 3)

@@ -223,9 +223,7 @@ class ArduCopter:
                 round(left_s, 1),
             )
 
-    def attach(
-        self, receiver: Callable[[bytes], None], heard: Callable[[bytes], None] | None = None
-    ) -> None:
+    def attach(self, receiver: Callable[[bytes], None], heard: Callable[[bytes], None] | None = None) -> None:
         """Pass every datagram of the vehicle to `receiver`, and the link's datagrams to the vehicle; `heard`
         is told of each of those."""
         with self._lock:
