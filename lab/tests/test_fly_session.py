@@ -304,6 +304,7 @@ def test_an_agent_that_is_gone_ends_it_with_4(flying: Flying, monkeypatch: pytes
     assert flying.fly(None) == 4
     timer.join()
     assert "not_undone" in [row["event"] for row in flying.events()]
+    assert flying.lab.drone.state == "idle"
 
 
 def test_an_agent_that_holds_a_cell_is_not_taken(flying: Flying, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from busy import BUSY_OK
-
 from .conftest import ROOT, container, docker, load_records, pqlab, run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
@@ -149,9 +147,10 @@ def test_a_visitor_that_gives_orders_costs_a_measured_cell(tmp_path: Path) -> No
         ["docker", "exec", ground, "python3", "-c", ORDERS], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
-        options = ("--suites", "cs-mlkem768-aesgcm-mldsa65", "--reps", "1", "--session-s", "3", "--json")
+        one = ("--suites", "cs-mlkem768-aesgcm-mldsa65", "--reps", "1", "--session-s", "3")
+        options = (*one, "--json", "--busy-ok", "--settle-s", "0")
         controller = subprocess.Popen(
-            ["./pqlab", "run", "smoke", *options, *BUSY_OK, "--out", str(tmp_path / "results")],
+            ["./pqlab", "run", "smoke", *options, "--out", str(tmp_path / "results")],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         said = Spoken(controller, "stderr")

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
 from typing import Any, Final, Protocol
 
 from pqattack.settings import BENIGN, Episode
@@ -185,7 +186,10 @@ class Session:
         """Attack off, link off, gates shut, agents idle, book closed; each whatever the one before did."""
         undone: list[str] = []
         counters: dict[str, Any] = {"ground_port": port}
-        for step in (self._end_attack, self._end_link, lambda: self._land(counters)):
+        steps = [self._end_attack, self._end_link]
+        # the drone first: the ground hears what is still on its way
+        steps += [partial(self._land, role, counters) for role in ("drone", "gcs")]
+        for step in steps:
             try:
                 step()
             except (AgentFailure, LabError) as error:
@@ -199,19 +203,15 @@ class Session:
             self._say(f"not undone: {text}; ./pqlab heal brings both agents back to idle")
         self._book.close(why, counters)
 
-    def _land(self, counters: dict[str, Any]) -> None:
+    def _land(self, role: str, counters: dict[str, Any]) -> None:
         if not self._held:
             return
-        self._held = False
-        common = {"cell_id": self._cell_id, "kind": "traffic_close", "window": WINDOW}
-        for role in reversed(self._open):
-            told = self._pair.agents[role].call("event", common)
+        agent = self._pair.agents[role]
+        if role in self._open:
+            told = agent.call("event", {"cell_id": self._cell_id, "kind": "traffic_close", "window": WINDOW})
             report = told.get("source_report") or {}
             counters[f"{role}_source"] = {key: value for key, value in report.items() if key != "sent"}
-        counters |= {
-            role: told["counters"]
-            for role, told in self._pair.both("stop", {"cell_id": self._cell_id}).items()
-        }
+        counters[role] = agent.call("stop", {"cell_id": self._cell_id})["counters"]
 
     # ------------------------------------------------------------------ in flight
 
