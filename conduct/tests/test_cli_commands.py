@@ -72,7 +72,7 @@ def test_a_bad_scenario_is_two_with_what_why_next(capsys: pytest.CaptureFixture[
 
 
 def test_an_unknown_verb_or_option_is_two(capsys: pytest.CaptureFixture[str]) -> None:
-    for argv in (["fly"], ["run", "smoke", "--velocity", "9"], []):
+    for argv in (["hover"], ["run", "smoke", "--velocity", "9"], []):
         assert main(argv) == 2
         told = capsys.readouterr().err
         assert "usage: pqlab" in told and "\n  next: ./pqlab" in told

@@ -29,6 +29,7 @@ from pqsitl.profile import FIXED_NAMES, Profile, load_profile
 from pqsitl.sources import MAX_WAIT_S, Source
 from pqsitl.spec import TrafficSpec
 from pqsitl.supervise import Supervised
+from pqsitl.visitors import UplinkAccount
 
 IMAGE_BINARIES = (Path("/opt/ardupilot/arducopter"), Path("/opt/arducopter/arducopter"))
 MAX_RESTARTS = 3
@@ -157,6 +158,7 @@ class ArduCopter:
         self._mav.robust_parsing = True
         self._lock = threading.Lock()
         self._receiver: Callable[[bytes], None] | None = None
+        self._heard: Callable[[bytes], None] | None = None
         self._closing = threading.Event()
         self._process: Supervised | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="arducopter-")
@@ -221,14 +223,15 @@ class ArduCopter:
                 round(left_s, 1),
             )
 
-    def attach(self, receiver: Callable[[bytes], None]) -> None:
-        """Pass every datagram of the vehicle to `receiver`, and the link's datagrams to the vehicle."""
+    def attach(self, receiver: Callable[[bytes], None], heard: Callable[[bytes], None] | None = None) -> None:
+        """Pass every datagram of the vehicle to `receiver`, and the link's datagrams to the vehicle; `heard`
+        is told of each of those."""
         with self._lock:
-            self._receiver = receiver
+            self._receiver, self._heard = receiver, heard
 
     def detach(self) -> None:
         with self._lock:
-            self._receiver = None
+            self._receiver = self._heard = None
 
     def set_rates(self, rates_hz: dict[int, float]) -> None:
         """SET_MESSAGE_INTERVAL for each message id; 0 Hz switches it off."""
@@ -282,6 +285,8 @@ class ArduCopter:
                 self._from_vehicle(receiver)
             if self._link.socket in ready and (datagram := self._link.receive()) and self._peer is not None:
                 self._socket.sendto(datagram, self._peer)
+                if (heard := self._heard) is not None:
+                    heard(datagram)
             now_ns = time.monotonic_ns()
             if now_ns - poll_ns >= POLL_S * 1e9:
                 poll_ns = now_ns
@@ -333,6 +338,10 @@ class ArduCopterSource(Source):
         self._copter = copter
         self._profile = load_profile(spec.profile)
         self._restarts_before = copter.restart_count
+        self.uplink = UplinkAccount()
+
+    def report(self) -> dict[str, object]:
+        return super().report() | {"uplink": self.uplink.report()}
 
     def detail(self) -> dict[str, object]:
         return {
@@ -347,7 +356,7 @@ class ArduCopterSource(Source):
     def run(self) -> None:
         copter = self._copter
         rates_hz = asked_rates_hz(self._profile, self.spec.rate_hz)
-        copter.attach(self.send)
+        copter.attach(self.send, self.uplink.heard)
         copter.set_rates(rates_hz)
         try:
             while not self.finished(time.monotonic_ns()):

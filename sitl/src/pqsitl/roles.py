@@ -14,6 +14,7 @@ from pqsitl.service import SourceFactory, TrafficService
 from pqsitl.settings import Settings
 from pqsitl.sink import BulkSink
 from pqsitl.sources import BulkSource, EmbeddedSource, TlogSource
+from pqsitl.station import STATION_PORT, StationSource
 from pqsitl.uplink import UplinkSource
 
 
@@ -100,7 +101,11 @@ class GroundService(TrafficService):
     def __init__(self, settings: Settings) -> None:
         self.mavproxy = Mavproxy(ground_plan(settings.listen_host))
         client = UdpLink(("127.0.0.1", GROUND_CLIENT_PORT))
-        factories: dict[str, SourceFactory] = {"uplink": lambda spec: UplinkSource(client, spec)}
+        door = (settings.listen_host, STATION_PORT)
+        factories: dict[str, SourceFactory] = {
+            "uplink": lambda spec: UplinkSource(client, spec),
+            "station": lambda spec: StationSource(client, spec, door),
+        }
         if settings.direct_target is not None:
             direct = UdpLink(settings.direct_target)
             factories["bulk-uplink"] = lambda spec: BulkSource(direct, spec, "bulk-uplink")

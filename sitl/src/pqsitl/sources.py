@@ -19,6 +19,7 @@ from pqsitl.recording import Recording
 from pqsitl.spec import TrafficSpec
 from pqsitl.tlog import load_replay
 from pqsitl.vehicle import EmbeddedVehicle
+from pqsitl.visitors import UplinkAccount
 
 MAX_WAIT_S = 0.1
 """A source looks this often whether it shall stop."""
@@ -106,6 +107,7 @@ class EmbeddedSource(Source):
         profile.cycle_s(spec.rate_hz)  # refuses a rate the profile cannot have, before the thread starts
         self._profile = profile
         self._vehicle: EmbeddedVehicle | None = None
+        self.uplink = UplinkAccount()
         self.answer_count = 0
 
     def detail(self) -> dict[str, object]:
@@ -130,6 +132,7 @@ class EmbeddedSource(Source):
                 "unparsed_count": vehicle.bad_count,
                 "overridden": vehicle.schedule.overridden,
                 "ignored": dict(vehicle.ignored),
+                "uplink": self.uplink.report(),
             }
         return report
 
@@ -143,6 +146,7 @@ class EmbeddedSource(Source):
             wait_s = (vehicle.next_ns - time.monotonic_ns()) / 1e9
             ready, _, _ = select.select(readable, [], [], max(0.0, min(wait_s, MAX_WAIT_S)))
             if ready and (datagram := self.link.receive()):
+                self.uplink.heard(datagram)
                 for answer in vehicle.receive(datagram, time.monotonic_ns()):
                     self.answer_count += 1
                     self.send(answer)

@@ -45,10 +45,7 @@ class UplinkProbe:
         """Frames due by `now_ns`; periods that were slept through are skipped, not caught up."""
         frames: list[bytes] = []
         if now_ns >= self._heartbeat_ns:
-            heartbeat = mav.MAVLink_heartbeat_message(
-                mav.MAV_TYPE_GCS, mav.MAV_AUTOPILOT_INVALID, 0, 0, mav.MAV_STATE_ACTIVE, 3
-            )
-            frames.append(self._frame(heartbeat))
+            frames.append(self.heartbeat())
             self._heartbeat_ns += HEARTBEAT_PERIOD_NS * (
                 1 + (now_ns - self._heartbeat_ns) // HEARTBEAT_PERIOD_NS
             )
@@ -58,6 +55,14 @@ class UplinkProbe:
             frames.append(self._frame(mav.MAVLink_timesync_message(0, now_ns + STAMP_OFFSET_NS)))
             self._timesync_ns += TIMESYNC_PERIOD_NS * (1 + (now_ns - self._timesync_ns) // TIMESYNC_PERIOD_NS)
         return frames
+
+    def heartbeat(self) -> bytes:
+        """A ground station's heartbeat, now."""
+        return self._frame(
+            mav.MAVLink_heartbeat_message(
+                mav.MAV_TYPE_GCS, mav.MAV_AUTOPILOT_INVALID, 0, 0, mav.MAV_STATE_ACTIVE, 3
+            )
+        )
 
     def receive(self, datagram: bytes, now_ns: int) -> list[bytes]:
         """Take a reply's RTT or answer the vehicle's own request; everything else only counts."""

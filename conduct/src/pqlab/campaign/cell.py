@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pqevidence.plan import Cell
+from pqevidence.record.visitors import visitors
 from pqevidence.scenario.attacks import attack_events
 from pqevidence.scenario.conditions import keeps_flight_log, keeps_ledger, without
 from pqevidence.scenario.model import Scenario
@@ -338,6 +339,8 @@ class CellRunner:
             self._processors(journal, window, "after")
         if "gcs" not in killed:
             sides["gcs"].update(self._pair.gcs.call("event", {**common, "kind": "traffic_close"}))
+        for visitor in visitors(sides):
+            journal.event("visitor", window=window, **visitor.as_dict())
 
     def _sit_out(self, until_s: float, gone: str) -> None:
         """The rest of a window in which one end was killed on purpose: later events have their times."""

@@ -19,7 +19,7 @@ HELP = 'print the completion of a shell: eval "$(./pqlab completion bash)"'
 #: how an argument calls itself → what it is completed by; of the rest nothing is known
 _KINDS = {
     "SCENARIO": "scenarios", "OVERLAY": "overlays", "RUN_ID": "runs",
-    "BUNDLE": "bundles", "A": "bundles", "B": "bundles",
+    "BUNDLE": "bundles", "A": "bundles", "B": "bundles", "PROFILE": "overlays",
     "FILE": "files", "DIR": "files", "FOLDER": "files", "LOG": "files", "KEY": "files", "ARCHIVE": "files",
 }  # fmt: skip
 _FOLDERS = {

@@ -17,7 +17,7 @@ from pqlab import __version__
 
 #: verbs in the order of a working day; each is a module beside this one
 VERBS = (
-    "setup", "doctor", "tune", "untune", "list", "validate", "show", "plan", "run", "live", "status",
+    "setup", "doctor", "tune", "untune", "list", "validate", "show", "plan", "run", "live", "fly", "status",
     "resume", "discard", "heal", "verify", "report", "compare", "advise", "index", "export", "audit",
     "correct", "archive", "unpack", "recording", "bench-report", "import-ladder", "link", "completion",
 )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pqevidence.bundle.flown import refuse_flown
 from pqevidence.errors import EXIT_CHECK, EXIT_ENVIRONMENT, LabError
 from pqevidence.paths import shown
 from pqevidence.record.raw import RawRun, load_run, read_object
@@ -66,12 +67,13 @@ def open_bundle(path: Path) -> Bundle:
 
 
 def locate(name: str | None, results_dir: Path) -> Path:
-    """A path, a run id under results_dir, or (None) results/latest. Raises LabError `no-bundle` (exit 4), or
-    `no-access` where what is there may not be looked into."""
+    """A path, a run id under results_dir, or (None) results/latest. Raises LabError `no-bundle` (exit 4),
+    `no-access` where what is there may not be looked into, or `flown` (exit 5)."""
     candidates = [results_dir / "latest"] if name is None else [Path(name), results_dir / name]
     for candidate in candidates:
         try:
             if candidate.is_dir():
+                refuse_flown(candidate)
                 return candidate.resolve()
         except OSError as error:  # a folder that is not ours to enter, a name too long for any disk
             raise LabError(

@@ -67,6 +67,7 @@ from pqevidence.record.system import (
 )
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.record.verdict import Direction, Evidence, Verdict, decide
+from pqevidence.record.visitors import visitors
 from pqevidence.record.waiting import fill_pressure, fill_waiting, tunnel_wait_pct
 from pqevidence.scenario.conditions import impairs, keeps_ledger, without
 from pqsitl.contract import check_traffic
@@ -467,6 +468,7 @@ def _source_problems(cell: RawCell, errors: list[Json]) -> list[str]:
             report = (window.get(role) or {}).get("source_report") or {}
             if report.get("error"):
                 found.append(f"{name}, {role}: {report['error']}")
+        found += [f"{name}: {told}" for visitor in visitors(window) if (told := visitor.orders_told())]
     return found
 
 
