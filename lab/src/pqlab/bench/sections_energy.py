@@ -27,6 +27,7 @@ from pqlab.report.blocks import (
     label,
 )
 from pqlab.report.figures import FAMILY_CLASS
+from pqlab.report.layouts import Drawing
 from pqlab.report.scatter import Point, scatter
 from pqtunnel.suites import KEMS, SIGS
 
@@ -196,7 +197,7 @@ def _family(row: Row) -> str | None:
     return next((name for name in FAMILY_CLASS if family and str(row["algorithm"]).startswith(name)), None)
 
 
-def _figure(figure_id: str, caption: str, svg: str, where: str) -> Figure:
+def _figure(figure_id: str, caption: str, svg: Drawing, where: str) -> Figure:
     return Figure(figure_id, caption, svg, where, SOURCE)
 
 
