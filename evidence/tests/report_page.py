@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 VOID = {"meta", "link", "br", "hr", "img", "input", "wbr", "col"}
 #: what carries a value in a drawing; grid lines and texts do not
 MARKS = {"rect", "circle", "polyline", "path"}
+#: stands for the element that holds the same marks again, for a narrow window; no id is empty
+NARROW = ("div", "")
 
 
 class Page(HTMLParser):
@@ -39,12 +41,12 @@ class Page(HTMLParser):
             self.links.append(str(values["href"]))
         if tag == "li" and "t-none" in (values.get("class") or ""):
             self.silent |= {outer for _, outer in self.stack if outer}
-        if tag in MARKS and "empty" not in (values.get("class") or ""):
+        if tag in MARKS and "empty" not in (values.get("class") or "") and NARROW not in self.stack:
             for _, outer in self.stack:
                 if outer:
                     self.marks[outer] = self.marks.get(outer, 0) + 1
         if tag not in VOID:
-            self.stack.append((tag, name))
+            self.stack.append(NARROW if values.get("class") == "narrow" else (tag, name))
         table = self._table()
         if tag == "tr" and table:
             self.rows.setdefault(table, []).append([])

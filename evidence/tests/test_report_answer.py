@@ -150,16 +150,16 @@ def test_few_cells_have_a_range_and_no_interval(tmp_path: Path, smoke: Path) -> 
 
 def test_a_narrow_window_has_the_same_rows(smoke: Path) -> None:
     figure = figure_of(smoke)
-    texts = [line[0] for line in lines_of(figure.narrow)]
+    texts = [line[0] for line in lines_of(figure.svg.narrow)]
     assert texts == [line[0] for line in lines_of(figure.svg)]
-    for few, many in zip(lines_of(figure.narrow), lines_of(figure.svg), strict=True):
+    for few, many in zip(lines_of(figure.svg.narrow), lines_of(figure.svg), strict=True):
         assert few[1] == f"{many[1]} ms"
         assert few[2] == f"lost {many[2]}, p50 {many[3]}, p99 {many[4]}"
 
 
 def test_of_many_suites_the_fastest_and_the_slowest_are_shown(bundle_of_all_suites: Path) -> None:
     figure = figure_of(bundle_of_all_suites)
-    for drawing in (figure.svg, figure.narrow):
+    for drawing in (figure.svg, figure.svg.narrow):
         assert len(lines_of(drawing)) == MOST_ROWS
         assert f"{72 - MOST_ROWS} suites between them" in drawing
     source = Source(bundle_of_all_suites)

@@ -20,8 +20,10 @@ def make(base: Path) -> dict[str, Path]:
     """Kind → page below `base`."""
     import benched_kit
     import bundle_kit
+    import detector_bundle
     import fixture_handshake
     import power_bundle
+    import rekey_bundle
     import report_bundle
 
     from pqevidence.report import render
@@ -30,6 +32,8 @@ def make(base: Path) -> dict[str, Path]:
     found = {
         "run": render(report_bundle.make_bundle(base / "run", repetitions=3))[0],
         "power": render(power_bundle.make(base / "power"))[0],
+        "rekey": render(rekey_bundle.make(base / "rekey"))[0],
+        "detector": render(detector_bundle.make(base / "detector"))[0],
     }
     before = dict(fixture_handshake.TIMES)
     times = report_bundle.times_of_all_suites()

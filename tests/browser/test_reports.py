@@ -178,6 +178,32 @@ def test_a_narrow_window_has_a_drawing_of_its_width(chrome: Chrome, pages: dict[
         tab.close()
 
 
+#: figures whose shown drawing is cut, too small to read, or writes beyond its edge: (figure, what, pixels)
+UNFIT = """
+[...document.querySelectorAll('figure')].flatMap((figure) => {
+  const drawn = [...figure.querySelectorAll('svg')].filter((one) => one.getBoundingClientRect().width);
+  if (drawn.length !== 1) { return [[figure.id, 'drawings shown', drawn.length]]; }
+  const frame = drawn[0].getBoundingClientRect(), scale = frame.width / drawn[0].viewBox.baseVal.width;
+  const found = [[figure.id, 'right end', frame.right - innerWidth], [figure.id, 'scale', 0.9 - scale]];
+  for (const one of drawn[0].querySelectorAll('text')) {
+    const box = one.getBoundingClientRect();
+    found.push([figure.id, one.textContent, Math.max(frame.left - box.left, box.right - frame.right)]);
+  }
+  return found.filter(([id, what, excess]) => excess > (what === 'scale' ? 0 : 2));
+})
+"""
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "rekey", "detector"])
+def test_on_a_narrow_window_every_drawing_is_whole_and_readable(
+    chrome: Chrome, pages: dict[str, Path], kind: str
+) -> None:
+    tab = chrome.open(pages[kind].as_uri(), 360)
+    assert tab.evaluate("document.querySelectorAll('figure').length") >= 1
+    assert tab.evaluate(UNFIT) == []
+    tab.close()
+
+
 @pytest.mark.parametrize("width", [360, 1400])
 def test_wide_tables_keep_their_first_column(chrome: Chrome, pages: dict[str, Path], width: int) -> None:
     tab = chrome.open(pages["run"].as_uri(), width)

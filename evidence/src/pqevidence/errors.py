@@ -1,7 +1,8 @@
 """The one exception tree of pqevidence and pqlab. Every error says what happened, why, and what to run next.
 
 Exit codes are the published ones: 1 failed or invalid cells, 2 usage or validation, 3 warnings,
-4 environment (no such bundle too), 5 a check failed or the bundle is unreadable, 130 interrupted.
+4 environment (no such bundle too), 5 a check failed or the bundle is unreadable, 130 interrupted, 141 nobody
+reads the output any more. `pqlab.cli.codes` has them by verb.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ EXIT_WARNING = 3
 EXIT_ENVIRONMENT = 4
 EXIT_CHECK = 5
 EXIT_INTERRUPTED = 130
+#: 128 + SIGPIPE, as a shell tells of other programs
+EXIT_PIPE = 141
 
 
 class LabError(PqError):

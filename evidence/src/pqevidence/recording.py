@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pqevidence.errors import EXIT_CHECK, LabError
+from pqevidence.errors import LabError
 from pqevidence.record.attack import REFUSED, SentEpisode, sent_episodes
 from pqevidence.record.ledger import Column
 from pqevidence.record.raw import Json, RawCell, RawDataError, load_cell, load_run, read_object
@@ -71,7 +71,7 @@ def write_recordings(bundle: Path, out: Path) -> tuple[list[Path], list[str]]:
     if not written:
         raise LabError(
             "no-recording", f"no cell of {bundle.name} holds what its drone saw", "; ".join(left_out[:3]),
-            "run a scenario whose conditions have an attack or a detector", EXIT_CHECK,
+            "run a scenario whose conditions have an attack or a detector",
         )  # fmt: skip
     return written, left_out
 

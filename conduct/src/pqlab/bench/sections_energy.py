@@ -24,6 +24,7 @@ from pqevidence.report.blocks import (
     label,
 )
 from pqevidence.report.figures import FAMILY_CLASS
+from pqevidence.report.layouts import Drawing
 from pqevidence.report.scatter import Point, scatter
 from pqlab.bench.energy import Run
 from pqlab.bench.sections_time import name_of, published_cell, shown
@@ -196,7 +197,7 @@ def _family(row: Row) -> str | None:
     return next((name for name in FAMILY_CLASS if family and str(row["algorithm"]).startswith(name)), None)
 
 
-def _figure(figure_id: str, caption: str, svg: str, where: str) -> Figure:
+def _figure(figure_id: str, caption: str, svg: Drawing, where: str) -> Figure:
     return Figure(figure_id, caption, svg, where, SOURCE)
 
 

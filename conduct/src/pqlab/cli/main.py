@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -12,8 +13,9 @@ from difflib import get_close_matches
 from types import ModuleType
 from typing import NoReturn
 
-from pqevidence.errors import EXIT_INTERRUPTED, EXIT_USAGE, LabError, UsageError
+from pqevidence.errors import EXIT_INTERRUPTED, EXIT_PIPE, LabError, UsageError
 from pqlab import __version__
+from pqlab.cli import codes
 
 #: verbs in the order of a working day; each is a module beside this one
 VERBS = (
@@ -25,7 +27,8 @@ VERBS = (
 _EPILOG = """exit codes:
   0 all pass   1 failed or invalid cells, or --fail-on met   2 usage or validation
   3 warnings or unsupported cells only, or no advice   4 environment, or no such bundle or run
-  5 a check failed, or a bundle that cannot be read   130 interrupted (Ctrl-C)"""
+  5 a check failed, or a bundle that cannot be read   130 interrupted (Ctrl-C)
+  141 nobody reads the output any more (| head)       by verb: docs/EXIT-CODES.md"""
 
 
 #: how argparse tells of a verb that is none
@@ -64,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name in VERBS:
         module = _verb(name)
-        sub = verbs.add_parser(name, help=module.HELP, description=module.HELP)
+        sub = verbs.add_parser(name, help=module.HELP, description=module.HELP, epilog=codes.epilog(name))
         sub.add_argument(
             "--json", action="store_true", help="machine-readable; the last line is one JSON document"
         )
@@ -82,15 +85,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if unknown:
             _refuse(args.parser, unknown)
         code: int = args.run(args)
+        sys.stdout.flush()  # what is still to be written may find that nobody reads it
     except LabError as error:
         return _say(error, as_json)
     except KeyboardInterrupt:
         print("\nstopped by Ctrl-C", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # the reader of our output went away (`| head`); nothing is wrong here
-        sys.stderr.close()
-        return EXIT_USAGE
+        # the reader of our output went away (`| head`): nothing is wrong here, and nothing was answered whole
+        _drop_output()
+        return EXIT_PIPE
     except OSError as error:
         # a place that cannot be read or written, met where no verb has more to say about it
         what = f"{error.filename or 'a file'} cannot be used"
@@ -99,6 +103,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             LabError("os", what, why, "name another place, or mend this one: ./pqlab doctor"), as_json
         )
     return code
+
+
+def _drop_output() -> None:
+    """Where the rest of the output goes, so that the interpreter's last flush finds no broken pipe."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _refuse(verb: argparse.ArgumentParser, unknown: list[str]) -> NoReturn:

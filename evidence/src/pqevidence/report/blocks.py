@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pqbase.stats import TOO_FEW
+from pqevidence.report.layouts import Drawing
 from pqevidence.report.svg import significant
 
 #: A reason up to this length stays on one line.
@@ -71,15 +72,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing (SVG markup made by figures.py) with a caption; `narrow`: the same for a narrow window."""
+    """A drawing in two layouts with a caption."""
 
     id: str
     caption: str
-    svg: str
+    svg: Drawing
     ring: str
     source: str | None = None
     legend: tuple[tuple[str, str], ...] = ()
-    narrow: str = ""
 
 
 @dataclass(frozen=True)

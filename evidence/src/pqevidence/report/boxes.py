@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pqbase.stats import TOO_FEW
 from pqevidence.report import svg
-from pqevidence.report.figures import WIDTH, family_class, vertical_grid
+from pqevidence.report.figures import family_class, vertical_grid
+from pqevidence.report.layouts import LABEL, Layout, both
 from pqevidence.report.svg import LogAxis, counted, significant
 
 
@@ -26,19 +27,25 @@ class Box:
     high: float
 
 
+@both
 def boxes(
-    figure_id: str, title: str, axis_title: str, rows: Sequence[Box], unit: str = "ms", left: float = 300.0
-) -> str:
+    layout: Layout, figure_id: str, title: str, axis_title: str, rows: Sequence[Box], unit: str = "ms",
+    left: float = 300.0,
+) -> str:  # fmt: skip
     """One row a distribution on a log axis, n beside the label, the median as a bold tick and as a number."""
-    right, top, row = 66.0, 24.0, 22.0
+    right, row = layout.pick((66.0, 22.0), (84.0, 22.0 + LABEL))
+    top = 24.0
     bottom = top + row * len(rows)
-    axis = LogAxis.over([v for one in rows for v in (one.low, one.high)], left, WIDTH - right)
+    axis = LogAxis.over(
+        [v for one in rows for v in (one.low, one.high)], layout.pick(left, 16.0), layout.width - right
+    )
     items = vertical_grid(axis, top, bottom, axis_title)
     for index, one in enumerate(rows):
-        middle = top + row * index + row / 2
+        middle = top + row * (index + 1) - 11.0
         shade = family_class(one.family)
-        items.append(svg.text(0, middle + 4, one.label, class_="label small"))
-        items.append(svg.text(left - 8, middle + 4, f"n = {one.n}", class_="tick", text_anchor="end"))
+        items.append(svg.text(0, layout.pick(middle + 4, middle - 14), one.label, class_="label small"))
+        if not layout.narrow:
+            items.append(svg.text(left - 8, middle + 4, f"n = {one.n}", class_="tick", text_anchor="end"))
         items.append(svg.line(axis(one.low), middle, axis(one.high), middle, f"whisker {shade}"))
         tip = svg.hover(
             f"{one.label}: median {significant(one.median)} {unit}, quartiles {significant(one.q1)} and "
@@ -54,10 +61,12 @@ def boxes(
         items.append(svg.line(axis(one.median), middle - 8, axis(one.median), middle + 8, "median"))
         if one.p95 is not None:
             items.append(svg.line(axis(one.p95), middle - 4, axis(one.p95), middle + 4, f"whisker {shade}"))
-        items.append(svg.text(WIDTH, middle + 4, significant(one.median), class_="value", text_anchor="end"))
-    items.append(svg.text(WIDTH, top - 6, "median", class_="tick", text_anchor="end"))
+        told = significant(one.median) + layout.pick("", f" ({one.n})")
+        items.append(svg.text(layout.width, middle + 4, told, class_="value", text_anchor="end"))
+    head = layout.pick("median", "median (n)")
+    items.append(svg.text(layout.width, top - 6, head, class_="tick", text_anchor="end"))
     description = (
         f"{counted(len(rows), 'distribution')}: whisker from least to greatest, box between the quartiles, "
         "bold tick at the median, short tick at P95. The table holds the same numbers."
     )
-    return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)
+    return svg.document(figure_id, layout.width, bottom + 40, title, description, items)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pqevidence.report import svg
-from pqevidence.report.figures import WIDTH
+from pqevidence.report.layouts import LABEL, Layout, both
 from pqevidence.report.svg import LinearAxis, counted, significant
 
-_LEFT, _RIGHT, _TOP, _ROW, _HEAD = 300.0, 200.0, 26.0, 22.0, 24.0
+_TOP, _ROW, _HEAD = 26.0, 22.0, 24.0
 #: ends of an axis of ratios and of one of differences; what lies beyond the last is drawn at its end
 _RATIO_ENDS = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 _STEPS = (1.0, 2.0, 5.0)
@@ -39,14 +39,19 @@ def chosen(rows: Sequence[Effect]) -> list[Effect]:
     return [row for row in rows if any(row is one for one in first)]
 
 
-def effects(figure_id: str, title: str, axis_title: str, rows: Sequence[Effect], *, ratios: bool) -> str:
+@both
+def effects(
+    layout: Layout, figure_id: str, title: str, axis_title: str, rows: Sequence[Effect], *, ratios: bool
+) -> str:
     """ratios: values are factors, and the axis is logarithmic about 1; else differences about 0."""
     place: Place = _log if ratios else float
     reach = max(abs(place(v)) for row in rows for v in (row.value, *(row.interval or ())))
     end = _end(reach, ratios=ratios)
     groups = list(dict.fromkeys(row.group for row in rows))
-    bottom = _TOP + _ROW * len(rows) + _HEAD * len(groups)
-    axis = LinearAxis(-end, end, _LEFT, WIDTH - _RIGHT)
+    height = layout.pick(_ROW, _ROW + LABEL)
+    bottom = _TOP + height * len(rows) + _HEAD * len(groups)
+    left, right = layout.pick((300.0, 200.0), (26.0, 26.0))
+    axis = LinearAxis(-end, end, left, layout.width - right)
     items = []
     for share in (-1.0, -0.5, 0.0, 0.5, 1.0):
         x = axis(share * end)
@@ -60,17 +65,20 @@ def effects(figure_id: str, title: str, axis_title: str, rows: Sequence[Effect],
         items.append(svg.text(0, y + 17, group, class_="group"))
         y += _HEAD
         for row in (row for row in rows if row.group == group):
-            items += _row(row, axis, y + _ROW / 2, place, "×" if ratios else "points")
-            y += _ROW
+            items += _row(layout, row, axis, y + height - _ROW / 2, place, "×" if ratios else "points")
+            y += height
     claims = ", ".join(f"{row.label} {row.claimed}" for row in rows if row.claimed) or "none is claimed"
     description = f"{counted(len(rows), 'effect')}; {claims}. The table holds the same numbers."
-    return svg.document(figure_id, WIDTH, bottom + 40, title, description, items)
+    return svg.document(figure_id, layout.width, bottom + 40, title, description, items)
 
 
-def _row(row: Effect, axis: LinearAxis, y: float, place: Place, unit: str) -> list[str]:
+def _row(layout: Layout, row: Effect, axis: LinearAxis, y: float, place: Place, unit: str) -> list[str]:
     shade = "s-2" if row.claimed else "s-1"
     tip = f"{row.label}, {row.group}: {significant(row.value)} {unit}"
-    drawn = [svg.text(_LEFT - 10, y + 4, row.label, class_="label small", text_anchor="end")]
+    if layout.narrow:
+        drawn = [svg.text(0, y - 10, row.label, class_="label small")]
+    else:
+        drawn = [svg.text(axis.start - 10, y + 4, row.label, class_="label small", text_anchor="end")]
     if row.interval is not None:
         low, high = row.interval
         tip += f", 95 % interval {significant(low)} to {significant(high)}"
@@ -78,7 +86,11 @@ def _row(row: Effect, axis: LinearAxis, y: float, place: Place, unit: str) -> li
     x = axis(place(row.value))
     drawn.append(svg.element("circle", svg.hover(tip), cx=x, cy=y, r=5, class_=f"point {shade}"))
     told = f"{significant(row.value)} {unit}{', ' if row.claimed else ''}{row.claimed}"
-    drawn.append(svg.text(axis.end + 12, y + 4, told, class_="label small" if row.claimed else "value"))
+    kind = "label small" if row.claimed else "value"
+    if layout.narrow:
+        drawn.append(svg.text(layout.width, y - 10, told, class_=kind, text_anchor="end"))
+    else:
+        drawn.append(svg.text(axis.end + 12, y + 4, told, class_=kind))
     return drawn
 
 

@@ -37,7 +37,7 @@ def _template() -> Template:
     environment.tests["matrix"] = lambda block: isinstance(block, blocks.Matrix)
     environment.tests["celldetails"] = lambda block: isinstance(block, blocks.CellDetails)
     environment.filters["drawing"] = lambda figure: Markup(figure.svg)
-    environment.filters["narrow"] = lambda figure: Markup(figure.narrow)
+    environment.filters["narrow"] = lambda figure: Markup(figure.svg.narrow)
     environment.filters["line"] = _line
     return environment.get_template("report.html.j2")
 

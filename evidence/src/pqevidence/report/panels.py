@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pqevidence.report import svg
-from pqevidence.report.figures import WIDTH, family_class
+from pqevidence.report.figures import family_class
+from pqevidence.report.layouts import LABEL, Layout, both
 from pqevidence.report.svg import LinearAxis, counted, significant
 
-_LEFT, _RIGHT, _ROW, _HEAD, _GAP = 236.0, 120.0, 22.0, 30.0, 16.0
+_ROW, _HEAD, _GAP = 22.0, 30.0, 16.0
+#: of a heading that a narrow window holds in one line
+_MOST_LETTERS = 40
 
 
 @dataclass(frozen=True)
@@ -33,38 +37,50 @@ class Panel:
     family: str | None = None
 
 
-def panels(figure_id: str, title: str, parts: Sequence[Panel]) -> str:
+@both
+def panels(layout: Layout, figure_id: str, title: str, parts: Sequence[Panel]) -> str:
     """The panels one under another. Negative values reach to the left of nothing: they are drawn as zero and
     told in words."""
     items: list[str] = []
+    left, right = layout.pick((236.0, 120.0), (0.0, 62.0))
     y = 4.0
     for part in parts:
-        items.append(svg.text(0, y + 17, f"{part.title}, {part.unit}", class_="group"))
-        y += _HEAD
+        words = f"{part.title}, {part.unit}"
+        for text in textwrap.wrap(words, _MOST_LETTERS) if layout.narrow else [words]:
+            items.append(svg.text(0, y + 17, text, class_="group"))
+            y += LABEL
+        y += _HEAD - LABEL
         values = [v for bar in part.bars for v in (bar.value, bar.high) if v is not None]
-        axis = LinearAxis.from_zero(values, _LEFT, WIDTH - _RIGHT)
+        axis = LinearAxis.from_zero(values, left, layout.width - right)
         for bar in part.bars:
+            if layout.narrow:
+                items.append(svg.text(0, y + 12, bar.label, class_="label"))
+                y += LABEL
+            else:
+                items.append(
+                    svg.text(left - 8, y + _ROW / 2 + 4, bar.label, class_="label", text_anchor="end")
+                )
             items += _bar(bar, axis, y, part)
             y += _ROW
         y += _GAP
     description = (
         f"{counted(len(parts), 'panel')}, one bar a condition. The table beside it holds the same numbers."
     )
-    return svg.document(figure_id, WIDTH, y, title, description, items)
+    return svg.document(figure_id, layout.width, y, title, description, items)
 
 
 def _bar(bar: PanelBar, axis: LinearAxis, y: float, part: Panel) -> list[str]:
     middle = y + _ROW / 2
-    items = [svg.text(_LEFT - 8, middle + 4, bar.label, class_="label", text_anchor="end")]
     if bar.value is None:
-        return [*items, svg.text(_LEFT + 4, middle + 4, bar.missing, class_="none")]
+        return [svg.text(axis.start + 4, middle + 4, bar.missing, class_="none")]
     end = axis(max(bar.value, 0.0))
-    items.append(
+    items = [
         svg.element(
-            "rect", svg.hover(f"{bar.label}: {significant(bar.value)} {part.unit}"), x=_LEFT, y=y + 3,
-            width=max(end - _LEFT, 1.0), height=_ROW - 6, rx=1.5, class_=f"bar {family_class(part.family)}",
+            "rect", svg.hover(f"{bar.label}: {significant(bar.value)} {part.unit}"), x=axis.start, y=y + 3,
+            width=max(end - axis.start, 1.0), height=_ROW - 6, rx=1.5,
+            class_=f"bar {family_class(part.family)}",
         )
-    )  # fmt: skip
+    ]  # fmt: skip
     if bar.low is not None and bar.high is not None:
         items.append(svg.line(axis(max(bar.low, 0.0)), middle, axis(max(bar.high, 0.0)), middle, "marker"))
         end = max(end, axis(max(bar.high, 0.0)))

@@ -121,7 +121,7 @@ def narrow(figure_id: str, title: str, ranking: Ranking) -> str:
             svg.text(
                 NARROW, y + 32, f"{significant(row.value)} {ranking.unit}", class_="label", text_anchor="end"
             ),
-            svg.text(0, y + 47, beside, class_="tick"),
+            *([svg.text(0, y + 47, beside, class_="tick")] if beside else []),
         ]
         items.append(svg.element("a", "".join(drawn), href=row.href))
         y += _NARROW_ROW

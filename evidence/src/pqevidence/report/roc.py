@@ -1,4 +1,4 @@
-"""Curves of what is found against what is named wrongly, in a square that a narrow window holds."""
+"""Curves of what is found against what is named wrongly, in a square that a narrow window holds as it is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pqevidence.report import svg
+from pqevidence.report.layouts import Layout, both
 from pqevidence.report.svg import counted, tick_label
 
 WIDTH = 330.0
@@ -22,7 +23,10 @@ class RocCurve:
     points: tuple[tuple[float, float], ...]
 
 
-def roc(figure_id: str, title: str, x_title: str, y_title: str, curves: Sequence[RocCurve]) -> str:
+@both
+def roc(
+    _layout: Layout, figure_id: str, title: str, x_title: str, y_title: str, curves: Sequence[RocCurve]
+) -> str:
     """The dashed line is a guess by chance; the legend stands below it, where no curve of use goes."""
     bottom, right = _TOP + _SIDE, _LEFT + _SIDE
     x_axis, y_axis = svg.LinearAxis(0.0, 100.0, _LEFT, right), svg.LinearAxis(0.0, 100.0, bottom, _TOP)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pqbase.text import utc_page
 from pqevidence import __version__
-from pqevidence.analysis.conditions import first_conditions, scenario_order
+from pqevidence.analysis.conditions import scenario_order
 from pqevidence.analysis.load import BundleData, Cell, Json, read_json
 from pqevidence.analysis.table import read_rows
 from pqevidence.report import blocks
@@ -83,21 +83,21 @@ class Source:
     def of_one_condition(self, rows: list[RawRow]) -> tuple[list[RawRow], str]:
         """Rows of a per-cell table for a drawing that has one mark a suite, and the words that say which.
 
-        Values of two conditions have no common median: each suite is shown under the first condition of the
-        scenario that it was planned in. Where none has a value there, all are shown under the first condition
-        that has any.
+        Values of two conditions have no common median, and suites under two conditions no common rank: all
+        are shown under the condition in which most suites have a cell that passed, of several the first of
+        the scenario.
         """
-        if not self.many_conditions:
+        if not rows or not self.many_conditions:
             return rows, ""
-        first = first_conditions(self.bundle)
-        kept = [row for row in rows if row["condition"] == first.get(row["suite_id"])]
-        if rows and not kept:
-            place = scenario_order(self.bundle)
-            there = min((row["condition"] for row in rows), key=lambda name: place.get(name, len(place)))
-            kept = [row for row in rows if row["condition"] == there]
-        used = {row["condition"] for row in kept}
-        words = f", condition {used.pop()}" if len(used) == 1 else ", each suite under its first condition"
-        return kept, words
+        passed: dict[str, set[str]] = {row["condition"]: set() for row in rows}
+        for row in rows:
+            if row.get("verdict", "pass") == "pass":
+                passed[row["condition"]].add(row["suite_id"])
+        place = scenario_order(self.bundle)
+        there = min(passed, key=lambda name: (-len(passed[name]), place.get(name, len(place))))
+        kept = [row for row in rows if row["condition"] == there]
+        absent = len({row["suite_id"] for row in rows} - {row["suite_id"] for row in kept})
+        return kept, f", condition {there}{f', {absent} suites only elsewhere' if absent else ''}"
 
     @cached_property
     def has_links(self) -> bool:

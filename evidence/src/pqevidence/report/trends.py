@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from pqevidence.report import svg
-from pqevidence.report.figures import WIDTH, family_class
+from pqevidence.report.figures import family_class
+from pqevidence.report.layouts import LABEL, Layout, both
 from pqevidence.report.svg import LinearAxis, significant
 
-_LEFT, _RIGHT, _TOP, _ROW = 330.0, 170.0, 24.0, 30.0
+_TOP, _ROW = 24.0, 30.0
 _LEAST_SPAN = math.log(1.10)
 
 
@@ -28,37 +29,43 @@ class Trend:
     values: tuple[float | None, ...]
 
 
-def trends(figure_id: str, title: str, runs: Sequence[str], rows: Sequence[Trend], unit: str = "ms") -> str:
+@both
+def trends(
+    layout: Layout, figure_id: str, title: str, runs: Sequence[str], rows: Sequence[Trend], unit: str = "ms"
+) -> str:
     """The rows one under another over a common axis of runs; a run without a value breaks the line."""
-    step = (WIDTH - _LEFT - _RIGHT) / max(len(runs) - 1, 1)
-    places = [_LEFT + step * index for index in range(len(runs))]
-    bottom = _TOP + _ROW * len(rows)
+    left, right = layout.pick((330.0, 170.0), (12.0, 132.0))
+    height = layout.pick(_ROW, _ROW + LABEL)
+    step = (layout.width - left - right) / max(len(runs) - 1, 1)
+    places = [left + step * index for index in range(len(runs))]
+    bottom = _TOP + height * len(rows)
     items = [svg.line(x, _TOP, x, bottom, "grid minor") for x in places]
     every = max(1, math.ceil(26.0 / step))
     for index, x in enumerate(places):
         if index % every == 0 or index == len(places) - 1:
             items.append(svg.text(x, _TOP - 6, str(index + 1), class_="tick", text_anchor="middle"))
-    items.append(svg.text(WIDTH - 72, _TOP - 6, f"last, {unit}", class_="tick", text_anchor="end"))
-    items.append(svg.text(WIDTH, _TOP - 6, "to first", class_="tick", text_anchor="end"))
+    items.append(svg.text(layout.width - 72, _TOP - 6, f"last, {unit}", class_="tick", text_anchor="end"))
+    items.append(svg.text(layout.width, _TOP - 6, "to first", class_="tick", text_anchor="end"))
     for place, row in enumerate(rows):
-        items += _row(row, runs, places, _TOP + _ROW * place, unit)
+        y = _TOP + height * (place + 1) - _ROW
+        items.append(svg.text(0, layout.pick(y + _ROW / 2 + 4, y - 2), row.label, class_="label small"))
+        items += _row(layout, row, runs, places, y, unit)
     description = (
         f"{len(rows)} rows over {len(runs)} runs, oldest at the left; each row on an axis of its own about "
         "its median, at least 10 percent each way. The table below holds the same numbers."
     )
-    return svg.document(figure_id, WIDTH, bottom + 12, title, description, items)
+    return svg.document(figure_id, layout.width, bottom + 12, title, description, items)
 
 
-def _row(row: Trend, runs: Sequence[str], places: Sequence[float], y: float, unit: str) -> list[str]:
+def _row(
+    layout: Layout, row: Trend, runs: Sequence[str], places: Sequence[float], y: float, unit: str
+) -> list[str]:
     known = [value for value in row.values if value is not None]
     middle = math.log(median(known))
     span = max(_LEAST_SPAN, *(abs(math.log(value) - middle) for value in known))
     axis = LinearAxis(middle - span, middle + span, y + _ROW - 4, y + 4)
     shade = family_class(row.family)
-    items = [
-        svg.text(0, y + _ROW / 2 + 4, row.label, class_="label small"),
-        svg.line(places[0], y + _ROW / 2, places[-1], y + _ROW / 2, "rail"),
-    ]
+    items = [svg.line(places[0], y + _ROW / 2, places[-1], y + _ROW / 2, "rail")]
     piece: list[tuple[float, float]] = []
     dots = []
     for name, x, value in zip(runs, places, row.values, strict=True):
@@ -72,9 +79,17 @@ def _row(row: Trend, runs: Sequence[str], places: Sequence[float], y: float, uni
         dots.append(svg.element("circle", tip, cx=point[0], cy=point[1], r=3.5, class_=f"dot {shade}"))
     items += [*_curve(piece, shade), *dots]
     last, first = known[-1], known[0]
-    items.append(svg.text(WIDTH - 72, y + _ROW / 2 + 4, significant(last), class_="value", text_anchor="end"))
     items.append(
-        svg.text(WIDTH, y + _ROW / 2 + 4, f"{significant(last / first)} ×", class_="value", text_anchor="end")
+        svg.text(layout.width - 72, y + _ROW / 2 + 4, significant(last), class_="value", text_anchor="end")
+    )
+    items.append(
+        svg.text(
+            layout.width,
+            y + _ROW / 2 + 4,
+            f"{significant(last / first)} ×",
+            class_="value",
+            text_anchor="end",
+        )
     )
     return items
 

@@ -50,7 +50,8 @@ def _budget(bundle: BundleView, tally: Tally) -> None:
     """What the run foretold before its first cell was for as many cells as are planned. Not where it took
     cells over: it foretold its own, and one that corrects none."""
     foretold = bundle.plan["budget"].get("cells")
-    if isinstance(foretold, int) and not bundle.raw.run.get("lineage"):
+    counted = isinstance(foretold, int) and not isinstance(foretold, bool)
+    if counted and not bundle.raw.run.get("lineage"):
         planned = len(bundle.plan["cells"])
         tally.require(
             foretold == planned,

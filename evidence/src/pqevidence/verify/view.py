@@ -139,7 +139,9 @@ class CellView:
         self.plan = plan
         self.cell_id = str(plan["cell_id"])
         self.folder = bundle.data / "cells" / self.cell_id
-        self.label = f"{plan['suite_id']} #{plan['repetition']}"
+        # as on the terminal: the condition that nothing is asked of needs no name
+        under = "" if plan["condition"] == "baseline" else f" {plan['condition']}"
+        self.label = f"{plan['suite_id']}{under} #{plan['repetition']}"
 
     @cached_property
     def record(self) -> Json:

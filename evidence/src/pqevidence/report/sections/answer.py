@@ -10,6 +10,7 @@ from pqevidence.analysis.load import Cell, read_json
 from pqevidence.analysis.stats import median
 from pqevidence.analysis.table import to_float
 from pqevidence.report.blocks import Block, Figure, Paragraphs, Section
+from pqevidence.report.layouts import Drawing
 from pqevidence.report.ranks import Rank, Ranking, narrow, wide
 from pqevidence.report.sections.drift import drift_findings
 from pqevidence.report.sections.handshakes import FAMILY_LEGEND
@@ -58,20 +59,34 @@ def _compared(source: Source, rows: list[RawRow]) -> str:
         return f"{told} There is no time to show."
     if source.bundle.untimed:
         return f"{told} Times of these hosts are no claim, so suites are not ranked."
-    ordered = sorted(rows, key=_time)
+    shown, under = _ranked(source, rows)
+    ordered = sorted(shown, key=_time)
     first, last = ordered[0], ordered[-1]
     virtual = " in virtual time" if source.ring == "sim" else ""
     if first is last:
         n = counted(int(first["n_cells"]), "cell")
         return f"{told} A link takes {_ms(first)}{virtual}, the median of {n}."
+    if under:
+        return (
+            f"{told} Under condition {first['condition']} the shortest time to a link{virtual} is "
+            f"{_ms(first)}, of {_name(first)}; the longest is {_ms(last)}, of {_name(last)} (medians)."
+        )
     return (
         f"{told} The shortest time to a link{virtual} is {_ms(first)}, of {_said(source, first)}; the "
         f"longest is {_ms(last)}, of {_said(source, last)} (medians)."
     )
 
 
+def _ranked(source: Source, rows: list[RawRow]) -> tuple[list[RawRow], str]:
+    """The rows that are ranked, and the words that say which: all, or where one screen cannot hold them those
+    of one condition."""
+    if len(rows) > MOST_ROWS and source.many_conditions:
+        return source.of_one_condition(rows)
+    return rows, ""
+
+
 def _said(source: Source, row: RawRow) -> str:
-    name = _name(row, with_condition=False)
+    name = _name(row)
     return f"{name} under condition {row['condition']}" if source.many_conditions else name
 
 
@@ -87,7 +102,7 @@ def _ms(row: RawRow) -> str:
     return f"{significant(float(row['median_ms']))} ms"
 
 
-def _name(row: RawRow, with_condition: bool) -> str:
+def _name(row: RawRow, *, with_condition: bool = False) -> str:
     name = row["suite_id"].removeprefix("cs-")
     return f"{name}, {row['condition']}" if with_condition else name
 
@@ -96,30 +111,30 @@ def _name(row: RawRow, with_condition: bool) -> str:
 
 
 def _figure(source: Source, rows: list[RawRow]) -> Figure:
-    shown, under = rows, ""
-    if len(rows) > MOST_ROWS and source.many_conditions:
-        shown, under = source.of_one_condition(rows)
-    named = source.many_conditions and shown is rows
+    shown, under = _ranked(source, rows)
+    named = source.many_conditions and not under
     shown = sorted(shown, key=_time)
     omitted = None
     if len(shown) > MOST_ROWS:
         omitted = (_FASTEST, len(shown) - MOST_ROWS)
         shown = [*shown[:_FASTEST], *shown[len(shown) - (MOST_ROWS - _FASTEST) :]]
     beside, spreads, first = _traffic(source), _spreads(source), _first_cells(source)
+    beside = beside if any(_key(row) in beside for row in shown) else {}
+    heads = HEADS if beside else ()  # a run of handshakes alone has no datagrams
     ranking = Ranking(
         tuple(
             Rank(
-                _name(row, named),
+                _name(row, with_condition=named),
                 _family(first[_key(row)]),
                 float(row["median_ms"]),
                 _interval(row),
                 spreads.get(_key(row)),
-                beside.get(_key(row), (_ABSENT,) * len(HEADS)),
+                beside.get(_key(row), (_ABSENT,) * len(heads)),
                 anchor(first[_key(row)].cell_id),
             )
             for row in shown
         ),
-        HEADS,
+        heads,
         "cold handshake at the drone, ms (log scale)",
         omitted=omitted,
     )
@@ -129,15 +144,15 @@ def _figure(source: Source, rows: list[RawRow]) -> Figure:
     marks = [
         (shade, text) for shade, text, there in zip(("thick", "thin"), lines, used, strict=True) if there
     ]
-    title = "Time to a link, and what its packets then met"
+    title = f"Time to a link{', and what its packets then met' if heads else ''}"
     return Figure(
         "fig-answer",
-        f"Time to a link by suite, shortest first; lost datagrams and latency drone → GCS beside it{under}",
-        wide("svg-answer", title, ranking),
+        "Time to a link by suite, shortest first"
+        f"{'; lost datagrams and latency drone → GCS beside it' if heads else ''}{under}",
+        Drawing(wide("svg-answer", title, ranking), narrow("svg-answer-narrow", title, ranking)),
         source.ring,
         "analysis/by_suite.csv",
         (*((c, n) for c, n in FAMILY_LEGEND if n in families), *marks),
-        narrow("svg-answer-narrow", title, ranking),
     )
 
 
