@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import shutil
 import socket
@@ -22,6 +23,7 @@ from advise_bundle import make_radio_bundle
 from bundle_kit import make_ready
 from fake_agent import FakeLab, once
 from test_bench_board import WHOLE
+from test_fly_session import Flying
 from test_recording import attack_all, write_bins
 from test_setup import OPTIONS
 
@@ -115,6 +117,15 @@ class World:
         self.patched("heal", "load_inventory", lambda *_: FakeLab(self.here).inventory())
         self.patched("heal", "tls_connector", lambda _inventory: None)
         self.patched("heal", "heal", lambda *_: [Healed("drone", ok, "said", None if ok else "wait")])
+
+    def flying(self, typed: str, *options: str, held: bool = False) -> list[str]:
+        """A lab that can be flown in, whose ground end holds a cell or not."""
+        flight = Flying(self.here, self.patch)
+        self.held.append(flight.server)
+        if held:
+            flight.lab.gcs.state, flight.lab.gcs.cell_id = "running", "abc"
+        self.patch.setattr("sys.stdin", io.StringIO(typed))
+        return ["fly", "--udp-port", "0", "--tcp-port", "0", "--out", str(flight.out), *options]
 
     def bench(self) -> Path:
         benched_kit.performance_tree(self.here / "bench")
@@ -270,6 +281,9 @@ CASES: dict[tuple[str, int], Case] = {
     ("run", 4): lambda w: ["run", "smoke", *SIM, "--into", w.none()],
     ("live", 0): lambda w: ["live", "--once", "--out", str(w.here)],
     ("live", 4): _taken,
+    ("fly", 0): lambda w: w.flying("quit\n"),
+    ("fly", 2): lambda w: w.flying("quit\n", "--suite", "plain"),
+    ("fly", 4): lambda w: w.flying("quit\n", held=True),
     ("status", 0): lambda w: ["status", "--out", str(w.here)],
     ("status", 4): lambda w: ["status", "20260101T000000Z-aaaaaa", "--out", str(w.here)],
     ("resume", 0): _resumed(None),
@@ -369,9 +383,12 @@ def test_the_page_is_made_of_it(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_verb_ends_with_its_code(
     verb: str, code: int, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = CASES[verb, code](World(tmp_path, monkeypatch, shared))
+    world = World(tmp_path, monkeypatch, shared)  # holds its sockets until the end
+    words = CASES[verb, code](world)
     assert words[0] == verb
     assert main(words) == code
+    for held in world.held:
+        held.close()
 
 
 def _ended(verb: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> int:

@@ -57,6 +57,11 @@ CODES: Final[dict[str, dict[int, str]]] = {
     "plan": {EXIT_OK: "planned", EXIT_ENVIRONMENT: "`--dry-run`: a run could not begin; no such bundle"},
     "run": {**_CELLS, EXIT_ENVIRONMENT: "no lab, another checkout's lab, a busy machine, no right to write"},
     "live": {EXIT_OK: "`--once`: printed", EXIT_ENVIRONMENT: "the port is taken"},
+    "fly": {
+        EXIT_OK: "ended by `quit`, by the end of its input or after `--for-s`",
+        EXIT_USAGE: "no such suite, link or attack",
+        EXIT_ENVIRONMENT: "no lab, an end that holds a cell or went away, a port that is taken",
+    },
     "status": {EXIT_OK: "shown", EXIT_ENVIRONMENT: "no such run in work"},
     "resume": {**_CELLS, EXIT_USAGE: "the run is sealed", EXIT_ENVIRONMENT: "no such run in work; as `run`"},
     "discard": {
