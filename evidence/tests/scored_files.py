@@ -38,6 +38,18 @@ def name_model(facts: Json) -> None:
     facts.update(model=card()["name"], sha256=card()["sha256"], card=card())
 
 
+def refuse(cell: Path, count: int = 20) -> None:
+    """While the canary's attack is on, the drone refuses `count` datagrams in each bin."""
+    truth = [json.loads(line) for line in (cell / "canary" / "attack.ndjson").read_text().splitlines()]
+    on_ns, off_ns = truth[1]["t_on_ns"], truth[1]["t_off_ns"]
+    rows = [json.loads(line) for line in (cell / "bins.ndjson").read_text().splitlines()]
+    place = rows[0]["fields"].index("auth_failed")
+    for row in rows[1:]:
+        if on_ns // BIN_NS <= row[0] <= off_ns // BIN_NS:
+            row[1][place] = count
+    (cell / "bins.ndjson").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
 def rescore(cell: Path) -> None:
     """Every bin of the cell in full, and what the model says to each window that has a line."""
     rows = _bins(cell)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from detector_files import WINDOW_NS, facts, gate_of, write_usage, write_watched
-from scored_files import name_model, rescore
+from scored_files import name_model, refuse, rescore
 
 from bad_bundles.forge import (
     Json,
@@ -49,6 +49,7 @@ def scored(root: Path, spoil: Callable[[Path], None] | None) -> None:
     """The same by a shipped model: its digest, its card, and every score by it."""
 
     def by_it(cell: Path) -> None:
+        refuse(cell)
         rescore(cell)
         if spoil is not None:
             spoil(cell)
@@ -127,8 +128,8 @@ def more_verdicts_than_lines(root: Path) -> None:
 
 @registering(BAD, "detector_rescored")
 def score_of_no_model(root: Path) -> None:
-    """In one window the detector was surer than its model is of those counts; its verdict is as it was."""
-    scored(root, lambda cell: _lines(cell, lambda rows: rows[1].update(attack_score=0.3)))
+    """The detector was surer of a bad link than its model is of those counts; verdicts are as they were."""
+    scored(root, lambda cell: _lines(cell, lambda rows: rows[0].update(degraded_score=0.2)))
 
 
 @registering(BAD, "detector_ready")

@@ -146,7 +146,7 @@ def _attribute(content: bytes) -> tuple[str, Any]:
         case 8:
             return name, tuple(bytes_of(value) for value in told[9])
         case kind:
-            raise ValueError(f"attribute {name} is of type {kind}")
+            raise ValueError(f"attribute {name} is of type {kind!r}")
 
 
 def dict_of(content: bytes) -> dict[int, list[Wire]]:
