@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from pymavlink.dialects.v20 import ardupilotmega as mav
-from virtual_ground import NS, START_NS, Ground
 
 from pqsitl.contract import tv_distance
 from pqsitl.profile import expected_histogram, load_profile, profile_names
 from pqsitl.vehicle import EmbeddedVehicle
+from virtual_ground import NS, START_NS, Ground
 
 # What the vehicle sent in 60 s of seed 3 before it learned to answer more, PARAM_VALUE left out: the table
 # that this one reads from has grown.

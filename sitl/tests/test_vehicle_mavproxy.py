@@ -86,8 +86,8 @@ def console(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Console
         yield Console(process)
     finally:
         report = source.stop()
-        process.terminate()
-        process.wait(timeout=30)
+        process.kill()  # it waits for its console where it is asked to end
+        process.wait()
         link.close()
     assert report["error"] is None
 

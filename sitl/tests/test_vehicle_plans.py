@@ -148,6 +148,9 @@ def test_return_climbs_first_and_lands_disarmed(ground: Ground) -> None:
 
 def test_a_place_can_be_asked_for_in_each_way_that_stations_use(ground: Ground) -> None:
     arm(ground)
+    for nowhere in (float("nan"), float("inf"), -5.0):
+        ack, _ = ground.command(mav.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, 0, 0, 0, nowhere)
+        assert ack.result == mav.MAV_RESULT_FAILED
     ground.command(mav.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, 0, 0, 0, 10)
     flight = ground.vehicle.flight
     lat = -353632620 + round(20 / 111_319.49 * 1e7)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from pymavlink.dialects.v20 import ardupilotmega as mav
-from virtual_ground import START_NS, Ground
 
 from pqsitl.errors import SpecError
 from pqsitl.profile import load_profile
 from pqsitl.settings import Settings
 from pqsitl.streams import ALL_BUILDERS, MESSAGE_IDS, extra_periods_us
 from pqsitl.vehicle import EmbeddedVehicle
+from virtual_ground import START_NS, Ground
 
 HEARTBEAT = mav.MAVLink_heartbeat_message(mav.MAV_TYPE_GCS, mav.MAV_AUTOPILOT_INVALID, 0, 0, 4, 3)
 WANTED = ("SYS_STATUS", "GPS_RAW_INT", "BATTERY_STATUS", "EKF_STATUS_REPORT", "MISSION_CURRENT")

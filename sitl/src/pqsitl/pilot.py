@@ -247,7 +247,8 @@ class MissionPilot:
         self._flight.fly_to(
             north_m + radius_m * math.cos(angle_rad), east_m + radius_m * math.sin(angle_rad), alt_m
         )
-        return self._angle_rad >= math.tau * max(0.0, item.param1)
+        turns: float = item.param1
+        return self._angle_rad >= math.tau * max(0.0, turns)
 
 
 def _name(command: int) -> str:
