@@ -19,6 +19,7 @@ from pqsitl.spec import TrafficSpec
 from virtual_ground import plan_item, square_plan
 from waiting import free_port
 
+pytestmark = pytest.mark.linux("pymavlink's own UDP client, not tried under wine")
 SPEEDUP = 20
 FENCE, RALLY = mav.MAV_MISSION_TYPE_FENCE, mav.MAV_MISSION_TYPE_RALLY
 
