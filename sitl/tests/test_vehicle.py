@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import platform
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -12,9 +14,15 @@ from pymavlink.dialects.v20 import ardupilotmega as mav
 from pqsitl.contract import tv_distance
 from pqsitl.profile import expected_histogram, load_profile, profile_names
 from pqsitl.vehicle import EmbeddedVehicle
+from virtual_ground import NS, START_NS, Ground
 
-NS = 1_000_000_000
-START_NS = 5_000 * NS
+# What the vehicle sent in 60 s of seed 3 before it learned to answer more, PARAM_VALUE left out: the table
+# that this one reads from has grown.
+MEASURED_SHA256 = {
+    "streams_12hz": "c32f01ca5f1473e59dc0fea73695bee7348da598fd5c109b38d9a39934c77242",
+    "intervals_320hz": "5fa8d90b33d6e5bea36512dd0942d06934857e4f3aba7c3cb1f6c8a4ab922277",
+    "default_4hz": "8c7d0f2a90789342270791a23f959a196b32f7c4772126197a9c3d669fb18023",
+}
 
 
 def fly(name: str, rate_hz: float, duration_s: float, seed: int = 3) -> list[tuple[int, bytes]]:
@@ -50,6 +58,14 @@ def test_rate_sizes_and_bursts_follow_the_profile(name: str) -> None:
     assert bursts[len(bursts) // 2] == profile.burst_stats.p50
     assert abs(bursts[int(len(bursts) * 0.95)] - profile.burst_stats.p95) <= 1
     assert len(bursts) / duration_s == pytest.approx(profile.burst_stats.per_second, rel=0.02)
+
+
+@pytest.mark.linux("another C library may round a sine another way")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="another processor may round a sine another way")
+@pytest.mark.parametrize("name", profile_names())
+def test_the_measured_mix_stays_byte_for_byte_what_it_was(name: str) -> None:
+    frames = [frame for _, frame in fly(name, load_profile(name).rate_hz, 60.0) if frame[7:10] != b"\x16\0\0"]
+    assert hashlib.sha256(b"".join(frames)).hexdigest() == MEASURED_SHA256[name]
 
 
 @pytest.mark.parametrize("name", profile_names())
@@ -99,37 +115,6 @@ def test_a_suspended_host_skips_instead_of_blurting() -> None:
     assert vehicle.schedule.skipped_count == pytest.approx(30 * 320, rel=0.05)
 
 
-class Ground:
-    """A ground station's end: packs requests, parses answers."""
-
-    def __init__(self, vehicle: EmbeddedVehicle) -> None:
-        self.vehicle = vehicle
-        self.mav = mav.MAVLink(None, srcSystem=255, srcComponent=190)
-        self.now_ns = START_NS
-
-    def ask(self, message: Any) -> list[Any]:
-        answers = self.vehicle.receive(bytes(message.pack(self.mav)), self.now_ns)
-        parser = mav.MAVLink(None)
-        return [m for frame in answers for m in parser.parse_buffer(frame)]
-
-    def command(self, number: int, *parameters: float) -> list[Any]:
-        values = (*parameters, *([0.0] * (7 - len(parameters))))
-        answers = self.ask(mav.MAVLink_command_long_message(1, 1, number, 0, *values))
-        assert answers[0].get_type() == "COMMAND_ACK"
-        assert answers[0].command == number
-        return answers
-
-    def wait(self, seconds: float) -> list[Any]:
-        end_ns = self.now_ns + round(seconds * NS)
-        parser = mav.MAVLink(None)
-        heard: list[Any] = []
-        while (due := self.vehicle.next_ns) < end_ns:
-            self.now_ns = max(self.now_ns, due)
-            heard += [m for frame in self.vehicle.poll(self.now_ns) for m in parser.parse_buffer(frame)]
-        self.now_ns = end_ns
-        return heard
-
-
 @pytest.fixture
 def ground() -> Ground:
     return Ground(EmbeddedVehicle(load_profile(), 320.0, 1, START_NS, airborne=False))
@@ -138,7 +123,7 @@ def ground() -> Ground:
 def test_parameters_are_listed_read_and_set(ground: Ground) -> None:
     count = len(ground.vehicle.params)
     assert ground.ask(mav.MAVLink_param_request_list_message(1, 1)) == []
-    heard = [m for m in ground.wait(2.0) if m.get_type() == "PARAM_VALUE" and m.param_index != 65535]
+    heard = [m for m in ground.wait(4.0) if m.get_type() == "PARAM_VALUE" and m.param_index != 65535]
     assert [m.param_index for m in heard] == list(range(count))
     assert {m.param_count for m in heard} == {count}
 
@@ -148,10 +133,10 @@ def test_parameters_are_listed_read_and_set(ground: Ground) -> None:
     assert read.param_value == 2000.0
     (by_index,) = ground.ask(mav.MAVLink_param_request_read_message(1, 1, b"", 0))
     assert by_index.param_index == 0
-    (clamped,) = ground.ask(mav.MAVLink_param_set_message(1, 1, b"FRAME_CLASS", 4000.0, 2))
-    assert clamped.param_value == 127.0
-    assert ground.ask(mav.MAVLink_param_set_message(1, 1, b"NO_SUCH", 1.0, 9)) == []
-    assert ground.ask(mav.MAVLink_param_request_read_message(1, 1, b"", count)) == []
+    (unknown,) = ground.ask(mav.MAVLink_param_set_message(1, 1, b"NO_SUCH", 1.0, 9))
+    assert (unknown.get_type(), unknown.error) == ("PARAM_ERROR", mav.MAV_PARAM_ERROR_DOES_NOT_EXIST)
+    (beyond,) = ground.ask(mav.MAVLink_param_request_read_message(1, 1, b"", count))
+    assert (beyond.get_type(), beyond.error) == ("PARAM_ERROR", mav.MAV_PARAM_ERROR_DOES_NOT_EXIST)
 
 
 def test_timesync_is_answered_with_the_vehicles_clock(ground: Ground) -> None:
@@ -220,16 +205,9 @@ def test_requested_messages_and_unknown_commands(ground: Ground) -> None:
     assert ground.command(request, mav.MAVLINK_MSG_ID_ATTITUDE)[1].get_type() == "ATTITUDE"
     version = ground.command(request, mav.MAVLINK_MSG_ID_AUTOPILOT_VERSION)[1]
     assert version.capabilities & mav.MAV_PROTOCOL_CAPABILITY_MAVLINK2
-    assert not version.capabilities & mav.MAV_PROTOCOL_CAPABILITY_FTP
+    assert version.capabilities & mav.MAV_PROTOCOL_CAPABILITY_FTP
     assert [m.result for m in ground.command(request, 65_000)] == [mav.MAV_RESULT_FAILED]
     assert [m.result for m in ground.command(31_999)] == [mav.MAV_RESULT_UNSUPPORTED]
-
-
-def test_ftp_is_refused_at_once_so_that_clients_fall_back(ground: Ground) -> None:
-    payload = bytes([7, 0, 3, 4, 0, 0, 0, 0]) + bytes(243)
-    (answer,) = ground.ask(mav.MAVLink_file_transfer_protocol_message(0, 1, 1, payload))
-    got = bytes(answer.payload)
-    assert (got[0], got[2], got[3], got[4], got[5], got[12]) == (8, 3, 129, 1, 4, 10)
 
 
 def item(sequence: int, lat: int) -> Any:
@@ -269,7 +247,7 @@ def test_mission_upload_asks_again_and_keeps_the_old_one_until_complete(ground: 
     assert ground.ask(mav.MAVLink_mission_request_int_message(1, 1, 0, 0))[0].x == 7
 
 
-def test_noise_foreign_targets_and_stream_requests_change_nothing(ground: Ground) -> None:
+def test_noise_and_foreign_targets_change_nothing(ground: Ground) -> None:
     assert ground.vehicle.receive(b"\x00" * 40, START_NS) == []
     assert ground.vehicle.bad_count > 0
     assert (
@@ -279,6 +257,6 @@ def test_noise_foreign_targets_and_stream_requests_change_nothing(ground: Ground
         == []
     )
     assert not ground.vehicle.flight.state.armed
-    assert ground.ask(mav.MAVLink_request_data_stream_message(1, 1, 0, 50, 1)) == []
-    assert ground.vehicle.ignored == {"REQUEST_DATA_STREAM": 1}
+    camera = mav.MAVLink_command_long_message(1, 100, mav.MAV_CMD_REQUEST_MESSAGE, 0, 259, 0, 0, 0, 0, 0, 0)
+    assert ground.ask(camera) == [], "there is no camera to answer for"
     assert Counter(m.get_type() for m in ground.wait(2.0))["ATTITUDE"] == pytest.approx(199, abs=3)

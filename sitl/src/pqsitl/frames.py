@@ -119,7 +119,7 @@ def nav_controller_output(s: FlightState, boot_us: int) -> Message:
 
 
 def mission_current(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_mission_current_message(0, 0, mav.MISSION_STATE_NO_MISSION)
+    return mav.MAVLink_mission_current_message(s.mission_seq, s.mission_total, s.mission_state)
 
 
 def rc_channels(s: FlightState, boot_us: int) -> Message:
@@ -231,10 +231,3 @@ BUILDERS: dict[str, Builder] = {
     "TERRAIN_REPORT": terrain_report, "TERRAIN_REQUEST": terrain_request, "TIMESYNC": timesync,
 }  # fmt: skip
 """Every message of the profiles but PARAM_VALUE, which the parameter table answers for."""
-
-MESSAGE_IDS: dict[int, str] = {
-    message_id: message.msgname
-    for message_id, message in mav.mavlink_map.items()
-    if message.msgname in BUILDERS
-}
-"""Names by message id, for SET_MESSAGE_INTERVAL and REQUEST_MESSAGE."""

@@ -30,7 +30,7 @@ class VehicleService(TrafficService):
         assert settings.vehicle_target is not None
         link = UdpLink(settings.vehicle_target)
         factories: dict[str, SourceFactory] = {
-            "embedded": lambda spec: EmbeddedSource(link, spec),
+            "embedded": lambda spec: EmbeddedSource(link, spec, settings.vehicle_streams),
             "tlog": lambda spec: TlogSource(link, spec),
         }
         if settings.direct_target is not None:

@@ -6,6 +6,8 @@ that rounding never accumulates. A message on its own period leaves with the fir
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pqsitl.profile import Profile
 
 NS = 1_000_000_000
@@ -19,7 +21,10 @@ some 250 frames at once would overflow the next socket's buffer and pass for los
 class BurstSchedule:
     """What is due when, for one profile at one rate."""
 
-    def __init__(self, profile: Profile, rate_hz: float, start_ns: int) -> None:
+    def __init__(
+        self, profile: Profile, rate_hz: float, start_ns: int, extra_us: Mapping[str, int] | None = None
+    ) -> None:
+        """`extra_us`: periods in µs of messages beside the profile's, from the start."""
         self._cycle_ns = profile.cycle_s(rate_hz) * NS
         self._bursts = profile.cycle
         self._start_ns = start_ns
@@ -28,6 +33,9 @@ class BurstSchedule:
         self._fixed_sent = dict.fromkeys(self._fixed_hz, 0)
         self._override_ns: dict[str, int] = {}
         self._override_due: dict[str, int] = {}
+        self._extra_us = dict(extra_us or {})
+        for name in self._extra_us:
+            self.set_interval(name, 0, start_ns)
         self.late_count = 0
         self.max_late_ns = 0
         self.skipped_count = 0
@@ -43,8 +51,9 @@ class BurstSchedule:
         return self._start_ns + round((cycle + self._bursts[place].offset) * self._cycle_ns)
 
     def set_interval(self, name: str, interval_us: int, now_ns: int) -> None:
-        """MAV_CMD_SET_MESSAGE_INTERVAL: > 0 own period, -1 off, 0 back to the profile."""
+        """MAV_CMD_SET_MESSAGE_INTERVAL: > 0 own period, -1 off, 0 back to what it was at the start."""
         self._override_due.pop(name, None)
+        interval_us = interval_us or self._extra_us.get(name, 0)
         if interval_us == 0:
             self._override_ns.pop(name, None)
             return
@@ -64,8 +73,9 @@ class BurstSchedule:
 
     @property
     def overridden(self) -> list[str]:
-        """Messages whose rate no longer is the profile's."""
-        return sorted(self._override_ns)
+        """Messages whose rate no longer is what it was at the start."""
+        changed = (n for n, ns in self._override_ns.items() if ns != self._extra_us.get(n, 0) * 1000)
+        return sorted(changed)
 
     def take(self, now_ns: int) -> list[str]:
         """Names of all messages due by `now_ns`, in order."""

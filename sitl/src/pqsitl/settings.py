@@ -10,6 +10,7 @@ from pathlib import Path
 from pqsitl.control import CONTROL_PORT
 from pqsitl.errors import SpecError
 from pqsitl.net import parse_address
+from pqsitl.streams_name import MEASURED, STREAMS_VARIABLE, checked
 
 
 def _port(environment: Mapping[str, str], name: str, default: int) -> int:
@@ -32,11 +33,13 @@ class Settings:
     sink_port: int
     sitl_binary: Path | None
     sitl_defaults: Path | None
+    vehicle_streams: str = MEASURED
+    """What the embedded vehicle sends by itself: `measured` or `default`."""
 
     @classmethod
     def from_environment(cls, role: str, environment: Mapping[str, str] | None = None) -> Settings:
         """Read PQ_VEHICLE_TARGET, PQ_DIRECT_TARGET, PQ_LISTEN_HOST, PQ_CONTROL_PORT, PQ_SINK_PORT,
-        SITL_BINARY and SITL_DEFAULTS; SpecError names a malformed one."""
+        PQ_VEHICLE_STREAMS, SITL_BINARY and SITL_DEFAULTS; SpecError names a malformed one."""
         values = os.environ if environment is None else environment
         vehicle = values.get("PQ_VEHICLE_TARGET")
         direct = values.get("PQ_DIRECT_TARGET")
@@ -53,4 +56,5 @@ class Settings:
             sink_port=_port(values, "PQ_SINK_PORT", 47014 if role == "vehicle" else 47012),
             sitl_binary=Path(binary) if binary else None,
             sitl_defaults=Path(defaults) if defaults else None,
+            vehicle_streams=checked(values.get(STREAMS_VARIABLE) or MEASURED),
         )

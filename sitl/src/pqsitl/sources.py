@@ -17,6 +17,7 @@ from pqsitl.net import UdpLink
 from pqsitl.profile import load_profile
 from pqsitl.recording import Recording
 from pqsitl.spec import TrafficSpec
+from pqsitl.streams_name import MEASURED
 from pqsitl.tlog import load_replay
 from pqsitl.vehicle import EmbeddedVehicle
 from pqsitl.visitors import UplinkAccount
@@ -97,12 +98,21 @@ class Source(ABC):
 
 
 class EmbeddedSource(Source):
-    """The embedded vehicle in real time."""
+    """The embedded vehicle in real time, or `speedup` times faster."""
 
     name = "embedded"
 
-    def __init__(self, link: UdpLink, spec: TrafficSpec) -> None:
+    def __init__(
+        self,
+        link: UdpLink,
+        spec: TrafficSpec,
+        streams: str = MEASURED,
+        *,
+        speedup: int = 1,
+        airborne: bool = True,
+    ) -> None:
         super().__init__(link, spec)
+        self._streams, self._speedup, self._airborne = streams, speedup, airborne
         profile = load_profile(spec.profile)
         profile.cycle_s(spec.rate_hz)  # refuses a rate the profile cannot have, before the thread starts
         self._profile = profile
@@ -111,13 +121,15 @@ class EmbeddedSource(Source):
         self.answer_count = 0
 
     def detail(self) -> dict[str, object]:
-        return {
+        detail: dict[str, object] = {
             "profile": self._profile.name,
             "rate_hz": self.spec.rate_hz,
             "seed": self.spec.seed,
             "profile_source": self._profile.source,
             "ardupilot": False,
         }
+        # Only where it is not the measured mix: a window of a campaign says what it said before.
+        return detail if self._streams == MEASURED else {**detail, "streams": self._streams}
 
     def report(self) -> dict[str, object]:
         report = super().report()
@@ -137,17 +149,26 @@ class EmbeddedSource(Source):
         return report
 
     def run(self) -> None:
-        vehicle = EmbeddedVehicle(self._profile, self.spec.rate_hz, self.spec.seed, time.monotonic_ns())
+        speedup = self._speedup
+        vehicle = EmbeddedVehicle(
+            self._profile,
+            self.spec.rate_hz,
+            self.spec.seed,
+            time.monotonic_ns() * speedup,
+            airborne=self._airborne,
+            streams=self._streams,
+        )
         self._vehicle = vehicle
         readable = [self.link.socket]
         while not self.finished(now_ns := time.monotonic_ns()):
-            for frame in vehicle.poll(now_ns):
+            for frame in vehicle.poll(now_ns * speedup):
                 self.send(frame)
-            wait_s = (vehicle.next_ns - time.monotonic_ns()) / 1e9
+            wait_s = (vehicle.next_ns / speedup - time.monotonic_ns()) / 1e9
             ready, _, _ = select.select(readable, [], [], max(0.0, min(wait_s, MAX_WAIT_S)))
             if ready and (datagram := self.link.receive()):
                 self.uplink.heard(datagram)
                 for answer in vehicle.receive(datagram, time.monotonic_ns()):
+                for answer in vehicle.receive(datagram, time.monotonic_ns() * speedup):
                     self.answer_count += 1
                     self.send(answer)
 
