@@ -14,6 +14,7 @@ import pytest
 from pqevidence.verify.registry import CHECKS
 from pqevidence.verify.run import run_checks
 from pqevidence.verify.view import BundleView
+from waiting import LIMIT_S
 
 #: what a bundle of agents that measure nothing can be held to
 HELD = (
@@ -37,7 +38,7 @@ def test_random_kills_end_in_a_verified_bundle_with_each_cell_once(tmp_path: Pat
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=4 * LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -47,7 +47,7 @@ def test_kill_9_at_any_rename(tmp_path: Path, moment: str, again: bool) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=4 * LIMIT_S,
         check=True,
     )
     *killed, last = [int(line.split()[0]) for line in done.stdout.splitlines()]

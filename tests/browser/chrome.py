@@ -151,7 +151,7 @@ class Tab:
             raise ChromeError(json.dumps(answer["exceptionDetails"])[:400])
         return answer["result"].get("value")
 
-    def wait(self, expression: str, timeout_s: float = 20.0) -> None:
+    def wait(self, expression: str, timeout_s: float = 60.0) -> None:
         """Until the expression is true. Raises ChromeError."""
         end = time.monotonic() + timeout_s
         while not self.evaluate(expression):
