@@ -18,6 +18,7 @@ use pq_link::gcs::{GcsHandshake, GcsSetup};
 use pq_link::hex;
 use pq_link::identity::{GcsIdentity, GcsPublic, PskStore};
 use pq_link::primitives::{HostPrimitives, KemPair, PrimitiveError, Primitives};
+use pq_link::raw::clock::thread_cpu_ns;
 use pq_link::registry::{sig_by_token, Kem, Sig};
 use pq_link::schedule::PskKeys;
 use pq_link::secret::Secret;
@@ -334,13 +335,6 @@ fn pipe(ends: &Ends) {
     }
 }
 
-/// ns that this thread has had a processor.
-fn cpu_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let first = text.split(' ').next();
-    first.and_then(|word| word.parse().ok()).unwrap_or(0)
-}
-
 fn over_tcp(ends: &Ends, role: &str, address: &str, count: usize, spec: &Text) {
     let listener = (role == "gcs").then(|| TcpListener::bind(address).expect("bound"));
     if let Some(listener) = &listener {
@@ -349,32 +343,34 @@ fn over_tcp(ends: &Ends, role: &str, address: &str, count: usize, spec: &Text) {
     }
     let is_quiet = spec.contains_key("quiet");
     for place in 0..count {
-        let (socket, started, before_ns);
-        if let Some(listener) = &listener {
-            socket = listener.accept().expect("accepted").0;
-            (started, before_ns) = (Instant::now(), cpu_ns());
+        // The machine is made before the clock starts: reading its keys from text is no part of a handshake.
+        let mut spec = spec.clone();
+        let epoch = number(&spec, "epoch") + place as u32;
+        spec.insert("epoch".to_owned(), epoch.to_string());
+        let mut machine = if role == "gcs" {
+            Either::Gcs(ends.gcs(&spec))
         } else {
-            (started, before_ns) = (Instant::now(), cpu_ns());
-            socket = TcpStream::connect(address).expect("connected");
-        }
+            Either::Drone(ends.drone(&spec))
+        };
+        let accepted = listener.as_ref().map(|one| one.accept().expect("accepted"));
+        let (before_ns, started) = (thread_cpu_ns(), Instant::now());
+        let socket = accepted.map_or_else(
+            || TcpStream::connect(address).expect("connected"),
+            |(socket, _)| socket,
+        );
         socket.set_nodelay(true).expect("set");
-        let mut told = String::new();
-        let install = |keys: Established| {
-            told = shown(&keys);
+        let mut keys = None;
+        let install = |established: Established, _: Duration| {
+            keys = Some(established);
             Ok(())
         };
-        let outcome = if role == "gcs" {
-            converse(&socket, started, &mut ends.gcs(spec), install)
-        } else {
-            let mut spec = spec.clone();
-            let epoch = number(&spec, "epoch") + place as u32;
-            spec.insert("epoch".to_owned(), epoch.to_string());
-            converse(&socket, started, &mut ends.drone(&spec), install)
-        };
-        let (wall_ns, spent_ns) = (started.elapsed().as_nanos(), cpu_ns() - before_ns);
+        let outcome = both!(&mut machine, one => converse(&socket, started, one, install));
+        let wall_ns = started.elapsed().as_nanos();
+        let spent_ns = thread_cpu_ns() - before_ns;
+        let told = keys.as_ref().map_or_else(String::new, shown);
         match outcome {
-            Ok(_) if is_quiet => println!("wall_ns={wall_ns} cpu_ns={spent_ns}"),
-            Ok(_) => println!("done wall_ns={wall_ns} {told}"),
+            Ok(()) if is_quiet => println!("wall_ns={wall_ns} cpu_ns={spent_ns}"),
+            Ok(()) => println!("done wall_ns={wall_ns} {told}"),
             Err(error) => println!("{}", refusal(&error)),
         }
     }

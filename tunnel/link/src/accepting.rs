@@ -177,10 +177,7 @@ fn handshake(
         drone_keys: None,
     });
     let peer = SocketAddrV4::new(source, gcs.config.peer_port);
-    converse(socket, started, &mut machine, |established| {
-        // The whole handshake is an upper bound of its round trip: the old epoch receives for three of them.
-        let wall = started.elapsed();
-        link.install(established, Some(peer), wall, wall)
-    })?;
-    Ok(())
+    converse(socket, started, &mut machine, |established, rtt| {
+        link.install(established, Some(peer), rtt, started.elapsed())
+    })
 }

@@ -67,7 +67,7 @@ impl Drone {
             signing_key: None,
         });
         let mut keys = None;
-        converse(&socket, started, &mut machine, |established| {
+        converse(&socket, started, &mut machine, |established, _| {
             keys = Some(established);
             Ok(())
         })?;

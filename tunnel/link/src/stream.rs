@@ -84,8 +84,8 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 /// Drive `machine` over `socket` until it is done; `started`: accept, or the beginning of connect. `install` gets the
-/// keys before the answer that completes the handshake is sent, and where it refuses nothing is sent. Returns the time
-/// from the first send to the first answer: a round trip at the GCS.
+/// keys before the answer that completes the handshake is sent, and where it refuses nothing is sent; with them the time
+/// from the first send to the first answer, which is a round trip at the GCS.
 ///
 /// # Errors
 /// Every kind; the machine has ended then, and the peer was told what it may be told.
@@ -93,8 +93,8 @@ pub fn converse<S: Side>(
     socket: &TcpStream,
     started: Instant,
     machine: &mut Machine<S>,
-    install: impl FnOnce(Established) -> Result<(), HandshakeError>,
-) -> Result<Duration, HandshakeError> {
+    install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
+) -> Result<(), HandshakeError> {
     let outcome = conversation(socket, started, machine, install);
     if let Err(error) = &outcome {
         machine.end(error.reason);
@@ -116,8 +116,8 @@ fn conversation<S: Side>(
     socket: &TcpStream,
     started: Instant,
     machine: &mut Machine<S>,
-    install: impl FnOnce(Established) -> Result<(), HandshakeError>,
-) -> Result<Duration, HandshakeError> {
+    install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
+) -> Result<(), HandshakeError> {
     let mut stream = FrameStream {
         socket,
         reader: BufReader::with_capacity(CHUNK_BYTES, socket),
@@ -142,14 +142,14 @@ fn conversation<S: Side>(
         let answer = machine.on_body(&body)?;
         if let Some(established) = machine.take_established() {
             if let Some(install) = install.take() {
-                install(established)?;
+                install(established, rtt.unwrap_or_default())?;
             }
         }
         if !answer.is_empty() {
             stream.write(machine, &answer)?;
         }
     }
-    Ok(rtt.unwrap_or_default())
+    Ok(())
 }
 
 /// Tell the peer, then let it read: closing at once with bytes unread would take the alert with it.

@@ -1,4 +1,4 @@
-"""The programs of tunnel/link as tests drive them: `oracle` (one machine by lines, or over TCP) and `pqlink`."""
+"""Programs of tunnel/link as tests drive them: `oracle` (a machine, by lines or over TCP) and `pqlink`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FOLDERS = {
 
 
 def program(name: str) -> str:
-    """Path of a built program: this checkout's before the image's. Skips, with the reason, where there is none;
-    PQ_REQUIRE_PQLINK makes that a failure."""
+    """Path of a built program: this checkout's before the image's. Skips, with the reason, where there is
+    none; PQ_REQUIRE_PQLINK makes that a failure."""
     for folder in reversed(_FOLDERS[name]):
         if (folder / name).exists():
             return str(folder / name)
