@@ -124,7 +124,8 @@ def test_the_vectors_come_out_byte_for_byte(
     def gcs_spec(held: str | None) -> list[str]:
         return spec(
             psk, identity, secret=True, suite=suite.id, nonce=stream(b"gcs nonce", 32), index=0x600C57,
-            old=held, pair=of["pair"][0], signature=of["signature"][0], drone_key=signing[1][0] if signs else None,
+            old=held, pair=of["pair"][0], signature=of["signature"][0],
+            drone_key=signing[1][0] if signs else None,
         )  # fmt: skip
 
     drone_spec = spec(

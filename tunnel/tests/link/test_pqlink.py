@@ -291,7 +291,8 @@ class SpecEnd:
         index = 1000 + len(self.made)
         machine = GcsHandshake(
             identity=self.identity, psks=PskStore([self.psk]), accepted={SUITE}, min_level=1,
-            primitives=self.native, rng=os.urandom, tracer=Tracer(), counters={}, rx_index=index, rekey_basis=self._basis,
+            primitives=self.native, rng=os.urandom, tracer=Tracer(), counters={}, rx_index=index,
+            rekey_basis=self._basis,
         )  # fmt: skip
 
         def install() -> None:
@@ -311,7 +312,8 @@ class SpecEnd:
         machine = DroneHandshake(
             suite=get(SUITE), psk=self.psk, trusted=[self.identity.public], min_level=1, epoch=len(self.made),
             primitives=self.native, rng=os.urandom, tracer=Tracer(), counters={},
-            rx_index=1000 + len(self.made), rekey=RekeyFrom(last.session_id, last.epoch, last.rekey_secret) if last else None,
+            rx_index=1000 + len(self.made),
+            rekey=RekeyFrom(last.session_id, last.epoch, last.rekey_secret) if last else None,
         )  # fmt: skip
         with socket.create_connection(("127.0.0.1", self.ports["handshake"]), timeout=10) as sock:
             converse(FrameStream(sock, time.monotonic_ns()), machine, Tracer())
