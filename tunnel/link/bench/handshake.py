@@ -4,9 +4,9 @@
 
 Each block is COUNT new sessions over TCP on loopback between two processes of one kind, one after another;
 blocks of both kinds follow each other in random order, `--rounds` times. Wall is the drone's, from the
-beginning of connect to the keys; processor time is that of both ends' threads, within the handshake. Machines
-are made before the clock starts, and the first handshakes of a block, which load what is loaded once, are left
-out. The ratio is the median of the rounds' ratios of medians.
+beginning of connect to the keys; processor time is that of both ends' threads, within the handshake.
+Machines are made before the clock starts, and the first handshakes of a block, which load what is loaded
+once, are left out. The ratio is the median of the rounds' ratios of medians.
 
 Needs the built oracle: cd tunnel/link && cargo build --release --locked --examples
 """
