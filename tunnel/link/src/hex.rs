@@ -22,7 +22,7 @@ pub fn read(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|value| value as u8);
     let pairs = digits.chunks_exact(2);
     pairs
-        .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
+        .map(|pair| Some((digit(pair[0])? << 4) | digit(pair[1])?))
         .collect()
 }
 

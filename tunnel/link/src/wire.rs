@@ -26,7 +26,7 @@ pub const PURPOSE_REKEY: u8 = 2;
 /// Hello flag: the drone signs too.
 pub const FLAG_DRONE_SIGNS: u8 = 1;
 /// The one alert there is.
-pub const ALERT: [u8; HEADER_BYTES] = [VERSION << 4 | 15, 0, 0, 0];
+pub const ALERT: [u8; HEADER_BYTES] = [(VERSION << 4) | 15, 0, 0, 0];
 
 const CHALLENGE_BODY_BYTES: usize = 1 + NONCE_BYTES + GCS_ID_BYTES;
 const HELLO_BODY_BYTES: usize = 69 + MAC_BYTES;
@@ -54,7 +54,12 @@ pub enum FrameType {
 #[must_use]
 pub fn header(frame: FrameType, length: usize) -> [u8; HEADER_BYTES] {
     let length = (length as u32).to_be_bytes();
-    [VERSION << 4 | frame as u8, length[1], length[2], length[3]]
+    [
+        (VERSION << 4) | frame as u8,
+        length[1],
+        length[2],
+        length[3],
+    ]
 }
 
 /// A whole frame of these parts.
