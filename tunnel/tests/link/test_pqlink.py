@@ -338,8 +338,8 @@ class SpecEnd:
 
 
 def hits(pid: int, secrets: dict[str, bytes]) -> dict[str, int]:
-    """How often each secret, or a half of it, stands in a process's writable memory: memory that was given back
-    loses its first bytes to the allocator's own notes."""
+    """How often each secret, or a half of it, stands in a process's writable memory: memory that was given
+    back loses its first bytes to the allocator's own notes."""
     found = dict.fromkeys(secrets, 0)
     with (
         Path(f"/proc/{pid}/maps").open(encoding="ascii") as maps,
