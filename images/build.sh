@@ -14,7 +14,7 @@ PQLAB_SOURCED=1
 . "$PQLAB_SELF"
 cd "$ROOT"
 
-ORDER="base liboqs ascon influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst verifier test"
+ORDER="base liboqs ascon pqlink influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst verifier test"
 # Built only when named: what the lab itself does not need.
 ON_REQUEST="bench bench-alone windows windows-station windows-test pi pihost browser host detector-train
 base-arm64 liboqs-arm64 ascon-arm64 telegraf-arm64 sitl-arm64 tunnel-arm64 detector-xgboost-arm64 detector-tst-arm64 check-arm64"
@@ -34,6 +34,7 @@ inputs() {
     case ${1%-arm64} in
         base) echo images/ca ;;
         ascon) echo tunnel/ascon-native tunnel/core telemetry/native requirements/build.txt ;;
+        pqlink) echo tunnel/core tunnel/link ;;
         sitl) echo images/venv requirements/sitl.txt requirements/sitl-nodeps.txt base/src sitl/src ;;
         link) echo base/src link/src ;;
         attacker) echo base/src attacker/src ;;
@@ -64,7 +65,8 @@ made_from() {
     case $1 in
         base) ;;
         tunnel | check) echo base liboqs ascon ;;
-        test) echo base liboqs ascon verifier ;;
+        pqlink) echo base liboqs ;;
+        test) echo base liboqs ascon pqlink verifier ;;
         bench | bench-*) echo base tunnel ;;
         pi) echo base ascon ;;
         pihost) echo base pi ;;

@@ -174,6 +174,16 @@ impl Session {
         }
     }
 
+    /// Erase the previous epoch's keys once its time is over. Without it they live until a late packet or the next
+    /// epoch comes.
+    pub fn expire(&mut self, now_ns: i64) {
+        let ended = |epoch: &Epoch| epoch.retire_ns.is_some_and(|end| now_ns > end);
+        if self.previous.as_ref().is_some_and(ended) {
+            let ended = self.previous.take();
+            self.retire(ended);
+        }
+    }
+
     /// Append the sealed datagram of one plaintext to `out`; returns `(epoch, sequence)`.
     ///
     /// # Errors

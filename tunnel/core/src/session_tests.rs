@@ -145,3 +145,17 @@ fn three_epochs_live_and_the_fourth_ends_the_first() {
         .iter()
         .all(|index| !pair.gcs.index_is_free(*index)));
 }
+
+#[test]
+fn the_previous_epoch_ends_on_time_without_a_packet() {
+    let mut pair = pair();
+    pair.drone
+        .install(&keys(Role::Drone, 1, (30, 40)), SECOND)
+        .expect("free index");
+    pair.drone.expire(SECOND + RETIRE_NS);
+    assert!(pair.drone.previous.is_some(), "late packets may still come");
+    pair.drone.expire(SECOND + RETIRE_NS + 1);
+    assert!(pair.drone.previous.is_none());
+    assert!(!pair.drone.index_is_free(10), "remembered as ended");
+    assert_eq!(pair.drone.epoch(), Some(1));
+}

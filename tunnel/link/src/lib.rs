@@ -1,0 +1,32 @@
+//! The handshake of docs/PROTOCOL.md as two sans-IO state machines, and the shell of `pqlink` around them.
+//!
+//! Reading order: `secret`, `registry`, `suite`, `error`, `wire`, `schedule`, `transcript`, `identity`, `primitives`,
+//! `established`, `machine`, `drone`, `gcs` (no socket, no clock, no randomness of their own but the primitives'); then
+//! the shell: `config`, `keys`, `limits`, `retry`, `stream`, `link`, `dialling`, `accepting`, `status`. Packets are
+//! `pq_core`'s. Only `raw` may hold `unsafe`. `pqtunnel.handshake` is the executable specification; the tests hold both
+//! against each other.
+
+pub mod accepting;
+pub mod config;
+pub mod dialling;
+pub mod drone;
+pub mod error;
+pub mod established;
+pub mod gcs;
+pub mod hex;
+pub mod identity;
+pub mod keys;
+pub mod limits;
+pub mod link;
+pub mod machine;
+pub mod primitives;
+pub mod raw;
+pub mod registry;
+pub mod retry;
+pub mod schedule;
+pub mod secret;
+pub mod status;
+pub mod stream;
+pub mod suite;
+pub mod transcript;
+pub mod wire;

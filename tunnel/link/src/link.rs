@@ -1,0 +1,310 @@
+//! What both ends of `pqlink` hold: the data plane, the sessions that may be rekeyed, counters, and one tick.
+
+use crate::config::Config;
+use crate::error::{HandshakeError, Reason};
+use crate::established::{Established, RekeyBasis, RekeyFrom, SessionId};
+use crate::identity::DroneId;
+use crate::secret::{scrub_stack, Secret};
+use pq_core::cell::{locked, Cell, ControlFrame, SharedCell};
+use pq_core::packet;
+use pq_core::plane::{Event, Gate, Plane, Route, Setup};
+use pq_core::session::Role;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How often an end looks at its timers.
+pub const TICK: Duration = Duration::from_millis(20);
+
+/// Of an epoch, what a rekey needs.
+struct Known {
+    session_id: SessionId,
+    epoch: u32,
+    peer_key_id: Vec<u8>,
+    rekey_secret: Secret,
+}
+
+/// The epochs that may be rekeyed, found by session id and by nothing else: numbers begin anew when a drone restarts.
+#[derive(Default)]
+struct Book {
+    /// The peer has been heard on it.
+    confirmed: Option<Known>,
+    /// Made last, not heard yet.
+    newest: Option<Known>,
+}
+
+/// The last completed handshake, to be shown.
+#[derive(Clone)]
+pub struct LastHandshake {
+    /// Suite id.
+    pub suite: String,
+    /// Number of its epoch.
+    pub epoch: u32,
+    /// Did it replace a session?
+    pub is_rekey: bool,
+    /// From connect or accept to the keys, at this end.
+    pub wall: Duration,
+    /// When it completed.
+    pub at: Instant,
+    /// First 8 bytes of the Challenge's nonce.
+    pub handshake_id: [u8; 8],
+}
+
+/// One end, shared by its threads.
+pub struct Link {
+    /// The UDP side.
+    pub plane: Plane,
+    /// Of the one session.
+    pub cell: SharedCell,
+    /// Set by the first authentic packet of the newest epoch.
+    pub confirmed: Arc<Event>,
+    /// When the process began.
+    pub started: Instant,
+    /// `hs_…` counters by name.
+    pub counters: Mutex<BTreeMap<&'static str, u64>>,
+    /// Shown by `status`.
+    pub last: Mutex<Option<LastHandshake>>,
+    book: Mutex<Book>,
+    random: SystemRandom,
+}
+
+/// One line on standard error.
+pub fn log(text: &str) {
+    eprintln!("pqlink: {text}");
+}
+
+impl Link {
+    /// Bind the UDP sockets and start the data plane; nothing passes before the first handshake.
+    ///
+    /// # Errors
+    /// Text: which port is taken, or what else the system said.
+    pub fn open(config: &Config) -> Result<Self, String> {
+        let started = Instant::now();
+        let setup = Setup {
+            role: config.role,
+            plain: config.plaintext,
+            sealed: config.sealed,
+            peer: (config.role == Role::Drone)
+                .then(|| SocketAddrV4::new(*config.handshake.ip(), config.peer_port)),
+            routes: vec![Route {
+                source: *config.application.ip(),
+                target: config.application,
+            }],
+            origin: (started, 0),
+        };
+        let mut plane = Plane::new(setup).map_err(|refused| {
+            let (key, address) = if refused.plain {
+                ("plaintext", config.plaintext)
+            } else {
+                ("sealed", config.sealed)
+            };
+            let error = refused.error;
+            format!("{key} = \"{address}\" cannot be bound: {error}; name a free port")
+        })?;
+        plane
+            .open()
+            .map_err(|error| format!("no thread for the data plane: {error}"))?;
+        let cell = Cell::shared(config.role, false);
+        plane.attach(Some(Arc::clone(&cell)));
+        plane.set_gate(Gate {
+            route: 0,
+            place: 0,
+            is_open: true,
+        });
+        Ok(Self {
+            confirmed: plane.confirmed(),
+            plane,
+            cell,
+            started,
+            counters: Mutex::default(),
+            last: Mutex::default(),
+            book: Mutex::default(),
+            random: SystemRandom::new(),
+        })
+    }
+
+    /// Monotonic, ns, the data plane's own.
+    #[must_use]
+    pub fn now_ns(&self) -> i64 {
+        i64::try_from(self.started.elapsed().as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    /// Random bytes.
+    ///
+    /// # Errors
+    /// `Failed`: the system gives none.
+    pub fn random<const N: usize>(&self) -> Result<[u8; N], HandshakeError> {
+        let mut fresh = [0; N];
+        let filled = self.random.fill(&mut fresh);
+        filled
+            .map_err(|_| HandshakeError::new(Reason::Failed, "the system gives no randomness"))?;
+        Ok(fresh)
+    }
+
+    /// A receiver index that is free in the session; never 0.
+    ///
+    /// # Errors
+    /// `Failed`: the system gives no randomness.
+    pub fn free_index(&self) -> Result<u32, HandshakeError> {
+        loop {
+            let [a, b, c] = self.random()?;
+            let index = u32::from_be_bytes([0, a, b, c]);
+            if index != 0 && locked(&self.cell).session.index_is_free(index) {
+                return Ok(index);
+            }
+        }
+    }
+
+    /// One more of this name.
+    pub fn count(&self, name: &'static str) {
+        *locked(&self.counters).entry(name).or_default() += 1;
+    }
+
+    /// Count and log a refusal.
+    pub fn refused(&self, who: &str, error: &HandshakeError) {
+        self.count(error.reason.counter());
+        log(&format!("{who}: {error}"));
+    }
+
+    /// Take in the keys of a completed handshake; a new session's packets go to `peer`, where it is given.
+    ///
+    /// # Errors
+    /// `Failed`: the session does not take them, and nothing has changed.
+    pub fn install(
+        &self,
+        established: Established,
+        peer: Option<SocketAddrV4>,
+        rtt: Duration,
+        wall: Duration,
+    ) -> Result<(), HandshakeError> {
+        let now_ns = self.now_ns();
+        {
+            let cell = &mut *locked(&self.cell);
+            let rtt_ns = i64::try_from(rtt.as_nanos()).unwrap_or(i64::MAX);
+            cell.session.set_rtt(rtt_ns);
+            let taken = cell.session.install(&established.epoch_keys(), now_ns);
+            taken.map_err(|error| {
+                HandshakeError::new(Reason::Failed, format!("keys not installed: {error:?}"))
+            })?;
+            // Under the cell's lock, in which the data thread sets it: no packet of the new epoch is missed.
+            self.confirmed.clear();
+        }
+        // The AEAD's key schedule was made on the stack and moved to the heap.
+        scrub_stack();
+        if let (Some(peer), false) = (peer, established.is_rekey) {
+            self.plane.set_peer(peer);
+        }
+        let (role, suite, epoch) = (established.role, established.suite.id(), established.epoch);
+        *locked(&self.last) = Some(LastHandshake {
+            suite: suite.clone(),
+            epoch,
+            is_rekey: established.is_rekey,
+            wall,
+            at: Instant::now(),
+            handshake_id: established.handshake_id,
+        });
+        let known = Known {
+            session_id: established.session_id,
+            epoch,
+            peer_key_id: established.peer_key_id,
+            rekey_secret: established.rekey_secret,
+        };
+        let book = &mut *locked(&self.book);
+        match role {
+            // The drone rekeys from its newest epoch alone.
+            Role::Drone => book.confirmed = None,
+            Role::Gcs => {}
+        }
+        book.newest = Some(known);
+        self.count("hs_completed");
+        let what = if established.is_rekey {
+            "rekey"
+        } else {
+            "new session"
+        };
+        let ms = wall.as_secs_f64() * 1e3;
+        log(&format!("{what}: {suite}, epoch {epoch}, {ms:.2} ms"));
+        Ok(())
+    }
+
+    /// GCS: what a rekey of this session builds on.
+    #[must_use]
+    pub fn rekey_basis(&self, session: &SessionId) -> Option<RekeyBasis> {
+        let book = &mut *locked(&self.book);
+        self.settle(book);
+        let held = [&book.newest, &book.confirmed];
+        let mut found = held.into_iter().flatten();
+        let known = found.find(|known| known.session_id == *session)?;
+        let drone_id: DroneId = known.peer_key_id[..].try_into().ok()?;
+        Some(RekeyBasis {
+            drone_id,
+            epoch: known.epoch,
+            rekey_secret: Secret::copy_of(&known.rekey_secret),
+        })
+    }
+
+    /// Drone: what the next rekey builds on.
+    #[must_use]
+    pub fn rekey_from(&self) -> Option<RekeyFrom> {
+        let book = locked(&self.book);
+        let known = book.newest.as_ref().or(book.confirmed.as_ref())?;
+        Some(RekeyFrom {
+            session_id: known.session_id,
+            epoch: known.epoch,
+            rekey_secret: Secret::copy_of(&known.rekey_secret),
+        })
+    }
+
+    /// Once the newest epoch was heard, the one before it is never named again.
+    fn settle(&self, book: &mut Book) {
+        if self.confirmed.is_set() {
+            if let Some(newest) = book.newest.take() {
+                book.confirmed = Some(newest);
+            }
+        }
+    }
+
+    /// What both ends do each tick: forget what has ended, keep the path warm, tell complaints. Returns the control
+    /// frames that came.
+    pub fn tick(&self) -> Vec<ControlFrame> {
+        let now_ns = self.now_ns();
+        self.settle(&mut locked(&self.book));
+        let is_due = {
+            let cell = &mut *locked(&self.cell);
+            cell.session.expire(now_ns);
+            cell.session.keepalive_due(now_ns)
+        };
+        if is_due {
+            self.keepalive();
+        }
+        for note in self.plane.take_notes() {
+            log(&note);
+        }
+        self.plane.take_control()
+    }
+
+    /// One keepalive now, where there are keys and a peer.
+    pub fn keepalive(&self) {
+        // A keepalive is a control type, and without keys there is nothing to keep alive.
+        let _ = self.plane.send_control(packet::KEEPALIVE, &[]);
+    }
+
+    /// Is the epoch in use old, or nearly used up?
+    #[must_use]
+    pub fn rekey_due(&self, rekey_s: u64) -> bool {
+        let aged = locked(&self.last)
+            .as_ref()
+            .is_some_and(|last| last.at.elapsed() >= Duration::from_secs(rekey_s));
+        aged || locked(&self.cell).session.rekey_due(self.now_ns())
+    }
+
+    /// Forget every key.
+    pub fn erase(&self) {
+        self.plane.attach(None);
+        locked(&self.cell).session.close();
+        *locked(&self.book) = Book::default();
+        scrub_stack();
+    }
+}

@@ -1,0 +1,135 @@
+//! `pqlink`: a link between one drone and one ground station, without a lab (docs/LINK-PRODUCT.md).
+
+use pq_core::session::Role;
+use pq_link::accepting::{self, Gcs};
+use pq_link::config::{self, Config};
+use pq_link::dialling::{self, Drone};
+use pq_link::identity::PskStore;
+use pq_link::link::log;
+use pq_link::primitives::{HostPrimitives, Primitives as _};
+use pq_link::raw::signals;
+use pq_link::suite::Suite;
+use pq_link::{hex, keys, status};
+use ring::digest;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage:
+  pqlink keygen FOLDER     make gcs.key, gcs.pub and drone.key there
+  pqlink up CONFIG         run this end until SIGTERM
+  pqlink status CONFIG     ask the end that runs with this configuration
+  pqlink suites            list the suites
+The configuration is described in docs/LINK-PRODUCT.md.";
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(|word| &word[..]).collect();
+    let outcome = match words[..] {
+        ["keygen", folder] => keygen(Path::new(folder)),
+        ["up", file] => up(Path::new(file)),
+        ["status", file] => show_status(Path::new(file)),
+        ["suites"] => {
+            for suite in Suite::all() {
+                println!("{}", suite.id());
+            }
+            Ok(())
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("error: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read_config(file: &Path) -> Result<Config, String> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("{}: cannot read: {error}", file.display()))?;
+    config::parse(file, &text).map_err(|error| error.0)
+}
+
+/// Load liboqs; where its digest is pinned, only the file that has it.
+fn load(library: &Path, pinned: Option<&str>) -> Result<HostPrimitives, String> {
+    if let Some(pinned) = pinned {
+        let shown = library.display();
+        let bytes = std::fs::read(library).map_err(|error| format!("{shown}: {error}"))?;
+        let found = hex::shown(digest::digest(&digest::SHA256, &bytes).as_ref());
+        if found != pinned {
+            return Err(format!(
+                "{shown}: its SHA-256 is {found}, not liboqs_sha256; install the library that was pinned"
+            ));
+        }
+    }
+    HostPrimitives::load(library).map_err(|error| {
+        let error = error.0;
+        format!("{error}; name liboqs 0.13 in OQS_INSTALL_PATH, or as liboqs in the configuration")
+    })
+}
+
+fn keygen(folder: &Path) -> Result<(), String> {
+    let root = std::env::var("OQS_INSTALL_PATH").unwrap_or_else(|_| "/opt/liboqs".to_owned());
+    let primitives = load(&PathBuf::from(root).join("lib/liboqs.so"), None)?;
+    let made = keys::generate(folder, &primitives).map_err(|error| error.0)?;
+    for path in made {
+        println!("{}", path.display());
+    }
+    println!("ground station: gcs.key and drone.key; drone: gcs.pub and drone.key");
+    Ok(())
+}
+
+fn show_status(file: &Path) -> Result<(), String> {
+    print!("{}", status::ask(&read_config(file)?.status)?);
+    Ok(())
+}
+
+fn up(file: &Path) -> Result<(), String> {
+    let config = read_config(file)?;
+    let primitives = load(&config.liboqs, config.liboqs_sha256.as_deref())?;
+    if !primitives.supports(config.suite) {
+        let (id, library) = (config.suite.id(), config.liboqs.display());
+        return Err(format!(
+            "{library} cannot carry out {id}; choose another suite"
+        ));
+    }
+    let (id, psk) = keys::drone(&config.drone_key).map_err(|error| error.0)?;
+    signals::catch().map_err(|error| format!("signals: {error}"))?;
+    let (role, suite) = (config.role.name(), config.suite.id());
+    log(&format!("{role}, {suite}, process {}", std::process::id()));
+    match config.role {
+        Role::Drone => {
+            let trusted = keys::gcs_public(&config.gcs_key).map_err(|error| error.0)?;
+            if trusted.key(config.suite.sig).is_none() {
+                let (file, sig) = (config.gcs_key.display(), config.suite.sig.token);
+                return Err(format!("{file} holds no {sig} key; choose another suite"));
+            }
+            dialling::run(Drone {
+                config,
+                id,
+                psk,
+                trusted: vec![trusted],
+                primitives: Box::new(primitives),
+            })
+        }
+        Role::Gcs => {
+            let identity = keys::gcs_identity(&config.gcs_key).map_err(|error| error.0)?;
+            if identity.secret(config.suite.sig).is_none() {
+                let (file, sig) = (config.gcs_key.display(), config.suite.sig.token);
+                return Err(format!("{file} holds no {sig} key; choose another suite"));
+            }
+            let psks = PskStore::new(vec![(id, psk)]).map_err(|error| error.0)?;
+            accepting::run(Gcs {
+                config,
+                identity,
+                psks,
+                primitives: Box::new(primitives),
+            })
+        }
+    }
+}

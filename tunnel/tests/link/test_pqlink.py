@@ -1,0 +1,423 @@
+"""`pqlink` as people use it: two processes on loopback, killed and started again; and against the
+specification's own end, whose knowledge of the keys lets the test look for them in the program's memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from link_kit import fields, program
+
+from pqtunnel import packet
+from pqtunnel.endpoint.stream import FrameStream, converse
+from pqtunnel.errors import HandshakeError
+from pqtunnel.handshake import (
+    DroneHandshake,
+    DronePsk,
+    Established,
+    GcsHandshake,
+    GcsIdentity,
+    PskStore,
+    RekeyBasis,
+    RekeyFrom,
+)
+from pqtunnel.handshake.identity import GcsPublicIdentity
+from pqtunnel.primitives import Primitives
+from pqtunnel.session import Session
+from pqtunnel.suites import get
+from pqtunnel.trace import Tracer
+from waiting import free_port
+
+SUITE = "cs-mlkem768-aesgcm-mldsa65"
+WAIT_S = 60.0
+"""No test judges a time; this only ends one that would wait for ever on a machine that is very busy."""
+
+
+def wait_for(what: str, check: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not check():
+        assert time.monotonic() < end, f"waited for: {what}"
+        time.sleep(0.05)
+
+
+def pqlink(*arguments: object) -> subprocess.CompletedProcess[str]:
+    words = [program("pqlink"), *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("keys")
+    made = pqlink("keygen", folder)
+    assert made.returncode == 0, made.stderr
+    return folder
+
+
+class End:
+    """One `pqlink up`, with the application beside it."""
+
+    def __init__(self, folder: Path, role: str, keys: Path, ports: dict[str, int], **more: object) -> None:
+        self.folder, self.role = folder, role
+        self.application = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.application.bind(("127.0.0.1", 0))
+        self.plaintext = free_port()
+        gcs = role == "gcs"
+        settings: dict[str, object] = {
+            "role": role,
+            "suite": SUITE,
+            "handshake": f"127.0.0.1:{ports['handshake']}",
+            "sealed": f"127.0.0.1:{ports[role]}",
+            "peer_port": ports["drone" if gcs else "gcs"],
+            "plaintext": f"127.0.0.1:{self.plaintext}",
+            "application": "{}:{}".format(*self.application.getsockname()),
+            "gcs_key": keys / ("gcs.key" if gcs else "gcs.pub"),
+            "drone_key": keys / "drone.key",
+            "status": f"{role}.sock",
+            **more,
+        }
+        lines = [f"{k} = {v}" if isinstance(v, int) else f'{k} = "{v}"' for k, v in settings.items()]
+        self.config = folder / f"{role}.toml"
+        self.config.write_text("\n".join(lines) + "\n", "utf-8")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        log = (self.folder / f"{self.role}.log").open("ab")
+        with log:
+            self.process = subprocess.Popen([program("pqlink"), "up", self.config], stderr=log)
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def end(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(WAIT_S)
+
+    def status(self) -> dict[str, str]:
+        told = pqlink("status", self.config)
+        lines = [line.replace(" = ", "=", 1) for line in told.stdout.splitlines()]
+        return {name: value.strip('"') for name, value in fields(lines).items()}
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.end(signal.SIGKILL)
+        self.application.close()
+
+
+def passes(sender: End, receiver: End, payload: bytes) -> bool:
+    """Does this datagram come out at the other end? Sent again until it does, as traffic goes on."""
+    receiver.application.settimeout(0.3)
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        sender.application.sendto(payload, ("127.0.0.1", sender.plaintext))
+        try:
+            while True:
+                if receiver.application.recv(65_536) == payload:
+                    return True
+        except TimeoutError:
+            continue
+    return False
+
+
+@contextmanager
+def two_ends(folder: Path, keys: Path, **more: object) -> Iterator[tuple[End, End]]:
+    ports = {"handshake": free_port()}
+    ports |= {role: free_port() for role in ("drone", "gcs")}
+    drone, gcs = (End(folder, role, keys, ports, **more) for role in ("drone", "gcs"))
+    try:
+        yield drone, gcs
+    finally:
+        for end in (drone, gcs):
+            end.close()
+
+
+def both_ways(drone: End, gcs: End, round_: str) -> None:
+    assert passes(drone, gcs, f"up {round_}".encode()), (drone.folder / "drone.log").read_text()
+    assert passes(gcs, drone, f"down {round_}".encode()), (gcs.folder / "gcs.log").read_text()
+
+
+def test_traffic_passes_and_resumes_after_a_kill_of_either_end(tmp_path: Path, keys: Path) -> None:
+    with two_ends(tmp_path, keys) as (drone, gcs):
+        gcs.start()
+        drone.start()
+        both_ways(drone, gcs, "first")
+        for victim in (drone, gcs):
+            victim.end(signal.SIGKILL)
+            victim.start()
+            both_ways(drone, gcs, f"after the {victim.role}")
+        status = drone.status()
+        assert status["role"] == "drone" and status["state"] == "up" and status["suite"] == SUITE
+        assert int(status["hs_completed"]) == 2 and int(status["rx_ok"]) >= 1
+        assert gcs.status()["hs_completed"] == "1", "this one began after the kill"
+        for end in (drone, gcs):
+            assert end.end(signal.SIGTERM) == 0
+            assert not (tmp_path / f"{end.role}.sock").exists()
+            assert "stopped" in (tmp_path / f"{end.role}.log").read_text()
+
+
+def test_rekeys_by_time_lose_nothing(tmp_path: Path, keys: Path) -> None:
+    with two_ends(tmp_path, keys, rekey_s=1) as (drone, gcs):
+        gcs.start()
+        drone.start()
+        both_ways(drone, gcs, "first")
+        sent, got = 0, 0
+        gcs.application.settimeout(WAIT_S)
+        while int(drone.status().get("epoch", 0)) < 3:
+            for _ in range(20):
+                drone.application.sendto(b"n%d" % sent, ("127.0.0.1", drone.plaintext))
+                sent += 1
+            while got < sent:
+                payload = gcs.application.recv(65_536)
+                if payload.startswith(b"n"):
+                    assert payload == b"n%d" % got, "each once, in order"
+                    got += 1
+        status = gcs.status()
+        assert int(status["hs_completed"]) >= 4 and status["handshake_was_rekey"] == "true"
+        refusals = {
+            "bad_header",
+            "unknown_index",
+            "auth_failed",
+            "replay",
+            "old_epoch",
+            "hs_failed",
+            "hs_policy",
+        }
+        assert not refusals & (set(status) | set(drone.status()))
+
+
+def test_a_loose_key_file_and_a_wrong_configuration_are_refused(tmp_path: Path, keys: Path) -> None:
+    with two_ends(tmp_path, keys) as (drone, _):
+        for mode, told in (
+            (0o644, "mode 0644 lets others read a secret; run: chmod 600"),
+            (0o620, "mode 0620"),
+        ):
+            (keys / "drone.key").chmod(mode)
+            refused = pqlink("up", drone.config)
+            assert refused.returncode == 1 and told in refused.stderr
+        (keys / "drone.key").chmod(0o600)
+        text = drone.config.read_text()
+        drone.config.write_text(text.replace("peer_port", "peer_prot"))
+        refused = pqlink("up", drone.config)
+        assert f'{drone.config}:5: unknown key "peer_prot"; did you mean peer_port?' in refused.stderr
+        drone.config.write_text(text + f'liboqs_sha256 = "{"0" * 64}"\n')
+        assert "not liboqs_sha256" in pqlink("up", drone.config).stderr
+        assert "does not answer" in pqlink("status", drone.config).stderr
+    again = pqlink("keygen", keys)
+    assert again.returncode == 1 and "is there already" in again.stderr
+    assert pqlink("sing").returncode == 2
+
+
+# ---------------------------------------------------------------------- the specification's end, and memory
+
+
+def identities(keys: Path) -> tuple[DronePsk, GcsIdentity]:
+    """What `keygen` made, as Python holds it."""
+    read = {
+        name: fields(
+            [line.replace(" = ", "=").replace('"', "") for line in (keys / name).read_text().splitlines()]
+        )
+        for name in ("drone.key", "gcs.key")
+    }
+    drone, gcs = read["drone.key"], read["gcs.key"]
+    by_kind = {
+        kind: {k.removesuffix(kind): bytes.fromhex(v) for k, v in gcs.items() if k.endswith(kind)}
+        for kind in ("_public", "_secret")
+    }
+    psk = DronePsk(bytes.fromhex(drone["id"]), bytes.fromhex(drone["psk"]))
+    return psk, GcsIdentity(GcsPublicIdentity(by_kind["_public"]), by_kind["_secret"])
+
+
+class SpecEnd:
+    """An end of the specification's machines and sessions on loopback: completes handshakes, answers packets,
+    and remembers every key."""
+
+    def __init__(self, role: str, keys: Path, native: Primitives, ports: dict[str, int]) -> None:
+        self.psk, self.identity = identities(keys)
+        self.native, self.ports, self.role = native, ports, role
+        self.made: list[Established] = []
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self.session = Session("gcs" if role == "gcs" else "drone", {}, native)
+        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._udp.bind(("127.0.0.1", ports[role]))
+        self._udp.settimeout(0.1)
+        self._threads = [
+            threading.Thread(target=work) for work in (self._packets, self._accept)[: 1 + (role == "gcs")]
+        ]
+        if role == "gcs":
+            self._server = socket.create_server(("127.0.0.1", ports["handshake"]))
+            self._server.settimeout(0.1)
+        for thread in self._threads:
+            thread.start()
+
+    def _peer(self) -> tuple[str, int]:
+        return "127.0.0.1", self.ports["drone" if self.role == "gcs" else "gcs"]
+
+    def _packets(self) -> None:
+        while not self._stop.is_set():
+            try:
+                datagram = self._udp.recv(65_536)
+            except TimeoutError:
+                continue
+            with self._lock:
+                if self.session.receive(datagram, time.monotonic_ns()).first and self.role == "gcs":
+                    self._udp.sendto(self.session.seal_control(packet.EPOCH_ACK), self._peer())
+
+    def _accept(self) -> None:
+        while not self._stop.is_set():
+            try:
+                sock, _ = self._server.accept()
+            except TimeoutError:
+                continue
+            with sock:
+                self._serve(sock)
+
+    def _basis(self, session_id: bytes) -> RekeyBasis | None:
+        held = [one for one in self.made if one.session_id == session_id]
+        return RekeyBasis(held[0].peer_key_id, held[0].epoch, held[0].rekey_secret) if held else None
+
+    def _serve(self, sock: socket.socket) -> None:
+        index = 1000 + len(self.made)
+        machine = GcsHandshake(
+            identity=self.identity, psks=PskStore([self.psk]), accepted={SUITE}, min_level=1,
+            primitives=self.native, rng=os.urandom, tracer=Tracer(), counters={}, rx_index=index,
+            rekey_basis=self._basis,
+        )  # fmt: skip
+
+        def install() -> None:
+            if machine.established is not None and machine.established not in self.made:
+                with self._lock:
+                    self.session.install(machine.established, time.monotonic_ns())
+                    self.made.append(machine.established)
+
+        try:
+            converse(FrameStream(sock, time.monotonic_ns()), machine, Tracer(), before_send=install)
+        except HandshakeError:
+            return  # the other end dials again
+
+    def dial(self) -> None:
+        """As a drone: a new session, or a rekey of the last."""
+        last = self.made[-1] if self.made else None
+        machine = DroneHandshake(
+            suite=get(SUITE), psk=self.psk, trusted=[self.identity.public], min_level=1, epoch=len(self.made),
+            primitives=self.native, rng=os.urandom, tracer=Tracer(), counters={},
+            rx_index=1000 + len(self.made),
+            rekey=RekeyFrom(last.session_id, last.epoch, last.rekey_secret) if last else None,
+        )  # fmt: skip
+        with socket.create_connection(("127.0.0.1", self.ports["handshake"]), timeout=10) as sock:
+            converse(FrameStream(sock, time.monotonic_ns()), machine, Tracer())
+        assert machine.established is not None
+        with self._lock:
+            self.session.install(machine.established, time.monotonic_ns())
+            self.made.append(machine.established)
+            self._udp.sendto(self.session.seal_control(packet.KEEPALIVE), self._peer())
+
+    def heard(self) -> bool:
+        """Has the peer been heard on the newest epoch?"""
+        with self._lock:
+            return self.session.epoch == self.made[-1].epoch
+
+    def close(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        self._udp.close()
+        if self.role == "gcs":
+            self._server.close()
+
+
+def hits(pid: int, secrets: dict[str, bytes]) -> dict[str, int]:
+    """How often each secret, or a half of it, stands in a process's writable memory: memory that was given
+    back loses its first bytes to the allocator's own notes."""
+    found = dict.fromkeys(secrets, 0)
+    with (
+        Path(f"/proc/{pid}/maps").open(encoding="ascii") as maps,
+        Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory,
+    ):
+        for line in maps:
+            span, rights = line.split()[:2]
+            if not rights.startswith("rw") or line.rstrip().endswith(("[vvar]", "[vsyscall]")):
+                continue
+            start, end = (int(place, 16) for place in span.split("-"))
+            memory.seek(start)
+            content = bytearray()
+            try:
+                while piece := memory.read(min(1 << 24, end - start - len(content))):
+                    content += piece
+            except OSError:
+                if span in Path(f"/proc/{pid}/maps").read_text("ascii"):
+                    raise
+                continue  # the stack of a thread that ended meanwhile
+            for name, secret in secrets.items():
+                half = len(secret) // 2
+                found[name] += max(content.count(secret[:half]), content.count(secret[half:]))
+    return found
+
+
+def secrets_of(made: list[Established]) -> dict[str, bytes]:
+    """Every secret of these epochs that has at least 16 bytes."""
+    return {
+        f"epoch {one.epoch} {name}": secret
+        for one in made
+        for name, secret in (
+            ("send key", one.keys.send_key),
+            ("receive key", one.keys.receive_key),
+            ("rekey secret", one.rekey_secret),
+            ("exporter", one.exporter),
+        )
+    }
+
+
+EPOCHS = 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/PID/mem is Linux's")
+@pytest.mark.parametrize("role", ["drone", "gcs"])
+def test_keys_of_ended_epochs_are_nowhere_in_memory(
+    role: str, tmp_path: Path, keys: Path, native: Primitives
+) -> None:
+    ports = {"handshake": free_port()}
+    ports |= {end: free_port() for end in ("drone", "gcs")}
+    rekey: dict[str, object] = {"rekey_s": 1} if role == "drone" else {}
+    link, other = End(tmp_path, role, keys, ports, **rekey), "gcs" if role == "drone" else "drone"
+    spec_end: SpecEnd | None = None
+    try:
+        if role == "drone":
+            spec_end = SpecEnd(other, keys, native, ports)
+            link.start()
+            wait_for("rekeys", lambda: spec_end is not None and len(spec_end.made) >= EPOCHS)
+        else:
+            link.start()
+            wait_for("the gcs", lambda: (tmp_path / "gcs.sock").exists())
+            spec_end = SpecEnd(other, keys, native, ports)
+            for _ in range(EPOCHS):
+                spec_end.dial()
+                wait_for("an answer", lambda: link.status().get("epoch") == str(len(spec_end.made) - 1))
+        spec_end.close()  # no rekey begins any more
+        wait_for("the epoch in use", lambda: link.status().get("epoch") == str(spec_end.made[-1].epoch))
+        last = secrets_of(spec_end.made[-1:])
+        ended = secrets_of(spec_end.made[:-1])
+        # Two seconds after the switch the epoch before is over, whenever this machine gets to it.
+        wait_for("the end of the epoch before", lambda: not any(hits(link.pid, ended).values()))
+        assert not any(hits(link.pid, ended).values())
+        living = hits(link.pid, last)
+        epoch = spec_end.made[-1].epoch
+        for name in ("send key", "receive key", "rekey secret"):
+            assert living[f"epoch {epoch} {name}"] >= 1, "the search finds what is there"
+        assert living[f"epoch {epoch} exporter"] == 0, "nothing uses it"
+        assert sum(living.values()) == 3, "each in one place"
+    finally:
+        if spec_end is not None:
+            spec_end.close()
+        link.close()
