@@ -95,7 +95,6 @@ def contents() -> dict[str, bytes]:
     for table in reference.iterdir():
         if table.name.endswith(".csv"):
             found[f"pqevidence/reference/{table.name}"] = table.read_bytes()
-            found[f"pqevidence/reference/{table.name}"] = table.read_bytes()
     found |= {f"pqevidence/models/{name}": content for name, content in packed_models()}
     return found
 
