@@ -369,9 +369,12 @@ def test_the_page_is_made_of_it(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_verb_ends_with_its_code(
     verb: str, code: int, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = CASES[verb, code](World(tmp_path, monkeypatch, shared))
+    world = World(tmp_path, monkeypatch, shared)
+    words = CASES[verb, code](world)
     assert words[0] == verb
     assert main(words) == code
+    for held in world.held:
+        held.close()
 
 
 def _ended(verb: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> int:

@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from pqlab.bundle import locate
-from pqlab.cli.common import add_out, listed, print_json
+from pqlab.cli.common import add_bundle, add_out, listed, print_json
 from pqlab.errors import EXIT_OK, UsageError
 from pqlab.paths import project_root, results_dir, shown
 
@@ -15,9 +15,7 @@ HELP = "a new bundle with a layer that takes results of a sealed one back, or re
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "bundle", nargs="?", metavar="BUNDLE", help="path or run id (default: results/latest)"
-    )
+    add_bundle(parser)
     parser.add_argument("--reason", metavar="TEXT", required=True, help="what was wrong, in a sentence")
     parser.add_argument(
         "--withdraw", action="append", metavar="CELL",
