@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pqlab.report import svg
-from pqlab.report.layouts import LABEL, WIDE, Layout, both, legend, legend_height
+from pqlab.report.layouts import LABEL, WIDE, Layout, both, legend, legend_height, short_name
 from pqlab.report.svg import LinearAxis, LogAxis, counted, significant, tick_label
 
 FAMILY_CLASS = {
@@ -409,7 +409,8 @@ def _heat_list(
             shade, field = _heat_field(axis(value), tip, (x + 1, top + 1), (step - 2, _FIELD - 2))
             middle = x + step / 2
             items.append(field)
-            items.append(svg.text(middle, top + 15, column, class_=f"{shade} little", text_anchor="middle"))
+            told = short_name(column)
+            items.append(svg.text(middle, top + 15, told, class_=f"{shade} little", text_anchor="middle"))
             items.append(svg.text(middle, top + 30, significant(value), class_=shade, text_anchor="middle"))
         y += _FIELD * (-(-len(known) // _NARROW_FIELDS)) + 8
     return items, y

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pqlab.report import svg
 from pqlab.report.figures import family_class
-from pqlab.report.layouts import Layout, both
+from pqlab.report.layouts import Layout, both, short_name
 from pqlab.report.svg import LogAxis, counted, significant, tick_label
 
 
@@ -69,7 +69,7 @@ def scatter(
     if layout.narrow:
         for place_number, point in enumerate(named, 1):
             end += 17
-            items.append(svg.text(0, end, f"{place_number}  {point.label}", class_="label small"))
+            items.append(svg.text(0, end, f"{place_number}  {short_name(point.label)}", class_="label small"))
         end += 8
     description = f"{counted(len(points), 'combination')}; {y_title} over {x_title}."
     return svg.document(figure_id, width, end, title, description, items)
