@@ -197,7 +197,7 @@ def curves(
 
     ``identity`` draws y = x where the axes are linear.
     """
-    left, right, height = layout.pick((72.0, 236.0, 340.0), (50.0, 20.0, 240.0))
+    left, right, height = layout.pick((72.0, 236.0, 340.0), (60.0, 20.0, 240.0))
     top = layout.pick(18.0, 28.0)
     xs = [x for c in lines for x, _ in c.points]
     ys = [y for c in lines for _, y in c.points]

@@ -28,7 +28,7 @@ def scatter(
 ) -> str:  # fmt: skip
     """Dots on two log axes; the lowest, highest, leftmost and rightmost carry their names, on a narrow window
     numbers whose names stand below."""
-    left, right, height = layout.pick((72.0, 24.0, 380.0), (50.0, 20.0, 260.0))
+    left, right, height = layout.pick((72.0, 24.0, 380.0), (60.0, 20.0, 260.0))
     top, width = layout.pick(18.0, 28.0), layout.width
     bottom = top + height
     x_axis = LogAxis.over([p.x for p in points], left, width - right)
