@@ -19,10 +19,11 @@ import fake_agent
 import pytest
 import report_bundle
 from advise_bundle import make_radio_bundle
+from bad_bundles.attacks import attack_all
 from bundle_kit import make_ready, make_sealed
+from drone_bins import write_bins
 from fake_agent import FakeLab, once
 from test_bench_board import WHOLE
-from test_recording import attack_all, write_bins
 from test_setup import OPTIONS
 
 from pqlab import errors
