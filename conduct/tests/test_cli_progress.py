@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from pqevidence.plan import Cell
-from pqlab.progress import Board, PlainReporter, RichReporter, begin_line, cell_line, clock_text, hottest_c
+from pqlab.progress import (
+    Board,
+    PlainReporter,
+    RichReporter,
+    again_line,
+    begin_line,
+    cell_line,
+    clock_text,
+    hottest_c,
+)
 
 RECORD = {
     "suite_id": "cs-mlkem768-aesgcm-mldsa65",
@@ -37,6 +47,25 @@ def test_nothing_is_made_up_for_a_cell_that_failed() -> None:
     assert cell_line(0, 3, record, None) == (
         "[1/3] cs-mlkem768-aesgcm-mldsa65 rep 1  fail  (no handshake completed)"
     )
+
+
+def test_no_line_is_wider_than_a_terminal() -> None:
+    long = {
+        **RECORD,
+        "suite_id": "cs-classicmceliece8192128-chacha20poly1305-sphincs256s",
+        "condition": "slow-lossy-near",
+        "reason": "busy_machine: other programs used 69 % of a core (limit 10 %) while it was measured",
+    }
+    line = cell_line(11, 216, long, 252.0)
+    assert max(map(len, line.splitlines())) <= 80
+    head, *more = line.splitlines()
+    assert head == f"[ 12/216] {long['suite_id']}"
+    assert all(one.startswith(" " * 10) for one in more)
+    told = " ".join(line.split())
+    assert "pass hs 1.21 ms 2 lost (busy_machine:" in told and "measured) eta 04:12" in told
+    cell = replace(CELL, suite_id=long["suite_id"])
+    again = again_line(cell, 216, 2, str(long["reason"]))
+    assert max(map(len, again.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -126,7 +155,7 @@ def test_condition_heat_and_lost_samples_stand_where_there_are_any() -> None:
     }
     line = cell_line(0, 9, {**RECORD, "condition": "rekey", "categories": fields}, None)
     assert "mldsa65 rekey rep 1" in line
-    assert "48.2 °C  3 samples lost" in line
+    assert "48.2 °C 3 samples lost" in " ".join(line.split())
     assert hottest_c(RECORD) is None
 
 

@@ -20,11 +20,12 @@ import fake_agent
 import pytest
 import report_bundle
 from advise_bundle import make_radio_bundle
-from bundle_kit import make_ready
+from bad_bundles.attacks import attack_all
+from bundle_kit import make_ready, make_sealed
+from drone_bins import write_bins
 from fake_agent import FakeLab, once
 from test_bench_board import WHOLE
 from test_fly_session import Flying
-from test_recording import attack_all, write_bins
 from test_setup import OPTIONS
 
 from pqevidence import errors
@@ -209,7 +210,7 @@ def _packed(world: World) -> Path:
 
 
 def _watched(world: World, *, spoil: bool) -> list[str]:
-    root = world.copy(world.sealed)
+    root = make_sealed(world.here / "made")
     attack_all(root, lambda rows: None)
     for cell in (root / "data" / "cells").iterdir():
         write_bins(cell)

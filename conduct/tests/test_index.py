@@ -83,7 +83,7 @@ def test_page_and_tables_of_a_good_folder(
         for row in rows(made / bundle["bundle"] / "data" / "analysis" / "by_suite.csv"):
             assert medians[bundle["bundle"], row["suite_id"]] == row["median_ms"]
     page = (out / "index.html").read_text(encoding="utf-8")
-    assert page.count("<polyline") == 2, "a line a suite"
+    assert page.count("<polyline") == 2 * 2, "a line a suite, in two layouts"
     assert "://" not in page.replace("http://www.w3.org", "")
     for bundle in bundles:
         href = f"../{made.relative_to(made.parent)}" if made.parent == tmp_path else None

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_bundles.attacks import ATTACK, BIN_NS, SENT, attack_all
+from bad_bundles.attacks import ATTACK, SENT, attack_all
 from bundle_kit import make_sealed
+from drone_bins import write_bins
 
 from pqevidence.errors import LabError
 from pqevidence.record.raw import RawDataError
@@ -18,7 +19,6 @@ from pqevidence.verify import verify_bundle
 from pqlab.cli.main import main
 
 Json = dict[str, Any]
-FIELDS = ["rx_datagrams", "bad_header", "unknown_index", "auth_failed", "replay", "old_epoch", "queue_full"]
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +31,6 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for cell in (root / "data" / "cells").iterdir():
         write_bins(cell)
     return root
-
-
-def write_bins(cell: Path) -> None:
-    gate = json.loads((cell / "traffic.json").read_text())["windows"]["traffic"]["drone"]
-    rows: list[Any] = [{"schema": "pqtunnel/feed/v1", "role": "drone", "bin_ns": BIN_NS, "fields": FIELDS}]
-    for line in (cell / "attack.ndjson").read_text().splitlines()[2:]:
-        told = json.loads(line)
-        rows.append([told["bin"], [told["sent"], 0, 0, told["sent"], 0, 0, 0]])
-    first, last = gate["open_ns"] // WINDOW_NS, gate["close_ns"] // WINDOW_NS
-    rows += [{"k": k, "interface": None, "udp": None} for k in range(first, last + 1)]
-    (cell / "bins.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def test_an_attack_as_it_was_told_is_no_fault(attacked: Path) -> None:

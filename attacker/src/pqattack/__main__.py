@@ -9,13 +9,14 @@ from pqattack.bounds import from_environment, inside
 from pqattack.errors import AttackError, BoundsError
 from pqattack.serve import Attacker, Server
 from pqattack.tap import TapConfig, run_tap
+from pqbase.net import host_and_port
 
 
 def _place(name: str) -> tuple[str, int]:
-    host, _, port = os.environ.get(name, "").rpartition(":")
-    if not host or not port.isdigit():
-        raise BoundsError(f"{name} is not ADDRESS:PORT", hint="compose/lab.yml sets it")
-    return host, int(port)
+    try:
+        return host_and_port(os.environ.get(name, ""))
+    except ValueError as error:
+        raise BoundsError(f"{name} is not ADDRESS:PORT", hint="compose/lab.yml sets it") from error
 
 
 def main(argv: list[str]) -> int:

@@ -11,6 +11,15 @@ from typing import Final
 _SIOCGIFADDR: Final = 0x8915
 
 
+def host_and_port(text: str) -> tuple[str, int]:
+    """`HOST:PORT` as a pair, port 1 to 65535; an IPv6 host stands in brackets. Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not bare or not (port.isascii() and port.isdigit() and len(port) <= 5) or not 0 < int(port) < 65_536:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return bare, int(port)
+
+
 def claim(sock: socket.socket) -> None:
     """Before bind: nobody else may have this port while we do; after a restart it is free at once.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from rich.text import Text
 from pqevidence.plan import Cell
 
 Json = dict[str, Any]
+#: columns of a terminal
+WIDTH = 80
 #: as SGR, for what is printed without rich
 _CODES = {"green": 32, "red": 31, "yellow": 33}
 _COLOURS = {"pass": "green", "fail": "red", "invalid": "red", "unsupported": "yellow", "not-run": "yellow"}
@@ -40,14 +43,17 @@ class Reporter(Protocol):
 
 def cell_line(position: int, total: int, record: Json, eta_s: float | None) -> str:
     """`[ 12/72] cs-… rep 1  pass  hs 1.21 ms  0 lost  eta 04:12`; a condition other than `baseline`, a
-    temperature and lost samples stand in it where there are any."""
+    temperature and lost samples stand in it where there are any. What has no room in 80 columns stands on
+    further lines, indented."""
     width = len(str(total))
     condition = record.get("condition", "baseline")
-    named = "" if condition == "baseline" else f" {condition}"
-    parts = [
-        f"[{position + 1:>{width}}/{total}] {record['suite_id']}{named} rep {record['repetition']}",
-        str(record["verdict"]),
-    ]
+    named = "" if condition == "baseline" else f"{condition} "
+    where, which = (
+        f"[{position + 1:>{width}}/{total}] {record['suite_id']}",
+        f"{named}rep {record['repetition']}",
+    )
+    fits = len(where) + 1 + len(which) <= WIDTH
+    parts = [*([f"{where} {which}"] if fits else [where, which]), str(record["verdict"])]
     handshake = value_of(record, "D", "handshake_total_duration_ms")
     if handshake is not None:
         synthetic = " synthetic" if record.get("ring") == "sim" else ""
@@ -63,7 +69,19 @@ def cell_line(position: int, total: int, record: Json, eta_s: float | None) -> s
         parts.append(f"({record['reason']})")
     if eta_s is not None:
         parts.append(f"eta {clock_text(eta_s)}")
-    return "  ".join(parts)
+    return _folded(parts, indent=2 * width + 4)
+
+
+def _folded(parts: list[str], indent: int) -> str:
+    """The parts in as few lines as hold them; a part wider than a line is broken at blanks."""
+    lines = parts[:1]
+    for part in parts[1:]:
+        longer = f"{lines[-1]}  {part}"
+        if len(longer) <= WIDTH:
+            lines[-1] = longer
+        else:
+            lines += [" " * indent + line for line in textwrap.wrap(part, WIDTH - indent)]
+    return "\n".join(lines)
 
 
 def again_line(cell: Cell, total: int, attempt: int, why: str | None) -> str:
@@ -71,7 +89,11 @@ def again_line(cell: Cell, total: int, attempt: int, why: str | None) -> str:
     the attempt before is that of a controller that died."""
     named = "" if cell.condition == "baseline" else f" {cell.condition}"
     where = f"[{cell.position + 1:>{len(str(total))}}/{total}] {cell.suite_id}{named} rep {cell.repetition}"
-    return f"{where}: attempt {attempt}{f', because {why}' if why else ''}"
+    told = f"{where}: attempt {attempt}"
+    if not why:
+        return told
+    line, indent = f"{told}, because {why}", 2 * len(str(total)) + 4
+    return "\n".join(textwrap.wrap(line, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False))
 
 
 def coloured(text: str, verdict: str, stream: TextIO) -> str:

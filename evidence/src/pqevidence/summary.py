@@ -14,8 +14,8 @@ from pqbase.stats import TOO_FEW
 from pqevidence.analysis.load import Cell
 from pqevidence.report.source import RawRow, Source
 from pqevidence.report.svg import significant
+from pqlab.progress import WIDTH
 
-WIDTH = 80
 MOST_LINES = 10
 #: lines that say what is odd, where there is much of it; the report names all
 _MOST_ODD = 4
@@ -56,7 +56,11 @@ def _handshakes(source: Source, room: int) -> list[str]:
         return []
     counts = sorted({int(row["n_cells"]) for row in rows})
     cells = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-    head = f"cold handshake, ms{_kind(source)}{under}: median of {cells} cells, 95 % interval of the mean"
+    of = f"median of {cells} cell{'' if counts[-1] == 1 else 's'}"
+    begin = f"cold handshake, ms{_kind(source)}{under}: "
+    # the longest that has room
+    ends = (f"{of}, 95 % interval of the mean", f"{of}, 95 % interval", of)
+    head = begin + next((end for end in ends if len(begin + end) <= WIDTH), of)
     lines = room - 1
     if len(rows) <= lines:
         return [head, *_suites(rows)]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
+from pqbase.net import host_and_port
 from pqlink.errors import LinkError
 from pqlink.serve import Addresses, Server
 from pqlink.side import SideConfig, run_side
 
 
 def _address(name: str) -> tuple[str, int]:
-    host, _, port = _setting(name).rpartition(":")
-    if not host or not port.isdigit():
-        raise LinkError(f"{name} is not ADDRESS:PORT", code="bad_environment")
-    return host, int(port)
+    try:
+        return host_and_port(_setting(name))
+    except ValueError as error:
+        raise LinkError(f"{name} is not ADDRESS:PORT", code="bad_environment") from error
 
 
 def _setting(name: str) -> str:

@@ -7,6 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
+from pqbase.net import host_and_port
 from pqsitl.errors import SpecError
 
 RECEIVE_BYTES = 9000
@@ -23,10 +24,10 @@ def owner_hint(kind: str, port: int) -> str:
 
 def parse_address(text: str, name: str) -> tuple[str, int]:
     """`host:port`; SpecError names the setting."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise SpecError(f"{name} is {text!r}, not host:port", f"set {name} like 198.18.1.11:14550")
-    return host, int(port)
+    try:
+        return host_and_port(text)
+    except ValueError as error:
+        raise SpecError(f"{name} is {text!r}, not host:port", f"set {name} like 198.18.1.11:14550") from error
 
 
 class UdpLink:

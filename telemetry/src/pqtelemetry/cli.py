@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pqbase.ending import STDIN_HELP, STDIN_OPTION, watch_stdin
+from pqbase.net import host_and_port
 from pqbase.text import speak_utf8
 from pqtelemetry import __version__
 from pqtelemetry.clock import SystemClock
@@ -39,10 +40,10 @@ def parse_address(text: str) -> tuple[str, int] | None:
     """`host:port`, or None for `none`; raises UsageError."""
     if text == "none":
         return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise UsageError(f"--telegraf {text!r} is neither host:port nor none")
-    return host.strip("[]"), int(port)
+    try:
+        return host_and_port(text)
+    except ValueError as error:
+        raise UsageError(f"--telegraf {text!r} is neither host:port nor none") from error
 
 
 def _parser() -> argparse.ArgumentParser:

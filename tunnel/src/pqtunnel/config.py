@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from pqbase.net import host_and_port
 from pqtunnel.errors import TunnelError
 
 Role = Literal["drone", "gcs"]
@@ -171,10 +172,10 @@ def _port(env: Mapping[str, str], name: str, default: int) -> int:
 
 def parse_address(text: str, name: str) -> Address:
     """`host:port` as a pair; raises ConfigError naming `name`."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) <= 65535:
-        raise ConfigError(f"{name} is {text!r}", hint="host:port, for instance 198.18.1.11:47004")
-    return host, int(port)
+    try:
+        return host_and_port(text)
+    except ValueError as error:
+        raise ConfigError(f"{name} is {text!r}", hint="host:port, for instance 198.18.1.11:47004") from error
 
 
 def _optional_address(env: Mapping[str, str], name: str) -> Address | None:

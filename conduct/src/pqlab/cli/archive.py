@@ -8,15 +8,13 @@ from pathlib import Path
 from pqevidence.bundle import locate
 from pqevidence.errors import EXIT_OK
 from pqevidence.paths import project_root, shown
-from pqlab.cli.common import print_json
+from pqlab.cli.common import add_bundle, print_json
 
 HELP = "write a sealed bundle to one .tar.zst file, signed if asked"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "bundle", nargs="?", metavar="BUNDLE", help="path or run id (default: results/latest)"
-    )
+    add_bundle(parser)
     parser.add_argument("--out", metavar="FILE", help="file to write (default: RUN_ID.tar.zst beside it)")
     parser.add_argument("--sign", metavar="KEY", help="OpenSSH private key; the signature goes to FILE.sig")
 

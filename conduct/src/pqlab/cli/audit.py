@@ -9,15 +9,13 @@ from pqevidence.bundle import locate
 from pqevidence.bundle.survey import require_safe
 from pqevidence.errors import EXIT_CHECK, EXIT_ENVIRONMENT, EXIT_OK, LabError
 from pqevidence.paths import results_dir, shown
-from pqlab.cli.common import add_out, print_json
+from pqlab.cli.common import add_bundle, add_out, print_json
 
 HELP = "list the claims of a report that do not follow from its data"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "bundle", nargs="?", metavar="BUNDLE", help="path or run id (default: results/latest)"
-    )
+    add_bundle(parser)
     parser.add_argument(
         "--published", action="store_true", help="the published reports instead, from their published tables"
     )

@@ -83,6 +83,19 @@ def add_out(parser: argparse.ArgumentParser, help_text: str = "results folder (d
     parser.add_argument("--out", metavar="DIR", help=help_text)
 
 
+def add_bundle(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "bundle", nargs="?", metavar="BUNDLE", help="path or run id (default: results/latest)"
+    )
+
+
+def out_folder(out: str | None, default: Path) -> Path:
+    """The folder that --out names, or the default. Raises UsageError for one within a sealed bundle."""
+    folder = Path(out) if out else default
+    outside_bundles(folder)
+    return folder
+
+
 def outside_bundles(folder: Path) -> None:
     """Raises UsageError for a folder within a sealed bundle, this one or another."""
     there = folder.resolve()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 HELP = "compare two bundles: paired effects with intervals and verdicts"
 _SHOWN_LINES = 12
+#: columns of a terminal, and of a grid those that are told once where all rows have the same there
+_WIDTH = 80
+_SAME = ("metric", "condition", "ring", "n", "published", "verdict")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -201,10 +206,11 @@ def _lines(
         f"{len(found.unpaired)} cells unpaired"
     )
     for fact in facts[:_SHOWN_LINES]:
-        yield f"  {fact.kind}: {fact.what}: {fact.a} → {fact.b}"
+        told = f"{fact.kind}: {fact.what}: {_short(fact.a)} → {_short(fact.b)}"
+        yield from textwrap.wrap(told, _WIDTH, initial_indent="  ", subsequent_indent="    ")
     if len(facts) > _SHOWN_LINES:
         yield f"  and {len(facts) - _SHOWN_LINES} more differences: --json, --html"
-    yield far
+    yield from textwrap.wrap(far, _WIDTH)
     if not found.table.rows:
         yield "nothing to compare: no suite, condition and repetition passed in both"
         return
@@ -220,40 +226,50 @@ def _lines(
         yield f"{title}:" if rows else f"{title}: none"
         yield from _grid(rows)
     yield ""
-    yield ", ".join(f"{count} {verdict}" for verdict, count in counts(found).items()) + " (means and suites)"
+    yield "effects: " + ", ".join(f"{count} {verdict}" for verdict, count in counts(found).items())
+
+
+def _short(text: str) -> str:
+    """A digest by its beginning; --json and --html have the whole."""
+    return f"{text[:12]}…" if re.fullmatch(r"[0-9a-f]{32,}", text) else text
 
 
 def _grid(rows: list[Row]) -> Iterator[str]:
+    from pqevidence.analysis.claims import ALL_SUITES
     from pqevidence.report.between import effect_text, interval_text, real
     from pqevidence.report.svg import significant
 
     def beside(row: Row, name: str) -> str:
         return significant(real(row[name])) if row[name] is not None else "–"
 
+    if not rows:
+        return
+    heads = ("metric", "condition", "ring", "n", "A", "B", "published", "effect", "95 % interval", "verdict")
     lines = [
         (
-            "condition",
-            "metric",
-            "scope",
-            "ring",
-            "n",
-            "A",
-            "B",
-            "published",
-            "effect",
-            "95 % interval",
-            "verdict",
-        )
-    ]
-    lines += [
-        (
-            str(row["condition"]), str(row["metric"]), str(row["scope"]), str(row["ring"]),
-            str(row["n_pairs"]),
+            str(row["metric"]), str(row["condition"]), str(row["ring"]), str(row["n_pairs"]),
             beside(row, "a_median"), beside(row, "b_median"), beside(row, "published"),
             effect_text(row), interval_text(row), str(row["verdict"]),
         )
         for row in rows
     ]  # fmt: skip
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    for line in lines if rows else ():
-        yield "  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+    columns = list(zip(heads, zip(*lines, strict=True), strict=True))
+    told = {head: values[0] for head, values in columns if head in _SAME and len(set(values)) == 1}
+    same = ", ".join(f"{head} {value}" for head, value in told.items() if value != "–")
+    if same:
+        yield from (f"  {line}" for line in textwrap.wrap(f"in every row: {same}", _WIDTH - 2))
+    shown = [(head, values) for head, values in columns if head not in told]
+    widths = [max(map(len, (head, *values))) for head, values in shown]
+
+    def told_as(texts: Sequence[str]) -> str:
+        return (
+            "    " + "  ".join(text.ljust(width) for text, width in zip(texts, widths, strict=True)).rstrip()
+        )
+
+    yield told_as([head for head, _ in shown])
+    scope = None
+    for place, row in enumerate(rows):
+        if row["scope"] not in (scope, ALL_SUITES):
+            scope = row["scope"]
+            yield f"  {scope}"
+        yield told_as([values[place] for _, values in shown])

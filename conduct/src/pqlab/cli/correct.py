@@ -9,15 +9,13 @@ from pathlib import Path
 from pqevidence.bundle import locate
 from pqevidence.errors import EXIT_OK, UsageError
 from pqevidence.paths import project_root, results_dir, shown
-from pqlab.cli.common import add_out, listed, print_json
+from pqlab.cli.common import add_bundle, add_out, listed, print_json
 
 HELP = "a new bundle with a layer that takes results of a sealed one back, or remarks on them"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "bundle", nargs="?", metavar="BUNDLE", help="path or run id (default: results/latest)"
-    )
+    add_bundle(parser)
     parser.add_argument("--reason", metavar="TEXT", required=True, help="what was wrong, in a sentence")
     parser.add_argument(
         "--withdraw", action="append", metavar="CELL",

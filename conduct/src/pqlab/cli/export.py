@@ -14,7 +14,7 @@ from pqevidence.bundle.survey import require_safe
 from pqevidence.errors import EXIT_OK, LabError, UsageError
 from pqevidence.paths import project_root, shown
 from pqlab import __version__
-from pqlab.cli.common import outside_bundles, print_json
+from pqlab.cli.common import add_bundle, out_folder, print_json
 
 HELP = "write a bundle's MAVLink logs or sealed datagrams for MAVExplorer, Wireshark"
 #: folder names of cells; a plan may hold anything
@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "kind", choices=sorted(_KINDS), metavar="KIND",
         help="tlog: the MAVLink frames the ground received; pcapng: the tunnel's datagrams, without content",
     )  # fmt: skip
-    parser.add_argument(
-        "bundle", nargs="?", metavar="BUNDLE", help="path or run id (default: results/latest)"
-    )
+    add_bundle(parser)
     parser.add_argument("--cell", metavar="ID", help="only cells whose id begins so")
     parser.add_argument(
         "--out", metavar="DIR", help="folder to write into (default: export-RUN_ID beside the bundle)"
@@ -49,8 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
     bundle = locate(args.bundle, project_root() / "results")
     require_safe(bundle)
-    folder = Path(args.out) if args.out else bundle.parent / f"export-{bundle.name}"
-    outside_bundles(folder)
+    folder = out_folder(args.out, bundle.parent / f"export-{bundle.name}")
     plan = read_object(bundle / "data" / "plan.json")
     cells = _chosen(plan, args.cell)
     written: list[dict[str, Any]] = []

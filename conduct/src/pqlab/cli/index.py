@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from pqevidence.errors import EXIT_OK, EXIT_WARNING, LabError
 from pqevidence.paths import results_dir, shown
-from pqlab.cli.common import outside_bundles, print_json
+from pqlab.cli.common import out_folder, print_json
 
 HELP = "a page and tables over a folder of bundles, with trends of equal runs"
 
@@ -38,8 +37,7 @@ def run(args: argparse.Namespace) -> int:
             "no-bundle", f"there is no folder {shown(root)}", "an index is made of a folder of bundles",
             "name one, such as results",
         )  # fmt: skip
-    out = Path(args.out).resolve() if args.out else root
-    outside_bundles(out)
+    out = out_folder(args.out, root).resolve()
     found = look_through(root, verify=not args.unverified)
     if not found.entries:
         raise LabError(

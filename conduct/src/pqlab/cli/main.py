@@ -45,9 +45,7 @@ class _Parser(argparse.ArgumentParser):
             close = get_close_matches(verb, VERBS, n=1)
             if close:
                 hint = f"did you mean ./{self.prog} {close[0]}?"
-            raise UsageError(
-                "usage", f"there is no verb `{verb}`", f"{usage}; verbs: {', '.join(VERBS)}", hint
-            )
+            raise UsageError("usage", f"there is no verb `{verb}`", f"{usage}; --help lists the verbs", hint)
         raise UsageError("usage", message, usage, hint)
 
 

@@ -8,15 +8,13 @@ from pathlib import Path
 from pqevidence.bundle import locate
 from pqevidence.errors import EXIT_OK
 from pqevidence.paths import project_root, shown
-from pqlab.cli.common import print_json
+from pqlab.cli.common import add_bundle, print_json
 
 HELP = "write a bundle's cells as recordings with ground truth, for pqdetect"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "bundle", nargs="?", metavar="BUNDLE", help="path or run id (default: results/latest)"
-    )
+    add_bundle(parser)
     parser.add_argument(
         "--out", required=True, metavar="DIR", help="folder to write one recording a cell into"
     )

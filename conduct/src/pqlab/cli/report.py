@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from pqevidence.bundle import locate
 from pqevidence.bundle.survey import require_safe
 from pqevidence.errors import EXIT_CHECK, EXIT_OK, LabError
 from pqevidence.paths import project_root, shown
-from pqlab.cli.common import outside_bundles, print_json
+from pqlab.cli.common import add_bundle, out_folder, print_json
 
 HELP = "write a bundle's report again (HTML and Markdown)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "bundle", nargs="?", metavar="BUNDLE", help="path or run id (default: results/latest)"
-    )
+    add_bundle(parser)
     parser.add_argument(
         "--out", metavar="DIR", help="folder to write into (default: report-RUN_ID beside it)"
     )
@@ -34,8 +31,7 @@ def run(args: argparse.Namespace) -> int:
 
     bundle = locate(args.bundle, project_root() / "results")
     require_safe(bundle)
-    folder = Path(args.out) if args.out else bundle.parent / f"report-{bundle.name}"
-    outside_bundles(folder)
+    folder = out_folder(args.out, bundle.parent / f"report-{bundle.name}")
     try:
         html, markdown = render(bundle, folder)
         drawn = write_drawings(build(Source(bundle)), folder / "figures") if args.figures else []

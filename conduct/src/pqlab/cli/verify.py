@@ -8,15 +8,13 @@ from pathlib import Path
 from pqevidence.bundle import locate
 from pqevidence.errors import EXIT_CHECK, EXIT_OK, LabError
 from pqevidence.paths import results_dir, shown
-from pqlab.cli.common import add_out, print_json
+from pqlab.cli.common import add_bundle, add_out, print_json
 
 HELP = "check a bundle: fixity, schema, counts, plausibility"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "bundle", nargs="?", metavar="BUNDLE", help="path or run id (default: results/latest)"
-    )
+    add_bundle(parser)
     add_out(parser)
     parser.add_argument("--strict", action="store_true", help="warnings count as failed checks")
     parser.add_argument("--junit", metavar="FILE", help="write JUnit XML, one test case a check")

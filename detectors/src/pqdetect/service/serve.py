@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from pqbase.net import host_and_port
 from pqdetect.errors import DetectError, FeedError, UsageError
 from pqdetect.service.core import Core, Cost, Watcher
 from pqdetect.service.feed import Feed, FeedFile
@@ -140,9 +141,10 @@ def run(args: argparse.Namespace) -> int:
     # the model's libraries only where a model is used
     from pqdetect.service.watcher import ModelWatcher
 
-    host, colon, port = args.telegraf.rpartition(":")
-    if args.telegraf and not (colon and host and port.isdigit()):
-        raise UsageError(f"--telegraf {args.telegraf!r} is not host:port")
+    try:
+        address = host_and_port(args.telegraf) if args.telegraf else None
+    except ValueError as error:
+        raise UsageError(f"--telegraf {args.telegraf!r} is not host:port") from error
     watcher = ModelWatcher(args.model)
     try:
         file = VerdictFile(Path(args.verdicts))
@@ -162,7 +164,6 @@ def run(args: argparse.Namespace) -> int:
 
     for number in asked:
         signal.signal(number, hear)
-    address = (host, int(port)) if colon else None
     telegraf = Telegraf(address, args.host, os.environ.get("PQ_RING", "lab"))
     print(f"detector ready: model {watcher.model}, {watcher.sha256[:12]}", file=sys.stderr, flush=True)
     resident = Resident(Path(args.verdicts)) if args.asleep else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pqevidence.report import svg
-from pqevidence.report.layouts import LABEL, WIDE, Layout, both, legend, legend_height
+from pqevidence.report.layouts import LABEL, WIDE, Layout, both, legend, legend_height, short_name
 from pqevidence.report.svg import LinearAxis, LogAxis, counted, significant, tick_label
 
 FAMILY_CLASS = {
@@ -197,7 +197,7 @@ def curves(
 
     ``identity`` draws y = x where the axes are linear.
     """
-    left, right, height = layout.pick((72.0, 236.0, 340.0), (50.0, 20.0, 240.0))
+    left, right, height = layout.pick((72.0, 236.0, 340.0), (60.0, 20.0, 240.0))
     top = layout.pick(18.0, 28.0)
     xs = [x for c in lines for x, _ in c.points]
     ys = [y for c in lines for _, y in c.points]
@@ -409,7 +409,8 @@ def _heat_list(
             shade, field = _heat_field(axis(value), tip, (x + 1, top + 1), (step - 2, _FIELD - 2))
             middle = x + step / 2
             items.append(field)
-            items.append(svg.text(middle, top + 15, column, class_=f"{shade} little", text_anchor="middle"))
+            told = short_name(column)
+            items.append(svg.text(middle, top + 15, told, class_=f"{shade} little", text_anchor="middle"))
             items.append(svg.text(middle, top + 30, significant(value), class_=shade, text_anchor="middle"))
         y += _FIELD * (-(-len(known) // _NARROW_FIELDS)) + 8
     return items, y

@@ -59,6 +59,11 @@ def both(
     return drawn
 
 
+def short_name(text: str) -> str:
+    """Names of algorithms as a narrow window has room for: `SPHINCS+ 128s` of `SPHINCS+-SHA2-128s-simple`."""
+    return text.replace("-SHA2-", " ").replace("-simple", "")
+
+
 def legend(top: float, lines: Sequence[tuple[str, str]]) -> Iterator[str]:
     """(CSS class, words) of curves, a line each from `top` down; a wide window has them at their ends."""
     for place, (shade, words) in enumerate(lines):

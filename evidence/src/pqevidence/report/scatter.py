@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pqevidence.report import svg
 from pqevidence.report.figures import family_class
-from pqevidence.report.layouts import Layout, both
+from pqevidence.report.layouts import Layout, both, short_name
 from pqevidence.report.svg import LogAxis, counted, significant, tick_label
 
 
@@ -28,7 +28,7 @@ def scatter(
 ) -> str:  # fmt: skip
     """Dots on two log axes; the lowest, highest, leftmost and rightmost carry their names, on a narrow window
     numbers whose names stand below."""
-    left, right, height = layout.pick((72.0, 24.0, 380.0), (50.0, 20.0, 260.0))
+    left, right, height = layout.pick((72.0, 24.0, 380.0), (60.0, 20.0, 260.0))
     top, width = layout.pick(18.0, 28.0), layout.width
     bottom = top + height
     x_axis = LogAxis.over([p.x for p in points], left, width - right)
@@ -69,7 +69,7 @@ def scatter(
     if layout.narrow:
         for place_number, point in enumerate(named, 1):
             end += 17
-            items.append(svg.text(0, end, f"{place_number}  {point.label}", class_="label small"))
+            items.append(svg.text(0, end, f"{place_number}  {short_name(point.label)}", class_="label small"))
         end += 8
     description = f"{counted(len(points), 'combination')}; {y_title} over {x_title}."
     return svg.document(figure_id, width, end, title, description, items)
