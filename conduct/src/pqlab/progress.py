@@ -17,10 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pqevidence.plan import Cell
+from pqevidence.terminal import COLUMNS
 
 Json = dict[str, Any]
-#: columns of a terminal
-WIDTH = 80
 #: as SGR, for what is printed without rich
 _CODES = {"green": 32, "red": 31, "yellow": 33}
 _COLOURS = {"pass": "green", "fail": "red", "invalid": "red", "unsupported": "yellow", "not-run": "yellow"}
@@ -52,7 +51,7 @@ def cell_line(position: int, total: int, record: Json, eta_s: float | None) -> s
         f"[{position + 1:>{width}}/{total}] {record['suite_id']}",
         f"{named}rep {record['repetition']}",
     )
-    fits = len(where) + 1 + len(which) <= WIDTH
+    fits = len(where) + 1 + len(which) <= COLUMNS
     parts = [*([f"{where} {which}"] if fits else [where, which]), str(record["verdict"])]
     handshake = value_of(record, "D", "handshake_total_duration_ms")
     if handshake is not None:
@@ -77,10 +76,10 @@ def _folded(parts: list[str], indent: int) -> str:
     lines = parts[:1]
     for part in parts[1:]:
         longer = f"{lines[-1]}  {part}"
-        if len(longer) <= WIDTH:
+        if len(longer) <= COLUMNS:
             lines[-1] = longer
         else:
-            lines += [" " * indent + line for line in textwrap.wrap(part, WIDTH - indent)]
+            lines += [" " * indent + line for line in textwrap.wrap(part, COLUMNS - indent)]
     return "\n".join(lines)
 
 
@@ -93,7 +92,7 @@ def again_line(cell: Cell, total: int, attempt: int, why: str | None) -> str:
     if not why:
         return told
     line, indent = f"{told}, because {why}", 2 * len(str(total)) + 4
-    return "\n".join(textwrap.wrap(line, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False))
+    return "\n".join(textwrap.wrap(line, COLUMNS, subsequent_indent=" " * indent, break_on_hyphens=False))
 
 
 def coloured(text: str, verdict: str, stream: TextIO) -> str:

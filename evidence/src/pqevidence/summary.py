@@ -14,7 +14,7 @@ from pqbase.stats import TOO_FEW
 from pqevidence.analysis.load import Cell
 from pqevidence.report.source import RawRow, Source
 from pqevidence.report.svg import significant
-from pqlab.progress import WIDTH
+from pqevidence.terminal import COLUMNS
 
 MOST_LINES = 10
 #: lines that say what is odd, where there is much of it; the report names all
@@ -42,7 +42,7 @@ def closing_lines(root: Path) -> list[str]:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 1].rstrip() + "…"
+    return line if len(line) <= COLUMNS else line[: COLUMNS - 1].rstrip() + "…"
 
 
 # ---------------------------------------------------------------------- handshakes
@@ -60,7 +60,7 @@ def _handshakes(source: Source, room: int) -> list[str]:
     begin = f"cold handshake, ms{_kind(source)}{under}: "
     # the longest that has room
     ends = (f"{of}, 95 % interval of the mean", f"{of}, 95 % interval", of)
-    head = begin + next((end for end in ends if len(begin + end) <= WIDTH), of)
+    head = begin + next((end for end in ends if len(begin + end) <= COLUMNS), of)
     lines = room - 1
     if len(rows) <= lines:
         return [head, *_suites(rows)]
@@ -125,7 +125,7 @@ def _latency(source: Source) -> list[str]:
             p50, p99 = (_range(cells, f"latency_{name}_ms") for name in ("p50", "p99"))
             unit = "" if p99 == TOO_FEW else " ms"
             told = [f"latency {words}{_kind(source)}{of}: p50 {p50}, p99 {p99}{unit}" for of in (under, "")]
-            lines.append(told[len(told[0]) > WIDTH])
+            lines.append(told[len(told[0]) > COLUMNS])
     return lines
 
 

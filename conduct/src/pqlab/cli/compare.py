@@ -14,6 +14,7 @@ from pqevidence.bundle import locate
 from pqevidence.bundle.survey import require_safe
 from pqevidence.errors import EXIT_CHECK, EXIT_FAILED, EXIT_OK, LabError
 from pqevidence.paths import project_root, shown
+from pqevidence.terminal import COLUMNS
 from pqlab.cli.common import print_json
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 
 HELP = "compare two bundles: paired effects with intervals and verdicts"
 _SHOWN_LINES = 12
-#: columns of a terminal, and of a grid those that are told once where all rows have the same there
-_WIDTH = 80
+#: columns of a grid that are told once where all rows have the same there
 _SAME = ("metric", "condition", "ring", "n", "published", "verdict")
 
 
@@ -207,10 +207,10 @@ def _lines(
     )
     for fact in facts[:_SHOWN_LINES]:
         told = f"{fact.kind}: {fact.what}: {_short(fact.a)} → {_short(fact.b)}"
-        yield from textwrap.wrap(told, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from textwrap.wrap(told, COLUMNS, initial_indent="  ", subsequent_indent="    ")
     if len(facts) > _SHOWN_LINES:
         yield f"  and {len(facts) - _SHOWN_LINES} more differences: --json, --html"
-    yield from textwrap.wrap(far, _WIDTH)
+    yield from textwrap.wrap(far, COLUMNS)
     if not found.table.rows:
         yield "nothing to compare: no suite, condition and repetition passed in both"
         return
@@ -257,7 +257,7 @@ def _grid(rows: list[Row]) -> Iterator[str]:
     told = {head: values[0] for head, values in columns if head in _SAME and len(set(values)) == 1}
     same = ", ".join(f"{head} {value}" for head, value in told.items() if value != "–")
     if same:
-        yield from (f"  {line}" for line in textwrap.wrap(f"in every row: {same}", _WIDTH - 2))
+        yield from (f"  {line}" for line in textwrap.wrap(f"in every row: {same}", COLUMNS - 2))
     shown = [(head, values) for head, values in columns if head not in told]
     widths = [max(map(len, (head, *values))) for head, values in shown]
 

@@ -10,6 +10,7 @@ from typing import Any
 from pqevidence.errors import EXIT_OK, LabError
 from pqevidence.paths import results_dir, shown
 from pqevidence.scenario import available_overlays, available_scenarios
+from pqevidence.terminal import COLUMNS
 from pqlab.cli.common import add_out, print_json
 
 HELP = "list scenarios, overlays and bundles"
@@ -20,7 +21,6 @@ _USE = {
     "overlays": "./pqlab run SCENARIO --with NAME",
     "bundles": "./pqlab report NAME, ./pqlab verify NAME",
 }
-_WIDTH = 80
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         width = max((len(row["name"]) for row in rows), default=0)
         for row in rows:
             line = f"  {row['name']:<{width}}  {_told(row)}".rstrip()
-            print(line if len(line) <= _WIDTH else line[: _WIDTH - 1].rstrip() + "…")
+            print(line if len(line) <= COLUMNS else line[: COLUMNS - 1].rstrip() + "…")
     return EXIT_OK
 
 
