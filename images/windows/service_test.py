@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -197,10 +197,11 @@ def program() -> int:
     return next(pid for pid in programs() if not is_second(pid))
 
 
-def is_complete() -> bool:
-    """The program and its second. While wine starts that one, a copy of the program's process stands for it:
-    such a pair is not whole yet."""
-    return is_listening() and sorted(map(is_second, programs())) == [False, True]
+def is_complete(but: Collection[int] = ()) -> bool:
+    """The program and its second, and none of `but`, which may be dying: all is asked of one look. While wine
+    starts the second, a copy of the program's process stands for it: such a pair is not whole yet."""
+    found = programs()
+    return not set(but) & set(found) and is_listening() and sorted(map(is_second, found)) == [False, True]
 
 
 def kill(pid: int) -> None:
@@ -224,7 +225,7 @@ def rounds(account: Account, station: Station, count: int) -> None:
         account.check(f"{label}: it starts", station.start() and until(is_complete) is not None)
         before = set(programs())
         kill(program())
-        back = until(lambda gone=before: is_complete() and not gone & set(programs()), BACK_LIMIT_S)  # type: ignore[misc]
+        back = until(lambda gone=before: is_complete(gone), BACK_LIMIT_S)  # type: ignore[misc]
         shown = "not within 3 s" if back is None else f"{back:.1f} s"
         account.check(
             f"{label}: killed, its program is back and what was left is not", back is not None, shown
