@@ -62,7 +62,8 @@ class Spoken:
     def __init__(self, process: subprocess.Popen[str], stream: str = "stdout") -> None:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.text = ""
-        threading.Thread(target=self._read, args=(getattr(process, stream),), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(getattr(process, stream),), daemon=True)
+        self._reader.start()
 
     def wait_for(self, words: str, limit_s: float = 60.0) -> str:
         """The next line that has these words in it."""
@@ -76,6 +77,13 @@ class Spoken:
             if words in line:
                 return line
         pytest.fail(f"no line with `{words}` within {limit_s:g} s; so far:\n{self.text[-4000:]}")
+
+    def whole(self) -> str:
+        """All of it, once its process has ended; lines that were folded for a terminal are one again."""
+        self._reader.join(timeout=30.0)
+        while not self._lines.empty():
+            self.text += self._lines.get()
+        return " ".join(self.text.split())
 
     def _read(self, stream: Any) -> None:
         for line in stream:
@@ -155,7 +163,7 @@ def test_a_visitor_that_gives_orders_costs_a_measured_cell(tmp_path: Path) -> No
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         said = Spoken(controller, "stderr")
-        again = said.wait_for("attempt 2")
+        said.wait_for("attempt 2")
         docker("exec", ground, "rm", "/tmp/visitor")
         visitor.wait(timeout=10)
         assert controller.stdout is not None
@@ -166,6 +174,7 @@ def test_a_visitor_that_gives_orders_costs_a_measured_cell(tmp_path: Path) -> No
         docker("restart", "--time", "1", ground)
         visitor.kill()
         visitor.wait(timeout=10)
+    again = said.whole()
     assert "a visitor (system 250, component" in again and "MAV_CMD_COMPONENT_ARM_DISARM" in again
     bundle = ROOT / json.loads(out.splitlines()[-1])["bundle"]
     (record,) = load_records(bundle)
