@@ -50,7 +50,11 @@ def again(cell: CellView, tally: Tally) -> None:
         text = f"bins.ndjson does not hold windows {bare[:3]}"
         tally.fail(f"{cell.label}: {text}: their scores by model {digest[:12]} rest on nothing")
         return
-    _compare(cell, tally, forest, bins, digest)
+    judged_here = [line for line in lines if line["history_windows"] and int(line["k"]) in bins.windows]
+    rested = list(_judged(cell, bins))
+    if len(rested) < len(judged_here):
+        _left(tally, f"{named}: windows that look back into an earlier cell")
+    _compare(cell, tally, forest, rested, digest)
 
 
 def _left(tally: Tally, why: str) -> None:
@@ -58,8 +62,10 @@ def _left(tally: Tally, why: str) -> None:
         tally.note = f"{tally.note}; {why}" if tally.note else f"not made again: {why}"
 
 
-def _compare(cell: CellView, tally: Tally, forest: Forest, bins: Bins, digest: str) -> None:
-    for line, rows in _judged(cell, bins):
+def _compare(
+    cell: CellView, tally: Tally, forest: Forest, rested: list[tuple[Json, list[Row]]], digest: str
+) -> None:
+    for line, rows in rested:
         told = tuple(float(line[name]) for name in OUTPUTS)
         given = forest.scores(five_window(rows))
         apart = max(abs(one - other) for one, other in zip(told, given, strict=True))

@@ -1,8 +1,8 @@
 """Rows of features from a cell's bins, in plain Python: what a detector of trees was given.
 
-Schema `pqdetect/features/v1` (docs/DETECTORS.md), written down a second time: nothing of the detector's
-package is used. Sums are whole numbers and every other step is one rounding of a double, so that rows are
-equal to the detector's to the last bit.
+Schema `pqdetect/features/v1` (docs/DETECTORS.md), written down a second time: of the detector's package it
+takes the number of bins in a window alone. Sums are whole numbers and every other step is one rounding of a
+double, so that rows are equal to the detector's to the last bit.
 """
 
 from __future__ import annotations
