@@ -1,0 +1,52 @@
+"""The second look at a test that failed: it is printed, it can fail, and it is for single tests alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Fails when it runs for the first time, passes afterwards.
+ONCE = """
+from pathlib import Path
+
+def test_once(n=0):
+    mark = Path({mark!r})
+    seen = mark.exists()
+    mark.touch()
+    assert seen
+"""
+
+
+def _checked(folder: Path, source: str) -> tuple[int, str]:
+    (folder / "test_it.py").write_text(source)
+    done = subprocess.run(
+        [str(ROOT / ".ci" / "pytest"), "-q", str(folder / "test_it.py")],
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHON": sys.executable, "TMPDIR": str(folder)},
+        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_what_passes_alone_is_named_and_what_passes_at_once_is_not_run_again(tmp_path: Path) -> None:
+    code, text = _checked(tmp_path, ONCE.format(mark=str(tmp_path / "mark")) + "def test_well(): pass\n")
+    assert code == 0, text
+    assert "1 failed, 1 passed" in text and "again: 1 tests failed at first" in text
+    assert text.rstrip().endswith("test_it.py::test_once")
+
+
+def test_what_fails_twice_fails(tmp_path: Path) -> None:
+    code, text = _checked(tmp_path, "def test_no(): assert False\n")
+    assert code == 1 and "again: 1 tests failed" in text and text.rstrip().endswith("none")
+
+
+def test_many_failures_are_no_accident(tmp_path: Path) -> None:
+    code, text = _checked(tmp_path, "".join(f"def test_{n}(): assert False\n" for n in range(6)))
+    assert code == 1 and "6 failed" in text and "again" not in text
+
+
+def test_a_broken_module_is_not_run_again_into_a_pass(tmp_path: Path) -> None:
+    code, text = _checked(tmp_path, "import no_such_module\n")
+    assert code not in (0, 1) and "again" not in text
