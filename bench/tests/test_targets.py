@@ -10,6 +10,8 @@ from bench_kit import result, suite
 
 from pqbench import targets
 
+SUITE = "cs-mlkem512-aesgcm-mldsa44"
+
 
 def judged(run: dict[str, Any]) -> dict[str, Any]:
     return {row["name"]: row["met"] for row in targets.rows(run)}
@@ -66,21 +68,21 @@ def _flood_cpu(run: dict[str, Any]) -> None:
 
 
 def _accounting(run: dict[str, Any]) -> None:
-    run["accounting"] |= {"wall_ratio": 1.02, "wall_low_ratio": 1.011, "wall_high_ratio": 1.03}
+    run["accounting"][0] |= {"wall_ratio": 1.02, "wall_low_ratio": 1.011, "wall_high_ratio": 1.03}
 
 
 def test_an_interval_that_holds_the_target_decides_nothing() -> None:
     run = result()
-    run["accounting"] |= {"wall_ratio": 1.008, "wall_low_ratio": 0.999, "wall_high_ratio": 1.012}
-    assert judged(run)["accounting of a handshake"] is None
-    run["accounting"] = {"missing": "an end died"}
-    assert judged(run)["accounting of a handshake"] is None
+    run["accounting"][0] |= {"wall_ratio": 1.008, "wall_low_ratio": 0.999, "wall_high_ratio": 1.012}
+    assert judged(run)[f"accounting of a handshake, {SUITE}"] is None
+    run["accounting"][0] = {"suite_id": SUITE, "missing": "an end died"}
+    assert judged(run)[f"accounting of a handshake, {SUITE}"] is None
 
 
 @pytest.mark.parametrize(
     ("spoil", "name"),
     [
-        (_accounting, "accounting of a handshake"),
+        (_accounting, f"accounting of a handshake, {SUITE}"),
         (_slow, "handshake, ≥ 5 ms of crypto"),
         (_fast, "handshake, ML-KEM with ML-DSA or Falcon"),
         (_tls, "handshake, ML-KEM-768 + ML-DSA-65, drone by signature"),

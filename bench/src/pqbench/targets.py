@@ -95,21 +95,23 @@ def tls_row(what: str, ours: Figures, tls: Figures) -> Figures:
     return row(name, target, f"{mine:.2f} ms against {other:.2f} ms", mine <= other)
 
 
-def accounting_rows(found: Figures) -> Iterator[Figures]:
+def accounting_row(found: Figures) -> Figures:
     """What telling work from waiting adds to a wall: met by the interval, missed by it, else not known."""
-    name, target = "accounting of a handshake", f"wall ≤ {ACCOUNTING_RATIO} × without it"
+    name, target = (
+        f"accounting of a handshake, {found['suite_id']}",
+        f"wall ≤ {ACCOUNTING_RATIO} × without it",
+    )
     low, high = found.get("wall_low_ratio"), found.get("wall_high_ratio")
     if low is None or high is None:
         why = found.get("missing") or f"{found.get('rounds', 0)} rounds are too few for an interval"
-        yield _missing(name, target, why)
-        return
+        return _missing(name, target, why)
     text = (
         f"{found['wall_ratio']:.4f} × ({low:.4f} to {high:.4f}, "
         f"{found['rounds']} rounds of {found['per_round']}); "
         f"processor time of both ends {found['cpu_ratio']:.3f} ×"
     )
     met = True if high <= ACCOUNTING_RATIO else False if low > ACCOUNTING_RATIO else None
-    yield row(name, target, text, met, "" if met is not None else "the interval holds the target")
+    return row(name, target, text, met, "" if met is not None else "the interval holds the target")
 
 
 def forwarding_rows(loads: dict[str, dict[str, Figures]]) -> Iterator[Figures]:
@@ -241,7 +243,7 @@ def rows(result: Figures) -> list[Figures]:
     shakes = result["handshakes"]
     return [
         *handshake_rows(shakes["suites"], shakes["signing_drone"], shakes["tls_mutual"]),
-        *accounting_rows(result["accounting"]),
+        *map(accounting_row, result["accounting"]),
         *forwarding_rows(result["forwarding"]["loads"]),
         *rekey_rows(result["rekey"]),
         *flood_rows(result["flood"]),
