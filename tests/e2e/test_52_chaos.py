@@ -74,7 +74,9 @@ def during_run(
     docker(*action, container(service))
     out, err = controller.communicate(timeout=400)
     assert out.strip(), err[-3000:]
-    return json.loads(out.splitlines()[-1]), out + err
+    summary = json.loads(out.splitlines()[-1])
+    assert controller.returncode == 1 or "fail" not in summary["verdict_counts"], summary
+    return summary, out + err
 
 
 @pytest.mark.parametrize("service", ["drone", "sitl"])
@@ -87,6 +89,7 @@ def test_a_container_that_was_killed_is_named_and_put_back(service: str) -> None
     assert len(records) == 2
     assert records[1]["verdict"] != "fail", records[1]["reason"]
     if service != "sitl":  # an invalid cell was made again by then
+        assert summary["verdict_counts"]["fail"] == 1, summary
         assert records[0]["verdict"] == "fail"
         assert f"container {service} exited with 137" in records[0]["reason"]
 
