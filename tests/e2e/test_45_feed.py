@@ -40,16 +40,17 @@ CAPTURE = """
 import socket, struct, sys
 s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
 print('ready', flush=True)
-last = None
+seen = set()
 while True:
     packet, where = s.recvfrom(65535)
     if len(packet) < 60 or packet[9] != 17 or where[2] == socket.PACKET_OUTGOING:
         continue
     ihl = (packet[0] & 15) * 4
     port, length = struct.unpack_from('!HH', packet, ihl + 2)
-    if port != int(sys.argv[1]) or packet[ihl + 8] >> 4 != 1 or packet[ihl + 8 : ihl + 12] == last:
+    index = packet[ihl + 9 : ihl + 12]
+    if port != int(sys.argv[1]) or packet[ihl + 8] >> 4 != 1 or index in seen:
         continue
-    last = packet[ihl + 8 : ihl + 12]
+    seen |= {index, bytes(255 - byte for byte in index)}  # the sender's nobody as well
     print(packet[ihl + 8 : ihl + length].hex(), flush=True)
 """
 
