@@ -20,10 +20,10 @@ def test_once(n=0):
 """
 
 
-def _checked(folder: Path, source: str) -> tuple[int, str]:
+def _checked(folder: Path, source: str, *others: str) -> tuple[int, str]:
     (folder / "test_it.py").write_text(source)
     done = subprocess.run(
-        [str(ROOT / ".ci" / "pytest"), "-q", str(folder / "test_it.py")],
+        [str(ROOT / ".ci" / "pytest"), "-q", str(folder / "test_it.py"), *others],
         env={"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHON": sys.executable, "TMPDIR": str(folder)},
         cwd=folder, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
@@ -43,8 +43,13 @@ def test_what_fails_twice_fails(tmp_path: Path) -> None:
 
 
 def test_many_failures_are_no_accident(tmp_path: Path) -> None:
-    code, text = _checked(tmp_path, "".join(f"def test_{n}(): assert False\n" for n in range(6)))
-    assert code == 1 and "6 failed" in text and "again" not in text
+    others = [tmp_path / f"test_other_{n}.py" for n in range(3)]
+    for file in others:
+        file.write_text("def test_no(): assert False\n")
+    code, text = _checked(tmp_path, "def test_no(): assert False\n", *map(str, others))
+    assert code == 1 and "4 failed" in text and "again" not in text
+    code, text = _checked(tmp_path, "def test_no(): assert False\n", *map(str, others[:2]))
+    assert code == 1 and "again: 3 tests failed" in text
 
 
 def test_a_broken_module_is_not_run_again_into_a_pass(tmp_path: Path) -> None:
