@@ -5,14 +5,15 @@ SUITES ?=
 REPS ?=
 OUT ?=
 SHELL := /bin/sh
-export PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY SITL_DEFAULTS
+LAB ?= 1
+export LAB PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY SITL_DEFAULTS
 
 .DEFAULT_GOAL := help
 .PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages test-windows test-arm64 lint bench bench-doc pi-emulated artifacts-windows artifacts-arm64 platforms locks clean model detectors
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo '  variables: SCENARIO SESSION_S SUITES (glob) REPS OUT BENCH; BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY SITL_DEFAULTS PQLAB_YES'
+	@echo '  variables: LAB (1 to 4) SCENARIO SESSION_S SUITES (glob) REPS OUT BENCH; BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY SITL_DEFAULTS PQLAB_YES'
 
 engine:
 	@./bootstrap.sh engine
@@ -41,7 +42,8 @@ lab-status: ## show the services and their addresses
 lab-down: ## take the lab down: no container, network or volume stays
 	@./compose/lab.sh down
 
-purge: lab-down ## lab-down, then remove images, .venv and whatever lab-up installed
+purge: ## take every lab down, then remove images, .venv and whatever lab-up installed
+	@for lab in 1 2 3 4; do LAB=$$lab ./compose/lab.sh down || exit; done
 	@./bootstrap.sh purge
 
 run: ## run SCENARIO to a sealed bundle and its report (brings the lab up when it is down)

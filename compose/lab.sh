@@ -5,6 +5,8 @@
 # `profile NAME` adds the services of that profile to a running lab; a run that needs them does it by itself.
 # `up` is repeatable (a running lab stays as it is) and ends with a status table. `down` leaves no
 # container, network or volume of the lab, and checks that; engine and images stay.
+#
+# LAB=2 (to 4) is another lab of this machine: its own names, networks, addresses and ports. LAB=1 is the default.
 set -eu
 
 HERE=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -14,8 +16,17 @@ PQLAB_SOURCED=1
 . "$PQLAB_SELF"
 cd "$ROOT"
 
-PORTS="48080 48081 8086"
-OURS="label=com.docker.compose.project=pqlab"
+case ${LAB:=1} in
+    1) LAB_NET='' LAB_PORT=0 ;;
+    [2-4]) LAB_NET=$LAB LAB_PORT=$((LAB - 1)) ;;
+    *) fail 2 "LAB=$LAB is no lab" "a machine has four at most, by number" "LAB=1 (the default), 2, 3 or 4" ;;
+esac
+export LAB LAB_NET LAB_PORT
+PROJECT=pqlab$LAB_NET
+PORTS="48${LAB_PORT}80 48${LAB_PORT}81 8${LAB_PORT}86"
+OURS="label=com.docker.compose.project=$PROJECT"
+# what a command of another lab than the first is called with, and how that one is called
+[ "$LAB" = 1 ] && WITH='' THE_LAB='the lab' || WITH=" LAB=$LAB" THE_LAB="lab $LAB"
 # shellcheck source=compose/owner.sh
 . "$HERE/owner.sh"
 
@@ -57,10 +68,10 @@ check_ports() { # PORT...
         hex=$(printf '%04X' "$port")
         if cat "$PROC_NET/tcp" "$PROC_NET/tcp6" 2>/dev/null | grep -Eq ":$hex [0-9A-F]+:0000 0A"; then
             ! is_coming_up "$port" || fail 4 "the lab is being brought up already" "port $port is one of its own" \
-                "wait for the other lab-up; make lab-status shows how far it is"
+                "wait for the other lab-up; make lab-status$WITH shows how far it is"
             fail 4 "port $port on this machine is taken" \
                 "the lab publishes it on 127.0.0.1 and another program listens on $port" \
-                "find it with: ss -ltnp 'sport = :$port'; stop it, then: make lab-up"
+                "find it with: ss -ltnp 'sport = :$port'; stop it, then: make lab-up$WITH"
         fi
     done
 }
@@ -168,13 +179,13 @@ cmd_up() {
     fi
     # shellcheck disable=SC2086  # a list of numbers
     [ "$(running)" != 0 ] || check_ports $PORTS
-    attempt "start the services and wait until all are healthy" start
+    attempt "start the services of $THE_LAB and wait until all are healthy" start
     cmd_status
     ill=$(unwell | paste -sd , - | sed 's/,/, /g')
     if [ -n "$ill" ]; then
         [ "$code" -ne 0 ] || last_words
-        fail 4 "the lab is not whole: $ill" "what these services said last is above" \
-            "docker logs pqlab-SERVICE-1 says more; begin anew: make lab-down lab-up"
+        fail 4 "$THE_LAB is not whole: $ill" "what these services said last is above" \
+            "docker logs $PROJECT-SERVICE-1 says more; begin anew: make lab-down lab-up$WITH"
     fi
     [ "$code" -eq 0 ] || give_up
 }
@@ -183,9 +194,9 @@ cmd_up() {
 whose() {
     folder=$(owner)
     case $(stands_for "$folder") in
-        theirs) printf '\nthe lab is that of %s\n' "$(shown "${folder%/compose}")" ;;
-        gone) printf '\nthe lab is that of %s, which is gone\n' "$(shown "${folder%/compose}")" ;;
-        mine) printf "\nthe lab is this checkout's\n" ;;
+        theirs) printf '\n%s is that of %s\n' "$THE_LAB" "$(shown "${folder%/compose}")" ;;
+        gone) printf '\n%s is that of %s, which is gone\n' "$THE_LAB" "$(shown "${folder%/compose}")" ;;
+        mine) printf "\n%s is this checkout's\n" "$THE_LAB" ;;
     esac
     ! campaign_runs || echo 'a campaign runs on it'
 }
@@ -193,7 +204,7 @@ whose() {
 cmd_status() {
     refuse_denied
     if ! engine_up || [ "$(running)" = 0 ]; then
-        say "the lab is down; make lab-up brings it up"
+        say "$THE_LAB is down; make lab-up$WITH brings it up"
         return 0
     fi
     printf '\n%-14s %-10s %-10s %s\n' SERVICE STATE HEALTH ADDRESSES
@@ -201,13 +212,13 @@ cmd_status() {
         printf '%-14s %-10s %-10s %s\n' "$service" "$state" "$health" "$addresses"
     done
     whose
-    cat <<'EOT'
+    cat <<EOT
 
-gcs agent      https://127.0.0.1:48080   (JSON-RPC 2.0, mutual TLS)
-drone agent    https://127.0.0.1:48081   (JSON-RPC 2.0, mutual TLS)
-InfluxDB       http://127.0.0.1:8086     (database pqlab, 1.x API)
-live view      http://127.0.0.1:48088    (while ./pqlab live runs)
-next: make run SCENARIO=smoke            stop: make lab-down
+gcs agent      https://127.0.0.1:48${LAB_PORT}80   (JSON-RPC 2.0, mutual TLS)
+drone agent    https://127.0.0.1:48${LAB_PORT}81   (JSON-RPC 2.0, mutual TLS)
+InfluxDB       http://127.0.0.1:8${LAB_PORT}86     (database pqlab, 1.x API)
+live view      http://127.0.0.1:48${LAB_PORT}88    (while ./pqlab live runs)
+next: make run SCENARIO=smoke$WITH            stop: make lab-down$WITH
 EOT
 }
 
@@ -233,14 +244,14 @@ cmd_image() {
 # profile NAME: the services of one profile beside a running lab. Starting one that runs changes nothing.
 cmd_profile() {
     case ${1:-} in
-        link) services="link link-drone link-gcs" images="base link" ports=48090 ;;
-        attacker) services="attacker attacker-tap" images="base attacker" ports=48092 ;;
+        link) services="link link-drone link-gcs" images="base link" ports=48${LAB_PORT}90 ;;
+        attacker) services="attacker attacker-tap" images="base attacker" ports=48${LAB_PORT}92 ;;
         detector-xgboost | detector-tst | detector-cascade) services=$1 images="base $(image_of "$1")" ports= ;;
         *) fail 2 "there is no profile '${1:-}'" \
             "profiles: link attacker detector-xgboost detector-tst detector-cascade" "./compose/lab.sh profile link" ;;
     esac
     refuse_denied
-    engine_up && [ "$(running)" != 0 ] || fail 4 "the lab is down" "a profile adds to a running lab" "make lab-up"
+    engine_up && [ "$(running)" != 0 ] || fail 4 "$THE_LAB is down" "a profile adds to a running lab" "make lab-up$WITH"
     require_mine
     [ -z "$ports" ] || [ -n "$(docker ps -q --filter "$OURS" --filter "label=com.docker.compose.service=$1")" ] ||
         check_ports "$ports"
@@ -260,7 +271,7 @@ stop() {
     compose --profile '*' down --volumes --remove-orphans --timeout 4
     # One-off containers of ./pqtunnel carry a label. Tests, benches and training in another terminal carry theirs,
     # have no part in the lab and end by themselves.
-    docker ps -aq --filter label=pqlab.tool=pqtunnel | xargs -r docker rm -f
+    [ "$LAB" != 1 ] || docker ps -aq --filter label=pqlab.tool=pqtunnel | xargs -r docker rm -f
 }
 
 cmd_down() {
@@ -272,11 +283,11 @@ cmd_down() {
     require_free
     STEPS=1
     SITL_BINARY='' SITL_DEFAULTS=''
-    step "stop the services and remove their networks and volumes" stop
+    step "stop the services of $THE_LAB and remove their networks and volumes" stop
     left="$(docker ps -aq --filter "$OURS") $(docker network ls -q --filter "$OURS") $(docker volume ls -q --filter "$OURS")"
-    [ -z "$(printf '%s' "$left" | tr -d ' \n')" ] || fail 4 "something of the lab is left: $left" \
+    [ -z "$(printf '%s' "$left" | tr -d ' \n')" ] || fail 4 "something of $THE_LAB is left: $left" \
         "the engine did not remove it" "docker inspect $left"
-    say "the lab is down; the engine and the images stay (make purge removes them)"
+    say "$THE_LAB is down; the engine and the images stay (make purge removes them)"
 }
 
 case ${1:-} in

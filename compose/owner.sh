@@ -1,11 +1,14 @@
 # shellcheck shell=sh
-# Whose lab it is, and whether a campaign runs on it. Sourced by compose/lab.sh, which has ROOT, OURS, fail and say.
+# Whose lab it is, and whether a campaign runs on it. Sourced by compose/lab.sh, which has ROOT, OURS, THE_LAB, WITH,
+# LAB_PORT, fail and say.
 #
 # compose itself labels every container with the folder of its file, which is compose/ of a checkout. So nothing is
 # written down that could be stale, and nothing but that label, on this machine, ever holds the path.
 
 LABEL=com.docker.compose.project.working_dir
 PROC_NET=${PQLAB_PROC_NET:-/proc/net}
+# a lab beside this one
+OTHER=$((LAB % 4 + 1))
 
 # living WHAT: that of every container that runs or is about to. What only lies there stopped is nobody's lab.
 living() {
@@ -48,19 +51,19 @@ stands_for() {
 
 # campaign_runs: a controller holds the name of an agent of this lab (conduct/src/pqlab/cli/run.py). The kernel forgets the
 # name with the process, so a campaign that was killed holds nothing.
-campaign_runs() { grep -Eq '@pqlab-controller/(127\.[0-9.]+|localhost):4808[01]$' "$PROC_NET/unix" 2>/dev/null; }
+campaign_runs() { grep -Eq "@pqlab-controller/(127\.[0-9.]+|localhost):48${LAB_PORT}8[01]$" "$PROC_NET/unix" 2>/dev/null; }
 
 # refuse_theirs FOLDER: what every command says that would take somebody's lab away.
 refuse_theirs() {
     checkout=$(shown "${1%/compose}")
     if campaign_runs; then
-        fail 4 "the lab on this machine is another checkout's, and a campaign runs on it" \
-            "$checkout brought it up; there is one lab on a machine" \
-            "$checkout/pqlab status tells how far it is; afterwards: make -C $checkout lab-down"
+        fail 4 "$THE_LAB on this machine is another checkout's, and a campaign runs on it" \
+            "$checkout brought it up; a lab has one owner" \
+            "$checkout/pqlab status tells how far it is; afterwards: make -C $checkout lab-down$WITH; or another lab: LAB=$OTHER"
     fi
-    fail 4 "the lab on this machine is another checkout's; no campaign runs on it" \
-        "$checkout brought it up; there is one lab on a machine" \
-        "make -C $checkout lab-down (as its user, or with sudo), then the same command here"
+    fail 4 "$THE_LAB on this machine is another checkout's; no campaign runs on it" \
+        "$checkout brought it up; a lab has one owner" \
+        "make -C $checkout lab-down$WITH (as its user, or with sudo), then the same command here; or another lab: LAB=$OTHER"
 }
 
 # require_mine: the lab that lives, if any, is this checkout's.
@@ -68,9 +71,9 @@ require_mine() {
     folder=$(owner)
     case $(stands_for "$folder") in
         theirs) refuse_theirs "$folder" ;;
-        gone) fail 4 "the lab on this machine was brought up by a checkout that is gone" \
+        gone) fail 4 "$THE_LAB on this machine was brought up by a checkout that is gone" \
             "$(shown "${folder%/compose}") brought it up, and is not there any more" \
-            "make lab-up (takes it down and brings up this checkout's), or make lab-down" ;;
+            "make lab-up$WITH (takes it down and brings up this checkout's), or make lab-down$WITH" ;;
     esac
 }
 
@@ -80,9 +83,9 @@ require_free() {
     [ -n "$folder" ] || return 0
     case $(stands_for "$folder") in
         theirs) refuse_theirs "$folder" ;;
-        gone) say "the lab's checkout $(shown "${folder%/compose}") is gone, so anybody may take it down" ;;
+        gone) say "the checkout of $THE_LAB, $(shown "${folder%/compose}"), is gone, so anybody may take it down" ;;
     esac
-    ! campaign_runs || fail 4 "a campaign runs on this lab" "its cells would be lost, or measured beside a lab that starts" \
+    ! campaign_runs || fail 4 "a campaign runs on $THE_LAB" "its cells would be lost, or measured beside a lab that starts" \
         "./pqlab status tells how far it is; wait for its end, or stop it with Ctrl-C where it runs"
 }
 

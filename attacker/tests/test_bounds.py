@@ -8,7 +8,7 @@ import pytest
 
 from pqattack.__main__ import main
 from pqattack.bins import SentBins
-from pqattack.bounds import AIR, BIN_NS, MAX_BIN_COUNT, MAX_RATE_PPS, from_environment
+from pqattack.bounds import AIRS, BIN_NS, MAX_BIN_COUNT, MAX_RATE_PPS, from_environment
 from pqattack.errors import BoundsError, SettingsError
 from pqattack.settings import KINDS, Episode
 
@@ -51,7 +51,7 @@ def test_the_process_ends_with_4_and_says_why(
         monkeypatch.setenv(name, address)
     assert main([command]) == 4
     told = capsys.readouterr().err
-    assert "192.0.2.7" in told and str(AIR) in told and "next:" in told
+    assert "192.0.2.7" in told and str(AIRS[0]) in told and "next:" in told
 
 
 def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,3 +135,18 @@ def test_bins_count_by_real_time() -> None:
         bins.add(at_ns)
     assert bins.counts == {3: 3, 9: 1}
     assert (bins.first_ns, bins.last_ns, bins.sent) == (3 * BIN_NS, 9 * BIN_NS, 4)
+
+
+@pytest.mark.parametrize("lab", [2, 3, 4])
+def test_another_labs_attacker_reaches_that_lab_alone(lab: int) -> None:
+    own = {name: address.replace("198.18.2.", f"198.18.{lab}2.") for name, address in LAB.items()}
+    assert from_environment(own).drone == f"198.18.{lab}2.20"
+    for name in own:
+        with pytest.raises(BoundsError, match="more than one lab"):
+            from_environment({**own, name: LAB[name]})
+
+
+@pytest.mark.parametrize("address", ["198.18.12.20", "198.18.52.20", "198.18.21.20", "198.18.24.20"])
+def test_what_is_no_labs_air_is_refused(address: str) -> None:
+    with pytest.raises(BoundsError, match="no host of a lab's air network"):
+        from_environment({**LAB, "PQATTACK_DRONE": address})

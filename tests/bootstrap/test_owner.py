@@ -51,7 +51,7 @@ def test_nobody_takes_the_lab_from_under_a_campaign(world: World, words: tuple[s
     done = world.lab(*words)
     assert done.returncode == 4
     assert world.changed() == []
-    assert "error: a campaign runs on this lab" in done.stderr
+    assert "error: a campaign runs on the lab" in done.stderr
     assert "next: ./pqlab status" in done.stderr
     assert world.lab("mine").returncode == 0, "the campaign itself may go on, and start profiles"
     assert "a campaign runs on it" in world.lab("status").stdout
@@ -80,7 +80,7 @@ def test_the_lab_of_a_checkout_that_is_gone_may_be_taken_down_by_anybody(world: 
     assert mine.returncode == 4 and "that is gone" in mine.stderr and "make lab-up" in mine.stderr
     down = world.lab("down")
     assert down.returncode == 0, down.stderr
-    assert f"the lab's checkout '{world.there}' is gone" in down.stdout
+    assert f"the checkout of the lab, '{world.there}', is gone" in down.stdout
     assert len(world.changed()) == 1
 
 

@@ -9,8 +9,9 @@ from typing import Final
 
 from pqattack.errors import BoundsError
 
-#: the lab's air network, of the benchmark range (RFC 2544) that is nobody's LAN: nothing is sent elsewhere
-AIR: Final = ipaddress.IPv4Network("198.18.2.0/24")
+#: air networks of the labs that a machine may have (1 to 4), of the benchmark range (RFC 2544) that is
+#: nobody's LAN: nothing is sent anywhere but within the one that the sender itself is in
+AIRS: Final = tuple(ipaddress.IPv4Network(f"198.18.{lab}2.0/24") for lab in ("", 2, 3, 4))
 MAX_RATE_PPS: Final = 25_000
 MAX_FOR_S: Final = 120.0
 #: connection attempts cost both kernels far more than datagrams
@@ -56,22 +57,29 @@ def port_of_peer(target: str) -> int:
     return {"drone": GCS_PORT, "gcs": DRONE_PORT}[target]
 
 
+def air_of(address: ipaddress.IPv4Address) -> ipaddress.IPv4Network | None:
+    """The lab's air network that an address is in; None for any other address."""
+    return next((air for air in AIRS if address in air), None)
+
+
 def inside(name: str, text: str) -> str:
-    """`text` when it is a host address of the air network. Raises BoundsError."""
+    """`text` when it is a host address of a lab's air network. Raises BoundsError."""
     try:
         address = ipaddress.IPv4Address(text)
     except ValueError as error:
         raise BoundsError(f"{name} is not an IPv4 address: {text!r}") from error
-    if address not in AIR or address in (AIR.network_address, AIR.broadcast_address):
+    air = air_of(address)
+    if air is None or address in (air.network_address, air.broadcast_address):
         raise BoundsError(
-            f"{name} {text} is no host of the lab's air network {AIR}",
+            f"{name} {text} is no host of a lab's air network ({', '.join(map(str, AIRS))})",
             hint="this program sends to the lab's own two endpoints and to nothing else",
         )
     return str(address)
 
 
 def from_environment(environment: Mapping[str, str]) -> Addresses:
-    """The four addresses. Raises BoundsError where one is missing, outside air, or given twice."""
+    """The four addresses. Raises BoundsError where one is missing, outside air or another lab's, or given
+    twice."""
     found = {}
     for name in ("here", "drone", "gcs", "link"):
         variable = f"PQATTACK_{name.upper()}"
@@ -81,4 +89,8 @@ def from_environment(environment: Mapping[str, str]) -> Addresses:
         found[name] = inside(variable, value)
     if len(set(found.values())) != len(found):
         raise BoundsError("two of the addresses are one and the same", hint="compose/lab.yml has four")
+    if len({air_of(ipaddress.IPv4Address(text)) for text in found.values()}) != 1:
+        raise BoundsError(
+            "the addresses are of more than one lab", hint="an attacker reaches its own lab alone"
+        )
     return Addresses(**found)

@@ -7,11 +7,12 @@ everything else Ansible itself does with the file.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pqevidence.errors import UsageError
 from pqevidence.paths import project_root, shown
+from pqlab.lab_number import FIRST_PROJECT, LabNumber, lab_number
 
 ROLES = ("drone", "gcs")
 DEFAULT_AGENT_PORT = 48080
@@ -62,7 +63,10 @@ class _Group:
 
 
 def load_inventory(file: str | None = None, keys: str | None = None) -> Inventory:
-    """Read an inventory. Raises UsageError (exit 2) naming file and line, or the host that is missing."""
+    """Read an inventory. Raises UsageError (exit 2) naming file and line, or the host that is missing.
+
+    The container lab's is that of lab 1; ports and project are those of the lab that LAB names.
+    """
     path = Path(file) if file else project_root() / DEFAULT_INVENTORY
     groups = _read(path)
     shared = _shared_variables(groups)
@@ -71,7 +75,7 @@ def load_inventory(file: str | None = None, keys: str | None = None) -> Inventor
     folder = Path(keys) if keys else Path(shared.get("pqlab_keys", "keys"))
     if not folder.is_absolute():
         folder = (Path.cwd() if keys else project_root()) / folder
-    return Inventory(
+    found = Inventory(
         file=path,
         agents=agents,
         ring=shared.get("pqlab_ring", "lab"),
@@ -82,6 +86,17 @@ def load_inventory(file: str | None = None, keys: str | None = None) -> Inventor
         detectors=_detectors(drone.get("pqlab_detectors", ""), path),
         windows_station=gcs.get("pqlab_platform", "").startswith("windows/"),
     )
+    return _of_lab(found, lab_number()) if found.compose_project == FIRST_PROJECT else found
+
+
+def _of_lab(first: Inventory, lab: LabNumber) -> Inventory:
+    """The same lab by another number."""
+    url = first.influx_url
+    if url is not None:
+        head, _, port = url.rpartition(":")
+        url = f"{head}:{lab.port(int(port))}"
+    agents = {role: replace(agent, port=lab.port(agent.port)) for role, agent in first.agents.items()}
+    return replace(first, agents=agents, influx_url=url, compose_project=lab.project)
 
 
 def variables_of(file: Path) -> dict[str, dict[str, str]]:

@@ -13,9 +13,10 @@ from typing import Any, Final
 from pqattack.settings import Episode
 from pqbase.lines import Client, NoAnswer, Refused
 from pqevidence.errors import LabError
+from pqlab.lab_number import lab_number
 
 Json = dict[str, Any]
-DEFAULT_ADDRESS: Final = ("127.0.0.1", 48092)
+PORT: Final = 48092
 HOLD_S: Final = 1.0
 RENEW_EVERY_S: Final = 0.2
 _ANSWER_S: Final = 5.0
@@ -34,9 +35,9 @@ class AttackControl:
     """Holds the attacker for one cell at a time: `take` … `release`. A thread renews on the same connection,
     because the attacker binds the hold to it."""
 
-    def __init__(self, address: tuple[str, int] = DEFAULT_ADDRESS) -> None:
-        self.address = address
-        self._client = Client(address, _ANSWER_S, "./compose/lab.sh profile attacker")
+    def __init__(self, address: tuple[str, int] | None = None) -> None:
+        self.address = address or ("127.0.0.1", lab_number().port(PORT))
+        self._client = Client(self.address, _ANSWER_S, "./compose/lab.sh profile attacker")
         self._owner: str | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None

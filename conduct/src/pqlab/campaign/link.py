@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from pqbase.lines import Client, NoAnswer, Refused
 from pqevidence.errors import LabError
+from pqlab.lab_number import lab_number
 from pqlink.control import TRACE_PART_CHARS
 from pqlink.settings import Side
 
 Json = dict[str, Any]
-DEFAULT_ADDRESS: Final = ("127.0.0.1", 48090)
+PORT: Final = 48090
 HOLD_S: Final = 3.0
 RENEW_EVERY_S: Final = 1.0
 _ANSWER_S: Final = 5.0
@@ -62,9 +63,9 @@ class LinkConnection:
 class LinkControl:
     """Holds the link for one cell at a time. `take` … `release`; a thread renews in between."""
 
-    def __init__(self, address: tuple[str, int] = DEFAULT_ADDRESS) -> None:
-        self.address = address
-        self.connection = LinkConnection(address)
+    def __init__(self, address: tuple[str, int] | None = None) -> None:
+        self.address = address or ("127.0.0.1", lab_number().port(PORT))
+        self.connection = LinkConnection(self.address)
         self._owner: str | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None

@@ -14,7 +14,7 @@ from pqevidence.scenario.conditions import routed
 from pqlab.campaign.agents import Pair
 from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.clock import Clock
-from pqlab.campaign.link import DEFAULT_ADDRESS, LinkControl, LinkFailure
+from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.timeline import Journal, Json, Timeline
 
 _START_LIMIT_S = 300.0
@@ -31,7 +31,7 @@ class LabTimelines:
         self,
         project: str | None,
         note: Callable[[str], None],
-        address: tuple[str, int] = DEFAULT_ADDRESS,
+        address: tuple[str, int] | None = None,
     ) -> None:
         self._project = project
         self._note = note

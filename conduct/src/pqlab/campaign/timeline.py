@@ -30,6 +30,7 @@ from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.link_probe import ProbeSettings, probe_link
 from pqlab.campaign.store import data_of, write_atomic, write_json
 from pqlab.campaign.timed import LastWords
+from pqlab.lab_number import lab_number
 from pqlink.settings import BLOCKED, Side
 from pqtunnel.rpc import RpcError
 
@@ -496,7 +497,7 @@ class Timeline:
 def _no_return(what: str, why: str = "") -> LabError:
     return LabError(
         "no-return", f"{what} did not come back within {RETURN_S:g} s of the kill", why,
-        "docker compose -p pqlab ps -a, and the logs of that container",
+        f"docker compose -p {lab_number().project} ps -a, and the logs of that container",
     )  # fmt: skip
 
 

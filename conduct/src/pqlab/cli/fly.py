@@ -28,6 +28,7 @@ from pqlab.fly.lines import Lines
 from pqlab.fly.port import TCP_PORT, UDP_PORT, GroundPort, checked_port
 from pqlab.fly.session import RATE_HZ, Session
 from pqlab.inventory import load_inventory
+from pqlab.lab_number import lab_number
 
 HELP = "fly the vehicle through the tunnel with a ground station of your own; nothing is measured"
 SUITE: Final = "cs-mlkem768-aesgcm-mldsa65"
@@ -52,12 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"frames a second that the vehicle sends (default: {RATE_HZ:g}; less for a narrow radio)",
     )  # fmt: skip
     parser.add_argument(
-        "--udp-port", type=int, default=UDP_PORT, metavar="N",
-        help=f"where a ground station on this machine listens (default: {UDP_PORT}; 0: nowhere)",
+        "--udp-port", type=int, metavar="N",
+        help=f"where a ground station of this machine listens (default: {UDP_PORT}, LAB=2 {UDP_PORT + 100};"
+        " 0: nowhere)",
     )  # fmt: skip
     parser.add_argument(
-        "--tcp-port", type=int, default=TCP_PORT, metavar="N",
-        help=f"where one may connect (default: {TCP_PORT}; 0: any that is free)",
+        "--tcp-port", type=int, metavar="N",
+        help=f"where one may connect (default: {TCP_PORT}, LAB=2 {TCP_PORT + 100}; 0: any that is free)",
     )  # fmt: skip
     add_out(parser)
 
@@ -88,8 +90,11 @@ def run(args: argparse.Namespace) -> int:
     is undone in all cases."""
     suite_id, link = suite_of(args.suite), link_of(args.link)
     attack_of(args.attack)
-    checked_port(args.udp_port, "--udp-port")
-    checked_port(args.tcp_port, "--tcp-port")
+    lab = lab_number()
+    udp_port = lab.port(UDP_PORT) if args.udp_port is None else args.udp_port
+    tcp_port = lab.port(TCP_PORT) if args.tcp_port is None else args.tcp_port
+    checked_port(udp_port, "--udp-port")
+    checked_port(tcp_port, "--tcp-port")
     inventory = load_inventory(None)
     told = sys.stderr if args.json else sys.stdout
 
@@ -112,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
                 else "a ground station left: " + who
             )
 
-        port = GroundPort(args.udp_port, args.tcp_port, tell)
+        port = GroundPort(udp_port, tcp_port, tell)
         held.callback(port.close)
         ground = _address(inventory.compose_project)
         folder = results_dir(args.out) / FOLDER / name
@@ -128,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         why = "an error"
         try:
             port.begin((ground, session.begin(suite_id, link)))
-            _invite(say, port, args.udp_port)
+            _invite(say, port, udp_port)
             if args.attack != "off":
                 session.do(Command("attack", args.attack))
             why = _fly(session, port, Lines(sys.stdin), args.for_s, say)

@@ -9,6 +9,7 @@ from pqevidence.paths import results_dir, shown
 from pqlab.cli.common import add_out, print_json
 from pqlab.influx import InfluxView
 from pqlab.inventory import load_inventory
+from pqlab.lab_number import lab_number
 from pqlab.live.server import DEFAULT_PORT, LiveServer, checked_port
 from pqlab.live.snapshot import Snapshot
 
@@ -22,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--inventory", metavar="FILE", help="names the database (default: the container lab's)"
     )
     parser.add_argument(
-        "--port", type=int, default=DEFAULT_PORT, metavar="N",
-        help=f"port on 127.0.0.1 (default: {DEFAULT_PORT}; 0: any that is free)",
+        "--port", type=int, metavar="N",
+        help=f"port on 127.0.0.1 (default: {DEFAULT_PORT}, LAB=2 {DEFAULT_PORT + 100}; 0: any that is free)",
     )  # fmt: skip
     parser.add_argument("--once", action="store_true", help="print the document once, serve nothing")
     add_out(parser)
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Raises UsageError for a port that is none, LabError for one that is taken or an inventory that cannot
     be read; ends by Ctrl-C (130)."""
-    checked_port(args.port)
+    port = lab_number().port(DEFAULT_PORT) if args.port is None else args.port
+    checked_port(port)
     inventory = load_inventory(args.inventory)
     view = None
     if inventory.influx_url is not None:
@@ -42,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.once:
         print_json(snapshot.document())
         return EXIT_OK
-    with LiveServer(args.port, snapshot) as server:
+    with LiveServer(port, snapshot) as server:
         if args.json:
             print_json({"url": server.url})
         else:

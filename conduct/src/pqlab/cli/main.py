@@ -16,6 +16,7 @@ from typing import NoReturn
 from pqevidence.errors import EXIT_INTERRUPTED, EXIT_PIPE, LabError, UsageError
 from pqlab import __version__
 from pqlab.cli import codes
+from pqlab.lab_number import of_this_lab
 
 #: verbs in the order of a working day; each is a module beside this one
 VERBS = (
@@ -120,6 +121,7 @@ def _refuse(verb: argparse.ArgumentParser, unknown: list[str]) -> NoReturn:
 
 
 def _say(error: LabError, as_json: bool) -> int:
+    error.hint = of_this_lab(error.hint)
     print(error.text(), file=sys.stderr)
     if as_json:
         print(json.dumps({"error": error.as_dict()}))

@@ -6,13 +6,18 @@ import re
 
 from pqlab.doctor.model import Reading, Requirement
 from pqlab.doctor.system import System
+from pqlab.lab_number import lab_number
 
 MIN_ENGINE = (20, 10)
 IMAGES = ("base", "liboqs", "tunnel", "sitl", "influxdb", "telegraf")
 SERVICES = ("sitl", "mavproxy-air", "drone", "gcs", "mavproxy-gcs", "telegraf", "influxdb")
 PORTS = {48080: "agent of the gcs", 48081: "agent of the drone", 8086: "InfluxDB"}
-_OURS = "label=com.docker.compose.project=pqlab"
+"""Those of lab 1."""
 _LISTEN = "0A"
+
+
+def _ours() -> str:
+    return f"label=com.docker.compose.project={lab_number().project}"
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -58,13 +63,13 @@ def read_images(system: System) -> Reading:
 
 def read_services(system: System) -> Reading:
     """Which services run, and whether any is unwell."""
-    result = system.command(["docker", "ps", "--filter", _OURS, "--format", "{{.Names}}\t{{.Status}}"])
+    result = system.command(["docker", "ps", "--filter", _ours(), "--format", "{{.Names}}\t{{.Status}}"])
     if result.code != 0:
         return Reading(None, "no engine to ask")
     rows = dict(line.split("\t", 1) for line in result.stdout.splitlines() if "\t" in line)
     if not rows:
         return Reading(False, "the lab is down")
-    missing = [name for name in SERVICES if f"pqlab-{name}-1" not in rows]
+    missing = [name for name in SERVICES if f"{lab_number().project}-{name}-1" not in rows]
     unwell = [name for name, status in rows.items() if "unhealthy" in status or "Restarting" in status]
     if missing or unwell:
         parts = [f"not running: {', '.join(missing)}"] if missing else []
@@ -89,15 +94,16 @@ def _listening(system: System) -> set[int]:
 
 def read_ports(system: System) -> Reading:
     """Whether the published ports are free, or ours."""
-    taken = _listening(system) & PORTS.keys()
-    result = system.command(["docker", "ps", "--filter", _OURS, "--format", "{{.Ports}}"])
+    ports = {lab_number().port(port): name for port, name in PORTS.items()}
+    taken = _listening(system) & ports.keys()
+    result = system.command(["docker", "ps", "--filter", _ours(), "--format", "{{.Ports}}"])
     ours = {int(port) for port in re.findall(r":(\d+)->", result.stdout)} if result.code == 0 else set()
     foreign = sorted(taken - ours)
     if foreign:
-        names = ", ".join(f"{port} ({PORTS[port]})" for port in foreign)
+        names = ", ".join(f"{port} ({ports[port]})" for port in foreign)
         return Reading(False, f"taken by another program: {names}", f"ss -ltnp 'sport = :{foreign[0]}'")
     held = f"{len(taken)} held by the lab" if taken else "all free"
-    return Reading(True, f"{', '.join(map(str, sorted(PORTS)))}: {held}")
+    return Reading(True, f"{', '.join(map(str, sorted(ports)))}: {held}")
 
 
 REQUIREMENTS = (

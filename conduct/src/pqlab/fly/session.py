@@ -21,6 +21,7 @@ from pqlab.campaign.clock import Clock
 from pqlab.fly.book import FlightBook
 from pqlab.fly.commands import Command, LinkProfile, attack_of, help_lines, link_of, suite_of
 from pqlab.fly.pulse import Pulse
+from pqlab.lab_number import lab_number
 from pqlink.settings import Side
 from pqtunnel import suites as registry
 
@@ -153,7 +154,7 @@ class Session:
                 "no-session",
                 f"no keys were agreed by {suite_id}",
                 why,
-                "docker logs pqlab-drone-1, pqlab-gcs-1",
+                f"docker logs {lab_number().project}-drone-1, {lab_number().project}-gcs-1",
             )
         self.suite_id = suite_id
         took = self._handshake_ms()
