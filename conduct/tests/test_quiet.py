@@ -285,6 +285,33 @@ def test_a_reading_holds_both_accounts(tmp_path: Path) -> None:
     assert allowed_cores(99, tmp_path / "proc") == []
 
 
+def test_what_a_container_used_stays_when_it_ends(tmp_path: Path) -> None:
+    """Its account goes with it; if the total shrank, `processors_framed` would refuse the bundle."""
+    neighbours = host(tmp_path)
+    proc, root = tmp_path / "proc", tmp_path / "cgroup"
+    containers = [("drone", 7), ("influxdb", 8)]
+    neighbours.ask = lambda _project: containers
+
+    def account(pid: int, core_ms: int) -> None:
+        (proc / str(pid)).mkdir(exist_ok=True)
+        (proc / str(pid) / "cgroup").write_text(f"5:cpuacct:/of{pid}\n")
+        (root / "cpuacct" / f"of{pid}").mkdir(exist_ok=True)
+        usage = root / "cpuacct" / f"of{pid}"
+        (usage / "cpuacct.usage_percpu").write_text(f"{core_ms * MS} 0\n")
+        (usage / "cpuacct.usage").write_text(f"{core_ms * MS}\n")
+
+    account(8, 9000)
+    assert neighbours.reading()["lab_total_ms"] == 9110.0
+    (proc / "8" / "cgroup").unlink()
+    (proc / "8").rmdir()
+    containers.pop()
+    assert (neighbours.reading()["lab_total_ms"], neighbours.reading()["lab_ms"]) == (9110.0, [9050.0, 60.0])
+    containers.append(("influxdb", 9))  # put back: another one, which begins at nothing
+    account(9, 5)
+    neighbours._groups = {}
+    assert neighbours.reading()["lab_total_ms"] == 9115.0
+
+
 def test_a_lab_that_is_not_there_is_told(tmp_path: Path) -> None:
     neighbours = host(tmp_path)
     neighbours.ask = lambda _project: []

@@ -61,16 +61,21 @@ class ComposeNeighbours:
     _groups: dict[str, tuple[int, GroupFiles | None]] = field(default_factory=dict)
     _cores_of: dict[str, list[int]] = field(default_factory=dict)
     _reason: str | None = None
+    #: (name, first process) → what was read last of it: ns in all, ns by core
+    _seen: dict[tuple[str, int], tuple[int, list[int] | None]] = field(default_factory=dict)
 
     def reading(self) -> Json:
-        """As `Neighbours.reading`."""
+        """As `Neighbours.reading`. Of a container that ended what was last read stays: its account goes with
+        it, and the lab's must not shrink. What it used after that reading is then a neighbour's."""
         self._look()
         silent = [name for name, (_, files) in self._groups.items() if files is None]
         if self._reason is not None or silent:
             return {"reason": self._reason or f"this host shows no control group of {', '.join(silent)}"}
         files = {name: files for name, (_, files) in self._groups.items() if files is not None}
         try:
-            by_core = [_by_core_ns(each) for each in files.values()]
+            for name, each in files.items():
+                self._seen[name, self._groups[name][0]] = (cpu_ns(each), _by_core_ns(each))
+            by_core = [row for _, row in self._seen.values()]
             used_ns = _by_core_ns(GroupFiles(self.root / "cpuacct" / "cpuacct.usage", None, 1))
             lab_ms = None
             if used_ns is not None and all(row is not None for row in by_core):
@@ -79,7 +84,7 @@ class ComposeNeighbours:
             used_ms = ticks["tasks"] if used_ns is None or lab_ms is None else [ns / 1e6 for ns in used_ns]
             return {
                 "used_ms": used_ms, "lab_ms": lab_ms, "steal_ms": ticks["steal"],
-                "lab_total_ms": sum(cpu_ns(each) for each in files.values()) / 1e6,
+                "lab_total_ms": sum(total_ns for total_ns, _ in self._seen.values()) / 1e6,
                 "controller_ms": _own_ms(), "cores_of": self._cores_of,
                 "throttled_ms": {name: throttled_ms(files[name]) for name in ENDS if name in files},
             }  # fmt: skip
