@@ -10,7 +10,6 @@ import contextlib
 import os
 import pty
 import select
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 
 from pqlab.cli import completion
 from pqlab.cli.main import VERBS, main
+from tools import needed
 from waiting import LIMIT_S
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
@@ -75,18 +75,6 @@ def script(request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.Captur
     file = tmp_path / f"completion.{request.param}"
     file.write_text(capsys.readouterr().out, encoding="utf-8")
     return file
-
-
-def needed(shell: str) -> str:
-    """The shell's program. Skips, with the reason, where there is none; PQ_REQUIRE_SHELLS makes that a
-    failure."""
-    found = shutil.which(shell)
-    if found is None:
-        reason = f"there is no {shell} here: apt-get install {shell}, or ./images/build.sh test"
-        if os.environ.get("PQ_REQUIRE_SHELLS"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found
 
 
 def zsh(line: str, script: Path, tree: Path) -> list[str]:
