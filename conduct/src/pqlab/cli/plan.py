@@ -115,10 +115,12 @@ def _print(
     unknown: str | None,
 ) -> None:
     """The answer first, then the cells in the order in which they run."""
-    print(
-        f"{len(cells)} cells: {len(scenario.suites)} suites × {len(scenario.conditions)} conditions "
-        f"× {scenario.repetitions} repetitions, order {scenario.order_method}, seed {scenario.seed}"
-    )
+    from pqevidence.report.svg import counted  # the report is slow to load, and `run` has no use for it here
+
+    sides = {"suite": len(scenario.suites), "condition": len(scenario.conditions)}
+    sides["repetition"] = scenario.repetitions
+    matrix = " × ".join(counted(count, side) for side, count in sides.items())
+    print(f"{counted(len(cells), 'cell')}: {matrix}, order {scenario.order_method}, seed {scenario.seed}")
     twins = sum(1 for cell in cells if scenario.condition(cell.condition)["aa_of"] is not None)
     if twins:
         print(f"A/A pairs: {twins}")
