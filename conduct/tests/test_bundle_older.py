@@ -1,6 +1,6 @@
 """A bundle that an earlier version sealed still opens: unpacked, verified, reported, compared, audited.
 
-`bundles/bundle-0.1.0.tar.zst` is the synthetic fixture of this folder as version 0.1.0 made and sealed it.
+`bundles/` holds the synthetic fixture of these tests as each earlier version made and sealed it.
 """
 
 from __future__ import annotations
@@ -10,34 +10,65 @@ from pathlib import Path
 
 import fixtures_make
 import pytest
-from bad_bundles.forge import cells, edit_field, finish
+from bad_bundles.forge import cells, edit, edit_field, finish
 from bundle_kit import make_sealed
 
+from pqevidence import __version__
 from pqevidence.bundle import open_bundle
 from pqevidence.bundle.unpack import unpack
 from pqevidence.errors import EXIT_CHECK, EXIT_WARNING
 from pqevidence.verify import exit_code, verify_bundle
+from pqevidence.verify.checks_shape import KNOWN
 from pqlab.cli.main import main
 
-OLDER = Path(__file__).with_name("bundles") / "bundle-0.1.0.tar.zst"
+FOLDER = Path(__file__).with_name("bundles")
+OLDER = FOLDER / "bundle-0.1.0.tar.zst"
+#: of each version, the checks that warn
+WARNED = {
+    "0.1.0": {"record_schema", "record_rebuild", "report_rebuild"},
+    "0.2.0": {"record_rebuild", "report_rebuild"},
+}
+
+
+def of_version(version: str, results: Path) -> Path:
+    with (FOLDER / f"bundle-{version}.tar.zst").open("rb") as content:
+        return unpack(content, results).bundle
 
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    with OLDER.open("rb") as content:
-        return unpack(content, tmp_path / "results").bundle
+    return of_version("0.1.0", tmp_path / "results")
 
 
-def test_it_opens_and_verifies_with_warnings_alone(older: Path) -> None:
-    assert open_bundle(older).raw.run["pqlab_version"] == "0.1.0"
+def test_each_version_that_sealed_bundles_has_one_here() -> None:
+    kept = {path.name.removeprefix("bundle-").removesuffix(".tar.zst") for path in FOLDER.iterdir()}
+    assert kept == set(WARNED) == set(KNOWN) - {__version__}
+
+
+@pytest.mark.parametrize("version", WARNED)
+def test_it_opens_and_verifies_with_warnings_alone(version: str, tmp_path: Path) -> None:
+    older = of_version(version, tmp_path / "results")
+    assert open_bundle(older).raw.run["pqlab_version"] == version
     results = verify_bundle(older)
     assert exit_code(results) == EXIT_WARNING
     told = {r.name: r.observed for r in results if r.status != "ok"}
-    assert set(told) == {"record_schema", "record_rebuild", "report_rebuild"}
-    assert all("made by pqlab 0.1.0" in text for text in told.values())
+    assert set(told) == WARNED[version]
+    assert all(f"made by pqlab {version}" in text for text in told.values())
 
 
-def test_its_numbers_are_compared_all_the_same(older: Path) -> None:
+def test_of_the_later_one_every_witness_is_still_asked_for(tmp_path: Path) -> None:
+    older = of_version("0.2.0", tmp_path / "results")
+    edit(older / "data" / "plan.json", lambda plan: plan["cells"][0].update(seed=1))
+    (cells(older)[0] / "logs" / "controller.log").write_text("", encoding="utf-8")
+    (older / "data" / "analysis" / "fingerprints.csv").unlink()
+    finish(older, logs=False)
+    failed = {result.name for result in verify_bundle(older) if result.status == "fail"}
+    assert {"seeds_drawn", "log_told", "raw_fingerprints"} <= failed
+
+
+@pytest.mark.parametrize("version", WARNED)
+def test_its_numbers_are_compared_all_the_same(version: str, tmp_path: Path) -> None:
+    older = of_version(version, tmp_path / "results")
     edit_field(cells(older)[0], "N", "cpu_usage_mean_pct", value=1.5)
     finish(older)
     results = {r.name: r for r in verify_bundle(older)}

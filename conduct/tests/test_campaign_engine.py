@@ -11,7 +11,9 @@ import pytest
 from fake_agent import FakeAgent, FakeLab, once
 
 from pqevidence.errors import LabError
+from pqevidence.plan import Cell
 from pqevidence.scenario import Scenario, load_scenario
+from pqlab.campaign import begin
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.hosts import check_pair, controller_document, different_builds, different_ends
 from pqlab.campaign.store import Store
@@ -45,6 +47,18 @@ def test_all_pass_is_zero_and_moves_latest(lab: FakeLab) -> None:
     assert (lab.results / "latest").resolve() == result.bundle.resolve()
     assert not list((lab.results / ".work").iterdir())
     assert [r["position"] for r in records(result.bundle)] == [0, 1, 2]
+
+
+def test_what_a_link_cannot_carry_is_said_before_the_first_cell(
+    lab: FakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(_scenario: Scenario, cells: list[Cell]) -> list[str]:
+        return [f"beyond the link: {cell.condition}" for cell in cells]
+
+    monkeypatch.setattr(begin, "beyond_links", told)
+    run(lab, 1)
+    first = next(place for place, line in enumerate(lab.reporter.lines) if line.startswith("cell"))
+    assert "beyond the link: baseline" in lab.reporter.lines[:first]
 
 
 def test_a_cell_is_driven_in_the_contract_s_order(lab: FakeLab) -> None:

@@ -135,6 +135,24 @@ def test_plan_without_a_lab(capsys: pytest.CaptureFixture[str], nowhere: list[st
     assert "make keys" in capsys.readouterr().err
 
 
+def test_a_plan_says_first_what_a_link_cannot_carry(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nowhere: list[str]
+) -> None:
+    file = tmp_path / "narrow.yml"
+    file.write_text(
+        "schema: pqlab/scenario/v1\nname: narrow\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
+        "traffic: {source: embedded, session_s: 5}\n"
+        "conditions: [{name: slow, link: {up: {rate_kbps: 100}}}, {name: wide, link: {}}]\n"
+    )
+    assert main(["plan", str(file), *nowhere]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("2 cells: ") and lines[-1].startswith("[2] ")
+    (told,) = (line for line in lines if line.startswith("beyond the link: "))
+    assert "slow carries 100 kbit/s to the ground, traffic of 320 messages a second needs" in told
+    assert main(["plan", str(file), "--json", *nowhere]) == 0
+    assert last_json(capsys)["beyond_links"] == [told]
+
+
 def test_run_without_keys_is_four_and_says_make_keys(
     capsys: pytest.CaptureFixture[str], nowhere: list[str]
 ) -> None:

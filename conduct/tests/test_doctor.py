@@ -35,6 +35,14 @@ TCP_LISTEN = (
 TCP_OPEN = "   1: 0100007F:BBD0 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
 
 
+# As compose/owner.sh says it.
+THEIRS = (
+    "error: the lab on this machine is another checkout's; no campaign runs on it\n"
+    "  why:  /else/lab brought it up; there is one lab on a machine\n"
+    "  next: make -C /else/lab lab-down (as its user, or with sudo), then the same command here"
+)
+
+
 class Machine:
     """A good machine with the lab up; tests take single things away."""
 
@@ -45,6 +53,7 @@ class Machine:
             "docker compose": CommandResult(0, "2.26.1", ""),
             "docker images": CommandResult(0, "\n".join(f"pqlab/{name}:dev" for name in IMAGES), ""),
             "docker info": CommandResult(0, str(self.project), ""),
+            "lab.sh mine": CommandResult(0, "", ""),
             "services": CommandResult(
                 0, "\n".join(f"pqlab-{s}-1\tUp 3 minutes (healthy)" for s in SERVICES), ""
             ),
@@ -85,6 +94,8 @@ class Machine:
             path.write_text("secret")
             path.chmod(0o600)
         (self.project / "keys" / "complete").write_text("")
+        (self.project / "compose").mkdir()
+        (self.project / "compose" / "lab.sh").touch()
 
     def write(self, path: str, text: str) -> None:
         full = self.root / path
@@ -92,7 +103,7 @@ class Machine:
         full.write_text(text)
 
     def command(self, arguments: Sequence[str]) -> CommandResult:
-        name = " ".join(arguments[:2])
+        name = " ".join((Path(arguments[0]).name, *arguments[1:2]))
         if name == "docker ps":
             name = "ports" if arguments[-1] == "{{.Ports}}" else "services"
         return self.answers[name]
@@ -156,6 +167,10 @@ def attribute(name: str, value: object) -> Callable[[Machine], None]:
     return lambda machine: setattr(machine, name, value)
 
 
+def no_lab_script(machine: Machine) -> None:
+    (machine.project / "compose" / "lab.sh").unlink()
+
+
 def foreign_port(machine: Machine) -> None:
     machine.write("proc/net/tcp6", TCP_HEADER + TCP_LISTEN.format(port=48081))
     machine.answers["ports"] = CommandResult(0, "127.0.0.1:48080->48080/tcp\n127.0.0.1:8086->8086/tcp", "")
@@ -194,6 +209,9 @@ def no_signing_keys(machine: Machine) -> None:
         (answer("docker images", "pqlab/base:dev"), "images", "warn", "tunnel"),
         (answer("services", ""), "services", "note", "down"),
         (answer("services", "pqlab-drone-1\tUp 2 s (unhealthy)"), "services", "note", "not well: pqlab-drone-1"),
+        (no("lab.sh mine", 4, THEIRS), "lab owner", "fail", "the lab on this machine is another checkout's; no campaign runs on it: /else/lab brought it up"),
+        (no("lab.sh mine", 1, "sh: no such thing"), "lab owner", "fail", "no such thing"),
+        (no_lab_script, "lab owner", "fail", "no compose/lab.sh"),
         (foreign_port, "ports", "fail", "48081 (agent of the drone)"),
         (attribute("free", 2**30), "disk", "fail", "1.0 GiB"),
         (attribute("free", 5 * 2**30), "disk room", "warn", "5.0 GiB"),
@@ -234,6 +252,12 @@ def test_each_thing_amiss_is_found_by_name(
     assert exit_code(list(findings.values())) == {"fail": 4, "warn": 3, "note": 0}[status]
 
 
+def test_of_another_s_lab_the_next_command_is_the_owner_s(machine: Machine) -> None:
+    no("lab.sh mine", 4, THEIRS)(machine)
+    assert str(machine.examine()["lab owner"].advice).startswith("make -C /else/lab lab-down")
+    assert machine.examine(container_lab=False).keys().isdisjoint({"lab owner"})
+
+
 def test_one_core_is_a_warning(machine: Machine) -> None:
     machine.write("proc/stat", "cpu  1 0 1 1 1 1 1 1 0 0\ncpu0 1 0 1 1 1 1 1 1 0 0\n")
     assert machine.examine()["cores"].status == "warn"
@@ -252,7 +276,14 @@ def test_a_controller_of_hosts_may_hold_an_agent_and_have_no_engine(machine: Mac
     assert {name for name, finding in hosts.items() if finding.status in ("fail", "warn")} == set()
     containers = machine.examine()
     assert containers["ports"].status == "fail"
-    assert hosts.keys() == containers.keys() - {"engine", "compose", "ports", "images", "services"}
+    assert hosts.keys() == containers.keys() - {
+        "engine",
+        "compose",
+        "ports",
+        "lab owner",
+        "images",
+        "services",
+    }
 
 
 HOSTS = "[drone]\npi ansible_host=127.0.0.1 pqlab_agent_port=1\n[gcs]\nground ansible_host=127.0.0.1 pqlab_agent_port=1\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from pqsitl.profile import load_profile
 from pqsitl.tlog import TlogFrame, write_frames
 from pqsitl.vehicle import EmbeddedVehicle
 from pqtunnel.blackout import EPOCH_SHIFT
+from tools import needed
 
 Json = dict[str, Any]
 SUITE = "cs-mlkem768-aesgcm-mldsa65"
@@ -110,12 +110,12 @@ def test_one_packet_id_is_one_datagram_at_both_ends(simulated: Path, tmp_path: P
         assert {len(comments) for comments in by_id.values()} == {1}
 
 
-@pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark here; the reader of the tests reads it")
 def test_wireshark_reads_the_same(simulated: Path, tmp_path: Path) -> None:
+    tshark = needed("tshark")
     names = ("frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_name", "frame.packet_id")
     fields = [word for name in names for word in ("-e", name)]
     for cell_id, capture in exported(simulated, tmp_path / "out").items():
-        line = ["tshark", "-r", str(tmp_path / "out" / f"{cell_id}.pcapng"), "-T", "fields", *fields]
+        line = [tshark, "-r", str(tmp_path / "out" / f"{cell_id}.pcapng"), "-T", "fields", *fields]
         told = subprocess.run(line, capture_output=True, text=True, check=True).stdout.splitlines()
         due = [
             (

@@ -28,7 +28,7 @@ from bad_bundles.forge import (
 )
 from bundle_kit import finish_work, make_ready, make_sealed
 from second_verifier import PARTS, ask, disagreements, program
-from test_bundle_older import OLDER
+from test_bundle_older import FOLDER
 
 from pqevidence import bundle
 from pqevidence.bundle.unpack import unpack
@@ -68,7 +68,7 @@ def test_a_good_bundle_holds_and_every_check_looked_at_something(sealed: Path) -
     assert nothing == ["twins"]
 
 
-@pytest.mark.parametrize("archive", [EXAMPLE, OLDER], ids=["example", "0.1.0"])
+@pytest.mark.parametrize("archive", [EXAMPLE, *sorted(FOLDER.iterdir())], ids=lambda path: path.name)
 def test_bundles_that_are_shipped_hold(archive: Path, tmp_path: Path) -> None:
     root = unpacked(archive, tmp_path / "results")
     said = ask(root)

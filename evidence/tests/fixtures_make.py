@@ -87,7 +87,7 @@ def make_work_dir(
             "started_ns": T0_NS,
             "ended_ns": now + 100 * MS,
             "controller": {"hostname": HOSTNAME, "controller_on_dut": True},
-            "pqlab_version": "0.2.0",
+            "pqlab_version": "1.0.0",
             "loadavg_start": [0.1, 0.1, 0.1],
             "loadavg_end": [0.4, 0.2, 0.1],
             "command": ["pqlab", "run", "fixture"],

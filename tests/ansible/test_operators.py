@@ -104,9 +104,9 @@ def test_a_check_says_what_would_be_run_and_changes_nothing(checkout: Path) -> N
     assert played.changed == []
     assert files(checkout) == before
     said = played.said(SAID)
-    assert "1 cells: 1 suites" in said
+    assert "1 cell: 1 suite × 1 condition × 1 repetition, " in said
     assert "Nothing was changed." in said
-    command = shlex.split(re.findall(r"run on localhost: (.*?); 1 cells", said)[0])
+    command = shlex.split(re.findall(r"run on localhost: (.*?); 1 cell:", said)[0])
     assert command[:4] == [str(checkout / "pqlab"), "run", "--json", "smoke"]
     assert command[command.index("--suites") + 1] == "cs-mlkem768-aesgcm-mldsa65"
     verbs = [line.split()[4] for line in asked(checkout)]

@@ -12,7 +12,9 @@ use crate::{json, yaml};
 
 pub const ROLES: [&str; 2] = ["drone", "gcs"];
 /// Versions of pqlab that sealed bundles; the last one is today's.
-pub const VERSIONS: [&str; 2] = ["0.1.0", "0.2.0"];
+pub const VERSIONS: [&str; 3] = ["0.1.0", "0.2.0", "1.0.0"];
+/// Of these, those that wrote every witness: seeds, order, fingerprints.
+const WITNESSED: [&str; 2] = ["0.2.0", "1.0.0"];
 /// Cells that a scenario or a plan may have.
 pub const MOST_CELLS: usize = 200_000;
 
@@ -64,6 +66,11 @@ impl Run {
     /// Did today's version make this run? Earlier ones wrote some things otherwise, or not at all.
     pub fn of_today(&self) -> bool {
         text_of(&self.run, "pqlab_version").is_ok_and(|told| Some(&told) == VERSIONS.last())
+    }
+
+    /// Is this run of a version that wrote all witnesses? 0.1.0 wrote some otherwise, or not at all.
+    pub fn has_witnesses(&self) -> bool {
+        text_of(&self.run, "pqlab_version").is_ok_and(|told| WITNESSED.contains(&told))
     }
 
     /// Do both ends read one clock?

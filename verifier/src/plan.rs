@@ -320,7 +320,7 @@ pub fn verdicts(bundle: &Bundle, briefs: &[Brief], tally: &mut Tally) -> Found<(
 }
 
 pub fn seeds(cell: &Cell, _: &mut Seen, tally: &mut Tally) -> Found<()> {
-    if !cell.run.of_today() {
+    if !cell.run.has_witnesses() {
         "not asked of another version".clone_into(&mut tally.note);
         return Ok(());
     }
@@ -348,7 +348,7 @@ pub fn order(bundle: &Bundle, _: &[Brief], tally: &mut Tally) -> Found<()> {
         let mut rows = rows_of(&run.plan)?;
         rows.retain(|row| !before.contains(&row.cell_id));
         before.extend(rows.iter().map(|row| row.cell_id.clone()));
-        if !run.of_today() {
+        if !run.has_witnesses() {
             "not asked of another version".clone_into(&mut tally.note);
             continue;
         }

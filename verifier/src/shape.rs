@@ -122,7 +122,7 @@ pub fn versions(bundle: &Bundle, _: &[Brief], tally: &mut Tally) -> Found<()> {
         let made_by = text_of(&run.run, "pqlab_version").unwrap_or("no version");
         if !VERSIONS.contains(&made_by) {
             tally.fail(|| format!("run {} is of pqlab {made_by}, known are {}", run.id(), VERSIONS.join(", ")));
-        } else if !run.of_today() {
+        } else if !run.has_witnesses() {
             let settled = objects(&run.run, "sessions").any(|session| session.contains_key("settle"));
             tally.require(!settled, || format!("run {} is of pqlab {made_by} and waited for quiet", run.id()));
             let printed = at + 1 == runs.len() && bundle.has("analysis/fingerprints.csv");

@@ -4,4 +4,4 @@ Reading order: scenario (what is asked) → plan (cells) → record (one cell's 
 bundle (sealed whole) → analysis (tables) → report (pages) → verify (all of it made again).
 """
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"

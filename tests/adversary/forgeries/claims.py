@@ -180,7 +180,7 @@ def no_version_at_all(bundle: Bundle) -> None:
 @forgery("versions unknown", "sim", "lab", pages=False)
 def version_of_a_patch(bundle: Bundle) -> None:
     """The same with a version that sounds like the next patch."""
-    bundle.edit("run.json", lambda run: run.update(pqlab_version="0.2.1"))
+    bundle.edit("run.json", lambda run: run.update(pqlab_version="1.0.1"))
     _halve_page(bundle)
 
 

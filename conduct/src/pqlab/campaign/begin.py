@@ -11,6 +11,7 @@ from pqbase.text import utc_basic, utc_text
 from pqevidence.bundle.attribution import CONFIG, read_config
 from pqevidence.bundle.attribution import FILE as ATTRIBUTION
 from pqevidence.errors import LabError
+from pqevidence.linkload import beyond_links
 from pqevidence.paths import project_root, shown
 from pqevidence.plan import Cell, make_cells, plan_document
 from pqevidence.record.link_ledger import trace_path
@@ -61,6 +62,8 @@ def new_run(
     if extension is not None:
         around.reporter.note(f"taking over {len(extension.cell_ids)} cells of {extension.root.name}")
         extension.copy_into(store)
+    for line in beyond_links(scenario, fresh):
+        around.reporter.note(line)
     store.write(
         "run.json",
         {

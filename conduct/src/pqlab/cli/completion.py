@@ -32,12 +32,14 @@ _FOLDERS = {
 
 @dataclass(frozen=True)
 class Word:
-    """One option or positional argument: its spellings (none of a positional), what it says, what follows."""
+    """One option or positional argument: its spellings (none of a positional), what it says, what follows;
+    many: a positional that may come again and again."""
 
     spellings: tuple[str, ...]
     text: str
     takes_value: bool
     kind: str
+    many: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ def verbs() -> Iterator[Verb]:
 def _word(action: argparse.Action) -> Word:
     kind = " ".join(map(str, action.choices)) if action.choices else _KINDS.get(str(action.metavar), "")
     text = str(action.help or "").partition(";")[0].replace("%%", "%")
-    return Word(tuple(action.option_strings), text, action.nargs != 0, kind)
+    many = not action.option_strings and action.nargs in ("*", "+")
+    return Word(tuple(action.option_strings), text, action.nargs != 0, kind, many)
 
 
 def _lookup(kind: str, variable: str) -> str:
@@ -181,16 +184,20 @@ def _zsh(known: list[Verb]) -> list[str]:
     ]
     for verb in known:
         lines.append(f"        {verb.name}) _arguments \\")
-        lines += [f"            {spec} \\" for word in verb.words for spec in _zsh_specs(word)]
+        # zsh refuses a command with two rests: only the last positional may be one
+        places = [word for word in verb.words if not word.spellings]
+        for word in verb.words:
+            place = "" if word.spellings or word.many else str(places.index(word) + 1)
+            lines += [f"            {spec} \\" for spec in _zsh_specs(word, place)]
         lines.append("            ;;")
     return [*lines, "    esac", "}", "compdef _pqlab pqlab"]
 
 
-def _zsh_specs(word: Word) -> Iterator[str]:
+def _zsh_specs(word: Word, place: str) -> Iterator[str]:
     # a blank before the command, or zsh would put words of its own between it and ours
     action = f':value: _pqlab_these "{word.kind}"' if word.kind else ":value: "
     if not word.spellings:
-        yield quote(f"*{action}")
+        yield quote(f"{place or '*'}{action}")
     for spelling in word.spellings:
         yield quote(f"*{spelling}[{_plain(word.text)}]{action if word.takes_value else ''}")
 
@@ -228,8 +235,10 @@ def _fish(known: list[Verb]) -> list[str]:
             if word.spellings:
                 parts.append(f"-d {_fish_quote(word.text)}")
             if word.takes_value:
-                parts.append("-r" if word.spellings else "")
-                parts.append("-F" if word.kind in ("files", "") else f"-a '(__pqlab_names \"{word.kind}\")'")
+                # -x: a value and no file; with -r alone fish offers files beside the names
+                files = word.kind == "files" or not (word.kind or word.spellings)
+                parts.append(("-r" if files else "-x") if word.spellings else "")
+                parts.append("-F" if files else f"-a '(__pqlab_names \"{word.kind}\")'" if word.kind else "")
             lines.append(" ".join(filter(None, parts)))
     return lines
 

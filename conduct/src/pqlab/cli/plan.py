@@ -10,6 +10,7 @@ from pqevidence import commitment
 from pqevidence.bundle import locate
 from pqevidence.errors import EXIT_OK, LabError
 from pqevidence.expectation import Expectation, expectations, told, unanswerable
+from pqevidence.linkload import beyond_links
 from pqevidence.paths import results_dir, shown
 from pqevidence.plan import Cell, plan_digest, plan_document
 from pqevidence.scenario import Scenario, load_scenario
@@ -90,6 +91,7 @@ def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
         commitment.write(seal, document, {})
     if args.json:
         more = {
+            "beyond_links": beyond_links(scenario, todo),
             "cannot_answer": unanswerable(scenario, cells),
             "cell_ids_unknown": unknown,
             "expected": [row.as_dict() for row in expected],
@@ -112,18 +114,13 @@ def _print(
     expected: list[Expectation],
     unknown: str | None,
 ) -> None:
-    width = len(str(len(cells)))
-    for cell in cells:
-        name = cell.cell_id or "-" * 16
-        done = "" if cell in todo else "  (there already)"
-        print(
-            f"[{cell.position + 1:>{width}}] {name} {cell.suite_id} {cell.condition} "
-            f"rep {cell.repetition}{done}"
-        )
-    print(
-        f"\n{len(cells)} cells: {len(scenario.suites)} suites × {len(scenario.conditions)} conditions "
-        f"× {scenario.repetitions} repetitions, order {scenario.order_method}, seed {scenario.seed}"
-    )
+    """The answer first, then the cells in the order in which they run."""
+    from pqevidence.report.svg import counted  # the report is slow to load, and `run` has no use for it here
+
+    sides = {"suite": len(scenario.suites), "condition": len(scenario.conditions)}
+    sides["repetition"] = scenario.repetitions
+    matrix = " × ".join(counted(count, side) for side, count in sides.items())
+    print(f"{counted(len(cells), 'cell')}: {matrix}, order {scenario.order_method}, seed {scenario.seed}")
     twins = sum(1 for cell in cells if scenario.condition(cell.condition)["aa_of"] is not None)
     if twins:
         print(f"A/A pairs: {twins}")
@@ -132,12 +129,21 @@ def _print(
     virtual = "virtual, it passes in seconds: " if scenario.ring == SIM else ""
     print(f"time: {virtual}{_time_text(budget)}")
     print(f"disk: about {budget['disk_bytes'] / 1e6:.0f} MB")
-    for line in (*told(expected), *unanswerable(scenario, cells)):
+    for line in (*beyond_links(scenario, todo), *told(expected), *unanswerable(scenario, cells)):
         print(line)
     if unknown:
         print(f"cell ids: unknown, they hold the builds of both ends ({unknown})")
         if scenario.only:
             print("--only: not applied, it selects by cell id")
+    print()
+    width = len(str(len(cells)))
+    for cell in cells:
+        name = cell.cell_id or "-" * 16
+        done = "" if cell in todo else "  (there already)"
+        print(
+            f"[{cell.position + 1:>{width}}] {name} {cell.suite_id} {cell.condition} "
+            f"rep {cell.repetition}{done}"
+        )
 
 
 def _time_text(budget: dict[str, Any]) -> str:

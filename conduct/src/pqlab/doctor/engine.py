@@ -14,6 +14,8 @@ SERVICES = ("sitl", "mavproxy-air", "drone", "gcs", "mavproxy-gcs", "telegraf", 
 PORTS = {48080: "agent of the gcs", 48081: "agent of the drone", 8086: "InfluxDB"}
 """Those of lab 1."""
 _LISTEN = "0A"
+#: how compose/lab.sh tells what happened, why, and the next command
+_TOLD = re.compile(r"error: (.*)\n  why:  (.*)\n  next: (.*)")
 
 
 def _ours() -> str:
@@ -78,6 +80,21 @@ def read_services(system: System) -> Reading:
     return Reading(True, f"{len(SERVICES)} services up")
 
 
+def read_owner(system: System) -> Reading:
+    """Whose lab it is that is up on this machine; the rule is compose/owner.sh."""
+    script = system.project / "compose" / "lab.sh"
+    if not script.is_file():
+        return Reading(None, "no compose/lab.sh to ask")
+    result = system.command([str(script), "mine"])
+    if result.code == 0:
+        return Reading(True, "this checkout's, or none is up")
+    told = _TOLD.search(result.stderr)
+    if told is None:
+        return Reading(None, result.stderr or "compose/lab.sh says nothing")
+    what, why, following = told.groups()
+    return Reading(False, f"{what}: {why}", following)
+
+
 def _listening(system: System) -> set[int]:
     """Local TCP ports in state LISTEN (proc(5), /proc/net/tcp: address:port in hex, state 0A)."""
     ports: set[int] = set()
@@ -110,6 +127,7 @@ REQUIREMENTS = (
     Requirement("engine", "need", "Docker Engine 20.10 or newer", read_engine, "make lab-up (starts one)"),
     Requirement("compose", "need", "docker compose 2 or newer", read_compose, "make lab-up (installs it)"),
     Requirement("ports", "need", "free, or held by the lab", read_ports, "ss -ltnp"),
+    Requirement("lab owner", "need", "this checkout's, or no lab", read_owner, "make lab-status"),
     Requirement("images", "want", "all images built", read_images, "make images"),
     Requirement("services", "note", "all services up while a scenario runs", read_services, "make lab-up"),
 )

@@ -18,9 +18,13 @@ _SEED_BITS = 53
 Place = tuple[str, str, int]
 
 
-def of_this_version(raw: RawRun) -> bool:
-    """Did the version that asks make this run? Earlier ones wrote some witnesses otherwise, or not at all."""
-    return raw.run.get("pqlab_version") == pqevidence.__version__
+#: the first version that wrote every witness these checks ask for, and those after it
+WITNESSED = ("0.2.0", pqevidence.__version__)
+
+
+def has_witnesses(raw: RawRun) -> bool:
+    """Is this run of a version that wrote all witnesses? 0.1.0 wrote some otherwise, or not at all."""
+    return raw.run.get("pqlab_version") in WITNESSED
 
 
 def seed_of(campaign_seed: int, suite_id: str, condition: str, repetition: int) -> int:
@@ -31,7 +35,7 @@ def seed_of(campaign_seed: int, suite_id: str, condition: str, repetition: int) 
 
 def seeds(cell: CellView, tally: Tally) -> None:
     """The plan's seed of each cell follows from the campaign's, and every source of traffic was given it."""
-    if not of_this_version(cell.run):
+    if not has_witnesses(cell.run):
         tally.note = "not asked of another version"
         return
     tally.see()
@@ -56,7 +60,7 @@ def order(bundle: BundleView, tally: Tally) -> None:
         rows = sorted((dict(row) for row in raw.plan["cells"]), key=lambda row: int(row["position"]))
         mine = [row for row in rows if str(row["cell_id"]) not in before]
         before |= {str(row["cell_id"]) for row in rows}
-        if not of_this_version(raw):
+        if not has_witnesses(raw):
             tally.note = "not asked of another version"
             continue
         tally.looked += len(mine)

@@ -11,7 +11,7 @@ from pqevidence.record.handshake import PRIMITIVE_HOST, SIZED_STEPS
 from pqevidence.record.raw import Span
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.scenario.attacks import attacked
-from pqevidence.verify.checks_drawn import of_this_version
+from pqevidence.verify.checks_drawn import has_witnesses
 from pqevidence.verify.result import Tally
 from pqevidence.verify.view import BundleView, CellView, steps_of, wall_of
 from pqtunnel.blackout import EPOCH_SHIFT
@@ -221,7 +221,7 @@ def told_alike(cell: CellView, tally: Tally) -> None:
                 f"{failed} failed by events.ndjson",
             )
         _asked(cell, blocks, tally)
-    if undisturbed and begun == done and "drone" in cell.raw.ledgers and of_this_version(cell.run):
+    if undisturbed and begun == done and "drone" in cell.raw.ledgers and has_witnesses(cell.run):
         newest = max((key >> EPOCH_SHIFT for key in cell.raw.ledgers["drone"].tx.key), default=None)
         told = newest is None or newest + 1 <= done <= newest + 1 + int(counted.get("rekey_completed", 0))
         tally.require(
@@ -241,7 +241,7 @@ def paused(cell: CellView, tally: Tally) -> None:
         for hosts in cell.handshakes.values()
         if (wall := wall_of(hosts.get("drone", []))) is not None
     )
-    if len(walls) < LEAST_HANDSHAKES or not of_this_version(cell.run):
+    if len(walls) < LEAST_HANDSHAKES or not has_witnesses(cell.run):
         return
     pauses = [after[0] - before[1] for before, after in pairwise(walls)]
     middle = median(pauses)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pqevidence.record.raw import ROLES, Json, RawRun, played_by
-from pqevidence.verify.checks_drawn import of_this_version
+from pqevidence.verify.checks_drawn import has_witnesses
 from pqevidence.verify.result import Tally
 from pqevidence.verify.view import BundleView, CellView
 
@@ -109,7 +109,7 @@ def real(cell: CellView, tally: Tally) -> None:
 def _virtual(cell: CellView, tally: Tally) -> None:
     """In virtual time a datagram takes as long at the end that sends it as at the one that receives it:
     between its two stamps lies the model's constant, and no processor is slow."""
-    if not of_this_version(cell.run):
+    if not has_witnesses(cell.run):
         return
     took_ns = {
         f"{name} rows of ledger.{role}.csv": {b - a for a, b in zip(rows.t_in_ns, rows.t_out_ns, strict=True)}

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from pqevidence.record.untimed import untimed_reasons
-from pqevidence.verify.checks_drawn import of_this_version
+from pqevidence.verify.checks_drawn import has_witnesses
 from pqevidence.verify.result import Tally
 from pqevidence.verify.view import BundleView, CellView, wall_of
 
@@ -60,7 +60,7 @@ def _last(bundle: BundleView) -> str:
 def _sister(cell: CellView) -> Sister | None:
     """None for a cell that claims nothing, has too few handshakes, or has the times of an emulator."""
     suite = cell.suite
-    if cell.verdict != "pass" or suite is None or suite.is_plain or not of_this_version(cell.run):
+    if cell.verdict != "pass" or suite is None or suite.is_plain or not has_witnesses(cell.run):
         return None
     if untimed_reasons(cell.run.hosts):
         return None

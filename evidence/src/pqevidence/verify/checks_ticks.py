@@ -11,7 +11,7 @@ from statistics import fmean, median
 from pqevidence.record.raw import ROLES, SHIFTED, Json
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.scenario.conditions import without
-from pqevidence.verify.checks_drawn import of_this_version
+from pqevidence.verify.checks_drawn import has_witnesses
 from pqevidence.verify.result import Tally
 from pqevidence.verify.view import CellView
 
@@ -104,7 +104,7 @@ def counters(cell: CellView, tally: Tally) -> None:
 def _owed(cell: CellView, role: str, lines: list[str]) -> bool:
     """Must the sampler have read the tunnel's counters? Virtual time has none, and a sensor may say why
     not."""
-    if cell.run.scenario.get("ring") == "sim" or not of_this_version(cell.run):
+    if cell.run.scenario.get("ring") == "sim" or not has_witnesses(cell.run):
         return False
     absent = any(line.startswith("pq_sensor,") and "name=tunnel" in line for line in lines)
     return len(ticks_of(lines, "pq_sampler")) >= FEWEST_TICKS and not absent

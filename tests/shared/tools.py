@@ -1,0 +1,20 @@
+"""Programs of others that a test asks: skipped with a reason where missing, but not in the whole check."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+
+def needed(name: str) -> str:
+    """The path of a program. Skips, with the reason, where there is none; PQ_REQUIRE_TOOLS makes that a
+    failure: the test image has every one of them."""
+    found = shutil.which(name)
+    if found is None:
+        reason = f"there is no {name} here: apt-get install {name}, or ./images/build.sh test"
+        if os.environ.get("PQ_REQUIRE_TOOLS"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
