@@ -50,6 +50,7 @@ class Check:
     was carried out (pass, fail or invalid), `pass` once a cell that claims a result; not one whose condition
     had an end killed, which took half the evidence with it on purpose.
     needs_seal: left out for a run that is not sealed yet.
+    last: called once all others are done, with what they said and read.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Check:
     unit: str = "cells"
     value_unit: str = ""
     needs_seal: bool = False
+    last: bool = False
 
 
 def _whole(
@@ -70,8 +72,9 @@ def _whole(
     *,
     needs_seal: bool = False,
     value_unit: str = "",
+    last: bool = False,
 ) -> Check:
-    return Check(name, expected, "bundle", function, None, unit, value_unit, needs_seal)
+    return Check(name, expected, "bundle", function, None, unit, value_unit, needs_seal, last)
 
 
 def _each(
@@ -303,5 +306,6 @@ CHECKS: tuple[Check, ...] = (
         "the tables and pages that these files give",
         "files",
         needs_seal=True,
+        last=True,
     ),
 )
