@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pqevidence.verify import (
+    checks_arrival,
     checks_attack,
     checks_attest,
     checks_bag,
@@ -179,6 +180,9 @@ CHECKS: tuple[Check, ...] = (
     _each("ledger_counters", checks_data.ledger_counters, "pass", "one ledger row a counted datagram"),
     _each("ledger_gates", checks_clock.gates, "pass", "datagrams within the gates of their window"),
     _each("ledger_join", checks_data.ledger_join, "pass", "tx = rx on (epoch, sequence), no duplicate"),
+    _each(
+        "arrived_while_sent", checks_arrival.while_sent, "pass", "datagrams that arrive while they are sent"
+    ),
     _each("sequence_gaps", checks_data.sequence_gaps, "pass", "no gap that keepalives do not explain"),
     _each("counters_agree", checks_data.counters_agree, "pass", "what one end sent the other received"),
     _each("counter_sums", checks_data.counter_sums, "pass", "totals = Σ windows"),
