@@ -19,7 +19,7 @@ from scored_files import BINS, MODELS, card
 
 from pqdetect.features import features_many, five_window_many
 from pqdetect.feed import DELTAS, FIELDS
-from pqevidence.verify import CheckResult, verify_bundle
+from pqevidence.verify import CheckResult, forest, verify_bundle
 from pqevidence.verify.forest import packed, read_forest, shipped
 from pqevidence.verify.windows import UNKNOWN, WIDTH, five_window, read_bins
 
@@ -78,6 +78,27 @@ def test_every_model_of_trees_comes_along_under_its_own_digest() -> None:
     assert trees and set(along) == {f"{digest}.onnx" for digest in trees} | {"inputs.json"}
     for name, content in along.items():
         assert name == "inputs.json" or name == f"{hashlib.sha256(content).hexdigest()}.onnx"
+
+
+def test_a_model_put_beside_the_shipped_ones_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lab that trained its own publishes it; without it, its scores are a warning."""
+    models = tmp_path / "detectors" / "models"
+    caches = (forest.shipped, forest._cards)
+    monkeypatch.setattr(forest, "project_root", lambda: tmp_path)
+    try:
+        for cached in caches:
+            cached.cache_clear()
+        assert shipped(card()["sha256"]) is None
+        shutil.copytree(MODELS / card()["name"], models / "own")
+        for cached in caches:
+            cached.cache_clear()
+        own = shipped(card()["sha256"])
+        assert own is not None and own.rows == "five_window"
+    finally:
+        for cached in caches:
+            cached.cache_clear()
 
 
 def test_a_graph_of_another_kind_is_refused() -> None:

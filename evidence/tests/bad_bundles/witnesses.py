@@ -24,6 +24,7 @@ from bad_bundles.forge import (
     refit,
     registering,
     rename_cells,
+    retick,
     save_lines,
     save_table,
 )
@@ -132,6 +133,25 @@ def log_in_prose(root: Path) -> None:
     for cell in cells(root):
         (cell / "logs" / "controller.log").write_text("all went well\n", encoding="utf-8")
     finish(root, logs=False)
+
+
+@registering(BAD, "arrived_while_sent")
+def there_before_it_was_sealed(root: Path) -> None:
+    """Each datagram reaches the other kernel after a fifth of what its sender took to send it."""
+    for cell in cells(root):
+        ledgers = {role: load_table(cell / f"ledger.{role}.csv") for role in ("drone", "gcs")}
+        for role, other in (("drone", "gcs"), ("gcs", "drone")):
+            sent = {(r[1], r[2]): r for r in ledgers[role] if r[0] == "tx" and r[6] == "traffic"}
+            for row in ledgers[other]:
+                if row[0] == "rx" and (own := sent.get((row[1], row[2]))) is not None:
+                    arrived = int(own[4]) + (int(own[5]) - int(own[4])) // 5
+                    row[5] = str(int(row[5]) + arrived - int(row[4]))
+                    row[4] = str(arrived)
+        for role, rows in ledgers.items():
+            save_table(cell / f"ledger.{role}.csv", rows)
+        refit(cell)
+        retick(cell)
+    finish(root)
 
 
 @registering(BAD, "ledger_gates")

@@ -1,4 +1,4 @@
-"""`pqlab export`: what a bundle holds of its cells' packets, as files that other tools open."""
+"""`pqlab export`: what a bundle holds, as files that other tools open: tables, and packets of its cells."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from pqevidence.paths import project_root, shown
 from pqlab import __version__
 from pqlab.cli.common import add_bundle, out_folder, print_json
 
-HELP = "write a bundle's MAVLink logs or sealed datagrams for MAVExplorer, Wireshark"
+HELP = "write a bundle's tables, MAVLink logs or datagrams for pandas, MAVExplorer, Wireshark"
 #: folder names of cells; a plan may hold anything
 _CELL_ID = re.compile(r"[0-9a-f]{16}")
+PARQUET = "parquet"
 _HOW = {
     "tlog": "telemetry logs are kept where the scenario says `traffic: {tlog: true}`, in sealed cells alone",
     "pcapng": "datagrams are known where both ends keep a ledger (`ledger: true`), and in sealed cells alone",
@@ -27,8 +28,9 @@ _HOW = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "kind", choices=sorted(_KINDS), metavar="KIND",
-        help="tlog: the MAVLink frames the ground received; pcapng: the tunnel's datagrams, without content",
+        "kind", choices=sorted([*_KINDS, PARQUET]), metavar="KIND",
+        help="tlog: the MAVLink frames the ground received; pcapng: the tunnel's datagrams, without content; "
+        "parquet: records, spans, ledgers and tables as typed columns with units",
     )  # fmt: skip
     add_bundle(parser)
     parser.add_argument("--cell", metavar="ID", help="only cells whose id begins so")
@@ -40,14 +42,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 when at least one file was written.
 
-    Raises LabError `nothing-recorded` (4) when the bundle holds none, UsageError for a cell that it does not
-    have, LabError (5) for a damaged file.
+    Raises LabError `nothing-recorded` (4) when the bundle holds none, `no-pyarrow` (4) where Parquet cannot
+    be written, UsageError for a cell that it does not have, LabError (5) for a damaged file.
     """
     from pqevidence.record.raw import read_object
 
+    if args.kind == PARQUET and args.cell:
+        raise UsageError(
+            "cell-of-tables", "--cell does not go with parquet", "a table has the rows of all cells",
+            "leave --cell out, and choose rows by their cell_id",
+        )  # fmt: skip
     bundle = locate(args.bundle, project_root() / "results")
     require_safe(bundle)
     folder = out_folder(args.out, bundle.parent / f"export-{bundle.name}")
+    if args.kind == PARQUET:
+        return _tables(bundle, folder, as_json=args.json)
     plan = read_object(bundle / "data" / "plan.json")
     cells = _chosen(plan, args.cell)
     written: list[dict[str, Any]] = []
@@ -77,6 +86,22 @@ def run(args: argparse.Namespace) -> int:
     if without:
         more = " …" if len(without) > 3 else ""
         print(f"{len(without)} of {len(cells)} cells hold none: {', '.join(without[:3])}{more}")
+    return EXIT_OK
+
+
+def _tables(bundle: Path, folder: Path, *, as_json: bool) -> int:
+    from pqevidence.exchange.parquet import write_tables
+
+    written = write_tables(bundle, folder)
+    if as_json:
+        files = [
+            {"file": shown(one.path), "rows_count": one.rows_count, "columns_count": one.columns_count}
+            for one in written
+        ]
+        print_json({"kind": PARQUET, "files": files, "cells_without": []})
+        return EXIT_OK
+    for one in written:
+        print(f"{shown(one.path)}: {one.rows_count:,} rows of {one.columns_count} columns")
     return EXIT_OK
 
 

@@ -27,7 +27,8 @@ def fingerprint_table(bundle: BundleData) -> Table:
     """A row a cell in suite order, and one for the run's documents."""
     table = Table(NAME, COLUMNS)
     for cell in bundle.cells:
-        table.add(part="cell", cell_id=cell.cell_id, **fingerprint(cell.directory, _below(cell.directory)))
+        found = cell.known.fingerprint or fingerprint(cell.directory, _below(cell.directory))
+        table.add(part="cell", cell_id=cell.cell_id, **found)
     table.add(part="run", **fingerprint(bundle.data, documents(bundle.data)))
     return table
 

@@ -7,6 +7,7 @@ verified FinishedGcs, GCS wall = accept to FinishedGcs sent. No figure is a diff
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +15,14 @@ from pqbase.stats import quantile7, tail
 from pqevidence.analysis.load import BundleData, Cell, Span, algorithm_order
 from pqevidence.analysis.stats import mean, median
 from pqevidence.analysis.table import Table
+from pqevidence.record.raw import Span as RawSpan
 from pqevidence.record.waiting import Parts, parts_of
 
 WALL_STEP = "handshake"
 #: of the record: where it does not count, nothing made of whole walls does
 WALL_FIELD = "handshake_total_duration_ms"
+#: what the tables speak of; rekeys have tables of their own
+MODES = ("cold", "pooled")
 #: step name → (which algorithm of the suite, operation)
 PRIMITIVES = {
     "keygen": "kem",
@@ -60,14 +64,25 @@ class Handshake:
 def handshakes_of(cell: Cell, mode: str = "cold") -> list[Handshake]:
     """Complete handshakes of one mode of a cell, in the order of their ids' first appearance. Both ends must
     call it so: a pooled one whose pool had run empty is neither."""
-    found: dict[str, Handshake] = {}
-    for span in cell.spans:
-        if span.mode == mode:
-            _add(found.setdefault(span.handshake_id, Handshake()), span)
-    return [handshake for handshake in found.values() if handshake.complete]
+    if cell.known.handshakes is None:
+        cell.known.handshakes = by_mode(cell.spans)
+    return cell.known.handshakes[mode]
 
 
-def _add(handshake: Handshake, span: Span) -> None:
+def by_mode(spans: Iterable[Span | RawSpan]) -> dict[str, list[Handshake]]:
+    """Complete handshakes of each of MODES, as handshakes_of gives them."""
+    found: dict[str, dict[str, Handshake]] = {mode: {} for mode in MODES}
+    for span in spans:
+        of_mode = found.get(span.mode)
+        if of_mode is not None:
+            handshake = of_mode.get(span.handshake_id)
+            if handshake is None:
+                handshake = of_mode[span.handshake_id] = Handshake()
+            _add(handshake, span)
+    return {mode: [each for each in rows.values() if each.complete] for mode, rows in found.items()}
+
+
+def _add(handshake: Handshake, span: Span | RawSpan) -> None:
     duration_ms = span.duration_ns / 1e6
     if span.step == WALL_STEP:
         handshake.wall_ms[span.host] = duration_ms

@@ -8,10 +8,11 @@ lines until a table needs a slice of it.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -21,6 +22,11 @@ from pqevidence.record.raw import CANARY
 from pqevidence.record.untimed import untimed_reasons
 from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
+
+if TYPE_CHECKING:
+    from pqevidence.analysis.handshakes import Handshake
+    from pqevidence.analysis.table import Row
+    from pqevidence.analysis.traffic import Joined
 
 Json = dict[str, Any]
 
@@ -94,11 +100,30 @@ class Span:
         return self.end_ns - self.start_ns
 
 
+@dataclass
+class Known:
+    """What somebody read of a cell before, so that it need not be read again; None: read it.
+
+    handshakes: by mode, those of pqevidence.analysis.handshakes.by_mode. joined: (window, direction) →
+    datagrams of both ledgers. fingerprint: columns of pqevidence.analysis.fingerprints.
+    """
+
+    record: Json | None = None
+    handshakes: dict[str, list[Handshake]] | None = None
+    joined: dict[tuple[str, str], Joined] | None = None
+    fingerprint: Row | None = None
+
+
 class Cell:
     """One planned cell and the raw files it left. Files are read when first asked for."""
 
     def __init__(
-        self, data_dir: Path, plan: Json, withdrawn: str | None = None, earlier_run: str | None = None
+        self,
+        data_dir: Path,
+        plan: Json,
+        withdrawn: str | None = None,
+        earlier_run: str | None = None,
+        known: Known | None = None,
     ) -> None:
         """withdrawn: why the cell's result was taken back after sealing; it then counts as invalid.
         earlier_run: the run that measured it, None for the bundle's own."""
@@ -106,7 +131,10 @@ class Cell:
         self.earlier_run = earlier_run
         self.cell_id = str(plan["cell_id"])
         self.directory = data_dir / "cells" / self.cell_id
-        self.record: Json = read_json(self.directory / "record.json")
+        self.known = known or Known()
+        if self.known.record is None:
+            self.known.record = read_json(self.directory / "record.json")
+        self.record: Json = self.known.record
         if withdrawn is not None:
             self.record = {**self.record, "verdict": "invalid", "reason": withdrawn}
 
@@ -140,9 +168,10 @@ class Cell:
         """Parts of the suite."""
         return suite_facts(self.suite_id)
 
-    @cached_property
+    @property
     def spans(self) -> list[Span]:
-        """All spans of both ends; empty when the cell never reached a handshake."""
+        """All spans of both ends; empty when the cell never reached a handshake. Read each time: those of a
+        campaign do not fit into memory together."""
         return [
             Span(
                 host=str(row["host"]),
@@ -207,7 +236,8 @@ class Cell:
 class BundleData:
     """The data/ folder of a bundle or of a run in progress."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, known: Mapping[str, Known] | None = None) -> None:
+        """known: by cell, what was read before."""
         self.data = root / "data"
         if not (self.data / "plan.json").is_file():
             raise LabError(
@@ -229,7 +259,7 @@ class BundleData:
         earlier = {str(cell_id): str(run["run_id"]) for run in lineage for cell_id in run["cells"]}
         ids = [str(plan["cell_id"]) for plan in self.plan["cells"]]
         cells = [
-            Cell(self.data, plan, taken_back.get(cell_id), earlier.get(cell_id))
+            Cell(self.data, plan, taken_back.get(cell_id), earlier.get(cell_id), (known or {}).get(cell_id))
             for plan, cell_id in zip(self.plan["cells"], ids, strict=True)
         ]
         order = {suite_id: index for index, suite_id in enumerate(registry.ALL)}

@@ -53,6 +53,8 @@ class Ledger:
 
 def join_ledgers(cell: Cell) -> dict[tuple[str, str], Joined] | None:
     """(window, direction) → joined datagrams; None when the cell kept no ledger at both ends."""
+    if cell.known.joined is not None:
+        return cell.known.joined
     paths = {role: cell.directory / f"ledger.{role}.csv" for role in ("drone", "gcs")}
     if not all(path.is_file() for path in paths.values()):
         return None

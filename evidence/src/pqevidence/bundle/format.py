@@ -31,8 +31,8 @@ UNITS = {
 }  # fmt: skip
 #: no plain CSV: a line of JSON before the header; radio traces as their maker wrote them
 _LEFT_OUT = re.compile(r"(?:^|/)power\.(?:drone|gcs)\.csv$|^traces/")
-#: millions of rows of whole numbers that are not read again for it
-_LEDGER = re.compile(r"(?:^|\.)ledger(?:\.(?:drone|gcs))?\.csv$")
+#: millions of rows of whole numbers: of these only as many are read as it takes to see that there are some
+_LEDGER = re.compile(r"(?:^|[./])ledger(?:\.(?:drone|gcs))?\.csv$")
 _WHOLE_COLUMN = re.compile(r"epoch|sequence|.*_(?:ns|bytes)")
 _WHOLE = re.compile(r"-?\d+")
 _KINDS = ("integer", "number", "boolean")
@@ -104,15 +104,20 @@ def _fields(data: Path, header: tuple[str, ...], paths: list[str]) -> list[Json]
     left: dict[str, set[str]] = {column: set(_KINDS) for column in header}
     if ledger:
         left = {column: {"integer"} if _WHOLE_COLUMN.fullmatch(column) else set() for column in header}
-    told = set(header if ledger else ())
-    for path in () if ledger else paths:
+    # the router's ledger has no row where it saw nothing
+    told = set(header) if paths[0].endswith("link.ledger.csv") else set()
+    for path in paths:
+        if ledger and len(told) == len(header):
+            break
         with (data / path).open(encoding="utf-8", newline="") as handle:
             for row in csv.DictReader(handle):
+                if ledger and len(told) == len(header):
+                    break
                 for column in header:
                     value = row.get(column)
                     if value:
                         told.add(column)
-                        if left[column]:
+                        if left[column] and not ledger:
                             left[column] &= _kinds_of(value)
     found = []
     for column in header:

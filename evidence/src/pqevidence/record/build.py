@@ -98,15 +98,17 @@ def build_record(cell_dir: Path, plan_cell: Mapping[str, Any], context: RawRun) 
     return record_from_raw(load_cell(cell_dir), plan_cell, context)
 
 
-def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun) -> dict[str, Any]:
-    """The same, from raw files that are loaded already."""
+def record_from_raw(
+    cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun, plane: DataPlane | None = None
+) -> dict[str, Any]:
+    """The same, from raw files that are loaded. plane: their ledgers, where these are joined already."""
     plan = dict(plan_cell)
     condition = context.condition(str(plan["condition"]))
     wall = _wall(cell)
     windows = _windows(cell)
     suite = suite_of(str(plan["suite_id"]))
     shakes = suite is None or not suite.is_plain
-    plane = data_plane(cell, suite)
+    plane = data_plane(cell, suite) if plane is None else plane
     cold, pooled = traces(cell.spans or []), traces(cell.spans or [], POOLED)
     pooled_asked = shakes and _pooled_count(context) is not None
     telemetry = _telemetry(cell, wall)

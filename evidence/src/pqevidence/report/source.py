@@ -29,9 +29,10 @@ RAW_FILES = (
 class Source:
     """A bundle with its analysis tables as text rows."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, bundle: BundleData | None = None) -> None:
+        """bundle: what lies at root, where it was read already."""
         self.root = root
-        self.bundle = BundleData(root)
+        self.bundle = BundleData(root) if bundle is None else bundle
         self._analysis: dict[str, list[RawRow]] = {}
 
     def rows(self, name: str) -> list[RawRow]:

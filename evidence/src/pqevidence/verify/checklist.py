@@ -7,6 +7,7 @@ says so instead of ticking itself.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -48,7 +49,12 @@ class ChecklistRow:
 def checklist(path: Path) -> list[ChecklistRow]:
     """The eight rows for a bundle or an unsealed run. Pure: reads files, no clock."""
     bundle = BundleView(path.resolve())
-    results = {r.name: r for r in run_checks(bundle, [check for check in CHECKS if check.name in NEEDED])}
+    return rows_of(bundle, run_checks(bundle, [check for check in CHECKS if check.name in NEEDED]))
+
+
+def rows_of(bundle: BundleView, told: Iterable[CheckResult]) -> list[ChecklistRow]:
+    """The eight rows, from what checks said of that bundle, all of NEEDED among them."""
+    results = {result.name: result for result in told}
     passed = [cell for cell in bundle.cells if cell.verdict == "pass"]
     return [
         _tree("GCS repository synced", bundle, "gcs", results),
@@ -64,8 +70,13 @@ def checklist(path: Path) -> list[ChecklistRow]:
 
 def checklist_table(bundle_root: Path) -> Table:
     """The eight verification rows of `suites-2026-01` with the evidence that the raw files hold."""
+    return table_of(checklist(bundle_root))
+
+
+def table_of(rows: Iterable[ChecklistRow]) -> Table:
+    """The eight rows as a table."""
     table = Table("checklist", ("position", "name", "status", "evidence"))
-    for position, row in enumerate(checklist(bundle_root), start=1):
+    for position, row in enumerate(rows, start=1):
         table.add(position=position, name=row.name, status=row.status, evidence=row.evidence)
     return table
 

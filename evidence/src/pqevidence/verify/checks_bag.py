@@ -11,7 +11,6 @@ from pqevidence.bundle.bag import (
     MANIFEST,
     TAG_FILES,
     TAGMANIFEST,
-    payload,
     read_manifest,
     sha512_file,
     tag_files,
@@ -59,7 +58,7 @@ def tag_fixity(bundle: BundleView, tally: Tally) -> None:
 def payload_fixity(bundle: BundleView, tally: Tally) -> None:
     """Every payload file has its digest; none is missing, none is unlisted."""
     listed = read_manifest(bundle.root / MANIFEST)
-    present = set(payload(bundle.root))
+    present = set(bundle.payload)
     for name in sorted(set(listed) - present):
         tally.fail(f"{name} is missing")
     for name in sorted(present - set(listed)):
@@ -107,7 +106,7 @@ def crate(bundle: BundleView, tally: Tally) -> None:
     tally.require(
         entities.get("./", {}).get("identifier") == run_id, f"the crate's identifier is not {run_id}"
     )
-    files = {name.removeprefix("data/") for name in payload(bundle.root)} - {METADATA}
+    files = {name.removeprefix("data/") for name in bundle.payload} - {METADATA}
     for name in sorted(files):
         tally.see()
         entity = entities.get(name)

@@ -19,6 +19,7 @@ def fingerprints(bundle: BundleView, tally: Tally) -> None:
     made from. A bundle of 0.1.0 was made before there were such rows."""
     # Here, because the analysis reads the checklist, which runs checks.
     from pqevidence.analysis.fingerprints import NAME, documents, fingerprint
+    from pqevidence.analysis.load import Known
     from pqevidence.analysis.table import read_rows
 
     path = bundle.data / "analysis" / f"{NAME}.csv"
@@ -34,6 +35,7 @@ def fingerprints(bundle: BundleView, tally: Tally) -> None:
         tally.see()
         if name in parts:
             found = fingerprint(parts[name], (p for p in parts[name].rglob("*") if p.is_file()))
+            bundle.known.setdefault(name, Known()).fingerprint = found
         else:
             found = fingerprint(bundle.data, documents(bundle.data))
         for column, value in found.items():
@@ -76,7 +78,7 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
     from pqevidence.report.html import render_html
     from pqevidence.report.markdown import render_markdown
     from pqevidence.report.source import Source
-    from pqevidence.verify.checklist import checklist_table
+    from pqevidence.verify.checklist import NEEDED, checklist_table, rows_of, table_of
 
     for cell in bundle.cells:
         if (beyond := beyond_reason(cell)) is not None:
@@ -89,14 +91,18 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
         )
         return
     published = reference_dir()
-    tables = [*tables_of(BundleData(bundle.root), published), checklist_table(bundle.root)]
+    data = BundleData(bundle.root, bundle.known)
+    told = [bundle.told[name] for name in NEEDED if name in bundle.told]
+    whole = len(told) == len(NEEDED)  # a check may have been left out
+    checklist = table_of(rows_of(bundle, told)) if whole else checklist_table(bundle.root)
+    tables = [*tables_of(data, published), checklist]
     due = {f"analysis/{table.name}.csv": table.csv_text() for table in tables}
     present = {f"analysis/{path.name}" for path in (bundle.data / "analysis").glob("*")}
     for name in sorted(present - set(due)):
         tally.fail(f"{name} is no table of this version")
     if published is None:
         del due["analysis/comparison.csv"]  # the published tables are not at hand: it cannot be made again
-    report = build(Source(bundle.root))
+    report = build(Source(bundle.root, data))
     due |= {"report.html": render_html(report), "report.md": render_markdown(report)}
     due |= format_texts(bundle.data)
     for name, text in due.items():

@@ -11,7 +11,7 @@ from statistics import median
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.verify.checks_drawn import has_witnesses
 from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView, CellView, wall_of
+from pqevidence.verify.view import CellView, wall_of
 
 #: primitives of the handshake; a handshake signed by the drone, too, has both of the last at each end
 PRIMITIVES = ("keygen", "encaps", "decaps", "sign", "verify")
@@ -45,16 +45,10 @@ def alike(cell: CellView, tally: Tally) -> None:
     if (found := _sister(cell)) is not None:
         tally.see()
         known.setdefault(id(cell.run), []).append(found)
-    if cell.cell_id == _last(cell.bundle):
+    if cell.cell_id == cell.bundle.last_carried_out:
         for sisters in known.values():
             for problem in _contradicted(sisters):
                 tally.fail(problem)
-
-
-def _last(bundle: BundleView) -> str:
-    """The last cell that is looked at: only then are all sisters known."""
-    carried_out = [c.cell_id for c in bundle.cells if c.verdict in ("pass", "fail", "invalid")]
-    return carried_out[-1] if carried_out else ""
 
 
 def _sister(cell: CellView) -> Sister | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pqevidence.verify import (
+    checks_arrival,
     checks_attack,
     checks_attest,
     checks_bag,
@@ -50,6 +51,7 @@ class Check:
     was carried out (pass, fail or invalid), `pass` once a cell that claims a result; not one whose condition
     had an end killed, which took half the evidence with it on purpose.
     needs_seal: left out for a run that is not sealed yet.
+    last: called once all others are done, with what they said and read.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Check:
     unit: str = "cells"
     value_unit: str = ""
     needs_seal: bool = False
+    last: bool = False
 
 
 def _whole(
@@ -70,8 +73,9 @@ def _whole(
     *,
     needs_seal: bool = False,
     value_unit: str = "",
+    last: bool = False,
 ) -> Check:
-    return Check(name, expected, "bundle", function, None, unit, value_unit, needs_seal)
+    return Check(name, expected, "bundle", function, None, unit, value_unit, needs_seal, last)
 
 
 def _each(
@@ -176,6 +180,9 @@ CHECKS: tuple[Check, ...] = (
     _each("ledger_counters", checks_data.ledger_counters, "pass", "one ledger row a counted datagram"),
     _each("ledger_gates", checks_clock.gates, "pass", "datagrams within the gates of their window"),
     _each("ledger_join", checks_data.ledger_join, "pass", "tx = rx on (epoch, sequence), no duplicate"),
+    _each(
+        "arrived_while_sent", checks_arrival.while_sent, "pass", "datagrams that arrive while they are sent"
+    ),
     _each("sequence_gaps", checks_data.sequence_gaps, "pass", "no gap that keepalives do not explain"),
     _each("counters_agree", checks_data.counters_agree, "pass", "what one end sent the other received"),
     _each("counter_sums", checks_data.counter_sums, "pass", "totals = Σ windows"),
@@ -303,5 +310,6 @@ CHECKS: tuple[Check, ...] = (
         "the tables and pages that these files give",
         "files",
         needs_seal=True,
+        last=True,
     ),
 )

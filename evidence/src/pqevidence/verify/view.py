@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pqevidence.analysis.handshakes import by_mode
+from pqevidence.analysis.load import Known
+from pqevidence.analysis.traffic import Joined as Datagrams
+from pqevidence.bundle.bag import payload
 from pqevidence.errors import LabError
 from pqevidence.record.context import EXEMPT_WINDOWS, suite_of
 from pqevidence.record.dataplane import DataPlane, data_plane
 from pqevidence.record.faults import killed_roles
 from pqevidence.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
 from pqevidence.scenario.conditions import impairs
+from pqevidence.verify.result import CheckResult
 from pqevidence.verify.schema import load_schema, schema_errors
 from pqtunnel.suites import Suite
 
@@ -53,6 +59,9 @@ class BundleView:
         self.clocks: dict[tuple[int, str], tuple[int, int, str]] = {}
         self.pauses: dict[tuple[str, int], float] = {}
         self.sisters: dict[int, list[Any]] = {}
+        #: what checks of the bundle's cells said, and what was read of these, for the check that comes last
+        self.told: dict[str, CheckResult] = {}
+        self.known: dict[str, Known] = {}
 
     @property
     def raw(self) -> RawRun:
@@ -124,6 +133,17 @@ class BundleView:
         """Planned cells that left a record."""
         views = [CellView(self, row) for row in self.plan_cells]
         return [view for view in views if (view.folder / "record.json").is_file()]
+
+    @cached_property
+    def last_carried_out(self) -> str:
+        """Id of the last cell that was carried out; "" for none."""
+        last = (c.cell_id for c in reversed(self.cells) if c.verdict in ("pass", "fail", "invalid"))
+        return next(last, "")
+
+    @cached_property
+    def payload(self) -> list[str]:
+        """Every file under data/, as bundle.bag.payload gives them."""
+        return payload(self.root)
 
     @property
     def runs(self) -> list[RawRun]:
@@ -263,6 +283,23 @@ class CellView:
             for spans in hosts.values():
                 spans.sort(key=lambda span: (span.start_ns, -span.end_ns))
         return {key: dict(hosts) for key, hosts in found.items()}
+
+    def keep(self) -> None:
+        """Remember what tables are made of, so that nobody reads the raw files again for them. Where these
+        cannot be read, or say something twice, whoever makes the tables reads them in its own way."""
+        known = self.bundle.known.setdefault(self.cell_id, Known())
+        known.record = self.record
+        if isinstance(self._loaded, LabError):
+            return
+        if self.raw.spans is not None:
+            known.handshakes = by_mode(self.raw.spans)
+        down, up = self.plane.down, self.plane.up
+        if down and up and not (down.duplicates or up.duplicates) and self.raw.canary is None:
+            known.joined = {
+                (window, name): Datagrams(joined.sent, array("d", (ns / 1e6 for ns in joined.latency_ns)))
+                for name, join in (("down", down), ("up", up))
+                for window, joined in join.windows.items()
+            }
 
     def release(self) -> None:
         """Forget the raw files: a campaign's ledgers do not fit into memory together."""
