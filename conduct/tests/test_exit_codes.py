@@ -195,7 +195,7 @@ def _with_a_broken_one(world: World) -> list[str]:
 def _altered_claim(world: World) -> list[str]:
     root = report_bundle.make_bundle(world.here / "run", repetitions=3)
     page = root / "data" / "report.html"
-    importlib.import_module("pqevidence.report").render(root)
+    importlib.import_module("pqevidence.pages").render(root)
     text = page.read_text(encoding="utf-8")
     said = '<p class="say">'
     assert said in text

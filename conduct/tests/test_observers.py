@@ -16,7 +16,7 @@ from report_bundle import make_bundle, plan_cells
 from report_page import Page
 
 from pqevidence.errors import LabError
-from pqevidence.report import render
+from pqevidence.pages import render
 from pqevidence.scenario.load import load_scenario
 from pqevidence.scenario.model import Overrides
 from pqlab.campaign.engine import Campaign

@@ -13,7 +13,7 @@ import rekey_bundle
 import report_bundle
 from report_page import Page
 
-from pqevidence.report import render
+from pqevidence.pages import render
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {

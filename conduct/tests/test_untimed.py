@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from pqevidence.analysis import COMPARING, tables_of
 from pqevidence.analysis.load import BundleData
+from pqevidence.derived import COMPARING, tables_of
 from pqevidence.errors import LabError
+from pqevidence.pages import render
 from pqevidence.record.untimed import untimed_reasons, untimed_sentence
-from pqevidence.report import render
 from pqevidence.tables import analyse
 from pqlab.campaign.hosts import check_pair
 

@@ -20,7 +20,7 @@ from pqevidence.analysis import rekeys
 from pqevidence.analysis.growth import slope
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.table import Table
-from pqevidence.report import render
+from pqevidence.pages import render
 
 SPECIAL = ("rekeys", "rekey_sweep", "pooled", "growth")
 

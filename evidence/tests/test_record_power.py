@@ -11,7 +11,7 @@ import fixtures_make
 import pytest
 from bundle_kit import write_records
 
-from pqevidence.record import build_record, load_context
+from pqevidence.records import build_record, load_context
 from pqevidence.verify.checklist import checklist
 
 MS = 1_000_000

@@ -11,7 +11,7 @@ from typing import Any
 import fixtures_make
 import pytest
 
-from pqevidence.record import build_record, load_context
+from pqevidence.records import build_record, load_context
 
 MS = 1_000_000
 Json = dict[str, Any]

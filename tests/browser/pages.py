@@ -26,7 +26,7 @@ def make(base: Path) -> dict[str, Path]:
     import rekey_bundle
     import report_bundle
 
-    from pqevidence.report import render
+    from pqevidence.pages import render
     from pqlab.cli.main import main
 
     found = {

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from itertools import accumulate
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.record.attack import (
     FILE,
     REFUSED,
@@ -18,8 +20,6 @@ from pqevidence.record.attack import (
 )
 from pqevidence.record.raw import ROLES
 from pqevidence.scenario.attacks import attacked
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import CellView
 
 #: bins of 20 ms that a datagram may wait in a full socket before it is refused
 LATE_BINS = 10

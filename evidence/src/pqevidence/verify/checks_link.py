@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from math import sqrt
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.record.link import link_problems, sides_of
 from pqevidence.record.link_ledger import LINK_LEDGER, read_link_ledger, replay_problems, trace_path
 from pqevidence.record.raw import Json
 from pqevidence.scenario.conditions import routed, traces_of
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import CellView
 from pqlink.errors import LinkError
 from pqlink.trace import Trace, parse_trace
 

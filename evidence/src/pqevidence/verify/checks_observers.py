@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.record.raw import ROLES
 from pqevidence.scenario.conditions import observers_vary, without
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import CellView
 
 Json = dict[str, Any]
 FILE = "observers.json"

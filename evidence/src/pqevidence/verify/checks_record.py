@@ -8,13 +8,13 @@ from statistics import fmean, median
 from typing import Any
 
 import pqevidence
-from pqevidence.record.build import OPTIONAL_FILES, record_from_raw
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.schema import schema_errors
+from pqevidence.kernel.view import CellView, wall_of
 from pqevidence.record.raw import ROLES, Json, stamps_of_one_clock
 from pqevidence.record.sheet import catalogue, record_schema
+from pqevidence.records import OPTIONAL_FILES, record_from_raw
 from pqevidence.scenario.conditions import keeps_ledger
-from pqevidence.verify.result import Tally
-from pqevidence.verify.schema import schema_errors
-from pqevidence.verify.view import CellView, wall_of
 
 MAX_ATTEMPTS = 3
 FIELD_KEYS = frozenset({"value", "unit", "source", "validity", "reason", "n"})

@@ -14,9 +14,9 @@ from pqevidence.bundle.attribution import FILE as ATTRIBUTION
 from pqevidence.bundle.bag import payload
 from pqevidence.bundle.crate import METADATA
 from pqevidence.bundle.format import DICTIONARY, PACKAGE, SCHEMAS
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.raw import Json, RawRun
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView, CellView
 
 #: versions of pqlab that sealed bundles
 KNOWN = ("0.1.0", pqevidence.__version__)

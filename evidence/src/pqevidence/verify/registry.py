@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
-
+from pqevidence.kernel.check import Check
+from pqevidence.kernel.check import each as _each
+from pqevidence.kernel.check import whole as _whole
 from pqevidence.verify import (
     checks_attack,
     checks_attest,
@@ -36,49 +35,6 @@ from pqevidence.verify import (
     checks_ticks,
     checks_time,
 )
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView, CellView
-
-Scope = Literal["bundle", "all", "run", "pass"]
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check.
-
-    scope: `bundle` calls once with the bundle; `all` once a cell that has a record, `run` once a cell that
-    was carried out (pass, fail or invalid), `pass` once a cell that claims a result; not one whose condition
-    had an end killed, which took half the evidence with it on purpose.
-    needs_seal: left out for a run that is not sealed yet.
-    """
-
-    name: str
-    expected: str
-    scope: Scope
-    bundle: Callable[[BundleView, Tally], None] | None = None
-    cell: Callable[[CellView, Tally], None] | None = None
-    unit: str = "cells"
-    value_unit: str = ""
-    needs_seal: bool = False
-
-
-def _whole(
-    name: str,
-    function: Callable[[BundleView, Tally], None],
-    expected: str,
-    unit: str,
-    *,
-    needs_seal: bool = False,
-    value_unit: str = "",
-) -> Check:
-    return Check(name, expected, "bundle", function, None, unit, value_unit, needs_seal)
-
-
-def _each(
-    name: str, function: Callable[[CellView, Tally], None], scope: Scope, expected: str, value_unit: str = ""
-) -> Check:
-    return Check(name, expected, scope, None, function, "cells", value_unit)
-
 
 CHECKS: tuple[Check, ...] = (
     _whole(

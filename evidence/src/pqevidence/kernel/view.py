@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from pqevidence.errors import LabError
+from pqevidence.kernel.schema import load_schema, schema_errors
 from pqevidence.record.context import EXEMPT_WINDOWS, suite_of
 from pqevidence.record.dataplane import DataPlane, data_plane
 from pqevidence.record.faults import killed_roles
 from pqevidence.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
 from pqevidence.scenario.conditions import impairs
-from pqevidence.verify.schema import load_schema, schema_errors
 from pqtunnel.suites import Suite
 
 #: folder of the documents of earlier runs, under data/

@@ -1,4 +1,4 @@
-"""build_record: one cell's raw files → its record. Deterministic: the same files give the same record."""
+"""One cell's raw files → its record. Deterministic: the same files give the same record."""
 
 from __future__ import annotations
 
