@@ -18,7 +18,6 @@ from pqevidence.analysis.growth import growth_table
 from pqevidence.analysis.handshakes import handshake_table, primitive_table, size_table
 from pqevidence.analysis.latency import LatencyShares
 from pqevidence.analysis.load import BundleData
-from pqevidence.analysis.observers import observer_table
 from pqevidence.analysis.pareto import pareto_table
 from pqevidence.analysis.pooled import pooled_table
 from pqevidence.analysis.rekeys import rekey_table, sweep_table
@@ -28,15 +27,15 @@ from pqevidence.analysis.system import cpu_table, overhead_table
 from pqevidence.analysis.table import Table
 from pqevidence.analysis.timeline import timeline_tables
 from pqevidence.analysis.traffic import throughput_table, traffic_table
+from pqevidence.measures import MEASURES
 
-#: tables that compare times: without a row where a host's times are no claim
+#: tables of no measure that compare times: without a row where a host's times are no claim
 COMPARING = frozenset(
     {
         "effects",
         "drift",
         "condition_effects",
         "detector_overhead",
-        "observer_effect",
         "rekey_sweep",
         "pareto",
         "comparison",
@@ -46,13 +45,19 @@ COMPARING = frozenset(
 
 def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[Table]:
     """Every analysis table of a bundle; ``published`` = folder with the published tables (None: none)."""
-    tables = _all_tables(bundle, published)
+    tables = _general_tables(bundle, published)
+    made = {table.name: table for table in tables}
+    for measure in MEASURES:
+        if measure.make_tables is not None:
+            made |= {table.name: table for table in measure.make_tables(bundle, made)}
     if not bundle.untimed:
-        return tables
-    return [Table(table.name, table.columns) if table.name in COMPARING else table for table in tables]
+        return [*made.values()]
+    comparing = COMPARING.union(*(measure.comparing for measure in MEASURES))
+    return [Table(table.name, table.columns) if table.name in comparing else table for table in made.values()]
 
 
-def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table]:
+def _general_tables(bundle: BundleData, published: Traversable | None) -> list[Table]:
+    """Tables of no measure."""
     handshakes = handshake_table(bundle)
     primitives = primitive_table(bundle)
     runs = {cell.cell_id: cell.earlier_run for cell in bundle.cells}
@@ -69,7 +74,6 @@ def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table
         sweep_table(bundle, rekeys, cpu),
         growth_table(bundle),
         supply_table(bundle),
-        observer_table(bundle, traffic),
         fault_table(bundle),
     )
     phi = phi_table(by_suite)

@@ -7,11 +7,13 @@ file outside it enters, so the same bundle gives the same bytes anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from pqevidence.bundle import numbers_sha256
+from pqevidence.measures import MEASURES
+from pqevidence.measures.measure import MakeSection
+from pqevidence.measures.place import placed
 from pqevidence.record.untimed import untimed_sentence
 from pqevidence.report.blocks import Report, Section, Table, compact, folded, no_claim
 from pqevidence.report.html import render_html
@@ -31,7 +33,6 @@ from pqevidence.report.sections import (
     front,
     handshakes,
     link,
-    observers,
     over_time,
     overview,
     radios,
@@ -47,8 +48,8 @@ from pqevidence.report.words import with_words
 __all__ = ["build", "render"]
 
 
-#: questions in the order of the page, each with what helps to answer it
-CHAPTERS: tuple[tuple[str, tuple[Callable[[Source], Section | None], ...]], ...] = (
+#: questions in the order of the page, each with what helps to answer it; measures add their own
+CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
     ("What was found?", (corrections.corrections, overview.findings, front.recommendations)),
     (
         "How long until a link?",
@@ -73,7 +74,6 @@ CHAPTERS: tuple[tuple[str, tuple[Callable[[Source], Section | None], ...]], ...]
             dataplane.throughput,
             aead.aead,
             dataplane.cpu,
-            observers.observers,
             dataplane.overhead,
             rekey.growth,
         ),
@@ -97,7 +97,7 @@ def build(source: Source) -> Report:
     """All sections of a bundle's report, as blocks."""
     found = [answer.answer(source)]
     for question, makers in CHAPTERS:
-        for make in makers:
+        for make in placed(makers, _parts_of(question), _name_of):
             if (section := make(source)) is not None:
                 found.append(folded(replace(section, question=question)))
     marked = [_marked(_compact(section), bool(source.bundle.untimed)) for section in found]
@@ -115,6 +115,16 @@ def build(source: Source) -> Report:
         notice=_notice(source),
         answer=first,
     )
+
+
+def _parts_of(question: str) -> list[tuple[str, MakeSection]]:
+    """(after which maker, maker) of every measure that helps to answer it."""
+    parts = [part for measure in MEASURES for part in measure.parts]
+    return [(part.after, part.make) for part in parts if part.question == question]
+
+
+def _name_of(make: MakeSection) -> str:
+    return make.__name__
 
 
 def _notice(source: Source) -> str | None:

@@ -16,6 +16,7 @@ from pqevidence.bundle.crate import METADATA
 from pqevidence.bundle.format import DICTIONARY, PACKAGE, SCHEMAS
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
+from pqevidence.measures import MEASURES
 from pqevidence.record.raw import Json, RawRun
 
 #: versions of pqlab that sealed bundles
@@ -27,10 +28,11 @@ _DOCUMENTS = (
 )
 _CELL = (
     r"(?:record\.json|counters\.json|traffic\.json|link\.json|link\.ledger\.csv|mavlink\.gcs\.tlog"
-    r"|detectors\.json|observers\.json|spans\.ndjson"
+    r"|detectors\.json|spans\.ndjson"
     r"|events\.ndjson|attack\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
     r"|telemetry\.(?:drone|gcs)\.lp|power\.(?:drone|gcs)\.csv|logs/(?:drone|gcs|controller)\.log"
-    r"|canary/(?:attack\.ndjson|link\.json))"
+    r"|canary/(?:attack\.ndjson|link\.json)"
+    rf"|{'|'.join(file for measure in MEASURES for file in measure.files)})"
 )
 #: what a bundle says of its own format, and of who made it
 _FORMAT = "|".join(map(re.escape, (PACKAGE, DICTIONARY, *SCHEMAS, ATTRIBUTION, CITATION)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pqevidence.kernel.check import Check
 from pqevidence.kernel.check import each as _each
 from pqevidence.kernel.check import whole as _whole
+from pqevidence.measures import MEASURES
+from pqevidence.measures.place import placed
 from pqevidence.verify import (
     checks_attack,
     checks_attest,
@@ -21,7 +23,6 @@ from pqevidence.verify import (
     checks_host,
     checks_lineage,
     checks_link,
-    checks_observers,
     checks_plan,
     checks_plane,
     checks_quiet,
@@ -36,7 +37,7 @@ from pqevidence.verify import (
     checks_time,
 )
 
-CHECKS: tuple[Check, ...] = (
+_GENERAL: tuple[Check, ...] = (
     _whole(
         "bagit_structure", checks_bag.structure, "a BagIt 1.0 bag of sha-512", "tag files", needs_seal=True
     ),
@@ -197,7 +198,6 @@ CHECKS: tuple[Check, ...] = (
     ),
     _each("ticks_counters", checks_ticks.counters, "pass", "counters at every tick as files have them"),
     _each("ticks_processor", checks_ticks.processor, "pass", "processor time that adds up"),
-    _each("observers_still", checks_observers.still, "pass", "observers off where the condition says so"),
     _each(
         "flight_log",
         checks_flightlog.flight_log,
@@ -260,4 +260,11 @@ CHECKS: tuple[Check, ...] = (
         "files",
         needs_seal=True,
     ),
+)
+
+#: those of the measures stand among them, each after the one that it names
+CHECKS: tuple[Check, ...] = placed(
+    _GENERAL,
+    [(judged.after, judged.check) for measure in MEASURES for judged in measure.checks],
+    lambda check: check.name,
 )

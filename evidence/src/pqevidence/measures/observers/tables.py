@@ -8,8 +8,10 @@ reference, pair by pair within blocks; A/A twins give the noise floor. See docs/
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 from pqevidence.analysis.claims import BLOCK, adjusted, seen_from, tested_scopes, verdict_of
+from pqevidence.analysis.column import Column, names
 from pqevidence.analysis.conditions import (
     Contrast,
     Difference,
@@ -29,11 +31,36 @@ from pqevidence.scenario.conditions import observers_vary, without
 
 NAME = "observer_effect"
 COLUMNS = (
-    "condition", "left_out", "added", "reference", "kind", "metric", "label", "unit", "n_pairs", "n_suites",
-    "reference_median", "condition_median", "mean_effect", "low_effect", "high_effect", "interval_level",
-    "method", "p_value", "p_holm", "family_count", "floor_effect", "floor_pairs", "floor_method",
-    "visible_effect", "unit_of_inference", "verdict", "reason", "ring", "cells",
-)  # fmt: skip
+    Column("condition", "condition in which an observer is left out or added", "condition"),
+    Column("left_out", "observers that stood still in it and not in the reference", "without"),
+    Column("added", "observers that it has beyond the reference's", "with"),
+    Column("reference", "condition that it is compared with"),
+    Column("kind", "A/B, or A/A where both are the same condition twice", "kind"),
+    Column("metric", "what was measured, by name"),
+    Column("label", "the same in words", "metric"),
+    Column("unit", "unit of medians, effects and floor", "unit"),
+    Column("n_pairs", "pairs of cells in the same block", "n", "pairs", numeric=True),
+    Column("n_suites", "suites among the pairs"),
+    Column("reference_median", "median over the reference's cells", "reference", "median", numeric=True),
+    Column("condition_median", "median over the condition's cells", "condition", "median", numeric=True),
+    Column("mean_effect", "mean of condition minus reference, pair by pair", "effect", "mean", numeric=True),
+    Column("low_effect", "lower end of its interval", "95 % interval"),
+    Column("high_effect", "upper end of its interval"),
+    Column("interval_level", "level of the interval"),
+    Column("method", "how interval and p-value were made, or why there is none"),
+    Column("p_value", "p-value of no effect"),
+    Column("p_holm", "the same, corrected by Holm over the family", "p (Holm)", numeric=True),
+    Column("family_count", "tests in the family"),
+    Column("floor_effect", "effect that A/A pairs show by chance", "noise floor", numeric=True),
+    Column("floor_pairs", "A/A pairs behind the floor"),
+    Column("floor_method", "measured, or assumed while there are too few", "floor from"),
+    Column("visible_effect", "smallest effect that would have been seen", "seen from", numeric=True),
+    Column("unit_of_inference", "what counts as one observation"),
+    Column("verdict", "improved, regressed, not distinguishable or insufficient", "verdict"),
+    Column("reason", "why there is no interval"),
+    Column("ring", "weakest ring among the pairs", "ring"),
+    Column("cells", "ids of the cells behind the row"),
+)
 #: floors that are assumed while fewer than ten A/A pairs were measured: points of one core, ms, datagrams
 METRICS = (
     Metric("tunnel_cpu_drone_pct", "CPU of the drone's tunnel", "% of a core", "difference", 0.5),
@@ -50,11 +77,15 @@ METRICS = (
 VIEW = ("telegraf", "influxdb")
 
 
-def observer_table(bundle: BundleData, traffic: Table) -> Table | None:
-    """One row a condition and metric; None where no condition leaves an observer out."""
+def make_tables(bundle: BundleData, made: Mapping[str, Table]) -> Iterator[Table]:
+    """observer_effect where a condition leaves an observer out; it reads the table of traffic."""
+    if observers_vary({"conditions": conditions_of(bundle)}):
+        yield observer_table(bundle, made["traffic"])
+
+
+def observer_table(bundle: BundleData, traffic: Table) -> Table:
+    """One row a condition and metric."""
     conditions = conditions_of(bundle)
-    if not observers_vary({"conditions": conditions}):
-        return None
     by_name = {str(condition["name"]): condition for condition in conditions}
     values = observer_values(bundle, traffic)
     contrasts = contrasts_of(conditions)
@@ -71,7 +102,7 @@ def observer_table(bundle: BundleData, traffic: Table) -> Table | None:
         )
         for metric in METRICS
     }
-    table = Table(NAME, COLUMNS)
+    table = Table(NAME, names(COLUMNS))
     for contrast in contrasts:
         measured = [metric for metric in METRICS if found[contrast][metric.name]]
         tests = [

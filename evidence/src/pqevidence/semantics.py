@@ -1,15 +1,16 @@
-"""docs/FIELDS.md from the catalogue: `python -m pqevidence.record.semantics` writes it, a test compares."""
+"""docs/FIELDS.md from the catalogue: `python -m pqevidence.semantics` writes it, a test compares."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from pqevidence.measures import MEASURES
 from pqevidence.paths import project_root
 from pqevidence.record.sheet import FieldSpec, catalogue, record_schema
 
 HEAD = """# Field semantics
 
-<!-- written by: python -m pqevidence.record.semantics -->
+<!-- written by: python -m pqevidence.semantics -->
 
 Every field that a cell's `record.json` can hold, from `evidence/src/pqevidence/fields.yml`. {count} fields in
 {letters} categories; the letters A–R are those of the published system, S and T are new. The name
@@ -20,6 +21,12 @@ nothing was measured, and `reason` says why; `validity` is one of {validities}
 ([BUNDLE.md](BUNDLE.md), "The record").
 
 *Published as*: the names of the published system's fields that this one answers to; `new` where it had none.
+"""
+
+COLUMNS_HEAD = """
+## Columns of tables
+
+Tables lie in `data/analysis`. An empty field is missing, never zero; numbers have nine significant digits.
 """
 
 
@@ -39,6 +46,16 @@ def markdown() -> str:
         text += f"\n## {category.letter}. {category.title}\n\n"
         text += "| field | unit | published as | source | meaning |\n|---|---|---|---|---|\n"
         text += "".join(_row(spec) for spec in category.fields.values())
+    return text + _columns()
+
+
+def _columns() -> str:
+    """Columns of the tables that measures declare."""
+    text = COLUMNS_HEAD
+    for measure in MEASURES:
+        for table, columns in measure.columns.items():
+            text += f"\n### {table}.csv ({measure.name})\n\n| column | meaning |\n|---|---|\n"
+            text += "".join(f"| `{column.name}` | {column.doc} |\n" for column in columns)
     return text
 
 

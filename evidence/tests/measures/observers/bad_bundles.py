@@ -6,9 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from observer_files import write_observers
-
 from bad_bundles.forge import Json, Registry, cells, edit, finish, registering, rename_cells
+from measures.observers.observer_files import write_observers
 
 BAD: Registry = {}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pqevidence.measures.observers.tables import COLUMNS, NAME
 from pqevidence.report import blocks
-from pqevidence.report.blocks import Cell, Column, Section, Table, label, number
+from pqevidence.report.blocks import Cell, Section, Table, label, number
+from pqevidence.report.columns import Show, cells, heads
 from pqevidence.report.inference import UNITS
 from pqevidence.report.source import RawRow, Source
 from pqevidence.report.svg import significant
-
-NAME = "observer_effect"
 
 
 def observers(source: Source) -> Section | None:
@@ -31,40 +31,46 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
     return Table(
         "observer-effect",
         "Left out or added, against all observers on",
-        (
-            Column("condition"), Column("without"), Column("with"), Column("kind"), Column("metric"),
-            Column("unit"), Column("n", "pairs", True), Column("reference", "median", True),
-            Column("condition", "median", True), Column("effect", "mean", True), Column("95 % interval"),
-            Column("p (Holm)", "", True), Column("noise floor", "", True), Column("floor from"),
-            Column("seen from", "", True), Column("verdict"), Column("ring"),
-        ),
-        blocks.rows_of([_row(row) for row in rows]),
+        heads(COLUMNS),
+        blocks.rows_of([cells(row, COLUMNS, SPECIAL) for row in rows]),
         source.ring,
         f"analysis/{NAME}.csv",
         "improved: less of it in the condition; regressed: more. The floor is what a mean over as many A/A "
         "pairs comes to (99 %) where ten or more were measured, else assumed. Seen from: a smaller effect "
         f"would not have been seen. {UNITS['block']}",
-    )  # fmt: skip
+    )
 
 
-def _row(row: RawRow) -> list[Cell]:
-    few = row["reason"] or "fewer than 3 pairs"
+def _few(row: RawRow) -> str:
+    return row["reason"] or "fewer than 3 pairs"
 
-    def value(name: str) -> Cell:
+
+def _value(name: str) -> Show:
+    """A number that too few pairs do not give."""
+
+    def show(row: RawRow) -> Cell:
+        few = _few(row)
         return number(row[name], reason=few) if row[name] else Cell("–", kind="null short", title=few)
 
-    def plain(name: str) -> Cell:
-        return label(row[name]) if row[name] else Cell("–", kind="none")
+    return show
 
-    interval = (
-        label(f"{significant(float(row['low_effect']))} to {significant(float(row['high_effect']))}")
-        if row["low_effect"]
-        else Cell("insufficient", kind="null short", title=few)
-    )
-    return [
-        label(row["condition"]), plain("left_out"), plain("added"), label(row["kind"]), label(row["label"]),
-        label(row["unit"]), blocks.count(row["n_pairs"]), value("reference_median"),
-        value("condition_median"), value("mean_effect"), interval, value("p_holm"),
-        number(row["floor_effect"]), label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
-        value("visible_effect"), label(row["verdict"]), label(row["ring"]),
-    ]  # fmt: skip
+
+def _plain(name: str) -> Show:
+    return lambda row: label(row[name]) if row[name] else Cell("–", kind="none")
+
+
+def _interval(row: RawRow) -> Cell:
+    if not row["low_effect"]:
+        return Cell("insufficient", kind="null short", title=_few(row))
+    return label(f"{significant(float(row['low_effect']))} to {significant(float(row['high_effect']))}")
+
+
+NEED_PAIRS = ("reference_median", "condition_median", "mean_effect", "p_holm", "visible_effect")
+#: columns of which the page shows more than number or text
+SPECIAL: dict[str, Show] = {
+    **{name: _plain(name) for name in ("left_out", "added")},
+    **{name: _value(name) for name in NEED_PAIRS},
+    "n_pairs": lambda row: blocks.count(row["n_pairs"]),
+    "low_effect": _interval,
+    "floor_method": lambda row: label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
+}

@@ -1,0 +1,33 @@
+"""A column of a table, declared once: for the CSV, for the page, and for docs/FIELDS.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    name: in the CSV; ends in its unit where it has one.
+    doc: what it holds, for whoever reads the CSV.
+    heading: on the page; without one the column is in the CSV alone. unit: what stands below the heading.
+    numeric: numbers align right on the page.
+    """
+
+    name: str
+    doc: str
+    heading: str = ""
+    unit: str = ""
+    numeric: bool = False
+
+
+def names(columns: Iterable[Column]) -> tuple[str, ...]:
+    """The header of the CSV."""
+    return tuple(column.name for column in columns)
+
+
+def on_page(columns: Iterable[Column]) -> Iterator[Column]:
+    """Those that the page shows, in their order."""
+    return (column for column in columns if column.heading)

@@ -1,0 +1,53 @@
+"""What a measure is: the parts that the runners ask every measure for. A measure has those that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pqevidence.analysis.column import Column
+from pqevidence.analysis.load import BundleData
+from pqevidence.analysis.table import Table
+from pqevidence.kernel.check import Check
+from pqevidence.report.blocks import Section
+from pqevidence.report.source import Source
+
+#: a bundle and the tables made so far, by name → the measure's tables; none where there is nothing to say
+MakeTables = Callable[[BundleData, Mapping[str, Table]], Iterable[Table]]
+MakeSection = Callable[[Source], Section | None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section of the page: the question it helps to answer, what makes it, and the maker it stands after
+    (its function's name); without one it ends its chapter."""
+
+    question: str
+    make: MakeSection
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A check, and the one it runs after; docs/BUNDLE.md has them in the same order."""
+
+    check: Check
+    after: str
+
+
+@dataclass(frozen=True)
+class Measure:
+    """All that the lab knows of one thing it measures.
+
+    name: its folder. files: its raw files in a cell, as patterns. make_tables: its tables, whose columns
+    `columns` declares by the table's name. comparing: those of them that compare times, which have no row
+    where a host's times are no claim.
+    """
+
+    name: str
+    files: tuple[str, ...] = ()
+    make_tables: MakeTables | None = None
+    columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    comparing: frozenset[str] = frozenset()
+    parts: tuple[Part, ...] = ()
+    checks: tuple[Judged, ...] = ()
