@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import benched_kit
-import power_bundle
 import pytest
 import rekey_bundle
 import report_bundle
+from measures.power import power_bundle
 from report_page import Page
 
 from pqevidence.pages import render

@@ -11,10 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import power_bundle
 import pytest
 import report_bundle
 import yaml
+from measures.power import power_bundle
 from report_page import Page
 
 from pqevidence.errors import LabError

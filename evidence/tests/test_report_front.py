@@ -6,9 +6,9 @@ import re
 import statistics
 from pathlib import Path
 
-import power_bundle
 import pytest
 import report_bundle
+from measures.power import power_bundle
 from report_page import Page
 
 from pqevidence.analysis.pareto import DOMINATED, FRONT, pareto_table

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import detector_bundle
-import power_bundle
 import pytest
 import rekey_bundle
 import report_bundle
 from bundle_kit import make_sealed
+from measures.power import power_bundle
 from printed_numbers import Printed, lost_numbers
 
 from pqevidence.analysis.comparison import reference_dir

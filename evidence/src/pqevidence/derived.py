@@ -22,7 +22,6 @@ from pqevidence.analysis.pareto import pareto_table
 from pqevidence.analysis.pooled import pooled_table
 from pqevidence.analysis.rekeys import rekey_table, sweep_table
 from pqevidence.analysis.roc import roc_table
-from pqevidence.analysis.supply import supply_table
 from pqevidence.analysis.system import cpu_table, overhead_table
 from pqevidence.analysis.table import Table
 from pqevidence.analysis.timeline import timeline_tables
@@ -73,7 +72,6 @@ def _general_tables(bundle: BundleData, published: Traversable | None) -> list[T
         rekeys,
         sweep_table(bundle, rekeys, cpu),
         growth_table(bundle),
-        supply_table(bundle),
         fault_table(bundle),
     )
     phi = phi_table(by_suite)

@@ -40,7 +40,6 @@ from pqevidence.report.sections import (
     semantics,
     statistics,
     suites,
-    supply,
 )
 from pqevidence.report.source import Source
 from pqevidence.report.words import with_words
@@ -81,7 +80,7 @@ CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
     ("What happens at a rekey?", (rekey.rekeys, handshakes.phi)),
     ("What changes between conditions?", (conditions.conditions, link.links, faults.faults)),
     ("What did the detectors see?", (detectors.detectors,)),
-    ("What does it take from the supply?", (supply.supply, supply.heat)),
+    ("What does it take from the supply?", ()),
     (
         "Can these numbers be trusted?",
         (drift.drift, suites.checklist_section, overview.matrix, cells.cell_sections),

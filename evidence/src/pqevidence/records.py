@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pqevidence.measures import MEASURES
 from pqevidence.record.attack import ATTACKER_LOST, attack_problems
 from pqevidence.record.context import (
     fill_control,
@@ -26,6 +27,7 @@ from pqevidence.record.dataplane import (
     window_counter,
 )
 from pqevidence.record.detector import detector_failures, detector_problems, fill_detector
+from pqevidence.record.facts import Facts
 from pqevidence.record.faults import failed_redials, killed_roles, silence, stalled_ns
 from pqevidence.record.handshake import (
     POOLED,
@@ -60,7 +62,6 @@ from pqevidence.record.system import (
     Telemetry,
     fill_kernel,
     fill_observability,
-    fill_power,
     fill_system,
     parse_telemetry,
     sample_account,
@@ -183,7 +184,10 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_pressure(sheet, telemetry, _window_of(windows, HANDSHAKE_WINDOW), span, context)
     for role in ROLES:
         fill_system(sheet, role, telemetry.get(role), span, context, span_name)
-    fill_power(sheet, telemetry.get("drone"), span, context, span_name)
+    facts = Facts(cell, context, condition, suite, plane, telemetry, span, span_name)
+    for measure in MEASURES:
+        if measure.fill is not None:
+            measure.fill(sheet, facts)
     fill_observability(sheet, telemetry, accounts)
     _fill_validation(sheet, verdict, completed, failed)
     fill_detector(sheet, cell, condition, plane)

@@ -12,9 +12,9 @@ HEAD = """# Field semantics
 
 <!-- written by: python -m pqevidence.semantics -->
 
-Every field that a cell's `record.json` can hold, from `evidence/src/pqevidence/fields.yml`. {count} fields in
-{letters} categories; the letters A–R are those of the published system, S and T are new. The name
-ends in the unit.
+Every field that a cell's `record.json` can hold, from `evidence/src/pqevidence/fields.yml` and those in the
+folders of `measures`. {count} fields in {letters} categories; the letters A–R are those of the published
+system, S and T are new. The name ends in the unit.
 
 Each field is an object of `{properties}` (schema `{schema}`): `value` is null where
 nothing was measured, and `reason` says why; `validity` is one of {validities}

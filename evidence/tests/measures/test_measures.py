@@ -28,6 +28,11 @@ def test_every_folder_is_in_the_tuple_under_its_own_name() -> None:
     assert Counter(measure.name for measure in MEASURES) == Counter(folders)
 
 
+def test_fields_are_those_of_a_measure_that_fills_them() -> None:
+    with_fields = {path.parent.name for path in (PACKAGE / "measures").glob("*/fields.yml")}
+    assert with_fields == {measure.name for measure in MEASURES if measure.fill is not None}
+
+
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
 def test_what_a_measure_declares_fits_together(measure: Measure) -> None:
     assert {part.question for part in measure.parts} <= {question for question, _ in CHAPTERS}

@@ -28,6 +28,12 @@ def names(columns: Iterable[Column]) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
+def pick(columns: Iterable[Column], *chosen: str) -> tuple[Column, ...]:
+    """Columns by name, in the order named. KeyError for one that is not there."""
+    known = {column.name: column for column in columns}
+    return tuple(known[name] for name in chosen)
+
+
 def on_page(columns: Iterable[Column]) -> Iterator[Column]:
     """Those that the page shows, in their order."""
     return (column for column in columns if column.heading)

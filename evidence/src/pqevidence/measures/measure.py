@@ -9,11 +9,15 @@ from pqevidence.analysis.column import Column
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.table import Table
 from pqevidence.kernel.check import Check
+from pqevidence.record.facts import Facts
+from pqevidence.record.sheet import Sheet
 from pqevidence.report.blocks import Section
 from pqevidence.report.source import Source
 
 #: a bundle and the tables made so far, by name → the measure's tables; none where there is nothing to say
 MakeTables = Callable[[BundleData, Mapping[str, Table]], Iterable[Table]]
+#: puts the measure's fields on the sheet of one cell's record
+FillRecord = Callable[[Sheet, Facts], None]
 MakeSection = Callable[[Source], Section | None]
 
 
@@ -41,7 +45,7 @@ class Measure:
 
     name: its folder. files: its raw files in a cell, as patterns. make_tables: its tables, whose columns
     `columns` declares by the table's name. comparing: those of them that compare times, which have no row
-    where a host's times are no claim.
+    where a host's times are no claim. fill: its fields, which fields.yml in its folder lists.
     """
 
     name: str
@@ -49,5 +53,6 @@ class Measure:
     make_tables: MakeTables | None = None
     columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
     comparing: frozenset[str] = frozenset()
+    fill: FillRecord | None = None
     parts: tuple[Part, ...] = ()
     checks: tuple[Judged, ...] = ()

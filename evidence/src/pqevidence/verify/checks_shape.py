@@ -30,7 +30,7 @@ _CELL = (
     r"(?:record\.json|counters\.json|traffic\.json|link\.json|link\.ledger\.csv|mavlink\.gcs\.tlog"
     r"|detectors\.json|spans\.ndjson"
     r"|events\.ndjson|attack\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
-    r"|telemetry\.(?:drone|gcs)\.lp|power\.(?:drone|gcs)\.csv|logs/(?:drone|gcs|controller)\.log"
+    r"|telemetry\.(?:drone|gcs)\.lp|logs/(?:drone|gcs|controller)\.log"
     r"|canary/(?:attack\.ndjson|link\.json)"
     rf"|{'|'.join(file for measure in MEASURES for file in measure.files)})"
 )

@@ -26,6 +26,7 @@ import yaml
 from pqevidence.analysis.comparison import reference_dir
 from pqevidence.errors import LabError
 from pqevidence.measures import MEASURES
+from pqevidence.record.sheet import catalogue_files
 from pqevidence.verify.forest import packed as packed_models
 
 ENTRY = "pqevidence.verify.alone"
@@ -85,8 +86,9 @@ def contents() -> dict[str, bytes]:
         found[_place(module, path)] = path.read_bytes()
         if path.name == "__init__.py":
             found |= {f"{module.replace('.', '/')}/{name}": data for name, data in _data(path.parent)}
-    catalogue = yaml.safe_load(found["pqevidence/fields.yml"])
-    found["pqevidence/fields.yml"] = json.dumps(catalogue, ensure_ascii=False, separators=(",", ":")).encode()
+    for name, text in catalogue_files().items():
+        as_json = json.dumps(yaml.safe_load(text), ensure_ascii=False, separators=(",", ":"))
+        found[f"pqevidence/{name}"] = as_json.encode()
     for name, distribution in LIBRARIES.items():
         found |= dict(_library(name, distribution))
     reference = reference_dir()

@@ -189,7 +189,6 @@ _GENERAL: tuple[Check, ...] = (
     _each("record_medians", checks_record.medians, "pass", "medians as recomputed from spans and ledgers"),
     _each("record_rebuild", checks_record.rebuild, "all", "the record that its raw files give"),
     _each("plausible_values", checks_record.plausible, "all", "values within what their unit allows"),
-    _each("power_claims", checks_record.power_claims, "all", "no watts without a sensor, never 0.0 W"),
     _whole("ring_derived", checks_ring.derived, "no ring above what hosts and builds show", "runs"),
     _each("ring_real", checks_ring.real, "run", "clocks and kernels of the ring claimed"),
     _each("ring_claims", checks_host.ring_claims, "all", "the weakest ring of host and sensor"),

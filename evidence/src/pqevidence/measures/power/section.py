@@ -5,8 +5,10 @@ Without a sensor there is no section; the suites' section says why there are no 
 
 from __future__ import annotations
 
+from pqevidence.analysis.column import names, pick
 from pqevidence.analysis.stats import MIN_RUNS_COUNT, mean, median, sd
 from pqevidence.analysis.table import to_float
+from pqevidence.measures.power.tables import COLUMNS, NAME, RECORDED
 from pqevidence.report import blocks, figures
 from pqevidence.report.blocks import (
     Block,
@@ -21,15 +23,20 @@ from pqevidence.report.blocks import (
     number,
     verdict,
 )
-from pqevidence.report.source import RawRow, Source, anchor, record_link, why_missing
+from pqevidence.report.columns import heads
+from pqevidence.report.source import RawRow, Source, analysis_link, anchor, record_link, why_missing
 from pqevidence.report.svg import counted, significant
 
-CSV = "analysis/supply.csv"
+CSV = analysis_link(NAME)
+SUMMED = ("power_mean_w", "power_peak_w", "energy_gross_j", "temperature_c")
+OF_A_CELL = (
+    "repetition", "sensor", "n_samples", *names(RECORDED), "temperature_c", "ring", "verdict",
+)  # fmt: skip
 
 
 def supply(source: Source) -> Section | None:
     """Summary by suite, averages, every cell, drawings."""
-    rows = source.rows("supply") if source.has("supply") else []
+    rows = source.rows(NAME) if source.has(NAME) else []
     if not rows:
         return None
     ring = "synthetic" if any(r["ring"] == "synthetic" for r in rows) else source.ring
@@ -82,6 +89,10 @@ def heat(source: Source) -> Section | None:
     return Section("heat", "Temperature over the run", (figure, Paragraphs("heat-observation", (text,))))
 
 
+def _condition(source: Source) -> tuple[str, ...]:
+    return ("condition",) if source.many_conditions else ()
+
+
 def _values(rows: list[RawRow], column: str) -> list[float]:
     return [v for r in rows if r["verdict"] == "pass" and (v := to_float(r[column])) is not None]
 
@@ -101,20 +112,17 @@ def _summary(source: Source, rows: list[RawRow], ring: str) -> Table:
             line.append(label(condition))
         line += [
             blocks.count(len(_values(own, "power_mean_w"))),
-            *(
-                number(median(_values(own, column)), reason=_why(own[0]))
-                for column in ("power_mean_w", "power_peak_w", "energy_gross_j", "temperature_c")
-            ),
+            *(number(median(_values(own, column)), reason=_why(own[0])) for column in SUMMED),
             label(" / ".join(sorted({row["ring"] for row in own}))),
         ]
         lines.append(line)
-    columns = [Column("suite"), *([Column("condition")] if source.many_conditions else [])]
-    columns += [
-        Column("cells", "n", True), Column("power, mean", "W", True), Column("power, peak", "W", True),
-        Column("energy, gross", "J", True), Column("temperature", "°C", True), Column("ring"),
-    ]  # fmt: skip
+    columns = (
+        *heads(pick(COLUMNS, "suite_id", *_condition(source))),
+        Column("cells", "n", True),
+        *heads(pick(COLUMNS, *SUMMED, "ring")),
+    )
     return Table(
-        "supply-summary", "Power and energy by suite: medians over the cells that passed", tuple(columns),
+        "supply-summary", "Power and energy by suite: medians over the cells that passed", columns,
         blocks.rows_of(lines), ring, CSV, collapsed=len(lines) > 40,
     )  # fmt: skip
 
@@ -169,24 +177,18 @@ def _detail(source: Source, rows: list[RawRow], ring: str) -> Table:
             blocks.count(row["n_samples"], reason=why),
             *(
                 number(row[column], reason=why)
-                for column in (
-                    "voltage_mean_v", "current_mean_a", "power_mean_w", "power_peak_w", "energy_gross_j",
-                )
+                for column in names(RECORDED)[:-1]
             ),
             number(row["energy_net_handshake_j"], reason=row["net_reason"] or why),
             number(row["temperature_c"], reason="no temperature in this cell"),
             label(row["ring"]), verdict(row["verdict"]), record_link(row["cell_id"]),
         ]  # fmt: skip
         lines.append(line)
-    columns = [Column("suite"), *([Column("condition")] if source.many_conditions else [])]
-    columns += [
-        Column("iteration", "", True), Column("sensor"), Column("samples", "n", True),
-        Column("voltage", "V", True), Column("current", "A", True), Column("power, mean", "W", True),
-        Column("power, peak", "W", True), Column("energy, gross", "J", True),
-        Column("net a handshake", "J", True), Column("temperature", "°C", True), Column("ring"),
-        Column("verdict"), Column("raw"),
-    ]  # fmt: skip
+    columns = (
+        *heads(pick(COLUMNS, "suite_id", *_condition(source), *OF_A_CELL)),
+        Column("raw"),
+    )
     return Table(
-        "supply-detail", "Power and energy of every cell", tuple(columns), blocks.rows_of(lines), ring, CSV,
+        "supply-detail", "Power and energy of every cell", columns, blocks.rows_of(lines), ring, CSV,
         collapsed=len(lines) > 40,
     )  # fmt: skip
