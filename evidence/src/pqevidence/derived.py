@@ -14,13 +14,11 @@ from pqevidence.analysis.explorer import explorer_table
 from pqevidence.analysis.faults import fault_table
 from pqevidence.analysis.fingerprints import fingerprint_table
 from pqevidence.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
-from pqevidence.analysis.growth import growth_table
 from pqevidence.analysis.handshakes import handshake_table, primitive_table, size_table
 from pqevidence.analysis.latency import LatencyShares
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.pareto import pareto_table
 from pqevidence.analysis.pooled import pooled_table
-from pqevidence.analysis.rekeys import rekey_table, sweep_table
 from pqevidence.analysis.roc import roc_table
 from pqevidence.analysis.system import cpu_table, overhead_table
 from pqevidence.analysis.table import Table
@@ -35,7 +33,6 @@ COMPARING = frozenset(
         "drift",
         "condition_effects",
         "detector_overhead",
-        "rekey_sweep",
         "pareto",
         "comparison",
     }
@@ -66,12 +63,8 @@ def _general_tables(bundle: BundleData, published: Traversable | None) -> list[T
     shares = LatencyShares()
     traffic, cpu = traffic_table(bundle, shares), cpu_table(bundle)
     conditions = condition_effects_table(bundle, handshakes, traffic, cpu)
-    rekeys = rekey_table(bundle)
     special = (
         pooled_table(bundle),
-        rekeys,
-        sweep_table(bundle, rekeys, cpu),
-        growth_table(bundle),
         fault_table(bundle),
     )
     phi = phi_table(by_suite)

@@ -35,8 +35,8 @@ from pqevidence.report.sections import (
     link,
     over_time,
     overview,
+    pooled,
     radios,
-    rekey,
     semantics,
     statistics,
     suites,
@@ -61,7 +61,7 @@ CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
             statistics.statistics,
             handshakes.primitives,
             handshakes.sizes,
-            rekey.pooled,
+            pooled.pooled,
             context.published,
         ),
     ),
@@ -74,10 +74,9 @@ CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
             aead.aead,
             dataplane.cpu,
             dataplane.overhead,
-            rekey.growth,
         ),
     ),
-    ("What happens at a rekey?", (rekey.rekeys, handshakes.phi)),
+    ("What happens at a rekey?", (handshakes.phi,)),
     ("What changes between conditions?", (conditions.conditions, link.links, faults.faults)),
     ("What did the detectors see?", (detectors.detectors,)),
     ("What does it take from the supply?", ()),
@@ -116,7 +115,7 @@ def build(source: Source) -> Report:
     )
 
 
-def _parts_of(question: str) -> list[tuple[str, MakeSection]]:
+def _parts_of(question: str) -> list[tuple[str | None, MakeSection]]:
     """(after which maker, maker) of every measure that helps to answer it."""
     parts = [part for measure in MEASURES for part in measure.parts]
     return [(part.after, part.make) for part in parts if part.question == question]

@@ -55,7 +55,6 @@ from pqevidence.record.raw import (
     load_run,
     stamps_of_one_clock,
 )
-from pqevidence.record.rekey import fill_rekey
 from pqevidence.record.sheet import Sheet
 from pqevidence.record.system import (
     Samples,
@@ -175,7 +174,6 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     secret_bytes = suite.kem.shared_secret_bytes if suite is not None and shakes else None
     fill_primitives(sheet, cold, secret_bytes, due=shakes)
     fill_waiting(sheet, cold, due=shakes)
-    fill_rekey(sheet, cell, plane)
     fill_data_plane(sheet, plane, cell.counters)
     fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
     fill_mavlink(sheet, cell, plane, wall)

@@ -45,7 +45,7 @@ def test_what_a_measure_declares_fits_together(measure: Measure) -> None:
 
 
 def test_a_thing_is_put_after_the_one_it_names_or_at_the_end() -> None:
-    assert placed("abc", [("a", "x"), ("x", "y"), ("", "z")], str) == tuple("axybcz")
+    assert placed("abc", [("a", "x"), ("x", "y"), ("", "z"), (None, "w")], str) == tuple("waxybcz")
     with pytest.raises(ValueError, match="not in"):
         placed("abc", [("d", "x")], str)
 

@@ -37,3 +37,21 @@ def pick(columns: Iterable[Column], *chosen: str) -> tuple[Column, ...]:
 def on_page(columns: Iterable[Column]) -> Iterator[Column]:
     """Those that the page shows, in their order."""
     return (column for column in columns if column.heading)
+
+
+#: what every table of cells begins with
+CELL = (
+    Column("cell_id", "cell"),
+    Column("suite_id", "suite", "suite"),
+    Column("kem", "KEM of the suite"),
+    Column("sig", "signature of the suite"),
+    Column("aead", "AEAD of the suite"),
+    Column("level", "NIST level of the suite"),
+    Column("kem_family", "family of the KEM"),
+    Column("sig_family", "family of the signature"),
+    Column("condition", "condition", "condition"),
+    Column("repetition", "repetition of the plan", "rep", numeric=True),
+    Column("position", "place in the order of the run"),
+    Column("ring", "ring of the cell"),
+    Column("verdict", "verdict of the cell", "verdict"),
+)

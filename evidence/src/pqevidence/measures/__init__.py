@@ -12,6 +12,8 @@ from pqevidence.measures.measure import Measure
 
 #: folders, in the order in which their tables are made: one may read tables of those before it
 NAMES = (
+    "rekey",
+    "growth",
     "power",
     "observers",
 )  # fmt: skip

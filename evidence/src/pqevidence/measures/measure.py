@@ -24,11 +24,11 @@ MakeSection = Callable[[Source], Section | None]
 @dataclass(frozen=True)
 class Part:
     """A section of the page: the question it helps to answer, what makes it, and the maker it stands after
-    (its function's name); without one it ends its chapter."""
+    (its function's name); empty: it ends its chapter, None: it begins it."""
 
     question: str
     make: MakeSection
-    after: str = ""
+    after: str | None = ""
 
 
 @dataclass(frozen=True)

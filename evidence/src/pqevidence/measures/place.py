@@ -9,14 +9,16 @@ Thing = TypeVar("Thing")
 
 
 def placed(
-    there: Sequence[Thing], added: Iterable[tuple[str, Thing]], name_of: Callable[[Thing], str]
+    there: Sequence[Thing], added: Iterable[tuple[str | None, Thing]], name_of: Callable[[Thing], str]
 ) -> tuple[Thing, ...]:
-    """`there` with each (name, thing) right after the one of that name; an empty name: at the end.
+    """`there` with each (name, thing) right after the one of that name; an empty name: at the end, None:
+    at the beginning.
 
     A name may be of one that was added before. ValueError for a name that nothing has.
     """
     found = list(there)
     for after, thing in added:
-        place = [name_of(other) for other in found].index(after) + 1 if after else len(found)
+        names = [None, *(name_of(other) for other in found)]
+        place = names.index(after) if after != "" else len(found)
         found.insert(place, thing)
     return tuple(found)

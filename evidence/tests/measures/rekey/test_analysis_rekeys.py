@@ -16,10 +16,10 @@ import report_bundle
 from rekey_bundle import SUITE
 from report_page import Page
 
-from pqevidence.analysis import rekeys
-from pqevidence.analysis.growth import slope
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.table import Table
+from pqevidence.measures.growth.tables import slope
+from pqevidence.measures.rekey import tables as rekeys
 from pqevidence.pages import render
 
 SPECIAL = ("rekeys", "rekey_sweep", "pooled", "growth")

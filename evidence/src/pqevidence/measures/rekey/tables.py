@@ -8,9 +8,11 @@ without rekeys. Runs are the unit; nothing here says what an application noticed
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pqevidence.analysis.claims import NOT_DISTINGUISHABLE, verdict_of
+from pqevidence.analysis.column import CELL, Column, names, pick
 from pqevidence.analysis.conditions import (
     Contrast,
     Difference,
@@ -21,7 +23,7 @@ from pqevidence.analysis.conditions import (
     pairs_of,
 )
 from pqevidence.analysis.estimate import Estimate, estimate
-from pqevidence.analysis.handshakes import CELL_COLUMNS, cell_columns
+from pqevidence.analysis.handshakes import cell_columns
 from pqevidence.analysis.load import ROLES, BundleData, Cell, Json
 from pqevidence.analysis.metrics import Metric
 from pqevidence.analysis.multiplicity import holm
@@ -29,38 +31,98 @@ from pqevidence.analysis.stats import INSUFFICIENT, log_interval, median
 from pqevidence.analysis.table import Row, Table, Value
 
 #: record field (category F) → column
-FIELDS = {
-    "rekey_attempts_count": "attempts_count",
-    "rekey_success_count": "completed_count",
-    "rekey_failure_count": "failed_count",
-    "rekey_coalesced_count": "coalesced_count",
-    "rekey_interval_ms": "interval_median_ms",
-    "rekey_duration_ms": "duration_median_ms",
-    "rekey_share_model_pct": "phi_measured_interval_pct",
-    "rekey_blackout_share_pct": "blackout_share_pct",
-    "rekey_blackout_duration_ms": "blackout_max_ms",
-    "rekey_gap_ms": "gap_max_ms",
-    "rekey_send_gap_ms": "send_gap_max_ms",
-    "rekey_late_packets_count": "late_count",
-    "rekey_lost_packets_count": "lost_count",
+RECORDED = {
+    "rekey_attempts_count": Column("attempts_count", "rekeys started"),
+    "rekey_success_count": Column("completed_count", "rekeys switched to", "completed", "n", numeric=True),
+    "rekey_failure_count": Column("failed_count", "rekeys abandoned", "failed", "n", numeric=True),
+    "rekey_coalesced_count": Column(
+        "coalesced_count", "triggers that joined a rekey in flight", "coalesced", "n", numeric=True
+    ),
+    "rekey_interval_ms": Column(
+        "interval_median_ms", "median time between rekeys", "interval", "ms", numeric=True
+    ),
+    "rekey_duration_ms": Column(
+        "duration_median_ms", "median time of a rekey at the drone", "duration", "ms", numeric=True
+    ),
+    "rekey_share_model_pct": Column("phi_measured_interval_pct", "model Φ at the measured T and R"),
+    "rekey_blackout_share_pct": Column("blackout_share_pct", "growth of gaps over the traffic window"),
+    "rekey_blackout_duration_ms": Column(
+        "blackout_max_ms", "largest growth of a gap on the way", "blackout", "ms", numeric=True
+    ),
+    "rekey_gap_ms": Column(
+        "gap_max_ms", "largest gap between deliveries around a switch", "largest gap", "ms", numeric=True
+    ),
+    "rekey_send_gap_ms": Column(
+        "send_gap_max_ms", "largest gap of the source then", "source's gap then", "ms", numeric=True
+    ),
+    "rekey_late_packets_count": Column(
+        "late_count", "packets of the old epoch after the new", "late", "packets", numeric=True
+    ),
+    "rekey_lost_packets_count": Column(
+        "lost_count", "packets lost around a switch", "lost", "packets", numeric=True
+    ),
 }
+REKEYS, SWEEP = "rekeys", "rekey_sweep"
+COLUMNS = (
+    *CELL,
+    Column("every_s", "interval asked for, s; empty for rekeys by an event"),
+    *RECORDED.values(),
+    Column("reason", "why a value is missing"),
+)
+INTERVAL = "95 % interval"
 #: CPU is compared in points of one core; below half a point nothing is claimed unless A/A pairs say less
 CPU = {
     role: Metric(f"cpu_{role}_points", f"CPU of the {role}", "points", "difference", 0.5) for role in ROLES
 }
+
+
+def _cpu_of(role: str) -> tuple[Column, ...]:
+    return (
+        Column(
+            f"cpu_{role}_mean_points", f"CPU that rekeys cost, {role}", "CPU more", "points", numeric=True
+        ),
+        Column(f"cpu_{role}_low_points", "lower end of its interval", INTERVAL),
+        Column(f"cpu_{role}_high_points", "upper end of its interval"),
+        Column(f"cpu_{role}_p_holm", "p-value of no effect, by Holm", "p (Holm)", numeric=True),
+        Column(f"cpu_{role}_floor_points", "what A/A pairs show", "noise floor", "points", numeric=True),
+        Column(f"cpu_{role}_verdict", "more, less, not distinguishable or insufficient", "verdict"),
+    )
+
+
+CPU_COLUMNS = {role: _cpu_of(role) for role in ROLES}
 SWEEP_COLUMNS = (
-    "suite_id", "condition", "ring", "every_s", "n_cells", "completed_count", "duration_median_ms",
-    "phi_model_pct", "phi_low_pct", "phi_high_pct",
-    "blackout_share_pct", "blackout_low_pct", "blackout_high_pct",
-    "blackout_max_ms", "late_count", "lost_count",
-    "excess_mean_pct", "excess_low_pct", "excess_high_pct", "blackout_verdict",
-    *(
-        f"cpu_{role}_{name}"
-        for role in ROLES
-        for name in ("mean_points", "low_points", "high_points", "p_holm", "floor_points", "verdict")
-    ),
-    "reference", "n_pairs", "cells",
-)  # fmt: skip
+    *pick(CELL, "suite_id", "condition", "ring"),
+    Column("every_s", "interval asked for", "R asked", "s", numeric=True),
+    Column("n_cells", "cells that passed", "cells", "n", numeric=True),
+    Column("completed_count", "rekeys of all of them", "rekeys", "n", numeric=True),
+    Column("duration_median_ms", "median over the cells", "T, measured", "ms", numeric=True),
+    Column("phi_model_pct", "model at the interval asked for", "Φ, model", "%", numeric=True),
+    Column("phi_low_pct", "lower end of its interval", INTERVAL),
+    Column("phi_high_pct", "upper end of its interval"),
+    Column("blackout_share_pct", "median over the cells", "blackout, measured", "%", numeric=True),
+    Column("blackout_low_pct", "lower end of the interval of its mean", INTERVAL),
+    Column("blackout_high_pct", "upper end of it"),
+    Column("blackout_max_ms", "longest of any cell", "longest blackout", "ms", numeric=True),
+    Column("late_count", "packets late at a switch", "late", "packets", numeric=True),
+    Column("lost_count", "packets lost around a switch", "lost", "packets", numeric=True),
+    Column("excess_mean_pct", "measured share less the model's", "measured − model", "points", numeric=True),
+    Column("excess_low_pct", "lower end of its interval", INTERVAL),
+    Column("excess_high_pct", "upper end of its interval"),
+    Column("blackout_verdict", "above or below the model, not distinguishable, insufficient", "verdict"),
+    *CPU_COLUMNS["drone"],
+    *CPU_COLUMNS["gcs"],
+    Column("reference", "condition without rekeys that CPU is compared with", "against"),
+    Column("n_pairs", "pairs of that comparison", "pairs", "n", numeric=True),
+    Column("cells", "ids of the cells that passed", "first cell"),
+)
+
+
+def make_tables(bundle: BundleData, made: Mapping[str, Table]) -> Iterator[Table]:
+    """rekeys where a condition asks for some, rekey_sweep where it names an interval; reads that of CPU."""
+    rekeys = rekey_table(bundle)
+    for table in (rekeys, sweep_table(bundle, rekeys, made["cpu"])):
+        if table is not None:
+            yield table
 
 
 def asks_for_rekeys(condition: Json) -> bool:
@@ -75,11 +137,11 @@ def rekey_table(bundle: BundleData) -> Table | None:
     asking = {str(c["name"]): c for c in conditions_of(bundle) if asks_for_rekeys(c)}
     if not asking:
         return None
-    table = Table("rekeys", (*CELL_COLUMNS, "every_s", *FIELDS.values(), "reason"))
+    table = Table(REKEYS, names(COLUMNS))
     for cell in bundle.cells:
         if cell.condition not in asking:
             continue
-        fields = {column: cell.value("F", name) or {} for name, column in FIELDS.items()}
+        fields = {column.name: cell.value("F", name) or {} for name, column in RECORDED.items()}
         silent = [str(f["reason"]) for f in fields.values() if f and f.get("value") is None]
         table.add(
             **cell_columns(cell),
@@ -115,7 +177,7 @@ def sweep_table(bundle: BundleData, rekeys: Table | None, cpu: Table) -> Table |
     if not groups:
         return None
     effects = _cpu_effects(bundle, cpu)
-    table = Table("rekey_sweep", SWEEP_COLUMNS)
+    table = Table(SWEEP, names(SWEEP_COLUMNS))
     for (suite_id, condition), members in sorted(
         groups.items(), key=lambda item: (item[0][0], -float(str(item[1][0]["every_s"])), item[0][1])
     ):

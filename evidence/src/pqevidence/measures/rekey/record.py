@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from pqevidence.record.dataplane import TRAFFIC, DataPlane
+from pqevidence.record.facts import Facts
 from pqevidence.record.raw import Json, RawCell
 from pqevidence.record.sheet import Sheet
 from pqevidence.record.stats import mean, median
@@ -44,8 +45,9 @@ def rekey_events(cell: RawCell) -> list[Json]:
     return sorted(rows, key=lambda row: int(row["start_ns"]))
 
 
-def fill_rekey(sheet: Sheet, cell: RawCell, plane: DataPlane) -> None:
+def fill(sheet: Sheet, facts: Facts) -> None:
     """Category F."""
+    cell = facts.cell
     rows = rekey_events(cell)
     counted: dict[str, Any] = (cell.counters or {}).get("drone") or {}
     if not rows and not counted.get("rekey_started"):
@@ -70,7 +72,7 @@ def fill_rekey(sheet: Sheet, cell: RawCell, plane: DataPlane) -> None:
     share = None if interval is None or duration is None else 100 * duration / (interval + duration)
     sheet.put("F", "rekey_share_model_pct", share, n=len(walls), validity="model", absent=none,
               reason="Φ(R) = T/(R+T), the published model; it is no pause of the traffic")  # fmt: skip
-    _fill_blackout(sheet, plane)
+    _fill_blackout(sheet, facts.plane)
 
 
 def _fill_blackout(sheet: Sheet, plane: DataPlane) -> None:

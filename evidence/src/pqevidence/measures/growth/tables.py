@@ -8,9 +8,11 @@ that takes of the growth stands beside it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from pqevidence.analysis.handshakes import CELL_COLUMNS, cell_columns
+from pqevidence.analysis.column import CELL, Column, names
+from pqevidence.analysis.handshakes import cell_columns
 from pqevidence.analysis.load import ROLES, BundleData, Cell
 from pqevidence.analysis.stats import median
 from pqevidence.analysis.table import Table
@@ -26,10 +28,30 @@ QUANTITIES = {
     "thread_count": ("thread_count", 1.0),
     "fd_count": ("fd_count", 1.0),
 }
+NAME = "growth"
 COLUMNS = (
-    *CELL_COLUMNS, "host", "quantity", "session_s", "n_samples", "begin", "end", "growth", "ledger_mb",
-    "low", "high", "slope_per_h", "rekeys_count", "reason",
-)  # fmt: skip
+    *CELL,
+    Column("host", "drone or gcs", "host"),
+    Column("quantity", "memory, threads or open files", "quantity"),
+    Column("session_s", "time from the first sample to the last", "session", "s", numeric=True),
+    Column("n_samples", "samples in the traffic window", "samples", "n", numeric=True),
+    Column("begin", "median of the first tenth", "begin", numeric=True),
+    Column("end", "median of the last tenth", "end", numeric=True),
+    Column("growth", "end less begin", "growth", numeric=True),
+    Column("ledger_mb", "rows of the ledger that an end keeps", "of it ledger", "MB", numeric=True),
+    Column("low", "least sample", "least", numeric=True),
+    Column("high", "greatest sample", "most", numeric=True),
+    Column("slope_per_h", "slope by Theil and Sen", "slope an hour", numeric=True),
+    Column("rekeys_count", "rekeys of the cell", "rekeys", "n", numeric=True),
+    Column("reason", "why a value is missing"),
+)
+
+
+def make_tables(bundle: BundleData, made: Mapping[str, Table]) -> Iterator[Table]:
+    """growth where sessions are long."""
+    table = growth_table(bundle)
+    if table is not None:
+        yield table
 
 
 def growth_table(bundle: BundleData) -> Table | None:
@@ -37,7 +59,7 @@ def growth_table(bundle: BundleData) -> Table | None:
     session = (bundle.scenario.get("traffic") or {}).get("session_s")
     if session is None or float(session) <= LEAST_S:
         return None
-    table = Table("growth", COLUMNS)
+    table = Table(NAME, names(COLUMNS))
     for cell in bundle.cells:
         window = cell.window("traffic")
         rekeys = (cell.value("F", "rekey_success_count") or {}).get("value")
