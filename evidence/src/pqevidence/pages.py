@@ -32,7 +32,6 @@ from pqevidence.report.sections import (
     faults,
     front,
     handshakes,
-    link,
     over_time,
     overview,
     pooled,
@@ -77,7 +76,7 @@ CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
         ),
     ),
     ("What happens at a rekey?", (handshakes.phi,)),
-    ("What changes between conditions?", (conditions.conditions, link.links, faults.faults)),
+    ("What changes between conditions?", (conditions.conditions, faults.faults)),
     ("What did the detectors see?", (detectors.detectors,)),
     ("What does it take from the supply?", ()),
     (

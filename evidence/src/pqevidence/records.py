@@ -39,7 +39,6 @@ from pqevidence.record.handshake import (
     traces,
     worst_coverage_pct,
 )
-from pqevidence.record.link import fill_link, link_problems
 from pqevidence.record.neighbours import Use, foreign_use
 from pqevidence.record.planes import fill_planes, plane_problems
 from pqevidence.record.quiet import LEAST_WINDOW_S, Quiet, judge_handshakes, judge_traffic, mark
@@ -123,6 +122,8 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     vain = failed_redials(cell, len(redialled))
     opened_ns = plane.gate_ns.get(TRAFFIC, (None, None))[0]
     span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)
+    span_name = "the traffic window" if TRAFFIC in plane.gate_ns else "the cell"
+    facts = Facts(cell, context, condition, suite, plane, telemetry, span, span_name)
     quiet = _quiet(cell, context, cold, telemetry, plane.gate_ns.get(TRAFFIC))
 
     errors = [e for e in cell.events if e.get("event") == "error"]
@@ -153,7 +154,6 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         impaired=impairs(condition),
         rekeys=_rekeys(cell, condition),
         planes=tuple(plane_problems(context, cell)),
-        link=tuple(link_problems(cell, condition)),
         attack=(
             *(_reason(e) for e in errors if e.get("code") in ATTACKER_LOST),
             *attack_problems(cell, condition, int(plan["seed"])),
@@ -161,6 +161,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         blind=tuple(detector_failures(cell, condition, plane)),
         detector=tuple(detector_problems(cell, condition, plane)),
         busy=quiet.findings,
+        **_problems(facts),
     )
     verdict = decide(evidence)
 
@@ -178,11 +179,9 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
     fill_mavlink(sheet, cell, plane, wall)
     fill_control(sheet, plan, context)
-    span_name = "the traffic window" if TRAFFIC in plane.gate_ns else "the cell"
     fill_pressure(sheet, telemetry, _window_of(windows, HANDSHAKE_WINDOW), span, context)
     for role in ROLES:
         fill_system(sheet, role, telemetry.get(role), span, context, span_name)
-    facts = Facts(cell, context, condition, suite, plane, telemetry, span, span_name)
     for measure in MEASURES:
         if measure.fill is not None:
             measure.fill(sheet, facts)
@@ -192,7 +191,6 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     canary_ns = min((int(w["start_ns"]) for w in windows if w["name"] == CANARY), default=None)
     before = telemetry if canary_ns is None else {role: t.until(canary_ns) for role, t in telemetry.items()}
     fill_kernel(sheet, before, cell.counters)
-    fill_link(sheet, cell, condition)
     _fill_foreign(sheet, cell)
     mark(sheet, quiet)
 
@@ -216,6 +214,11 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         },
         "categories": sheet.categories(),
     }
+
+
+def _problems(facts: Facts) -> dict[str, tuple[str, ...]]:
+    """Evidence by name, of every measure that has something to say against a cell."""
+    return {name: tuple(found(facts)) for measure in MEASURES for name, found in measure.problems.items()}
 
 
 def _wall(cell: RawCell) -> tuple[int, int] | None:

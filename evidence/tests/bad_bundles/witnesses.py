@@ -9,6 +9,7 @@ from typing import Any
 
 from detector_files import facts, write_usage, write_watched
 from fixtures_make import seed_of
+from measures.link.bad_bundles import _through_the_link
 
 from bad_bundles.attacks import BIN_NS, COUNT_A_BIN, attack_all
 from bad_bundles.forge import (
@@ -27,7 +28,6 @@ from bad_bundles.forge import (
     save_lines,
     save_table,
 )
-from bad_bundles.links import _through_the_link
 
 BAD: Registry = {}
 S = 1_000_000_000

@@ -14,6 +14,7 @@ from pqevidence.measures.measure import Measure
 NAMES = (
     "rekey",
     "growth",
+    "link",
     "power",
     "observers",
 )  # fmt: skip

@@ -18,6 +18,8 @@ from pqevidence.report.source import Source
 MakeTables = Callable[[BundleData, Mapping[str, Table]], Iterable[Table]]
 #: puts the measure's fields on the sheet of one cell's record
 FillRecord = Callable[[Sheet, Facts], None]
+#: why a cell cannot speak for what the measure says of it; nothing when it can
+FindProblems = Callable[[Facts], Iterable[str]]
 MakeSection = Callable[[Source], Section | None]
 
 
@@ -45,7 +47,8 @@ class Measure:
 
     name: its folder. files: its raw files in a cell, as patterns. make_tables: its tables, whose columns
     `columns` declares by the table's name. comparing: those of them that compare times, which have no row
-    where a host's times are no claim. fill: its fields, which fields.yml in its folder lists.
+    where a host's times are no claim. fill: its fields, which fields.yml in its folder lists. problems:
+    by the name of the evidence (record.verdict) that a verdict weighs them as.
     """
 
     name: str
@@ -54,5 +57,6 @@ class Measure:
     columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
     comparing: frozenset[str] = frozenset()
     fill: FillRecord | None = None
+    problems: Mapping[str, FindProblems] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
     checks: tuple[Judged, ...] = ()

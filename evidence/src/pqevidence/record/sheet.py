@@ -47,12 +47,14 @@ class Category:
 @lru_cache(maxsize=1)
 def catalogue() -> Mapping[str, Category]:
     """fields.yml and those of the measures' folders as letter → category; read once. One of them has the
-    category's title; rows of another follow those there."""
-    bodies: dict[str, dict[str, Any]] = {}
+    category's title; rows of another follow the one that it names in `after`, or all that are there."""
+    bodies: dict[str, dict[str, Any]] = {letter: {"fields": []} for letter in LETTERS}
     for text in catalogue_files().values():
         for letter, body in _parsed(text)["categories"].items():
-            there = bodies.setdefault(letter, {"fields": []})
-            there.update({**body, "fields": [*there["fields"], *body["fields"]]})
+            there, rows = bodies[letter], list(bodies[letter]["fields"])
+            names = [row["name"] for row in rows]
+            place = names.index(body["after"]) + 1 if "after" in body else len(rows)
+            there.update({**body, "fields": rows[:place] + body["fields"] + rows[place:]})
     return MappingProxyType({letter: _category(letter, bodies[letter]) for letter in LETTERS})
 
 

@@ -27,11 +27,11 @@ _DOCUMENTS = (
     r"(?:run\.json|plan\.json|providers\.json|scenario\.effective\.yml|hosts/(?:drone|gcs|controller)\.json)"
 )
 _CELL = (
-    r"(?:record\.json|counters\.json|traffic\.json|link\.json|link\.ledger\.csv|mavlink\.gcs\.tlog"
+    r"(?:record\.json|counters\.json|traffic\.json|mavlink\.gcs\.tlog"
     r"|detectors\.json|spans\.ndjson"
     r"|events\.ndjson|attack\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
     r"|telemetry\.(?:drone|gcs)\.lp|logs/(?:drone|gcs|controller)\.log"
-    r"|canary/(?:attack\.ndjson|link\.json)"
+    r"|canary/attack\.ndjson"
     rf"|{'|'.join(file for measure in MEASURES for file in measure.files)})"
 )
 #: what a bundle says of its own format, and of who made it

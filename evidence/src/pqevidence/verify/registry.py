@@ -22,7 +22,6 @@ from pqevidence.verify import (
     checks_handshake,
     checks_host,
     checks_lineage,
-    checks_link,
     checks_plan,
     checks_plane,
     checks_quiet,
@@ -213,11 +212,6 @@ _GENERAL: tuple[Check, ...] = (
     _each("dataplane", checks_plane.one_plane, "run", "one data plane an end, the one that was due"),
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
-    _each("link_achieved", checks_link.achieved, "pass", "a link that did what the condition says"),
-    _each("link_losses", checks_link.losses, "pass", "the router's losses in the ledgers"),
-    _each(
-        "link_replayed", checks_link.replayed, "pass", "the fate of every packet as trace and seed give it"
-    ),
     _each(
         "attack_bounded", checks_attack.bounded, "pass", "attacks as the condition says, within their caps"
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pqevidence.record.facts import Facts
 from pqevidence.record.raw import Json, RawCell
 from pqevidence.record.sheet import Sheet
 from pqevidence.scenario.conditions import routed
@@ -96,8 +97,14 @@ def _consistent(name: str, figures: Json) -> list[str]:
     return found
 
 
-def fill_link(sheet: Sheet, cell: RawCell, condition: Json) -> None:
+def problems(facts: Facts) -> list[str]:
+    """`link_problems` of the cell that a record is made of."""
+    return link_problems(facts.cell, facts.condition)
+
+
+def fill(sheet: Sheet, facts: Facts) -> None:
     """The T fields of the link; null with a reason where the path was direct or nothing was probed."""
+    cell, condition = facts.cell, facts.condition
     link = cell.link if routed(condition) else None
     absent = "link.json is not there" if routed(condition) else NOT_ROUTED
     probes = (link or {}).get("probes")

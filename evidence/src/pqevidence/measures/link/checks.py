@@ -7,7 +7,7 @@ from math import sqrt
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
-from pqevidence.record.link import link_problems, sides_of
+from pqevidence.measures.link.record import link_problems, sides_of
 from pqevidence.record.link_ledger import LINK_LEDGER, read_link_ledger, replay_problems, trace_path
 from pqevidence.record.raw import Json
 from pqevidence.scenario.conditions import routed, traces_of

@@ -10,13 +10,13 @@ from typing import Any
 
 import fixtures_make
 import pytest
-from bad_bundles.links import condition_link, lossy_link
 from bundle_kit import finish_work
+from measures.link.bad_bundles import condition_link, lossy_link
 
 from pqevidence import bundle
-from pqevidence.record.link import link_problems
+from pqevidence.measures.link.record import link_problems
+from pqevidence.measures.link.section import set_text
 from pqevidence.record.raw import RawCell
-from pqevidence.report.sections.link import set_text
 from pqevidence.verify import verify_bundle
 
 Json = dict[str, Any]
