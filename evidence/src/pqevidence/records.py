@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pqevidence.measures import MEASURES
-from pqevidence.record.attack import ATTACKER_LOST, attack_problems
+from pqevidence.record.attack import ATTACKER_LOST
 from pqevidence.record.context import (
     fill_control,
     fill_identity,
@@ -123,7 +123,7 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
     opened_ns = plane.gate_ns.get(TRAFFIC, (None, None))[0]
     span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)
     span_name = "the traffic window" if TRAFFIC in plane.gate_ns else "the cell"
-    facts = Facts(cell, context, condition, suite, plane, telemetry, span, span_name)
+    facts = Facts(cell, context, condition, int(plan["seed"]), suite, plane, telemetry, span, span_name)
     quiet = _quiet(cell, context, cold, telemetry, plane.gate_ns.get(TRAFFIC))
 
     errors = [e for e in cell.events if e.get("event") == "error"]
@@ -154,10 +154,6 @@ def record_from_raw(cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun
         impaired=impairs(condition),
         rekeys=_rekeys(cell, condition),
         planes=tuple(plane_problems(context, cell)),
-        attack=(
-            *(_reason(e) for e in errors if e.get("code") in ATTACKER_LOST),
-            *attack_problems(cell, condition, int(plan["seed"])),
-        ),
         blind=tuple(detector_failures(cell, condition, plane)),
         detector=tuple(detector_problems(cell, condition, plane)),
         busy=quiet.findings,

@@ -15,6 +15,7 @@ NAMES = (
     "rekey",
     "growth",
     "link",
+    "attack",
     "power",
     "observers",
 )  # fmt: skip

@@ -15,14 +15,15 @@ from pqtunnel.suites import Suite
 class Facts:
     """Raw files of one cell and of its run, and what is read of them once.
 
-    condition: as the scenario has it. suite: None for one that this build does not know. telemetry: by host,
-    within the cell. span_ns: [start, end) that means are taken over, `span_name` in words: the traffic
-    window, or the cell where there is none.
+    condition: as the scenario has it. seed: that of the plan. suite: None for one that this build does not
+    know. telemetry: by host, within the cell. span_ns: [start, end) that means are taken over, `span_name` in
+    words: the traffic window, or the cell where there is none.
     """
 
     cell: RawCell
     context: RawRun
     condition: Json
+    seed: int
     suite: Suite | None
     plane: DataPlane
     telemetry: Mapping[str, Telemetry]

@@ -29,9 +29,8 @@ _DOCUMENTS = (
 _CELL = (
     r"(?:record\.json|counters\.json|traffic\.json|mavlink\.gcs\.tlog"
     r"|detectors\.json|spans\.ndjson"
-    r"|events\.ndjson|attack\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
+    r"|events\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
     r"|telemetry\.(?:drone|gcs)\.lp|logs/(?:drone|gcs|controller)\.log"
-    r"|canary/attack\.ndjson"
     rf"|{'|'.join(file for measure in MEASURES for file in measure.files)})"
 )
 #: what a bundle says of its own format, and of who made it

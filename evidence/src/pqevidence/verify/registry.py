@@ -8,7 +8,6 @@ from pqevidence.kernel.check import whole as _whole
 from pqevidence.measures import MEASURES
 from pqevidence.measures.place import placed
 from pqevidence.verify import (
-    checks_attack,
     checks_attest,
     checks_bag,
     checks_builds,
@@ -212,12 +211,6 @@ _GENERAL: tuple[Check, ...] = (
     _each("dataplane", checks_plane.one_plane, "run", "one data plane an end, the one that was due"),
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
-    _each(
-        "attack_bounded", checks_attack.bounded, "pass", "attacks as the condition says, within their caps"
-    ),
-    _each("attack_counted", checks_attack.counted, "pass", "what was sent, refused at the ends"),
-    _each("attack_in_step", checks_attack.in_step, "run", "refused when it was sent, by bins"),
-    _each("nothing_foreign", checks_attack.nothing_foreign, "pass", "no foreign datagram where none is sent"),
     _each(
         "detector_verdicts",
         checks_detector.verdicts,
