@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bad_bundles.attacks import BIN_NS
+from measures.attack.bad_bundles import BIN_NS
 
 from pqevidence.recording import WINDOW_NS
 

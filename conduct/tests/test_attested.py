@@ -17,11 +17,11 @@ from fake_agent import FakeAgent, FakeLab, once
 from resume_kit import resume
 
 from pqevidence.errors import LabError
+from pqevidence.kernel.result import CheckResult
+from pqevidence.kernel.view import BundleView
 from pqevidence.verify import CHECKS
 from pqevidence.verify.ed25519 import verified
-from pqevidence.verify.result import CheckResult
 from pqevidence.verify.run import run_checks
-from pqevidence.verify.view import BundleView
 from pqlab.campaign.engine import Campaign
 from pqtunnel.rpc import AgentUnreachableError
 

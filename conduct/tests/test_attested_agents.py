@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from fake_agent import FakeLab
 
+from pqevidence.kernel.view import BundleView
 from pqevidence.scenario import load_scenario
 from pqevidence.verify import CHECKS
 from pqevidence.verify.run import run_checks
-from pqevidence.verify.view import BundleView
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign
 from pqlab.inventory import AgentAddress

@@ -20,8 +20,8 @@ from pqevidence.audit.levels import level_claims
 from pqevidence.audit.own import audit, printed_claims
 from pqevidence.audit.published import CHECKS, CLAIMS_FILE, FAILS, FOLLOWS, OPEN, judge
 from pqevidence.errors import EXIT_CHECK
+from pqevidence.pages import render
 from pqevidence.paths import project_root
-from pqevidence.report import render
 from pqevidence.report.sections import front
 from pqlab.cli.main import main
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from pqevidence.kernel.view import BundleView
 from pqevidence.verify.registry import CHECKS
 from pqevidence.verify.run import run_checks
-from pqevidence.verify.view import BundleView
 from waiting import LIMIT_S
 
 #: what a bundle of agents that measure nothing can be held to

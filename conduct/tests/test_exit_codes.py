@@ -20,10 +20,10 @@ import fake_agent
 import pytest
 import report_bundle
 from advise_bundle import make_radio_bundle
-from bad_bundles.attacks import attack_all
 from bundle_kit import make_ready, make_sealed
 from drone_bins import write_bins
 from fake_agent import FakeLab, once
+from measures.attack.bad_bundles import attack_all
 from test_bench_board import WHOLE
 from test_fly_session import Flying
 from test_setup import OPTIONS
@@ -195,7 +195,7 @@ def _with_a_broken_one(world: World) -> list[str]:
 def _altered_claim(world: World) -> list[str]:
     root = report_bundle.make_bundle(world.here / "run", repetitions=3)
     page = root / "data" / "report.html"
-    importlib.import_module("pqevidence.report").render(root)
+    importlib.import_module("pqevidence.pages").render(root)
     text = page.read_text(encoding="utf-8")
     said = '<p class="say">'
     assert said in text

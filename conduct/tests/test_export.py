@@ -18,12 +18,12 @@ from pymavlink import mavutil
 
 from pqevidence.errors import ScenarioError, UsageError
 from pqevidence.exchange import datagrams, flightlog
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.paths import project_root
 from pqevidence.record.ledger import Column, Ledger, read_ledger
 from pqevidence.scenario import load_scenario
 from pqevidence.verify.checks_flightlog import flight_log
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import CellView
 from pqlab import sim
 from pqlab.campaign.engine import Campaign
 from pqlab.cli.main import main

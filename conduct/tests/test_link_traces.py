@@ -12,19 +12,19 @@ from typing import Any
 
 import fixtures_make
 import pytest
-from bad_bundles.links import NOTHING, PACKETS, TRACE, traced_cell, traced_link
 from bundle_kit import finish_work
 from fake_agent import FakeLab
 from link_stub import StubLink
+from measures.link.bad_bundles import NOTHING, PACKETS, TRACE, traced_cell, traced_link
 from test_timeline import make
 
 from pqevidence import bundle
 from pqevidence.errors import LabError, ScenarioError
+from pqevidence.measures.link.record import link_problems, sides_of
+from pqevidence.measures.link.section import set_text
 from pqevidence.paths import project_root
-from pqevidence.record.link import link_problems, sides_of
 from pqevidence.record.link_ledger import read_link_ledger, replay_problems
 from pqevidence.record.raw import RawCell, RawDataError
-from pqevidence.report.sections.link import set_text
 from pqevidence.scenario import load_scenario
 from pqevidence.scenario.load import load_effective
 from pqevidence.verify import verify_bundle

@@ -13,6 +13,7 @@ import pytest
 from fake_agent import FakeAgent, FakeLab
 
 from pqevidence.errors import LabError
+from pqevidence.kernel.result import Tally
 from pqevidence.record.handshake import HandshakeTrace, traces
 from pqevidence.record.neighbours import NOT_COUNTED, Use, foreign_use
 from pqevidence.record.quiet import MEDIANS, OWN_WORK, busy_told, judge_handshakes, judge_traffic, mark
@@ -21,7 +22,6 @@ from pqevidence.record.sheet import Sheet, catalogue
 from pqevidence.record.verdict import BUSY, Evidence, decide
 from pqevidence.report.sections import overview
 from pqevidence.verify.checks_quiet import _possible
-from pqevidence.verify.result import Tally
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.neighbours import ComposeNeighbours, allowed_cores, compose_neighbours
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_bundles.attacks import ATTACK, SENT, attack_all
 from bundle_kit import make_sealed
 from drone_bins import write_bins
+from measures.attack.bad_bundles import ATTACK, SENT, attack_all
 
 from pqevidence.errors import LabError
 from pqevidence.record.raw import RawDataError

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import benched_kit
-import power_bundle
 import pytest
 import rekey_bundle
 import report_bundle
+from measures.power import power_bundle
 from report_page import Page
 
-from pqevidence.report import render
+from pqevidence.pages import render
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {

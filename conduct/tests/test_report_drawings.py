@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import report_bundle
 
-from pqevidence.report import render
+from pqevidence.pages import render
 from pqlab.cli.main import main
 
 SVG = "{http://www.w3.org/2000/svg}"

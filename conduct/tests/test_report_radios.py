@@ -9,7 +9,7 @@ from typing import Any
 import fixture_handshake
 import pytest
 from advise_bundle import link_of
-from bad_bundles.links import lossy_link
+from measures.link.bad_bundles import lossy_link
 from report_bundle import make_bundle
 
 from pqevidence.advise.radio import Radio

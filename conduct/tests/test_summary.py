@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from report_bundle import make_bundle
 
+from pqevidence.pages import render
 from pqevidence.paths import project_root
-from pqevidence.report import render
 from pqevidence.summary import closing_lines
 from pqlab.campaign.engine import Result
 from pqlab.cli.main import main

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pqevidence.analysis import COMPARING, tables_of
 from pqevidence.analysis.load import BundleData
+from pqevidence.derived import COMPARING, tables_of
 from pqevidence.errors import LabError
+from pqevidence.measures import MEASURES
+from pqevidence.pages import render
 from pqevidence.record.untimed import untimed_reasons, untimed_sentence
-from pqevidence.report import render
 from pqevidence.tables import analyse
 from pqlab.campaign.hosts import check_pair
 
@@ -52,10 +53,11 @@ def test_each_host_that_says_so_gives_a_reason() -> None:
 def test_tables_that_compare_times_are_empty_and_the_others_are_not(timed: Path, untimed: Path) -> None:
     before = {table.name: table for table in tables_of(BundleData(timed))}
     after = {table.name: table for table in tables_of(BundleData(untimed))}
-    compared = {name for name in COMPARING & before.keys() if before[name].rows}
+    comparing = COMPARING.union(*(measure.comparing for measure in MEASURES))
+    compared = {name for name in comparing & before.keys() if before[name].rows}
     assert {"effects", "pareto"} <= compared
     assert all(after[name].rows == [] for name in compared)
-    for name in before.keys() - COMPARING:
+    for name in before.keys() - comparing:
         assert len(after[name].rows) == len(before[name].rows), name
         assert after[name].columns == before[name].columns
 

@@ -20,8 +20,9 @@ from bundle_kit import make_sealed
 from pqevidence.bundle import BagError
 from pqevidence.bundle.survey import MAX_FILE_BYTES, require_safe, unsafe
 from pqevidence.errors import EXIT_CHECK
-from pqevidence.verify import exit_code, verify_bundle, view
-from pqevidence.verify.schema import schema_errors
+from pqevidence.kernel import view
+from pqevidence.kernel.schema import schema_errors
+from pqevidence.verify import exit_code, verify_bundle
 from pqlab.cli.main import main
 
 DEEP = 100_000

@@ -8,7 +8,7 @@ import fixture_handshake
 import pytest
 import report_bundle
 
-from pqevidence.report import render
+from pqevidence.pages import render
 
 
 @pytest.fixture(scope="session")

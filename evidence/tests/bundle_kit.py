@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import fixtures_make
 
 from pqevidence import bundle
-from pqevidence.record import build_record, load_context
-from pqevidence.report import render
+from pqevidence.pages import render
+from pqevidence.records import build_record, load_context
 from pqevidence.tables import analyse
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 import fixtures_make
 
-from pqevidence.record import build_record, load_context
+from pqevidence.records import build_record, load_context
 from pqevidence.tables import analyse
 from pqtunnel import suites as registry
 

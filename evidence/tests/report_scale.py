@@ -14,7 +14,7 @@ from pathlib import Path
 import fixture_handshake
 import report_bundle
 
-from pqevidence.report import render
+from pqevidence.pages import render
 
 CONDITIONS = tuple(
     {"name": name, "detector": "none", "link": "none"} for name in ("baseline", "first", "second")

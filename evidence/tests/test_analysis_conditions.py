@@ -15,14 +15,15 @@ import report_bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pqevidence.analysis import bootstrap, claims, conditions, noncentral, power, tables_of
+from pqevidence.analysis import bootstrap, claims, conditions, noncentral, power
 from pqevidence.analysis.estimate import NO_SPREAD, estimate, hodges_lehmann
 from pqevidence.analysis.floor import Floor
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.metrics import BY_NAME, HANDSHAKE
 from pqevidence.analysis.multiplicity import benjamini_hochberg, holm
 from pqevidence.analysis.stats import student_t_quantile, student_t_two_sided
-from pqevidence.report import render
+from pqevidence.derived import tables_of
+from pqevidence.pages import render
 
 BASE = {"name": "baseline", "detector": "none", "link": "none"}
 TWIN = {**BASE, "name": "twin", "aa_of": "baseline"}

@@ -17,9 +17,9 @@ import report_bundle
 from pqevidence.analysis import effects, groups, traffic
 from pqevidence.analysis.floor import Null
 from pqevidence.analysis.load import BundleData
-from pqevidence.analysis.supply import supply_table
 from pqevidence.analysis.table import Row, Table, number
 from pqevidence.errors import LabError
+from pqevidence.measures.power.tables import make_tables
 from pqevidence.report.sections.dataplane import cpu_holds
 from pqevidence.tables import analyse
 
@@ -420,7 +420,7 @@ def test_watts_that_are_a_lower_bound_enter_no_table(tmp_path: Path) -> None:
         if record["position"] == 0:
             watts |= {"validity": "invalid", "reason": "2 samples clipped: a lower bound"}
         path.write_text(json.dumps(record), encoding="utf-8")
-    table = supply_table(BundleData(root))
+    (table,) = make_tables(BundleData(root), {})
     assert table is not None
     told = {(row["position"] == 0, row["power_mean_w"], row["reason"]) for row in table.rows}
     assert told == {(True, None, "2 samples clipped: a lower bound"), (False, 3.5, None)}

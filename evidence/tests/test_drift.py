@@ -26,7 +26,7 @@ from pqevidence.analysis.load import Cell
 from pqevidence.analysis.stats import INSUFFICIENT
 from pqevidence.analysis.table import read_rows
 from pqevidence.audit.own import audit
-from pqevidence.report import render
+from pqevidence.pages import render
 from pqevidence.report.over_blocks import BlockPanel, BlockRatio, over_blocks
 from pqevidence.tables import analyse
 

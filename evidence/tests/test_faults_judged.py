@@ -17,8 +17,8 @@ from fixture_cell import log_of
 from second_verifier import disagreements
 
 from pqevidence import bundle
-from pqevidence.record import build_record, load_context
-from pqevidence.report import build
+from pqevidence.pages import build
+from pqevidence.records import build_record, load_context
 from pqevidence.report.source import Source
 from pqevidence.verify import verify_bundle
 

@@ -19,7 +19,7 @@ from pqevidence.analysis.latency import LatencyShares
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.table import read_rows
 from pqevidence.analysis.timeline import BINS_COUNT, Span, timeline_tables
-from pqevidence.report import render
+from pqevidence.pages import render
 
 Rows = list[dict[str, str]]
 LOST_COUNT = 7

@@ -13,7 +13,8 @@ import fixtures_make
 import jsonschema
 import pytest
 
-from pqevidence.record import RawDataError, RawRun, build_record, load_context, record_schema
+from pqevidence.record import RawDataError, RawRun, record_schema
+from pqevidence.records import build_record, load_context
 
 Json = dict[str, Any]
 

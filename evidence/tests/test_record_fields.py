@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pqevidence.record import catalogue, semantics
+from pqevidence import semantics
+from pqevidence.record import catalogue
 from pqevidence.record.sheet import LETTERS, Sheet
 
 #: fields of the published schema by letter (metrics of `pqc-mav-2026-02`)
@@ -45,7 +46,7 @@ def test_every_field_says_what_it_is() -> None:
 
 def test_the_document_is_that_of_the_catalogue() -> None:
     text = semantics.path().read_text(encoding="utf-8")
-    assert text == semantics.markdown(), "write it again: python -m pqevidence.record.semantics"
+    assert text == semantics.markdown(), "write it again: python -m pqevidence.semantics"
 
 
 def test_sheet_refuses_unknown_double_and_unset_fields() -> None:

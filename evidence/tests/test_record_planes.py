@@ -11,9 +11,9 @@ import fixtures_make
 import pytest
 import report_bundle
 
-from pqevidence.record import build_record, load_context
+from pqevidence.pages import render
 from pqevidence.record.planes import EndPlane
-from pqevidence.report import render
+from pqevidence.records import build_record, load_context
 from pqevidence.verify import verify_bundle
 
 Json = dict[str, Any]

@@ -11,14 +11,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import power_bundle
 import pytest
 import report_bundle
 import yaml
+from measures.power import power_bundle
 from report_page import Page
 
 from pqevidence.errors import LabError
-from pqevidence.report import blocks, render
+from pqevidence.pages import render
+from pqevidence.report import blocks
 from pqevidence.report.sections import context, suites
 from pqevidence.report.source import Source
 
@@ -54,7 +55,7 @@ def test_same_bytes_in_another_folder_zone_and_language(smoke: Path, tmp_path: P
     elsewhere = tmp_path / "Ünusual folder" / "moved"
     shutil.copytree(smoke, elsewhere)
     code = (
-        "import sys; from pathlib import Path; from pqevidence.report import render; "
+        "import sys; from pathlib import Path; from pqevidence.pages import render; "
         "render(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
     for number, (zone, language) in enumerate(

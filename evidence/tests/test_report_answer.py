@@ -14,7 +14,7 @@ import pytest
 import report_bundle
 from report_page import Page
 
-from pqevidence.report import build, render
+from pqevidence.pages import build, render
 from pqevidence.report.blocks import Figure, Paragraphs, Section, Table
 from pqevidence.report.ranks import Rank, Ranking, narrow, wide
 from pqevidence.report.sections.answer import MOST_ROWS

@@ -17,7 +17,7 @@ from pqevidence.analysis.estimate import Estimate, estimate
 from pqevidence.analysis.handshakes import handshake_table
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.system import cpu_table
-from pqevidence.report import build, render
+from pqevidence.pages import build, render
 from pqevidence.report.blocks import Figure, Paragraphs, Table
 from pqevidence.report.source import Source
 

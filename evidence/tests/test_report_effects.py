@@ -11,7 +11,7 @@ import rekey_bundle
 from report_page import Page
 
 from pqevidence.analysis.table import read_rows
-from pqevidence.report import render
+from pqevidence.pages import render
 from pqevidence.report.effects import MOST_DRAWN, Effect, chosen, effects
 
 

@@ -6,15 +6,15 @@ import re
 import statistics
 from pathlib import Path
 
-import power_bundle
 import pytest
 import report_bundle
+from measures.power import power_bundle
 from report_page import Page
 
 from pqevidence.analysis.pareto import DOMINATED, FRONT, pareto_table
 from pqevidence.analysis.stats import INSUFFICIENT
 from pqevidence.analysis.table import Table, read_rows
-from pqevidence.report import render
+from pqevidence.pages import render
 
 L1, L3, L5 = "cs-mlkem512-aesgcm-mldsa44", "cs-mlkem768-aesgcm-mldsa65", "cs-mlkem1024-aesgcm-mldsa87"
 SLOW_L1 = "cs-hqc128-aesgcm-mldsa44"

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import detector_bundle
-import power_bundle
 import pytest
 import rekey_bundle
 import report_bundle
 from bundle_kit import make_sealed
+from measures.power import power_bundle
 from printed_numbers import Printed, lost_numbers
 
-from pqevidence.analysis import tables_of
 from pqevidence.analysis.comparison import reference_dir
 from pqevidence.analysis.load import BundleData
-from pqevidence.record import build_record, load_context
-from pqevidence.report import render
+from pqevidence.derived import tables_of
+from pqevidence.pages import render
+from pqevidence.records import build_record, load_context
 from pqevidence.report.svg import significant
 from pqevidence.verify.checklist import checklist_table
 

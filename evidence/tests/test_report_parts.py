@@ -14,7 +14,7 @@ import pytest
 import report_bundle
 from fixture_handshake import _with_scheduling
 
-from pqevidence.report import build, render
+from pqevidence.pages import build, render
 from pqevidence.report.blocks import Figure, Paragraphs
 from pqevidence.report.source import Source
 from pqevidence.report.stacks import Stack, Stacked, stacks

@@ -19,7 +19,7 @@ import pytest
 import report_bundle
 from report_page import Page
 
-from pqevidence.report import render
+from pqevidence.pages import render
 
 CONDITIONS = tuple({"name": name, "detector": "none", "link": "none"} for name in ("baseline", "other"))
 STEPS = {"keygen": "gcs", "sign": "gcs", "verify": "drone", "encaps": "drone", "decaps": "gcs"}

@@ -15,7 +15,7 @@ from report_page import Page
 
 from pqevidence.analysis.roc import area, corners
 from pqevidence.analysis.table import read_rows
-from pqevidence.report import render
+from pqevidence.pages import render
 
 Windows = list[tuple[float, bool]]
 

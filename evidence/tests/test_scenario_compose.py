@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pqevidence.errors import EXIT_USAGE, LabError
-from pqevidence.report.sections.link import control_lacks
+from pqevidence.measures.link.section import control_lacks
 from pqevidence.scenario import Overrides, Scenario, available_overlays, available_scenarios, load_scenario
 from pqevidence.scenario.compose import read_overlay
 from pqevidence.scenario.conditions import impairs, is_control, routed

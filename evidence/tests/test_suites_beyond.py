@@ -12,8 +12,8 @@ from fixture_handshake import EXTRA_SUITES
 
 from pqevidence.analysis.load import algorithm_order, suite_facts
 from pqevidence.analysis.table import read_rows
+from pqevidence.pages import render
 from pqevidence.record.context import primitive_sizes, suite_of
-from pqevidence.report import render
 from pqevidence.verify import verify_bundle
 
 SUITE_IDS = ("cs-mlkem768-aesgcm-mldsa65", *EXTRA_SUITES)

@@ -13,10 +13,10 @@ from bad_bundles.forge import edit, finish, rename_cells
 from bundle_kit import make_sealed
 
 from pqevidence.bundle.unpack import unpack
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView
 from pqevidence.verify import CheckResult, verify_bundle
 from pqevidence.verify.checks_builds import LIBRARIES, builds, known
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "example"
 COLUMNS = {"library", "version", "os", "machine", "pqlab", "sha256"}

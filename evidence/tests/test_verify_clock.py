@@ -10,9 +10,9 @@ import fixtures_make
 import pytest
 from bundle_kit import write_records
 
+from pqevidence.kernel.view import BundleView
 from pqevidence.verify.registry import CHECKS
 from pqevidence.verify.run import run_checks
-from pqevidence.verify.view import BundleView
 
 MS = 1_000_000
 ASKED = ("ledger_join", "record_medians", "record_rebuild")

@@ -20,7 +20,7 @@ from pqevidence.verify import CHECKS, CheckResult, exit_code, verify_bundle
 CORPUS = list(corpus())
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED_TABLE = ROOT / "results" / "reference" / "published-72-suites.csv"
-FIELDS = ROOT / "evidence" / "src" / "pqevidence" / "fields.yml"
+PACKAGE = ROOT / "evidence" / "src" / "pqevidence"
 #: not rejected, but never without a word: exit 3
 DOUBTFUL = BadBundle("many_refused", "refused_datagrams", many_refused, many_refused.__doc__ or "")
 #: they make record, tables and pages again, so they find most forgeries too; each has bundles of its own
@@ -122,7 +122,7 @@ def test_cells_taken_over_from_an_earlier_run_are_no_fault(good: Path, tmp_path:
 
 def test_published_numbers_are_rejected(tmp_path: Path) -> None:
     """110 s claimed and 15 s spent a suite, 900 of 35,200 packets, n = 1, 0.0 W: each has its check."""
-    root = published.make(tmp_path / published.RUN_ID, PUBLISHED_TABLE, FIELDS)
+    root = published.make(tmp_path / published.RUN_ID, PUBLISHED_TABLE, PACKAGE)
     results = {result.name: result for result in verify_bundle(root)}
     failed = {name for name, result in results.items() if result.status == "fail"}
     assert set(published.REJECTED_BY) <= failed

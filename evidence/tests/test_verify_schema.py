@@ -16,8 +16,8 @@ from bundle_kit import make_ready
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pqevidence.kernel.schema import KEYWORDS, schema_errors
 from pqevidence.paths import project_root
-from pqevidence.verify.schema import KEYWORDS, schema_errors
 
 ODD = [
     None,

@@ -13,9 +13,9 @@ from bad_bundles.forge import finish, rebag
 from bundle_kit import make_sealed
 
 from pqevidence.errors import EXIT_CHECK
+from pqevidence.kernel.view import BundleView
 from pqevidence.verify import CHECKS, exit_code, verify_bundle
 from pqevidence.verify.run import run_checks
-from pqevidence.verify.view import BundleView
 
 FIXITY = [
     check for check in CHECKS if check.name in ("bagit_structure", "tagmanifest_fixity", "manifest_fixity")

@@ -28,7 +28,7 @@ from adversary.material import MATERIALS
 from adversary.raw import MS, Bundle, Json, load, save
 from adversary.run import write_between
 from pqevidence.errors import LabError
-from pqevidence.record import build_record, load_context
+from pqevidence.records import build_record, load_context
 from pqevidence.verify import verify_bundle
 
 BEGIN, END = "<!-- fuzz: begin -->\n", "<!-- fuzz: end -->\n"

@@ -69,7 +69,7 @@ def lab(folder: Path) -> Path:
 
 def lossy(folder: Path) -> Path:
     """The same through a router that loses 5 % each way, with its own account of it."""
-    from bad_bundles.links import condition_link, lossy_link
+    from measures.link.bad_bundles import condition_link, lossy_link
 
     def impair(root: Path) -> None:
         bundle, rng = Bundle(root), random.Random("lost")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pqevidence.bundle.crate import write_crate
 from pqevidence.bundle.format import write_format
-from pqevidence.record import build_record, load_context
-from pqevidence.report import render
+from pqevidence.pages import render
+from pqevidence.records import build_record, load_context
 from pqevidence.tables import analyse
 
 

@@ -22,11 +22,11 @@ def make(base: Path) -> dict[str, Path]:
     import bundle_kit
     import detector_bundle
     import fixture_handshake
-    import power_bundle
     import rekey_bundle
     import report_bundle
+    from measures.power import power_bundle
 
-    from pqevidence.report import render
+    from pqevidence.pages import render
     from pqlab.cli.main import main
 
     found = {

@@ -99,3 +99,41 @@ def test_no_circle_of_rooms_is_new() -> None:
     graph = rooms_of("pqevidence", "pqlab")
     assert len(graph) > 30
     assert circles(graph) == CIRCLES
+
+
+MEASURES = PACKAGES["pqevidence"] / "pqevidence" / "measures"
+#: what everybody may know of the measures: the tuple, and what a measure is
+COMMON = {"MEASURES", "measure", "place"}
+#: measure → those that it knows all the same, and why
+KNOWN_TO: dict[str, set[str]] = {}
+
+
+def _measures_in(path: Path) -> set[str]:
+    """Measures that a file imports, and whatever else of their room is not common."""
+    source = next(source for source in PACKAGES.values() if source in path.parents)
+    package = ".".join(path.relative_to(source).parts[:-1])
+    names = (name.split(".") for name in names_in(path, package))
+    return {name[2] for name in names if name[:2] == ["pqevidence", "measures"] and len(name) > 2} - COMMON
+
+
+def test_measures_do_not_know_one_another() -> None:
+    folders = [path.parent for path in sorted(MEASURES.glob("*/__init__.py"))]
+    assert folders
+    told = {
+        f"{path.relative_to(MEASURES)} imports {other}"
+        for folder in folders
+        for path in folder.rglob("*.py")
+        for other in _measures_in(path) - {folder.name} - KNOWN_TO.get(folder.name, set())
+    }
+    assert not told, "what two measures need belongs beneath them: record, analysis, report or kernel"
+
+
+def test_only_the_tuple_is_known_outside() -> None:
+    told = {
+        f"{path.relative_to(source)} imports measures.{other}"
+        for source in PACKAGES.values()
+        for path in source.rglob("*.py")
+        if MEASURES not in path.parents
+        for other in _measures_in(path)
+    }
+    assert not told, "iterate over MEASURES; what one measure alone needs belongs into its folder"

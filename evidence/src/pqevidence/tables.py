@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from pqevidence.analysis import tables_of
 from pqevidence.analysis.comparison import reference_dir
 from pqevidence.analysis.load import BundleData
+from pqevidence.derived import tables_of
 from pqevidence.verify.checklist import checklist_table
 
 

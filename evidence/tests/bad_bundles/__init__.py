@@ -16,8 +16,10 @@ from pathlib import Path
 
 THEMES = (
     "fixity", "plans", "campaigns", "corrections", "times", "data", "handshakes", "records", "hosts", "texts",
-    "links", "attacks", "detectors", "observers", "neighbours", "flightlogs", "witnesses", "attested",
+    "detectors", "neighbours", "flightlogs", "witnesses", "attested",
 )  # fmt: skip
+#: each measure has its own beside its tests
+MEASURES = [path.parent.name for path in (Path(__file__).parents[1] / "measures").glob("*/bad_bundles.py")]
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,10 @@ class BadBundle:
 
 
 def corpus() -> Iterator[BadBundle]:
-    """All of them, in the order of the themes."""
-    for theme in THEMES:
-        module = importlib.import_module(f"bad_bundles.{theme}")
+    """All of them, in the order of the themes, then those of the measures."""
+    themes = [f"bad_bundles.{theme}" for theme in THEMES]
+    themes += [f"measures.{measure}.bad_bundles" for measure in sorted(MEASURES)]
+    for theme in themes:
+        module = importlib.import_module(theme)
         for name, (check, function) in module.BAD.items():
             yield BadBundle(name, check, function, (function.__doc__ or "").strip())

@@ -14,7 +14,6 @@ from bad_bundles.forge import (
     edit,
     edit_field,
     finish,
-    load,
     load_lines,
     registering,
     rename_cells,
@@ -145,43 +144,6 @@ def primitive_without_known_answer(root: Path) -> None:
 
     edit(root / "data" / "hosts" / "gcs.json", leave_out)
     finish(root)
-
-
-@registering(BAD, "power_claims")
-def stub_bus_called_hardware(root: Path) -> None:
-    """A board is named and its watts are in ring hardware; the sensor's bus is the kernel's stub, which is
-    memory."""
-    data = root / "data"
-    edit(data / "scenario.effective.yml", lambda scenario: scenario.update(ring="hardware"))
-    for role in ("drone", "gcs"):
-        change = {"ring": "hardware"}
-        edit(data / "hosts" / f"{role}.json", lambda facts, change=change: facts.update(change))
-    edit(data / "hosts" / "drone.json", lambda facts: facts["host"].update(board_revision="c03115"))
-    rename_cells(root)
-    series = "pq_power,host=drone,ring=hardware,sensor=ina219,sensor_class=stub-bus"
-    for cell in cells(root):
-        edit(cell / "record.json", lambda record: record.update(ring="hardware"))
-        edit_field(cell, "P", "power_mean_w", value=3.62, validity="ok", reason=None, n=10)
-        path = cell / "telemetry.drone.lp"
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        times = sorted({line.rsplit(" ", 1)[1] for line in lines})
-        lines += [f"{series} power_w=3.62,voltage_v=5.1,current_a=0.71 {moment}" for moment in times]
-        path.write_text("".join(lines), encoding="utf-8")
-        _count_in_view(data / "run.json", cell.name, series, len(times))
-    finish(root)
-
-
-def _count_in_view(run: Path, cell_id: str, series: str, count: int) -> None:
-    row = {"series": series, "file_count": count, "influx_count": count}
-    for_cell = next(entry for entry in load(run)["influx"]["cells"] if entry["cell_id"] == cell_id)
-    rows = [*for_cell["series"], row]
-
-    def put(document: Any) -> None:
-        for entry in document["influx"]["cells"]:
-            if entry["cell_id"] == cell_id:
-                entry["series"] = rows
-
-    edit(run, put)
 
 
 @registering(BAD, "dataplane")

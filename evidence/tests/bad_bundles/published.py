@@ -40,9 +40,12 @@ PRIMITIVES = (
 )
 
 
-def make(root: Path, table: Path, fields_file: Path) -> Path:
-    """Write the bundle to `root` from the published CSV `table`; `fields_file` is fields.yml."""
-    catalogue = yaml.safe_load(fields_file.read_text(encoding="utf-8"))["categories"]
+def make(root: Path, table: Path, package: Path) -> Path:
+    """Write the bundle to `root` from the published CSV `table`; `package` has every fields.yml."""
+    catalogue: dict[str, Any] = {}
+    for file in (package / "fields.yml", *sorted(package.glob("measures/*/fields.yml"))):
+        for letter, body in yaml.safe_load(file.read_text(encoding="utf-8"))["categories"].items():
+            catalogue.setdefault(letter, {"fields": []})["fields"] += body["fields"]
     with table.open(newline="", encoding="utf-8") as handle:
         rows = list(csv.DictReader(handle))
     data = root / "data"

@@ -48,30 +48,6 @@ def negative_jitter(root: Path) -> None:
     finish(root)
 
 
-@registering(BAD, "power_claims")
-def zero_watts(root: Path) -> None:
-    """A board that draws 0.0 W: a missing sensor that reads zero."""
-    edit_field(cell_of(root, SUITE), "P", "power_mean_w", value=0.0, validity="ok", reason=None, n=100)
-    finish(root)
-
-
-@registering(BAD, "power_claims")
-def watts_of_a_container(root: Path) -> None:
-    """3.6 W in ring lab, where nothing can measure watts."""
-    edit_field(cell_of(root, SUITE), "P", "power_mean_w", value=3.6, validity="ok", reason=None, n=100)
-    finish(root)
-
-
-@registering(BAD, "power_claims")
-def watts_nobody_asked_for(root: Path) -> None:
-    """Samples of a sensor that the drone was never told to read, marked synthetic all the same."""
-    lines = cell_of(root, SUITE) / "telemetry.drone.lp"
-    stamp = lines.read_text(encoding="utf-8").splitlines()[-1].rsplit(" ", 1)[1]
-    with lines.open("a", encoding="utf-8") as file:
-        file.write(f"pq_power,host=drone,ring=lab,sensor_class=model,synthetic=true power_w=4.0 {stamp}\n")
-    finish(root)
-
-
 @registering(BAD, "attempts_kept")
 def attempt_not_kept(root: Path) -> None:
     """Two attempts are claimed, the first is not there."""

@@ -9,8 +9,9 @@ from typing import Any
 
 from detector_files import facts, write_usage, write_watched
 from fixtures_make import seed_of
+from measures.attack.bad_bundles import BIN_NS, COUNT_A_BIN, attack_all
+from measures.link.bad_bundles import _through_the_link
 
-from bad_bundles.attacks import BIN_NS, COUNT_A_BIN, attack_all
 from bad_bundles.forge import (
     Json,
     Registry,
@@ -28,7 +29,6 @@ from bad_bundles.forge import (
     save_lines,
     save_table,
 )
-from bad_bundles.links import _through_the_link
 
 BAD: Registry = {}
 S = 1_000_000_000

@@ -112,6 +112,9 @@ TARGETS = {
         _seeds,
         (
             "evidence/src/pqevidence/verify/*.py",
+            "evidence/src/pqevidence/kernel/*.py",
+            "evidence/src/pqevidence/measures/*/*.py",
+            "evidence/src/pqevidence/records.py",
             "evidence/src/pqevidence/bundle/*.json",
             "evidence/src/pqevidence/record/*.py",
             "evidence/src/pqevidence/analysis/load.py",

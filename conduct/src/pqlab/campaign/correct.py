@@ -23,8 +23,8 @@ from pqevidence.bundle.corrections import (
     withdrawn,
 )
 from pqevidence.errors import UsageError
+from pqevidence.pages import render
 from pqevidence.plan import cells_of
-from pqevidence.report import render
 from pqevidence.tables import analyse
 from pqevidence.verify.checks_text import FORBIDDEN, find_forbidden
 from pqlab import __version__

@@ -29,9 +29,9 @@ class Outputs:
 
 def production(influx_url: str | None, influx_database: str) -> Outputs:
     """The real ones. Imported here, so that `validate` and `plan` start without them."""
-    from pqevidence import record
     from pqevidence.bundle import seal
-    from pqevidence.report import render
+    from pqevidence.pages import render
+    from pqevidence.records import build_record, load_context
     from pqevidence.tables import analyse
 
     reconcile: Callable[[list[str]], list[Json]] | None = None
@@ -43,4 +43,4 @@ def production(influx_url: str | None, influx_database: str) -> Outputs:
         def reconcile(lines: list[str]) -> list[Json]:
             return [row.as_dict() for row in settled(lines)]
 
-    return Outputs(record.load_context, record.build_record, analyse, render, seal, reconcile)
+    return Outputs(load_context, build_record, analyse, render, seal, reconcile)

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Raises LabError when the bundle is not there or cannot be read."""
-    from pqevidence.report import build, render
+    from pqevidence.pages import build, render
     from pqevidence.report.drawings import write_drawings
     from pqevidence.report.source import Source
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pqbase.stats import quantile7, tail
+from pqevidence.analysis.column import CELL, names
 from pqevidence.analysis.load import BundleData, Cell, Span, algorithm_order
 from pqevidence.analysis.stats import mean, median
 from pqevidence.analysis.table import Table
@@ -31,10 +32,7 @@ PRIMITIVES = {
     "sign": "sig",
     "verify": "sig",
 }
-CELL_COLUMNS = (
-    "cell_id", "suite_id", "kem", "sig", "aead", "level", "kem_family", "sig_family",
-    "condition", "repetition", "position", "ring", "verdict",
-)  # fmt: skip
+CELL_COLUMNS = names(CELL)
 WAITING_COLUMNS = tuple(
     f"{role}_{part}"
     for role in ("drone", "gcs")

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
-from pqevidence.analysis import tables_of
 from pqevidence.analysis.comparison import reference_dir
 from pqevidence.analysis.load import unreadable
 from pqevidence.audit.claim import Claim
 from pqevidence.audit.levels import level_claims, owed
+from pqevidence.derived import tables_of
 from pqevidence.report import blocks
 from pqevidence.report.sections import overview
 from pqevidence.report.source import RawRow, Source

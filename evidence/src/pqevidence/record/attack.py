@@ -223,17 +223,3 @@ def foreign(cell: RawCell) -> dict[str, int]:
 def traffic_gate(cell: RawCell) -> tuple[int, int] | None:
     """(open, close) of the drone's gate in the traffic window."""
     return gate_ns((cell.traffic or {}).get(TRAFFIC) or {}, "drone")
-
-
-def attack_problems(cell: RawCell, condition: Json, seed: int) -> list[str]:
-    """Why the cell cannot speak for the foreign traffic of its condition; [] when it can, or has none."""
-    if not attack_events(condition):
-        return []
-    gate = traffic_gate(cell)
-    if cell.attack is None or gate is None:
-        return [f"there is no {FILE}, or no traffic window: nothing shows what was sent"]
-    try:
-        episodes = sent_episodes(cell)
-    except RawDataError as error:
-        return [f"{error.what}: {error.why}"]
-    return [*bounds_problems(episodes, condition, seed, gate), *account_problems(cell, episodes)]

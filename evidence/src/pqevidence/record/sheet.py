@@ -46,22 +46,43 @@ class Category:
 
 @lru_cache(maxsize=1)
 def catalogue() -> Mapping[str, Category]:
-    """fields.yml as letter → category; read once."""
-    text = resources.files("pqevidence").joinpath("fields.yml").read_text(encoding="utf-8")
+    """fields.yml and those of the measures' folders as letter → category; read once. One of them has the
+    category's title; rows of another follow the one that it names in `after`, or all that are there."""
+    bodies: dict[str, dict[str, Any]] = {letter: {"fields": []} for letter in LETTERS}
+    for text in catalogue_files().values():
+        for letter, body in _parsed(text)["categories"].items():
+            there, rows = bodies[letter], list(bodies[letter]["fields"])
+            names = [row["name"] for row in rows]
+            place = names.index(body["after"]) + 1 if "after" in body else len(rows)
+            there.update({**body, "fields": rows[:place] + body["fields"] + rows[place:]})
+    return MappingProxyType({letter: _category(letter, bodies[letter]) for letter in LETTERS})
+
+
+def catalogue_files() -> dict[str, str]:
+    """Path below the package → text of every fields.yml, the measures' in the order of their names."""
+    here = resources.files("pqevidence")
+    folders = sorted((here / "measures").iterdir(), key=lambda folder: folder.name)
+    found = {"fields.yml": here / "fields.yml"}
+    found |= {f"measures/{folder.name}/fields.yml": folder / "fields.yml" for folder in folders}
+    return {name: file.read_text(encoding="utf-8") for name, file in found.items() if file.is_file()}
+
+
+def _parsed(text: str) -> dict[str, Any]:
     # a checker that stands alone has them as JSON: YAML without its compiled part takes a second
     as_json = text.startswith("{")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    document = json.loads(text) if as_json else yaml.load(text, Loader=loader)
-    categories = {}
-    for letter, body in document["categories"].items():
-        fields = {
-            row["name"]: FieldSpec(
-                letter, row["name"], row["unit"], tuple(row["published"]), row["source"], row["description"]
-            )
-            for row in body["fields"]
-        }
-        categories[letter] = Category(letter, body["name"], body["title"], MappingProxyType(fields))
-    return MappingProxyType(categories)
+    document: dict[str, Any] = json.loads(text) if as_json else yaml.load(text, Loader=loader)
+    return document
+
+
+def _category(letter: str, body: dict[str, Any]) -> Category:
+    fields = {
+        row["name"]: FieldSpec(
+            letter, row["name"], row["unit"], tuple(row["published"]), row["source"], row["description"]
+        )
+        for row in body["fields"]
+    }
+    return Category(letter, body["name"], body["title"], MappingProxyType(fields))
 
 
 @lru_cache(maxsize=1)

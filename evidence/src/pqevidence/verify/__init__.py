@@ -6,9 +6,10 @@ Checks recompute from raw files. What a cell claims binds it: the checks of resu
 verdict is `pass`; that a verdict is the right one is the check `record_rebuild`.
 """
 
+from pqevidence.kernel.check import Check
+from pqevidence.kernel.result import CheckResult, exit_code, format_lines
 from pqevidence.verify.checklist import ChecklistRow, checklist
-from pqevidence.verify.registry import CHECKS, Check
-from pqevidence.verify.result import CheckResult, exit_code, format_lines
+from pqevidence.verify.registry import CHECKS
 from pqevidence.verify.run import verify_bundle
 
 __all__ = [

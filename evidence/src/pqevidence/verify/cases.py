@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pqevidence.exchange.junit import Case
-from pqevidence.verify.result import CheckResult
+from pqevidence.kernel.result import CheckResult
 
 
 def of_checks(results: Sequence[CheckResult], *, strict: bool) -> list[Case]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import Json, RawRun
-from pqevidence.verify.view import BundleView
 
 FOLDER = "attestation"
 ROLES = ("drone", "gcs")

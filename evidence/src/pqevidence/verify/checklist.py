@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 from pqevidence.analysis.table import Table
+from pqevidence.kernel.result import CheckResult
+from pqevidence.kernel.view import BundleView
 from pqevidence.verify.registry import CHECKS
-from pqevidence.verify.result import CheckResult
 from pqevidence.verify.run import run_checks
-from pqevidence.verify.view import BundleView
 
 RowStatus = Literal["ok", "warn", "fail", "not measured"]
 NEEDED = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import compress
 from statistics import median
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.record.dataplane import OTHER, TRAFFIC
 from pqevidence.record.raw import ROLES, stamps_of_one_clock
 from pqevidence.record.untimed import untimed_reasons
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import CellView
 
 #: of the time from a datagram's arrival at the sender until its send call ended: when the other end's kernel
 #: has it, at the earliest. What follows is the way through that kernel, which runs within the same call: in

@@ -16,6 +16,8 @@ from typing import Any
 
 from pqbase.text import canonical_json
 from pqevidence.errors import LabError
+from pqevidence.kernel.result import CheckResult, Tally
+from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.plan import plan_digest
 from pqevidence.record.raw import Json
 from pqevidence.verify.chains import (
@@ -30,8 +32,6 @@ from pqevidence.verify.chains import (
     files_digest,
 )
 from pqevidence.verify.ed25519 import verified
-from pqevidence.verify.result import CheckResult, Tally
-from pqevidence.verify.view import BundleView, CellView
 
 SCHEMA = "pqlab/attestation/v1"
 STATEMENT = "https://in-toto.io/Statement/v1"

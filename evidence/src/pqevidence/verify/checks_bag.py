@@ -16,9 +16,9 @@ from pqevidence.bundle.bag import (
     tag_files,
 )
 from pqevidence.bundle.crate import METADATA
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import read_object
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView
 
 
 def structure(bundle: BundleView, tally: Tally) -> None:

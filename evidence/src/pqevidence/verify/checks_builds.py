@@ -11,9 +11,9 @@ import json
 from functools import cache
 from importlib import resources
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import ROLES, Json, RawRun
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView
 
 TABLE = "known_builds.json"
 LIBRARIES = ("liboqs", "ascon_native", "core")

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from statistics import median
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.record.raw import ROLES, SHIFTED, Json, played_by
 from pqevidence.record.untimed import EMULATED_CPU, untimed_reasons
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import CellView
 
 #: two readings of one stamp may be a preemption apart
 APART_NS = 100_000_000

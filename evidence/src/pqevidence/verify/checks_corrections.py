@@ -6,10 +6,10 @@ import json
 from importlib import resources
 
 from pqevidence.bundle.corrections import FOLDER, REASON, WITHDRAW
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.schema import schema_errors
+from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import Json, read_object
-from pqevidence.verify.result import Tally
-from pqevidence.verify.schema import schema_errors
-from pqevidence.verify.view import BundleView
 
 
 def corrections(bundle: BundleView, tally: Tally) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.record.dataplane import seal_overhead_bytes
 from pqevidence.record.ledger import Column
 from pqevidence.record.raw import stamps_of_one_clock
 from pqevidence.scenario.attacks import attacked
 from pqevidence.scenario.conditions import keeps_ledger
-from pqevidence.verify.result import Tally
 from pqevidence.verify.run_shape import rates_due
-from pqevidence.verify.view import CellView
 from pqtunnel.blackout import EPOCH_SHIFT
 
 UPLINK_ANSWER_HZ = 2.0

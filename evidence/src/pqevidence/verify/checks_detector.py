@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from pqdetect.service.verdict import BINS, DEADLINE_NS, SCHEMA, STATES, window_end_ns
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.record.detector import (
     HIDDEN,
     NONE,
@@ -19,8 +21,6 @@ from pqevidence.record.detector import (
     told_of,
 )
 from pqevidence.record.raw import Json, RawDataError
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import CellView
 
 ROUNDING_MS = 0.001
 #: fields of the sealed side's bins that make up `packets_seen`

@@ -9,9 +9,9 @@ import random
 from typing import Any
 
 import pqevidence
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import MOST_CELLS, BundleView, CellView
 from pqevidence.record.raw import Json, RawRun
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import MOST_CELLS, BundleView, CellView
 
 #: seeds stay exact in every JSON reader
 _SEED_BITS = 53

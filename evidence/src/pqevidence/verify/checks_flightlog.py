@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pqevidence.exchange import flightlog
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.record.raw import SHIFTED, Json
 from pqevidence.scenario.conditions import keeps_flight_log
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import CellView
 
 _NS_PER_US = 1000
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from pqevidence.builds import comparable, same_machine
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.context import suite_of
 from pqevidence.record.faults import stalled_ns
 from pqevidence.record.raw import Json, RawRun, kernels, played_by
 from pqevidence.scenario.conditions import without
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView, CellView
 
 ROLES = ("drone", "gcs")
 LOST_SHARE = 0.05

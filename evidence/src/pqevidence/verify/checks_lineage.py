@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pqevidence.bundle import bag
 from pqevidence.bundle.corrections import FOLDER as CORRECTIONS
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import LINEAGE, Ancestor, BundleView
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import LINEAGE, Ancestor, BundleView
 
 #: documents of a run, which lie under data/lineage/<run_id> once it is an ancestor
 _RUN_FILES = ("run.json", "plan.json", "scenario.effective.yml", "providers.json", "hosts/", "attestation/")

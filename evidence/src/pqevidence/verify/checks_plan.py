@@ -7,9 +7,9 @@ import json
 from collections import Counter
 from collections.abc import Callable
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import MOST_CELLS, BundleView
 from pqevidence.record.raw import Json, read_object
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import MOST_CELLS, BundleView
 
 VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
 CELL_BLOCKS = ("handshake", "traffic", "bulk", "ledger", "telemetry")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.record.planes import ASKED, NATIVE, PYTHON, EndPlane, planes_of, prepared_with
 from pqevidence.record.raw import ROLES
 from pqevidence.verify.checks_drawn import has_witnesses
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import CellView
 
 
 def one_plane(cell: CellView, tally: Tally) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.neighbours import EVENT, foreign_use
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView, CellView
 from pqtunnel.quiet import Probe
 
 Json = dict[str, Any]

@@ -8,13 +8,14 @@ from statistics import fmean, median
 from typing import Any
 
 import pqevidence
-from pqevidence.record.build import OPTIONAL_FILES, record_from_raw
+from pqevidence.kernel.claims import LIMITS, PHYSICAL_UNITS, fields_of
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.schema import schema_errors
+from pqevidence.kernel.view import CellView, wall_of
 from pqevidence.record.raw import ROLES, Json, stamps_of_one_clock
 from pqevidence.record.sheet import catalogue, record_schema
+from pqevidence.records import OPTIONAL_FILES, record_from_raw
 from pqevidence.scenario.conditions import keeps_ledger
-from pqevidence.verify.result import Tally
-from pqevidence.verify.schema import schema_errors
-from pqevidence.verify.view import CellView, wall_of
 
 MAX_ATTEMPTS = 3
 FIELD_KEYS = frozenset({"value", "unit", "source", "validity", "reason", "n"})
@@ -28,29 +29,7 @@ PRIMITIVES = {
     ("sign", "drone"): "drone_sign_ms",
     ("verify", "gcs"): "drone_sig_verify_ms",
 }
-#: unit → least and greatest value that can be true of this lab
-LIMITS: dict[str, tuple[float, float]] = {
-    "%": (0.0, 6400.0),
-    "ratio": (0.0, 1e6),
-    "ms": (0.0, 1e8),
-    "ns": (0.0, 1e19),
-    "s": (0.0, 1e9),
-    "B": (0.0, 1e15),
-    "MB": (0.0, 1e7),
-    "MHz": (1.0, 1e5),
-    "Mbit/s": (0.0, 1e6),
-    "1/s": (0.0, 1e8),
-    "count": (0.0, 1e15),
-    "°C": (-40.0, 125.0),
-    "V": (0.5, 60.0),
-    "A": (0.001, 100.0),
-    "W": (0.01, 1000.0),
-    "J": (1e-6, 1e7),
-}
 SHARES = ("packet_loss_ratio", "packet_loss_up_ratio", "packet_delivery_ratio", "bulk_loss_ratio")
-PHYSICAL_UNITS = ("V", "A", "W", "J")
-#: classes of power sensors that measure; docs/TELEMETRY.md has the others
-REAL_SENSORS = ("chip", "pmic")
 
 
 def schema(cell: CellView, tally: Tally) -> None:
@@ -252,7 +231,7 @@ def _same_numbers(cell: CellView, tally: Tally, due: Json, told: Json) -> None:
     for key in ("verdict", "ring", "windows"):
         tally.require(told.get(key) == due[key], f"{cell.label}: {key} {told.get(key)!r}, due {due[key]!r}")
     mended = MENDED.get(str(cell.run.run.get("pqlab_version")), frozenset())
-    for letter, name, field in _fields(told):
+    for letter, name, field in fields_of(told):
         value, again = field["value"], due["categories"].get(letter, {}).get(name)
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or again is None or name in mended:
@@ -282,7 +261,7 @@ SIGNED = ("clock_offset_ms", "rekey_blackout_duration_ms", "rekey_blackout_share
 def plausible(cell: CellView, tally: Tally) -> None:
     """Every number lies within what its unit allows; a null has a reason; shares lie in 0…1."""
     tally.see()
-    for letter, name, field in _fields(cell.record):
+    for letter, name, field in fields_of(cell.record):
         value, where = field["value"], f"{cell.label} {letter}.{name}"
         if value is None:
             tally.require(bool(field["reason"]), f"{where}: null without a reason")
@@ -295,73 +274,3 @@ def plausible(cell: CellView, tally: Tally) -> None:
         tally.require(low <= value <= high, f"{where}: {value} {field['unit']}")
     ratio = cell.value("D", "handshake_over_crypto_ratio")
     tally.require(ratio is None or ratio >= 1.0, f"{cell.label}: a handshake shorter than its own primitives")
-
-
-def power_claims(cell: CellView, tally: Tally) -> None:
-    """Volts, amperes, watts and joules: outside the hardware ring only from a sensor that says it is
-    synthetic, with validity `model`; at no place 0.0, which is what a missing sensor used to read."""
-    tally.see()
-    for letter, name, field in _fields(cell.record):
-        if field["unit"] not in PHYSICAL_UNITS or field["value"] is None or letter == "L":
-            continue
-        where = f"{cell.label} {letter}.{name}: {field['value']} {field['unit']}"
-        low, high = LIMITS[str(field["unit"])]
-        tally.require(low <= float(field["value"]) <= high, f"{where} is not a measurement")
-        if cell.record["ring"] != "hardware":
-            honest = field["validity"] == "model" and "synthetic" in str(field["reason"])
-            tally.require(honest, f"{where} in ring {cell.record['ring']}")
-    if cell.record["ring"] == "hardware":
-        _real_sensor(cell, tally)
-    asked = (cell.run.scenario.get("telemetry") or {}).get("power", "none")
-    for role, lines in cell.raw.telemetry.items():
-        for line in lines:
-            if not line.startswith("pq_power"):
-                continue
-            wanted = asked == "host" and _told_to_sample(cell.run.hosts.get(role) or {}, line)
-            tally.require(wanted, f"{cell.label} {role}: power samples nobody asked for")
-            if cell.record["ring"] != "hardware":
-                tagged = "synthetic=true" in line.split(" ")[0]
-                tally.require(tagged, f"{cell.label} {role}: watts in ring {cell.record['ring']}")
-            break
-
-
-def _told_to_sample(host: Json, line: str) -> bool:
-    """Was this host told, by name, to sample the kind of power sensor that gave this line?"""
-    for sensor in host.get("sensors") or []:
-        power = str(sensor.get("name")).split(":")[0] == "power"
-        if power and (sensor.get("sensor") or sensor.get("available")):
-            kind = sensor.get("sensor_class")
-            return kind is None or f",sensor_class={kind}," in f"{line.split(' ')[0]},"
-    return False
-
-
-def _real_sensor(cell: CellView, tally: Tally) -> None:
-    """Watts of the hardware ring come from a chip: each sample and each raw file says so."""
-    claimed = [
-        name
-        for letter, name, field in _fields(cell.record)
-        if letter == "P" and field["unit"] in PHYSICAL_UNITS and field["value"] is not None
-    ]
-    kinds: dict[str, set[str]] = {role: set() for role in ROLES}
-    for role in ROLES:
-        for line in cell.raw.telemetry.get(role, []):
-            if line.startswith("pq_power"):
-                tags = dict(tag.split("=", 1) for tag in line.split(" ", 1)[0].split(",")[1:])
-                unreal = tags.get("synthetic") == "true"
-                kinds[role].add("synthetic" if unreal else tags.get("sensor_class", "no class"))
-        path = cell.folder / f"power.{role}.csv"
-        if path.is_file():
-            with path.open(encoding="utf-8") as handle:
-                kinds[role].add(str(json.loads(handle.readline()).get("sensor_class")))
-        for kind in sorted(kinds[role] - set(REAL_SENSORS)):
-            tally.fail(f"{cell.label} {role}: watts in ring hardware from a sensor of class {kind}")
-    if claimed and not kinds["drone"]:
-        tally.fail(f"{cell.label}: {claimed[0]} without a power sample of the drone")
-
-
-def _fields(record: Json) -> list[tuple[str, str, Json]]:
-    return [
-        (letter, name, field)
-        for letter, fields in record["categories"].items()
-        for name, field in fields.items()
-    ]

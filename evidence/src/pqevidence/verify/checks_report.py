@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pqevidence
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.dataplane import gate_ns
 from pqevidence.record.raw import ROLES, read_object
 from pqevidence.verify.checks_drawn import has_witnesses
-from pqevidence.verify.result import Tally
 from pqevidence.verify.run_shape import sessions_due
-from pqevidence.verify.view import BundleView, CellView
 
 #: a gate that was open for longer is no measurement, whatever the verdict
 GATE_FACTOR, GATE_SLACK_S = 2.0, 60.0
@@ -70,11 +70,11 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
     the bundle says of its format is what its files give, byte for byte. A bundle of another version of pqlab
     is not rendered again; a warning says so."""
     # Here, because the analysis reads the checklist, which runs checks.
-    from pqevidence.analysis import tables_of
     from pqevidence.analysis.comparison import reference_dir
     from pqevidence.analysis.load import BundleData
     from pqevidence.bundle.format import format_texts
-    from pqevidence.report import build
+    from pqevidence.derived import tables_of
+    from pqevidence.pages import build
     from pqevidence.report.html import render_html
     from pqevidence.report.markdown import render_markdown
     from pqevidence.report.source import Source

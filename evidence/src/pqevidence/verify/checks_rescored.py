@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
 from pqevidence.record.detector import NONE, detector_of, due_windows
 from pqevidence.record.raw import Json
 from pqevidence.verify.forest import FIVE_WINDOW, Forest, shipped
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import CellView
 from pqevidence.verify.windows import UNKNOWN, Bins, Row, five_window, read_bins
 
 #: sums of leaves are single precision where the score was made, and double here

@@ -14,10 +14,11 @@ from pqevidence.bundle.attribution import FILE as ATTRIBUTION
 from pqevidence.bundle.bag import payload
 from pqevidence.bundle.crate import METADATA
 from pqevidence.bundle.format import DICTIONARY, PACKAGE, SCHEMAS
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView, CellView
+from pqevidence.measures import MEASURES
 from pqevidence.record.raw import Json, RawRun
 from pqevidence.verify.checks_drawn import has_witnesses
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView, CellView
 
 #: versions of pqlab that sealed bundles
 KNOWN = ("0.1.0", "0.2.0", pqevidence.__version__)
@@ -27,11 +28,11 @@ _DOCUMENTS = (
     r"(?:run\.json|plan\.json|providers\.json|scenario\.effective\.yml|hosts/(?:drone|gcs|controller)\.json)"
 )
 _CELL = (
-    r"(?:record\.json|counters\.json|traffic\.json|link\.json|link\.ledger\.csv|mavlink\.gcs\.tlog"
-    r"|detectors\.json|observers\.json|spans\.ndjson"
-    r"|events\.ndjson|attack\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
-    r"|telemetry\.(?:drone|gcs)\.lp|power\.(?:drone|gcs)\.csv|logs/(?:drone|gcs|controller)\.log"
-    r"|canary/(?:attack\.ndjson|link\.json))"
+    r"(?:record\.json|counters\.json|traffic\.json|mavlink\.gcs\.tlog"
+    r"|detectors\.json|spans\.ndjson"
+    r"|events\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
+    r"|telemetry\.(?:drone|gcs)\.lp|logs/(?:drone|gcs|controller)\.log"
+    rf"|{'|'.join(file for measure in MEASURES for file in measure.files)})"
 )
 #: what a bundle says of its own format, and of who made it
 _FORMAT = "|".join(map(re.escape, (PACKAGE, DICTIONARY, *SCHEMAS, ATTRIBUTION, CITATION)))

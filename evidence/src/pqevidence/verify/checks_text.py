@@ -7,8 +7,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from pqevidence.bundle.numbers import numbers_sha256
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView
 
 
 @dataclass(frozen=True)

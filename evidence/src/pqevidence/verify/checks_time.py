@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.raw import Json
-from pqevidence.verify.result import Tally
 from pqevidence.verify.run_shape import sessions_due
-from pqevidence.verify.view import BundleView, CellView
 
 SESSION_SHORT_S = 0.05
 SESSION_LONG_S, SESSION_LONG_SHARE = 0.5, 0.02

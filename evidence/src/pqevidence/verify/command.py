@@ -10,9 +10,9 @@ from pathlib import Path
 from pqevidence import commitment
 from pqevidence.errors import EXIT_CHECK, EXIT_WARNING
 from pqevidence.exchange.junit import write_junit
+from pqevidence.kernel.result import exit_code, format_lines
 from pqevidence.verify.cases import of_checks
 from pqevidence.verify.checks_attest import as_promised
-from pqevidence.verify.result import exit_code, format_lines
 from pqevidence.verify.run import verify_bundle
 from pqevidence.verify.timestamps import Stamps, stamped
 

@@ -25,9 +25,13 @@ import yaml
 
 from pqevidence.analysis.comparison import reference_dir
 from pqevidence.errors import LabError
+from pqevidence.measures import MEASURES
+from pqevidence.record.sheet import catalogue_files
 from pqevidence.verify.forest import packed as packed_models
 
 ENTRY = "pqevidence.verify.alone"
+#: they are imported by name
+_MEASURES = [f"pqevidence.measures.{measure.name}" for measure in MEASURES]
 #: import name → distribution: pure Python where its compiled part is left out
 LIBRARIES = {"yaml": "PyYAML", "jinja2": "Jinja2", "markupsafe": "MarkupSafe"}
 OURS = ("pqbase", "pqevidence", "pqtunnel", "pqtelemetry", "pqsitl", "pqlink", "pqdetect", "pqattack")
@@ -78,12 +82,13 @@ def export(target: Path) -> Exported:
 def contents() -> dict[str, bytes]:
     """Name in the archive → bytes. Raises LabError as `export`."""
     found = {"__main__.py": _MAIN.encode()}
-    for module, path in reachable(ENTRY).items():
+    for module, path in reachable(ENTRY, *_MEASURES).items():
         found[_place(module, path)] = path.read_bytes()
         if path.name == "__init__.py":
             found |= {f"{module.replace('.', '/')}/{name}": data for name, data in _data(path.parent)}
-    catalogue = yaml.safe_load(found["pqevidence/fields.yml"])
-    found["pqevidence/fields.yml"] = json.dumps(catalogue, ensure_ascii=False, separators=(",", ":")).encode()
+    for name, text in catalogue_files().items():
+        as_json = json.dumps(yaml.safe_load(text), ensure_ascii=False, separators=(",", ":"))
+        found[f"pqevidence/{name}"] = as_json.encode()
     for name, distribution in LIBRARIES.items():
         found |= dict(_library(name, distribution))
     reference = reference_dir()
@@ -99,14 +104,14 @@ def contents() -> dict[str, bytes]:
     return found
 
 
-def reachable(entry: str) -> dict[str, Path]:
-    """Every module of ours that importing `entry` can import, now or later, with its file.
+def reachable(*entries: str) -> dict[str, Path]:
+    """Every module of ours that importing these can import, now or later, with its file.
 
     Imports inside functions count, those for type checkers alone do not. Raises LabError `not-portable` for
     a module that is neither ours, nor Python's, nor one of LIBRARIES.
     """
     found: dict[str, Path] = {}
-    waiting = [(entry, "the command")]
+    waiting = [(entry, "the command") for entry in entries]
     while waiting:
         name, importer = waiting.pop()
         top = name.partition(".")[0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
-
+from pqevidence.kernel.check import Check
+from pqevidence.kernel.check import each as _each
+from pqevidence.kernel.check import whole as _whole
+from pqevidence.measures import MEASURES
+from pqevidence.measures.place import placed
 from pqevidence.verify import (
     checks_arrival,
-    checks_attack,
     checks_attest,
     checks_bag,
     checks_builds,
@@ -22,8 +22,6 @@ from pqevidence.verify import (
     checks_handshake,
     checks_host,
     checks_lineage,
-    checks_link,
-    checks_observers,
     checks_plan,
     checks_plane,
     checks_quiet,
@@ -37,54 +35,8 @@ from pqevidence.verify import (
     checks_ticks,
     checks_time,
 )
-from pqevidence.verify.result import Tally
-from pqevidence.verify.view import BundleView, CellView
 
-Scope = Literal["bundle", "all", "run", "pass"]
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check.
-
-    scope: `bundle` calls once with the bundle; `all` once a cell that has a record, `run` once a cell that
-    was carried out (pass, fail or invalid), `pass` once a cell that claims a result; not one whose condition
-    had an end killed, which took half the evidence with it on purpose.
-    needs_seal: left out for a run that is not sealed yet.
-    last: called once all others are done, with what they said and read.
-    """
-
-    name: str
-    expected: str
-    scope: Scope
-    bundle: Callable[[BundleView, Tally], None] | None = None
-    cell: Callable[[CellView, Tally], None] | None = None
-    unit: str = "cells"
-    value_unit: str = ""
-    needs_seal: bool = False
-    last: bool = False
-
-
-def _whole(
-    name: str,
-    function: Callable[[BundleView, Tally], None],
-    expected: str,
-    unit: str,
-    *,
-    needs_seal: bool = False,
-    value_unit: str = "",
-    last: bool = False,
-) -> Check:
-    return Check(name, expected, "bundle", function, None, unit, value_unit, needs_seal, last)
-
-
-def _each(
-    name: str, function: Callable[[CellView, Tally], None], scope: Scope, expected: str, value_unit: str = ""
-) -> Check:
-    return Check(name, expected, scope, None, function, "cells", value_unit)
-
-
-CHECKS: tuple[Check, ...] = (
+_GENERAL: tuple[Check, ...] = (
     _whole(
         "bagit_structure", checks_bag.structure, "a BagIt 1.0 bag of sha-512", "tag files", needs_seal=True
     ),
@@ -239,7 +191,6 @@ CHECKS: tuple[Check, ...] = (
     _each("record_medians", checks_record.medians, "pass", "medians as recomputed from spans and ledgers"),
     _each("record_rebuild", checks_record.rebuild, "all", "the record that its raw files give"),
     _each("plausible_values", checks_record.plausible, "all", "values within what their unit allows"),
-    _each("power_claims", checks_record.power_claims, "all", "no watts without a sensor, never 0.0 W"),
     _whole("ring_derived", checks_ring.derived, "no ring above what hosts and builds show", "runs"),
     _each("ring_real", checks_ring.real, "run", "clocks and kernels of the ring claimed"),
     _each("ring_claims", checks_host.ring_claims, "all", "the weakest ring of host and sensor"),
@@ -248,7 +199,6 @@ CHECKS: tuple[Check, ...] = (
     ),
     _each("ticks_counters", checks_ticks.counters, "pass", "counters at every tick as files have them"),
     _each("ticks_processor", checks_ticks.processor, "pass", "processor time that adds up"),
-    _each("observers_still", checks_observers.still, "pass", "observers off where the condition says so"),
     _each(
         "flight_log",
         checks_flightlog.flight_log,
@@ -265,17 +215,6 @@ CHECKS: tuple[Check, ...] = (
     _each("dataplane", checks_plane.one_plane, "run", "one data plane an end, the one that was due"),
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
-    _each("link_achieved", checks_link.achieved, "pass", "a link that did what the condition says"),
-    _each("link_losses", checks_link.losses, "pass", "the router's losses in the ledgers"),
-    _each(
-        "link_replayed", checks_link.replayed, "pass", "the fate of every packet as trace and seed give it"
-    ),
-    _each(
-        "attack_bounded", checks_attack.bounded, "pass", "attacks as the condition says, within their caps"
-    ),
-    _each("attack_counted", checks_attack.counted, "pass", "what was sent, refused at the ends"),
-    _each("attack_in_step", checks_attack.in_step, "run", "refused when it was sent, by bins"),
-    _each("nothing_foreign", checks_attack.nothing_foreign, "pass", "no foreign datagram where none is sent"),
     _each(
         "detector_verdicts",
         checks_detector.verdicts,
@@ -312,4 +251,11 @@ CHECKS: tuple[Check, ...] = (
         needs_seal=True,
         last=True,
     ),
+)
+
+#: those of the measures stand among them, each after the one that it names
+CHECKS: tuple[Check, ...] = placed(
+    _GENERAL,
+    [(judged.after, judged.check) for measure in MEASURES for judged in measure.checks],
+    lambda check: check.name,
 )

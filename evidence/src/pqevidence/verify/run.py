@@ -7,9 +7,10 @@ from pathlib import Path
 
 from pqevidence.bundle.survey import unsafe
 from pqevidence.errors import LabError
-from pqevidence.verify.registry import CHECKS, Check
-from pqevidence.verify.result import CheckResult, Tally
-from pqevidence.verify.view import BundleView, CellView
+from pqevidence.kernel.check import Check
+from pqevidence.kernel.result import CheckResult, Tally
+from pqevidence.kernel.view import BundleView, CellView
+from pqevidence.verify.registry import CHECKS
 from pqtelemetry.errors import TelemetryError
 
 CARRIED_OUT = ("pass", "fail", "invalid")

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pqevidence.errors import LabError, UsageError
-from pqevidence.verify.result import CheckResult, Tally
-from pqevidence.verify.view import BundleView
+from pqevidence.kernel.result import CheckResult, Tally
+from pqevidence.kernel.view import BundleView
 
 NAME, EXPECTED = "time_stamped", "a time that an outside authority signed"
 TAGS = "tagmanifest-sha512.txt"

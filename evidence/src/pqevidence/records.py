@@ -1,0 +1,486 @@
+"""One cell's raw files → its record. Deterministic: the same files give the same record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pqevidence.measures import MEASURES
+from pqevidence.record.attack import ATTACKER_LOST
+from pqevidence.record.context import (
+    fill_control,
+    fill_identity,
+    fill_lifecycle,
+    fill_mavlink,
+    fill_run_context,
+    suite_of,
+)
+from pqevidence.record.dataplane import (
+    BULK_PREFIX,
+    TRAFFIC,
+    DataPlane,
+    data_plane,
+    fill_data_plane,
+    fill_latency,
+    window_counter,
+)
+from pqevidence.record.detector import detector_failures, detector_problems, fill_detector
+from pqevidence.record.facts import Facts
+from pqevidence.record.faults import failed_redials, killed_roles, silence, stalled_ns
+from pqevidence.record.handshake import (
+    POOLED,
+    HandshakeTrace,
+    both_pooled,
+    fill_handshake,
+    fill_pooled,
+    fill_primitives,
+    traces,
+    worst_coverage_pct,
+)
+from pqevidence.record.neighbours import Use, foreign_use
+from pqevidence.record.planes import fill_planes, plane_problems
+from pqevidence.record.quiet import LEAST_WINDOW_S, Quiet, judge_handshakes, judge_traffic, mark
+from pqevidence.record.raw import (
+    CANARY,
+    REDIAL,
+    ROLES,
+    Json,
+    RawCell,
+    RawDataError,
+    RawRun,
+    load_cell,
+    load_run,
+    stamps_of_one_clock,
+)
+from pqevidence.record.sheet import Sheet
+from pqevidence.record.system import (
+    Samples,
+    Telemetry,
+    fill_kernel,
+    fill_observability,
+    fill_system,
+    parse_telemetry,
+    sample_account,
+)
+from pqevidence.record.untimed import untimed_reasons
+from pqevidence.record.verdict import Direction, Evidence, Verdict, decide
+from pqevidence.record.visitors import visitors
+from pqevidence.record.waiting import fill_pressure, fill_waiting, tunnel_wait_pct
+from pqevidence.scenario.conditions import impairs, keeps_ledger, without
+from pqsitl.contract import check_traffic
+from pqsitl.errors import SitlError
+from pqtelemetry.errors import TelemetryError
+
+SCHEMA_VERSION = "pqlab/record/v1"
+HANDSHAKE_WINDOW = "handshake_cold"
+POOLED_WINDOW = "handshake_pooled"
+STOPS = ("unsupported", "not-run")
+OPTIONAL_FILES = ("traffic.json",)
+#: codes of an agent's answer when not the tunnel but its traffic service, or the vehicle in it, gave up
+SOURCE_LOST = ("not_ready", "process_died", "traffic_unreachable", "traffic_timeout")
+
+
+def load_context(data_dir: Path) -> RawRun:
+    """The run-level facts that every record shares, from the files under `data/`."""
+    return load_run(data_dir)
+
+
+def build_record(cell_dir: Path, plan_cell: Mapping[str, Any], context: RawRun) -> dict[str, Any]:
+    """The record of one cell (schema record.schema.json).
+
+    cell_dir: data/cells/<cell_id>; plan_cell: its row of plan.json; context: load_context(data).
+    Raises RawDataError for a raw file that is damaged. A file that is absent leaves nulls and shows in the
+    verdict.
+    """
+    return record_from_raw(load_cell(cell_dir), plan_cell, context)
+
+
+def record_from_raw(
+    cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun, plane: DataPlane | None = None
+) -> dict[str, Any]:
+    """The same, from raw files that are loaded. plane: their ledgers, where these are joined already."""
+    plan = dict(plan_cell)
+    condition = context.condition(str(plan["condition"]))
+    wall = _wall(cell)
+    windows = _windows(cell)
+    suite = suite_of(str(plan["suite_id"]))
+    shakes = suite is None or not suite.is_plain
+    plane = data_plane(cell, suite) if plane is None else plane
+    cold, pooled = traces(cell.spans or []), traces(cell.spans or [], POOLED)
+    pooled_asked = shakes and _pooled_count(context) is not None
+    telemetry = _telemetry(cell, wall)
+    rate_hz = float((context.scenario.get("telemetry") or {}).get("rate_hz", 10))
+    accounts = {}
+    if wall:
+        accounts = {
+            role: _sample_account(cell, role, told, condition, wall, rate_hz)
+            for role, told in telemetry.items()
+        }
+    redialled = traces(cell.spans or [], REDIAL)
+    completed, failed = _handshake_counts(cell, len(pooled) + len(redialled))
+    killed = killed_roles(cell.events, condition)
+    vain = failed_redials(cell, len(redialled))
+    opened_ns = plane.gate_ns.get(TRAFFIC, (None, None))[0]
+    span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)
+    span_name = "the traffic window" if TRAFFIC in plane.gate_ns else "the cell"
+    facts = Facts(cell, context, condition, int(plan["seed"]), suite, plane, telemetry, span, span_name)
+    quiet = _quiet(cell, context, cold, telemetry, plane.gate_ns.get(TRAFFIC))
+
+    errors = [e for e in cell.events if e.get("event") == "error"]
+    evidence = Evidence(
+        stopped=_stopped(cell),
+        errors=tuple(_reason(e) for e in errors if e.get("code") not in (*ATTACKER_LOST, *SOURCE_LOST)),
+        source=tuple(_source_problems(cell, errors)),
+        missing=tuple(_missing(cell, context, condition, killed)),
+        handshakes_due=shakes,
+        completed=completed,
+        failed=max(0, (failed or 0) - vain),
+        silence=None if killed else silence(cell, vain, opened_ns),
+        min_count=_min_count(context),
+        traced=len(cold),
+        coverage_pct=_coverage(cold, pooled, pooled_asked),
+        pooled=len(both_pooled(pooled)) if pooled_asked else None,
+        pooled_due=min(_min_count(context), _pooled_count(context) or 0),
+        # what a killed end counted until then is no account of the window
+        directions=() if killed else tuple(_directions(cell, plane)),
+        windows_due=tuple(_windows_due(context, shakes, pooled_asked)),
+        windows_seen=tuple(str(w["name"]) for w in windows),
+        duplicates=plane.down.duplicates + plane.up.duplicates if plane.down and plane.up else 0,
+        ghosts=plane.down.ghosts + plane.up.ghosts if plane.down and plane.up else 0,
+        resized=plane.down.total("resized") + plane.up.total("resized") if plane.down and plane.up else 0,
+        sessions_s={} if "drone" in killed else _sessions(context, windows, plane),
+        contract=tuple(_contract(cell, context, plane)),
+        samples={role: (account.expected, account.stored) for role, account in accounts.items()},
+        impaired=impairs(condition),
+        rekeys=_rekeys(cell, condition),
+        planes=tuple(plane_problems(context, cell)),
+        blind=tuple(detector_failures(cell, condition, plane)),
+        detector=tuple(detector_problems(cell, condition, plane)),
+        busy=quiet.findings,
+        **_problems(facts),
+    )
+    verdict = decide(evidence)
+
+    sheet = Sheet()
+    fill_run_context(sheet, plan, context, cell, wall)
+    fill_planes(sheet, context, cell)
+    fill_identity(sheet, suite)
+    fill_lifecycle(sheet, cell, wall, windows, plane)
+    fill_handshake(sheet, cold, completed, failed, _failure_reasons(cell), due=shakes)
+    fill_pooled(sheet, pooled, pooled_asked)
+    secret_bytes = suite.kem.shared_secret_bytes if suite is not None and shakes else None
+    fill_primitives(sheet, cold, secret_bytes, due=shakes)
+    fill_waiting(sheet, cold, due=shakes)
+    fill_data_plane(sheet, plane, cell.counters)
+    fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
+    fill_mavlink(sheet, cell, plane, wall)
+    fill_control(sheet, plan, context)
+    fill_pressure(sheet, telemetry, _window_of(windows, HANDSHAKE_WINDOW), span, context)
+    for role in ROLES:
+        fill_system(sheet, role, telemetry.get(role), span, context, span_name)
+    for measure in MEASURES:
+        if measure.fill is not None:
+            measure.fill(sheet, facts)
+    fill_observability(sheet, telemetry, accounts)
+    _fill_validation(sheet, verdict, completed, failed)
+    fill_detector(sheet, cell, condition, plane)
+    canary_ns = min((int(w["start_ns"]) for w in windows if w["name"] == CANARY), default=None)
+    before = telemetry if canary_ns is None else {role: t.until(canary_ns) for role, t in telemetry.items()}
+    fill_kernel(sheet, before, cell.counters)
+    _fill_foreign(sheet, cell)
+    mark(sheet, quiet)
+
+    active_ns = sum(int(w["end_ns"]) - int(w["start_ns"]) for w in windows)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "cell_id": str(plan["cell_id"]),
+        "suite_id": str(plan["suite_id"]),
+        "condition": str(plan["condition"]),
+        "repetition": int(plan["repetition"]),
+        "position": int(plan["position"]),
+        "ring": str(context.scenario.get("ring", "lab")),
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "attempts": 0 if verdict.verdict in STOPS else cell.attempts,
+        "windows": windows,
+        "wall": {
+            "start_ns": wall[0] if wall else None,
+            "end_ns": wall[1] if wall else None,
+            "overhead_s": round((wall[1] - wall[0] - active_ns) / 1e9, 6) if wall else None,
+        },
+        "categories": sheet.categories(),
+    }
+
+
+def _problems(facts: Facts) -> dict[str, tuple[str, ...]]:
+    """Evidence by name, of every measure that has something to say against a cell."""
+    return {name: tuple(found(facts)) for measure in MEASURES for name, found in measure.problems.items()}
+
+
+def _wall(cell: RawCell) -> tuple[int, int] | None:
+    times = [int(e["t_ns"]) for e in cell.events if e.get("host") == "controller"]
+    return (min(times), max(times)) if times else None
+
+
+def _sampled_until(cell: RawCell, role: str, condition: Mapping[str, Any], end_ns: int) -> int:
+    """When this end stopped: its samples after that belong to no cell. What remains until the cell's end is
+    the way of its files to the controller, which takes seconds from a slow host. Where the condition leaves
+    the sampler out: when it was told to stand still."""
+    last = "sensor_stall" if "sampler" in without(condition) else "stop"
+    times = [int(e["t_ns"]) for e in cell.events if e.get("host") == role and e.get("event") == last]
+    return min(max(times, default=end_ns), end_ns)
+
+
+def _sample_account(
+    cell: RawCell, role: str, told: Telemetry, condition: Json, wall: tuple[int, int], rate_hz: float
+) -> Samples:
+    """Ticks due from the cell's begin until this end stopped, less those of a stall that was asked for."""
+    end_ns = _sampled_until(cell, role, condition, wall[1])
+    still_ns = stalled_ns(cell.events, condition, role, (wall[0], end_ns))
+    return sample_account(told, wall[0], end_ns - still_ns, rate_hz)
+
+
+def _windows(cell: RawCell) -> list[Json]:
+    """Labelled windows by the controller's clock in their order; one that never ended is left out."""
+    opened: dict[str, int] = {}
+    windows: list[Json] = []
+    for event in cell.events:
+        if event.get("host") != "controller" or not event.get("window"):
+            continue
+        name = str(event["window"])
+        if event.get("event") == "window_start":
+            opened[name] = int(event["t_ns"])
+        elif event.get("event") == "window_end" and name in opened:
+            windows.append({"name": name, "start_ns": opened.pop(name), "end_ns": int(event["t_ns"])})
+    return windows
+
+
+def _window_of(windows: list[Json], name: str) -> tuple[int, int] | None:
+    return next(((int(w["start_ns"]), int(w["end_ns"])) for w in windows if w["name"] == name), None)
+
+
+def _telemetry(cell: RawCell, wall: tuple[int, int] | None) -> dict[str, Telemetry]:
+    parsed: dict[str, Telemetry] = {}
+    for role, lines in cell.telemetry.items():
+        try:
+            parsed[role] = parse_telemetry(lines, *(wall or (0, 0)))
+        except TelemetryError as error:
+            raise RawDataError(cell.folder / f"telemetry.{role}.lp", str(error)) from error
+    return parsed
+
+
+def _quiet(
+    cell: RawCell,
+    context: RawRun,
+    cold: dict[str, HandshakeTrace],
+    telemetry: dict[str, Telemetry],
+    gate_ns: tuple[int, int] | None,
+) -> Quiet:
+    """What a busy machine did to this cell's times; nothing where no time is a claim anyway."""
+    if untimed_reasons(context.hosts):
+        return Quiet()
+    judged = judge_handshakes(cold, _use_of(cell, HANDSHAKE_WINDOW), one_machine=context.one_clock)
+    if gate_ns is None:
+        return judged
+    waits = {role: tunnel_wait_pct(telemetry.get(role), gate_ns) for role in ROLES}
+    return replace(judged, traffic=judge_traffic(waits, _use_of(cell, TRAFFIC)))
+
+
+def _use_of(cell: RawCell, window: str) -> Use | None:
+    """What neighbours used in that window, or, where it is short, from the first window to the last."""
+    use = foreign_use(cell.events, window)[0]
+    if use is None or use.window_s >= LEAST_WINDOW_S:
+        return use
+    return foreign_use(cell.events, HANDSHAKE_WINDOW, TRAFFIC)[0]
+
+
+def _fill_foreign(sheet: Sheet, cell: RawCell) -> None:
+    """What programs beside the lab used: categories D (window of cold handshakes) and T (traffic)."""
+    for letter, name, window in (
+        ("D", "handshake_foreign_cpu_pct", HANDSHAKE_WINDOW),
+        ("T", "foreign_cpu_pct", TRAFFIC),
+    ):
+        use, why = foreign_use(cell.events, window)
+        sheet.put(letter, name, use.foreign_pct if use else None, absent=why or "")
+
+
+def _reason(event: Json) -> str:
+    return str(event.get("reason") or "no reason given")
+
+
+def _stopped(cell: RawCell) -> tuple[str, str] | None:
+    for event in cell.events:
+        if event.get("host") == "controller" and event.get("event") in STOPS:
+            return str(event["event"]), str(event.get("reason") or "no reason given")
+    return None if cell.events else ("not-run", "the cell left no event")
+
+
+def _missing(cell: RawCell, context: RawRun, condition: Json, killed: frozenset[str]) -> list[str]:
+    """Raw files that are due and absent; a scenario without traffic or ledger does not owe theirs, nor does
+    an end that was killed on purpose."""
+    no_traffic = not context.scenario.get("traffic") and not context.scenario.get("bulk")
+    exempt = set(OPTIONAL_FILES) if no_traffic else set()
+    if no_traffic or not keeps_ledger(context.scenario, condition):
+        exempt |= {f"ledger.{role}.csv" for role in ROLES}
+    exempt |= {name for role in killed for name in (f"ledger.{role}.csv", f"telemetry.{role}.lp")}
+    return [name for name in cell.missing if name not in exempt]
+
+
+def _min_count(context: RawRun) -> int:
+    return int((context.scenario.get("handshake") or {}).get("min_count", 5))
+
+
+def _pooled_count(context: RawRun) -> int | None:
+    pooled = (context.scenario.get("handshake") or {}).get("pooled")
+    return None if pooled is None else int(pooled["count"])
+
+
+def _coverage(
+    cold: dict[str, HandshakeTrace], pooled: dict[str, HandshakeTrace], asked: bool
+) -> dict[str, float | None]:
+    """The worst coverage by host; pooled handshakes, where asked for, as hosts of their own."""
+    told = {role: worst_coverage_pct(cold, role) for role in ROLES}
+    if asked:
+        told |= {f"pooled_{role}": worst_coverage_pct(both_pooled(pooled), role) for role in ROLES}
+    return told
+
+
+def _windows_due(context: RawRun, shakes: bool, pooled: bool) -> list[str]:
+    due = [HANDSHAKE_WINDOW] if shakes else []
+    if pooled:
+        due.append(POOLED_WINDOW)
+    if context.scenario.get("traffic"):
+        due.append(TRAFFIC)
+    if bulk := context.scenario.get("bulk"):
+        due += [f"{BULK_PREFIX}{rate}" for rate in bulk.get("rates_pps", [])]
+    return due
+
+
+def _handshake_counts(cell: RawCell, others: int) -> tuple[int | None, int | None]:
+    """(completed cold ones, failed ones of any kind); others: completed pooled ones and redials."""
+    drone = (cell.counters or {}).get("drone")
+    if drone is None:
+        return None, None
+    # Rekeys are handshakes too and stand in category F.
+    started = int(drone["hs_started"]) - int(drone.get("rekey_started", 0))
+    completed = int(drone["hs_completed"]) - int(drone.get("rekey_completed", 0))
+    return completed - others, max(0, started - completed)
+
+
+def _rekeys(cell: RawCell, condition: Json) -> int | None:
+    """Rekeys completed where the condition asks for some; None elsewhere, and while unknown."""
+    asks = condition.get("rekey", "none") != "none"
+    asks = asks or any(e.get("kind") in ("rekey", "request_rekey") for e in condition.get("events") or [])
+    drone = (cell.counters or {}).get("drone")
+    if not asks or drone is None:
+        return None
+    return int(drone.get("rekey_completed", 0))
+
+
+def _failure_reasons(cell: RawCell) -> list[str]:
+    reasons = []
+    for event in cell.events:
+        if event.get("event") == "handshake_failed":
+            reasons.append(str(event.get("reason") or "no reason given"))
+        for failure in event.get("failures") or []:
+            reasons.append(str(failure.get("reason") if isinstance(failure, dict) else failure))
+    return reasons
+
+
+def _directions(cell: RawCell, plane: DataPlane) -> list[Direction]:
+    """Both directions of every traffic and bulk window that both ends counted."""
+    if cell.counters is None:
+        return []
+    apart = (HANDSHAKE_WINDOW, POOLED_WINDOW)
+    names = [name for name in cell.counters.get("drone", {}).get("windows", {}) if name not in apart]
+    rows = []
+    for window in names:
+        for label, sender, receiver in (("down", "drone", "gcs"), ("up", "gcs", "drone")):
+            tx = window_counter(cell.counters, sender, window, "tx_data")
+            rx = window_counter(cell.counters, receiver, window, "rx_ok")
+            if tx is None or rx is None:
+                continue
+            rows.append(
+                Direction(
+                    window=window,
+                    name=label,
+                    tx_count=int(tx),
+                    rx_count=int(rx),
+                    digest_tx=str(window_counter(cell.counters, sender, window, "digest_tx")),
+                    digest_rx=str(window_counter(cell.counters, receiver, window, "digest_rx")),
+                    ledger_tx=plane.tx[sender].count_by_window().get(window, 0) if plane.tx else None,
+                    ledger_rx=plane.rx[receiver].count_by_window().get(window, 0) if plane.rx else None,
+                )
+            )
+    return rows
+
+
+def _sessions(
+    context: RawRun, windows: list[Json], plane: DataPlane
+) -> dict[str, tuple[float, float | None]]:
+    due: dict[str, tuple[float, float | None]] = {}
+    seen = {str(w["name"]) for w in windows}
+    traffic, bulk = context.scenario.get("traffic"), context.scenario.get("bulk") or {}
+    if traffic and TRAFFIC in seen:
+        due[TRAFFIC] = (float(traffic["session_s"]), plane.gate_s.get(TRAFFIC))
+    for rate in bulk.get("rates_pps", []):
+        if f"{BULK_PREFIX}{rate}" in seen:
+            due[f"{BULK_PREFIX}{rate}"] = (float(bulk["step_s"]), plane.gate_s.get(f"{BULK_PREFIX}{rate}"))
+    return due
+
+
+def _contract(cell: RawCell, context: RawRun, plane: DataPlane) -> list[str]:
+    """What the traffic contract finds in the traffic window, at the drone's socket (where traffic enters)."""
+    traffic, seconds = context.scenario.get("traffic"), plane.gate_s.get(TRAFFIC)
+    count = window_counter(cell.counters, "drone", TRAFFIC, "tx_data")
+    if not traffic or seconds is None or count is None:
+        return []
+    window = (cell.traffic or {}).get(TRAFFIC) or {}
+    if "drone" in plane.tx and plane.overhead_bytes is not None:
+        column = plane.tx["drone"]
+        sizes: dict[int, int] = {}
+        for name, size in zip(column.window, column.size_bytes, strict=True):
+            if name == TRAFFIC:
+                plain_bytes = size - plane.overhead_bytes
+                sizes[plain_bytes] = sizes.get(plain_bytes, 0) + 1
+    else:
+        reported = ((window.get("drone") or {}).get("source_report") or {}).get("sent", {}).get("sizes") or {}
+        sizes = {int(size): int(number) for size, number in reported.items()}
+    profile = str(traffic.get("profile") or "intervals_320hz")
+    try:
+        result = check_traffic(
+            count=int(count),
+            duration_s=seconds,
+            nominal_hz=float(traffic["rate_hz"]),
+            sizes=sizes,
+            profile=profile,
+            uplink=(window.get("gcs") or {}).get("source") == "uplink",
+        )
+    except SitlError as error:
+        return [str(error)]
+    return [f"{check.name}: {check.detail}" for check in result.checks if not check.ok]
+
+
+def _source_problems(cell: RawCell, errors: list[Json]) -> list[str]:
+    """Why a source of traffic gave up within the cell: it is not the tunnel's fault, and no measurement."""
+    found = [_reason(event) for event in errors if event.get("code") in SOURCE_LOST]
+    for name, window in (cell.traffic or {}).items():
+        for role in ROLES:
+            report = (window.get(role) or {}).get("source_report") or {}
+            if report.get("error"):
+                found.append(f"{name}, {role}: {report['error']}")
+        found += [f"{name}: {told}" for visitor in visitors(window) if (told := visitor.orders_told())]
+    return found
+
+
+def _fill_validation(sheet: Sheet, verdict: Verdict, completed: int | None, failed: int | None) -> None:
+    started = (completed or 0) + (failed or 0)
+    share = 100 * (completed or 0) / started if started else None
+    sheet.put("R", "handshake_success_pct", share, n=started, absent="no handshake was started")
+    sheet.put("R", "verdict", verdict.verdict)
+    findings: dict[str, Any] = {}
+    for finding in verdict.findings:
+        findings[finding.name] = "; ".join(filter(None, [findings.get(finding.name), finding.observed]))
+    sheet.put("R", "verdict_findings", findings)
