@@ -72,9 +72,9 @@ def read_documents(root: Path) -> Documents:
     )
     _version(told)
     _run_id(told)
-    _dates(told)
     if told.ring not in RINGS:
         raise Refused("ring_known", f"scenario.effective.yml says ring {told.ring}")
+    _dates(told)
     _texts(told)
     for role in ENDS:
         facts = told.hosts[role].get("host")

@@ -55,8 +55,8 @@ RULES: Final = (
     Rule("documents_plain", "no key twice, no NaN or infinite number; YAML without aliases, 1 MiB at most"),
     Rule("version_known", "a version of pqlab that there was"),
     Rule("run_id_form", "a run id of date, time and six hex digits, the same in plan and run"),
-    Rule("dates_sane", "a run that ends after it begins, within a year, in a time that its ring can be of"),
     Rule("ring_known", "ring sim, lab or hardware"),
+    Rule("dates_sane", "a run that ends after it begins, within a year, in a time that its ring can be of"),
     Rule("text_plain", "what the index shows in printable ASCII, 200 characters at most, no marks of HTML"),
     Rule("text_private", "no address of somebody's network, no path of somebody's machine in what is shown"),
     Rule("machine_told", "processor and architecture of both ends"),
@@ -110,7 +110,7 @@ def plain(text: object, most: int = _SHOWN_CHARS) -> str:
     """Somebody's text as it may be shown: printable ASCII, all else as its escape, long text cut."""
     shown = str(text).encode("unicode_escape", "backslashreplace").decode("ascii")
     shown = shown.replace("\\\\", "\\")
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
+    return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
 def required(names: list[str]) -> frozenset[str]:
