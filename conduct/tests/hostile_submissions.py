@@ -199,7 +199,7 @@ FOLDERS: dict[str, tuple[str, Spoil]] = {
     # what verify finds, also where the manifests were made again
     "flipped": ("verify.manifest_fixity", content("report.md", b"# something else\n" * 99)),
     "file-added": ("verify.ro_crate", forged(content("more.csv", b"a\n1\n"))),
-    "table-better": ("verify.report_rebuild", forged(_better)),
+    "table-better": ("verify.report_numbers", forged(_better)),
     "private-key": ("verify.no_secrets", forged(_secret)),
 }  # fmt: skip
 

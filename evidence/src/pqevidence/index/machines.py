@@ -48,7 +48,7 @@ def machine_of(hosts: Mapping[str, Json]) -> Machine:
 
 def _name(facts: Json) -> str:
     if facts.get("cpu_model") == _VIRTUAL:
-        return "no machine, virtual time"
+        return "simulated, in virtual time"
     board = facts.get("board_model") or facts.get("cpu_model")
     count = facts.get("cpu_count")
     cores = f" × {count} cores" if isinstance(count, int) and count != 1 else ""

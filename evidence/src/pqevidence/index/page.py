@@ -18,7 +18,7 @@ from pqevidence.index.parts import Links, Shown, answers, line_blocks, machine_c
 from pqevidence.index.rules import RULES, VERIFY
 from pqevidence.index.tables import line_keys
 from pqevidence.report import blocks
-from pqevidence.report.blocks import Block, Cell, Column, Paragraphs, Report, Section, Table, label
+from pqevidence.report.blocks import Block, Cell, Column, Facts, Paragraphs, Report, Section, Table, label
 from pqevidence.report.svg import counted, significant
 from pqevidence.report.words import with_words
 
@@ -26,7 +26,7 @@ SUBTITLE = "Post-quantum MAVLink tunnel lab"
 #: machines that the first sentences name, in each ring
 _MOST_NAMED = 4
 _WHAT = {
-    "sim": "virtual time: it says nothing of a machine",
+    "sim": "virtual time that says nothing of a machine",
     "lab": "containers or programs on one machine",
     "hardware": "machines of their own",
 }
@@ -102,7 +102,7 @@ class Site:
             rows = list(_latest(of_ring, ring))
             parts = self._answers_or_none(f"answers-{ring}", rows, ring)
             lead = "The newest run of this release on each machine, each beside the others and never pooled."
-            sections.append(Section(f"of-{ring}", f"Ring {ring}: {_WHAT[ring]}", parts, lead))
+            sections.append(Section(f"of-{ring}", f"Ring {ring}, {_WHAT[ring]}", parts, lead))
         sections.append(self._bundles(entries))
         back = (("all releases", label("index", href="index.html")),)
         answer = Section("answer", "In short", (Paragraphs("short", tuple(told), as_list=True),))
@@ -160,8 +160,8 @@ class Site:
                 )
                 most = f"; the longest is {_said(ordered[-1])}" if len(ordered) > 1 else ""
                 yield (
-                    f"Ring {ring}, {run.machine.name}, {run.scenario} of release {run.release}: the shortest "
-                    f"time to a link is {_said(ordered[0])}{most} (medians of run {run.run_id})."
+                    f"Ring {ring} ({run.machine.name}), {run.scenario} of release {run.release}: the "
+                    f"shortest time to a link is {_said(ordered[0])}{most} (medians of run {run.run_id})."
                 )
             if len(runs) > _MOST_NAMED:
                 yield f"Ring {ring}: {counted(len(runs) - _MOST_NAMED, 'more newest run')} below."
@@ -170,10 +170,17 @@ class Site:
 
     def _ring(self, ring: str) -> list[Section | None]:
         entries = [entry for entry in self.entries if entry.ring == ring]
-        question = f"Ring {ring}: {_WHAT[ring]}"
-        machines = Section(
-            f"machines-{ring}", "Machines and releases", (self._machines(ring, entries),), question=question
+        question = f"Ring {ring}, {_WHAT[ring]}"
+        releases = _grouped(entries, lambda entry: str(entry.release))
+        links = tuple(
+            (f"release {release}", label(counted(len(own), "bundle"), href=release_page(release)))
+            for release, own in releases.items()
         )
+        machines = Section(
+            f"machines-{ring}", "Machines and releases",
+            (self._machines(ring, entries), Facts(f"releases-{ring}", "Releases, a page each", links)),
+            question=question,
+        )  # fmt: skip
         rows = list(_latest(entries, ring))
         latest = Section(
             f"answers-{ring}-section", "Newest run of each machine and scenario",
@@ -205,7 +212,7 @@ class Site:
             )  # fmt: skip
         return Table(
             f"m-{ring}", "Machines, with their bundles by release", columns, blocks.rows_of(rows), ring,
-            source="index.csv", note="By release: " + ", ".join(releases) + ".",
+            source="index.csv",
         )  # fmt: skip
 
     def _answers_or_none(self, block_id: str, rows: Sequence[Shown], ring: str) -> tuple[Block, ...]:
@@ -230,7 +237,7 @@ class Site:
             f"newest-{ring}",
             "Newest run of each scenario",
             tuple(parts),
-            question=f"Ring {ring}: {_WHAT[ring]}",
+            question=f"Ring {ring}, {_WHAT[ring]}",
         )
 
     def _trends(self, ring: str, lines: Sequence[Line], entries: Sequence[Entry]) -> Section:
@@ -245,7 +252,7 @@ class Site:
             )
         return Section(
             f"trends-{ring}", "How like runs went over releases", tuple(parts), lead=_LINE,
-            question=f"Ring {ring}: {_WHAT[ring]}",
+            question=f"Ring {ring}, {_WHAT[ring]}",
         )  # fmt: skip
 
     def _refused(self) -> Section | None:
