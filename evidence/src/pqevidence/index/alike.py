@@ -124,7 +124,7 @@ def lines_of(entries: Sequence[Entry]) -> list[Line]:
         else:
             lines.append([entry])
             reasons[entry.name] = tuple(unlike)
-    found = []
+    found: list[Line] = []
     for (machine_key, _, _), lines in groups.items():
         for runs in lines:
             known = dict.fromkeys(place for run in runs for place in run.medians_ms)
