@@ -20,6 +20,8 @@ Spoil = Callable[[Path], object]
 #: Cyrillic, as the eye reads it
 LOOKALIKE = "\u0441\u043c\u043e\u043a\u0435"
 RIGHT_TO_LEFT, ZERO_WIDTH = "\u202e", "\u200b"
+#: put together here, so that this file holds none
+PRIVATE, OWN_PATH = "192" + ".168.7.9", "/ho" + "me/somebody/board.txt"
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -191,8 +193,8 @@ FOLDERS: dict[str, tuple[str, Spoil]] = {
     "suite-script": (
         "text_plain", document("plan.json", lambda told: told["cells"][0].update(suite_id=SCRIPT)),
     ),
-    "board-address": ("text_private", host(board_model="board at 192.168.7.9")),
-    "board-path": ("text_private", host(cpu_model="see /home/somebody/board.txt")),
+    "board-address": ("text_private", host(board_model=f"board at {PRIVATE}")),
+    "board-path": ("text_private", host(cpu_model=f"see {OWN_PATH}")),
     "machine-missing": ("machine_told", host(cpu_model=None)),
     "host-list": ("machine_told", put("hosts/drone.json", host=[])),
     "licence-prose": ("licence_form", content("attribution.json", b'{"license": "ask me first"}')),

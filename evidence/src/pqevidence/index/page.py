@@ -91,7 +91,7 @@ class Site:
             sections += [self._newest(ring, own, of_ring), self._trends(ring, own, of_ring)]
         sections.append(self._bundles(entries))
         back = (("all machines", label("index", href="index.html")), ("machine", label(machine.key)))
-        answer = Section("answer", "In short", (Paragraphs("short", tuple(told), as_list=True),))
+        answer = self._answer(told, entries)
         return self._report(f"Machine: {machine.name}", answer, sections, entries, back)
 
     def _release(self, release: str, entries: Sequence[Entry]) -> Report:
@@ -105,7 +105,7 @@ class Site:
             sections.append(Section(f"of-{ring}", f"Ring {ring}, {_WHAT[ring]}", parts, lead))
         sections.append(self._bundles(entries))
         back = (("all releases", label("index", href="index.html")),)
-        answer = Section("answer", "In short", (Paragraphs("short", tuple(told), as_list=True),))
+        answer = self._answer(told, entries)
         return self._report(f"Release {release}", answer, sections, entries, back)
 
     def _report(
@@ -144,7 +144,20 @@ class Site:
         ]
         if (why := never_together(self.entries)) is not None:
             told.append(f"Rings never stand in one table: {why}.")
-        return Section("answer", "In short", (Paragraphs("short", tuple(told), as_list=True),))
+        return self._answer(told, self.entries)
+
+    def _answer(self, told: Sequence[str], entries: Sequence[Entry]) -> Section:
+        """Sentences, and the newest run of the strongest ring that has times, drawn."""
+        parts: list[Block] = [Paragraphs("compared", tuple(told), as_list=True)]
+        timed = [
+            (ring, run) for ring in self.rings for run in entries if any(a.ring == ring for a in run.answers)
+        ]
+        if timed:
+            ring, run = timed[-1]
+            assert run.machine is not None
+            caption = f"Newest run: {run.scenario}, release {run.release}, {run.machine.name}"
+            parts.append(ranking("answer", caption, run, ring, run.machine.page))
+        return Section("answer", "In short", tuple(parts))
 
     def _sentences(self, entries: Sequence[Entry]) -> Iterator[str]:
         """The newest run of each machine and scenario: its shortest and longest median."""
@@ -228,7 +241,7 @@ class Site:
                 continue
             block_id = f"{ring}-{_slug(run.name)}"
             caption = f"{run.scenario}, run {run.run_id} of release {run.release}: cold handshake by suite"
-            parts.append(ranking(block_id, caption, run, ring))
+            parts.append(ranking(block_id, caption, run, ring, f"#t-{block_id}"))
             shown = [(run, answer) for answer in run.answers if answer.ring == ring]
             parts.append(answers(f"t-{block_id}", caption, shown, ring, self.links))
         if not parts:

@@ -86,8 +86,8 @@ def machine_cell(entry: Entry) -> Cell:
     return label(entry.machine.name, href=entry.machine.page)
 
 
-def ranking(block_id: str, caption: str, entry: Entry, ring: str) -> Figure:
-    """The suites of one run by their median, each with the report's interval."""
+def ranking(block_id: str, caption: str, entry: Entry, ring: str, href: str) -> Figure:
+    """The suites of one run by their median, each with the report's interval. href: where each leads."""
     shown = sorted((a for a in entry.answers if a.ring == ring), key=lambda a: (a.median_ms, a.place))
     one = len({answer.condition for answer in shown}) == 1
     omitted = None
@@ -102,7 +102,7 @@ def ranking(block_id: str, caption: str, entry: Entry, ring: str) -> Figure:
             None if answer.low_ms is None or answer.high_ms is None else (answer.low_ms, answer.high_ms),
             None,
             (),
-            f"#t-{block_id}",
+            href,
         )
         for answer in shown
     )
