@@ -142,6 +142,13 @@ def test_a_refused_bundle_is_listed_with_its_check_and_counts_nowhere(
     assert "<polyline" not in machine.read_text(encoding="utf-8"), "one good run is no line"
 
 
+def test_a_plan_that_names_no_scenario_is_called_as_its_scenario_is(tmp_path: Path) -> None:
+    """Plans of 0.1.0 did not name it."""
+    shutil.copy(Path(__file__).parent / "bundles" / "bundle-0.1.0.tar.zst", tmp_path)
+    (entry,) = look_through(tmp_path, verify=False).entries
+    assert entry.release == "0.1.0" and entry.scenario not in (None, "None", "not named")
+
+
 def test_pages_that_are_no_more_are_taken_away_and_no_other(results: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     assert main(["index", str(results), "--out", str(site), "--unverified"]) == 0

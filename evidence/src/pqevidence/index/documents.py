@@ -48,6 +48,11 @@ class Documents:
     licence: str | None
 
     @property
+    def scenario_name(self) -> str:
+        """Of the plan; plans of 0.1.0 name none, so there the scenario's own."""
+        return str(self.plan.get("scenario") or self.scenario.get("name") or "not named")
+
+    @property
     def ring(self) -> str:
         return str(self.scenario.get("ring", "lab"))
 
@@ -200,7 +205,7 @@ def _utc(ns: int) -> str:
 
 def _shown_texts(told: Documents) -> Iterator[tuple[str, Any]]:
     """(where, text) of everything that the index can show."""
-    yield "the scenario's name", told.plan.get("scenario")
+    yield "the scenario's name", told.scenario_name
     yield "the scenario's title", told.scenario.get("title")
     for part in (told.plan, told.scenario):
         listed = part.get("conditions")

@@ -104,7 +104,7 @@ def _looked(root: Path, digest: str, *, verify: bool) -> Json:
         "warned": plain(warned[0]) if warned else None,
         "page": status.get("report_rebuild") == "ok",
         "run_id": str(told.plan["run_id"]),
-        "scenario": str(told.plan.get("scenario")),
+        "scenario": told.scenario_name,
         "ring": min({cell.ring for cell in bundle.cells} or {told.ring}, key=_strength),
         "begun_utc": str(told.plan["created_utc"]),
         "end_ns": end_ns(told),
