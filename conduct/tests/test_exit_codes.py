@@ -192,6 +192,13 @@ def _with_a_broken_one(world: World) -> list[str]:
     return ["index", str(root)]
 
 
+def _with_an_older_one(world: World) -> list[str]:
+    """A bundle of an earlier version never verifies without a warning."""
+    older = Path(__file__).parent / "bundles" / "bundle-0.1.0.tar.zst"
+    shutil.copy(older, world.here)
+    return ["index", str(world.here)]
+
+
 def _altered_claim(world: World) -> list[str]:
     root = report_bundle.make_bundle(world.here / "run", repetitions=3)
     page = root / "data" / "report.html"
@@ -316,8 +323,10 @@ CASES: dict[tuple[str, int], Case] = {
     ("advise", 4): lambda w: ["advise", w.none(), *RADIO],
     ("advise", 5): _unreadable_table,
     ("index", 0): lambda w: ["index", str(w.shared / "results"), "--out", str(w.here)],
-    ("index", 3): _with_a_broken_one,
+    ("index", 2): lambda w: ["index", "--day", "someday"],
+    ("index", 3): _with_an_older_one,
     ("index", 4): lambda w: ["index", w.none()],
+    ("index", 5): _with_a_broken_one,
     ("export", 0): _exported,
     ("export", 2): lambda w: _exported(w, "--cell", "zzzz"),
     ("export", 4): lambda w: ["export", "tlog", str(w.sealed), "--out", str(w.here / "out")],

@@ -51,6 +51,13 @@ def make(base: Path) -> dict[str, Path]:
     sealed = str(bundle_kit.make_sealed(base / "sealed", repetitions=3, bulk=False))
     found["compare"] = base / "compare.html"
     assert main(["compare", sealed, sealed, "--html", str(found["compare"])]) == 0
+    simulated = ["--inventory", str(ROOT / "ansible" / "inventories" / "sim.ini"), "--session-s", "1"]
+    for _ in range(2):
+        assert main(["run", "smoke", *simulated, "--reps", "2", "--out", str(base / "many")]) == 0
+    (base / "many" / "broken" / "data").mkdir(parents=True)
+    assert main(["index", str(base / "many"), "--out", str(base / "site")]) == 5
+    found["index"] = base / "site" / "index.html"
+    found["machine"] = next((base / "site").glob("machine-*.html"))
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from chrome import Chrome, Tab
 
-KINDS = ("run", "suites", "power", "bench", "compare")
+KINDS = ("run", "suites", "power", "bench", "compare", "index", "machine")
 WIDTHS = (360, 1280)
 LEAST_CONTRAST = 4.5
 #: height of a first screen

@@ -97,9 +97,11 @@ CODES: Final[dict[str, dict[int, str]]] = {
         EXIT_CHECK: _DAMAGED,
     },
     "index": {
-        EXIT_OK: "all bundles are good",
-        EXIT_WARNING: "a broken bundle is listed",
+        EXIT_OK: "all bundles are in the index",
+        EXIT_USAGE: "no such rule or day",
+        EXIT_WARNING: "all are in it, one with a warning",
         EXIT_ENVIRONMENT: "no folder, or no bundle in it",
+        EXIT_CHECK: "a submission was refused; the index is made of the others",
     },
     "export": {
         EXIT_OK: "written",

@@ -1,160 +1,298 @@
-"""What lies in a folder of bundles: one entry a bundle, with its numbers or with the reason that it has none.
+"""What lies in a folder of bundles: one entry a submission, in the index with its numbers, or refused by a
+named check.
 
-Nothing is skipped without a word: an archive, a link and what is no bundle are named as such.
+Nothing is skipped without a word: a link and what claims to be no bundle are named as such. One hostile
+submission spoils no other.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import contextlib
+import multiprocessing
+import os
+import re
+import stat
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pqevidence.analysis.load import ROLES, BundleData
-from pqevidence.analysis.origin import END_FACTS, HOST_FACTS
-from pqevidence.analysis.table import read_rows
-from pqevidence.bundle.survey import unsafe
-from pqevidence.errors import EXIT_OK, LabError
-from pqevidence.record.quiet import busy_told
-from pqevidence.verify import exit_code, verify_bundle
+from pqevidence.index.cache import Looks
+from pqevidence.index.documents import RINGS
+from pqevidence.index.look import ARCHIVE, Look, look
+from pqevidence.index.machines import Machine, machine_of
+from pqevidence.index.rules import BY_NAME, Refused, Said, plain
 
 Json = dict[str, Any]
-VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
-RINGS = ("sim", "lab", "hardware")
-#: what a damaged file can raise in code that reads it as what it should be
-_DAMAGE = (
-    LabError, OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError,
-)  # fmt: skip
-#: what an earlier index left in the folder
-OWN_FILES = ("index.html", "index.csv", "index-handshakes.csv")
+VERDICTS: Final = ("pass", "fail", "unsupported", "invalid", "not-run")
+#: a signature of `archive --sign`, which lies beside its archive
+SIGNATURE: Final = f"{ARCHIVE}.sig"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
+#: what one look may take of the memory; verify needs some 60 MB, and refuses beyond 1 GiB
+_LOOK_BYTES = 4 << 30
 #: suite and condition
 Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One bundle. `broken`: why none of its numbers counts; all else is then what its documents claim, as far
-    as they can be read.
+class Answer:
+    """Cold handshake at the drone of one suite and condition, over the cells of one run that passed, as the
+    report has it. unit: what the interval speaks of (`report.inference.UNITS`); units_count: how many."""
 
-    medians_ms: median cold handshake at the drone by suite and condition, over the cells that passed;
-    cells_counts: how many those are; line: digest of scenario and hosts, equal for runs that may stand in one
-    line; untimed: why its times say nothing of any machine: such a bundle has no
-    medians and stands in no line.
+    suite_id: str
+    condition: str
+    ring: str
+    cells_count: int
+    median_ms: float
+    low_ms: float | None = None
+    high_ms: float | None = None
+    method: str | None = None
+    unit: str | None = None
+    units_count: int | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.suite_id, self.condition
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One submission. `refused`: the check that keeps it out, all that follows is then missing.
+
+    marks: what must be known of it; answers: none where its times are no claim; facts: what `compare` asks
+    of two bundles; apart: why it stands in no line of runs; page: does its report follow from its files.
     """
 
     name: str
-    checked: str
-    broken: str | None = None
+    checked: str = "not looked at"
+    refused: Said | None = None
+    marks: tuple[Said, ...] = ()
+    kept: bool = False
+    digest: str | None = None
     run_id: str | None = None
     scenario: str | None = None
     ring: str | None = None
-    created_utc: str | None = None
-    verdicts: Mapping[str, int] | None = None
-    busy: str | None = None
-    untimed: str | None = None
-    line: str | None = None
-    medians_ms: Mapping[Place, float] = field(default_factory=dict)
-    cells_counts: Mapping[Place, int] = field(default_factory=dict)
+    begun_utc: str | None = None
+    release: str | None = None
+    licence: str | None = None
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    machine: Machine | None = None
+    answers: tuple[Answer, ...] = ()
+    facts: Json = field(default_factory=dict)
+    apart: str | None = None
+    page: bool = False
+
+    @property
+    def medians_ms(self) -> dict[Place, float]:
+        return {answer.place: answer.median_ms for answer in self.answers}
 
 
 @dataclass(frozen=True)
 class Folder:
-    """Entries in order of time, and what else lies there: name and why it is not looked into."""
+    """Accepted entries in order of time, refused ones by name, and what claims to be no bundle: name, why."""
 
     entries: list[Entry]
+    refused: list[Entry]
     others: list[tuple[str, str]]
 
 
-def look_through(folder: Path, *, verify: bool) -> Folder:
-    """Every bundle directly in `folder`. verify: check each first, one that fails is broken."""
-    entries, others = [], []
+def look_through(
+    folder: Path, *, verify: bool, looks: Looks | None = None, skip: frozenset[str] = frozenset(),
+    day: date | None = None, require: frozenset[str] = frozenset(), jobs: int = 1,
+) -> Folder:  # fmt: skip
+    """Every submission directly in `folder`.
+
+    skip: names of the index's own; day: the last on which a run may have ended, UTC (default: today);
+    require: marks that refuse; jobs: processes that look at once.
+    """
+    found: dict[str, Entry] = {}
+    others: list[tuple[str, str]] = []
+    sent: list[Path] = []
+    folded: dict[str, str] = {}
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        if path.name.startswith(".") or path.name in OWN_FILES:
+        if path.name.startswith(".") or path.name in skip:
             continue  # work in progress, half-written files, the index itself
-        if path.is_symlink():
-            others.append((path.name, "a link, not followed"))
-        elif path.name.endswith(".tar.zst"):
-            others.append((path.name, "an archive: ./pqlab unpack makes a bundle of it"))
-        elif not path.is_dir() or not ((path / "data").exists() or (path / "bagit.txt").exists()):
-            others.append((path.name, "no bundle"))
+        try:
+            other = _entrance(path, folder, folded)
+        except Refused as refused:
+            found[path.name] = Entry(plain(path.name, 90), refused=refused.said)
+            continue
+        except OSError as error:
+            why = f"it cannot be read: {error.strerror or error}"
+            found[path.name] = Entry(plain(path.name, 90), refused=Said("looked_through", why))
+            continue
+        if other is not None:
+            others.append((plain(path.name, 90), other))
         else:
-            entries.append(_entry(path, verify=verify))
-    entries.sort(key=lambda entry: (entry.created_utc or "", entry.name))
-    return Folder(entries, others)
+            sent.append(path)
+    latest = day if day is not None else datetime.now(UTC).date()
+    seen = _all_looks(sent, looks or Looks(None), verify, jobs)
+    for path, one in zip(sent, seen, strict=True):
+        found[path.name] = _entry(path.name, one, latest, require)
+    entries = _once(list(found.values()))
+    good = [entry for entry in entries if entry.refused is None]
+    good.sort(key=lambda entry: (entry.begun_utc or "", entry.name))
+    return Folder(good, [entry for entry in entries if entry.refused is not None], others)
 
 
-def _entry(path: Path, *, verify: bool) -> Entry:
-    try:
-        if barred := unsafe(path):
-            return Entry(path.name, "not looked at", f"not opened: {barred[0]}")
-        broken, checked = _checked(path) if verify else (_unsealed(path), "NOT VERIFIED")
-    except OSError as error:
-        return Entry(path.name, "not looked at", f"cannot be read: {error.strerror or error}")
-    try:
-        return _read(path, checked, broken)
-    except _DAMAGE as error:
-        why = error.what if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
-        return Entry(path.name, checked, broken or f"cannot be read: {why}")
+# ------------------------------------------------------------------ the entry as it lies there
 
 
-def _checked(path: Path) -> tuple[str | None, str]:
-    """Why the bundle does not count, and what verify said of it."""
-    results = verify_bundle(path)
-    failed = [result for result in results if result.status == "fail"]
-    if failed:
-        more = f" (and {len(failed) - 1} more checks)" if len(failed) > 1 else ""
-        return f"{failed[0].name}: {failed[0].observed}{more}", "verify failed"
-    return None, "verified" if exit_code(results) == EXIT_OK else "verified, with warnings"
+def _entrance(path: Path, folder: Path, folded: dict[str, str]) -> str | None:
+    """None for a submission to look at, why it is none for what claims nothing. Raises Refused."""
+    name = path.name
+    about = path.lstat()
+    if stat.S_ISLNK(about.st_mode):
+        target = str(path.readlink())
+        if _NAME.fullmatch(name) and _NAME.fullmatch(target) and (folder / target).exists():
+            return f"a link to {target}, not followed"
+        raise Refused("entry_link", f"a link to {target}")
+    if not (stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)):
+        raise Refused("entry_kind", "neither file nor folder")
+    if not _NAME.fullmatch(name):
+        raise Refused("entry_name", f"its name reads {name}")
+    if (other := folded.setdefault(name.lower(), name)) != name:
+        raise Refused("entry_apart", f"{other} is called so already")
+    if stat.S_ISREG(about.st_mode):
+        if name.endswith(ARCHIVE):
+            return None
+        return "a signature, which the index does not ask" if name.endswith(SIGNATURE) else "no bundle"
+    claims = ("data", "bagit.txt", "flown.json", "tagmanifest-sha512.txt")
+    return None if any(os.path.lexists(path / claim) for claim in claims) else "no bundle"
 
 
-def _unsealed(path: Path) -> str | None:
-    return None if (path / "tagmanifest-sha512.txt").is_file() else "not sealed"
+# ------------------------------------------------------------------ looks, several at once
 
 
-def _read(path: Path, checked: str, broken: str | None) -> Entry:
-    bundle = BundleData(path)
-    rings = {cell.ring for cell in bundle.cells} or {str(bundle.scenario.get("ring", "lab"))}
-    counts = dict.fromkeys(VERDICTS, 0)
-    for cell in bundle.cells:
-        counts[cell.verdict] += 1
-    medians: dict[Place, float] = {}
-    cells: dict[Place, int] = {}
-    counted = broken is None and not bundle.untimed
-    if counted and (path / "data" / "analysis" / "by_suite.csv").is_file():
-        for row in read_rows(path / "data" / "analysis" / "by_suite.csv"):
-            if not row["median_ms"]:
-                continue
-            place = row["suite_id"], row["condition"]
-            medians[place], cells[place] = float(row["median_ms"]), int(row["n_cells"])
+def _all_looks(paths: Sequence[Path], looks: Looks, verify: bool, jobs: int) -> list[Look]:
+    """A look at each, in their order. A look that takes its process down refuses that submission alone."""
+    if jobs < 2 or len(paths) < 2:
+        return [_one_look(path, looks, verify=verify) for path in paths]
+    found = _in_processes(paths, looks, verify, jobs)
+    for place, one in enumerate(found):
+        if one is None:  # its process or one beside it died: once more, by itself
+            (alone,) = _in_processes([paths[place]], looks, verify, 1)
+            found[place] = alone or Look(None, Said("looked_through", "the process that looked at it died"))
+    return [one for one in found if one is not None]
+
+
+def _in_processes(paths: Sequence[Path], looks: Looks, verify: bool, jobs: int) -> list[Look | None]:
+    how = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
+    context = multiprocessing.get_context(how)
+    found: list[Look | None] = []
+    with ProcessPoolExecutor(min(jobs, len(paths)), mp_context=context, initializer=_bound_memory) as pool:
+        waiting = [pool.submit(_one_look, path, looks, verify=verify) for path in paths]
+        for future in waiting:
+            try:
+                found.append(future.result())
+            except BrokenProcessPool:
+                found.append(None)
+    return found
+
+
+def _one_look(path: Path, looks: Looks, *, verify: bool) -> Look:
+    return look(path, looks, verify=verify)
+
+
+def _bound_memory() -> None:
+    if sys.platform == "win32":
+        return
+    import resource
+
+    with contextlib.suppress(ValueError, OSError):  # a lower limit holds already
+        resource.setrlimit(resource.RLIMIT_AS, (_LOOK_BYTES, resource.RLIM_INFINITY))
+
+
+# ------------------------------------------------------------------ one entry, then each beside the others
+
+
+def _entry(name: str, one: Look, latest: date, require: frozenset[str]) -> Entry:
+    if one.found is None:
+        assert one.refused is not None
+        return Entry(name, "refused", refused=one.refused)
+    told = one.found
+    marks = tuple(_marks(told))
+    refused = next((mark for mark in marks if mark.check in require), None)
+    after = datetime.combine(latest + timedelta(days=1), time(), UTC)
+    if told["end_ns"] >= int(after.timestamp()) * 10**9:
+        ended = datetime.fromtimestamp(told["end_ns"] // 10**9, UTC)
+        refused = Said("not_later", f"it ended on {ended:%Y-%m-%d}")
+    against = [mark.check for mark in marks if mark.check in ("own_cells", "quiet", "timed")]
     return Entry(
-        name=path.name,
-        checked=checked,
-        broken=broken,
-        run_id=str(bundle.plan["run_id"]),
-        scenario=str(bundle.plan["scenario"]),
-        ring=min(rings, key=RINGS.index),
-        created_utc=str(bundle.plan["created_utc"]),
-        verdicts=counts,
-        busy=busy_told(bundle.run),
-        untimed="; ".join(bundle.untimed) or None,
-        line=_line(bundle) if counted else None,
-        medians_ms=medians,
-        cells_counts=cells,
+        name=name,
+        checked=str(told["checked"]),
+        refused=refused,
+        marks=marks,
+        kept=one.kept,
+        digest=str(told["digest"]),
+        run_id=str(told["run_id"]),
+        scenario=str(told["scenario"]),
+        ring=str(told["ring"]),
+        begun_utc=str(told["begun_utc"]),
+        release=str(told["release"]),
+        licence=told["licence"],
+        verdicts={verdict: int(told["verdicts"].get(verdict, 0)) for verdict in VERDICTS},
+        machine=machine_of(told["facts"]["hosts"]),
+        answers=tuple(Answer(**row) for row in told["answers"]),
+        facts=told["facts"],
+        apart=f"marked {', '.join(against)}" if against else None,
+        page=bool(told["page"]),
     )
 
 
-def _line(bundle: BundleData) -> str:
-    """Eight hex of the scenario's hash and the facts of both hosts that change what they measure."""
-    hosts = {}
-    for role in ROLES:
-        end = bundle.hosts.get(role) or {}
-        facts = end.get("host") or {}
-        hosts[role] = {
-            **{name: facts.get(name) for name in (*HOST_FACTS, "emulated", "wine")},
-            **{name: end.get(name) for name in END_FACTS},
-        }
-    content: Json = {"scenario": bundle.plan["scenario_sha256"], "hosts": hosts}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+def _marks(told: Json) -> list[Said]:
+    found = []
+    if told["licence"] is None:
+        found.append(Said("licensed", "it names no licence"))
+    if not told["attested"]:
+        found.append(Said("attested", "unsigned"))
+    if told["earlier"] or told["corrections"]:
+        runs = ", ".join(told["earlier"]) or "no other run"
+        corrected = f", with {told['corrections']} corrections" if told["corrections"] else ""
+        found.append(Said("own_cells", plain(f"holds cells of {runs}{corrected}")))
+    for rule, key in (("quiet", "busy"), ("timed", "untimed"), ("no_warning", "warned")):
+        if told[key]:
+            found.append(Said(rule, str(told[key])))
+    return found
+
+
+def _once(entries: list[Entry]) -> list[Entry]:
+    """The same bytes count once, the first by name, and a run id stands for one content: the entry that is
+    named as the run stays, where it is the only one of that name."""
+    first: dict[str, str] = {}
+    kept: list[Entry] = []
+    for entry in entries:
+        other = entry.name
+        if entry.refused is None and entry.digest is not None:
+            other = first.setdefault(entry.digest, entry.name)
+        again = Said("bundle_once", f"{other} holds the same bytes") if other != entry.name else entry.refused
+        kept.append(replace(entry, refused=again))
+    by_run: dict[str, list[Entry]] = defaultdict(list)
+    for entry in kept:
+        if entry.refused is None and entry.run_id is not None:
+            by_run[entry.run_id].append(entry)
+    refused: dict[str, Said] = {}
+    for run_id, several in by_run.items():
+        named = [entry for entry in several if entry.name.removesuffix(ARCHIVE) == run_id]
+        stays = named[0].name if len(named) == 1 else None
+        for entry in several if len(several) > 1 else ():
+            if entry.name != stays:
+                rest = ", ".join(other.name for other in several if other is not entry)
+                refused[entry.name] = Said("run_once", plain(f"{rest} is run {run_id} with other content"))
+    return [replace(e, refused=refused[e.name]) if e.name in refused else e for e in kept]
+
+
+def warned(entries: Sequence[Entry]) -> bool:
+    """Is one of them marked by a rule after which the command ends with 3?"""
+    return any(BY_NAME[mark.check].warns for entry in entries for mark in entry.marks)
+
+
+def weakest(entries: Sequence[Entry]) -> list[str]:
+    """Rings that there are, the weakest first."""
+    there = Counter(entry.ring for entry in entries)
+    return [ring for ring in RINGS if ring in there]

@@ -1,92 +1,85 @@
-"""The index as two tables, a row a bundle and a row a suite; runs of equal scenario and hosts in lines."""
+"""The index as two tables: a row a submission, and a row a bundle, suite and condition."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pqevidence.analysis.table import Table
-from pqevidence.index.entries import VERDICTS, Entry, Place
+from pqevidence.index.alike import Line
+from pqevidence.index.entries import VERDICTS, Entry, Folder
 
 BUNDLES, HANDSHAKES = "index", "index-handshakes"
 
 
-@dataclass(frozen=True)
-class Line:
-    """Runs of one scenario on hosts that are equal in all that moves times, oldest first; `places`: suites
-    and conditions that at least two of them measured, in the order of the first run that has them."""
-
-    key: str
-    runs: tuple[Entry, ...]
-    places: tuple[Place, ...]
-
-    @property
-    def scenario(self) -> str:
-        return str(self.runs[0].scenario)
-
-    @property
-    def ring(self) -> str:
-        return str(self.runs[0].ring)
+def line_keys(lines: Sequence[Line]) -> dict[str, str]:
+    """Name of a bundle → key of its line."""
+    return {run.name: line.key for line in lines for run in line.runs}
 
 
-def lines_of(entries: Sequence[Entry]) -> list[Line]:
-    """Every line of two runs and more, in order of its first run. Broken bundles name none."""
-    groups: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        if entry.line is not None:
-            groups[entry.line].append(entry)
-    found = []
-    for key, runs in groups.items():
-        if len(runs) < 2:
-            continue
-        known = dict.fromkeys(place for run in runs for place in run.medians_ms)
-        shared = [place for place in known if sum(place in run.medians_ms for run in runs) > 1]
-        found.append(Line(key, tuple(runs), tuple(shared)))
-    return found
-
-
-def bundle_table(entries: Sequence[Entry]) -> Table:
-    """One row a bundle, broken ones included with the reason."""
+def bundle_table(folder: Folder, lines: Sequence[Line]) -> Table:
+    """One row a submission, refused ones last, with the check that refuses them."""
     columns = (
-        "bundle", "run_id", "scenario", "ring", "created_utc", "line", "checked", "broken", "busy", "untimed",
+        "bundle", "run_id", "scenario", "ring", "begun_utc", "release", "machine_key", "machine", "line",
+        "licence", "checked", "refused_by", "refused_why", "marks", "sha256",
         *(f"{verdict.replace('-', '_')}_count" for verdict in VERDICTS),
     )  # fmt: skip
     table = Table(BUNDLES, columns)
-    for entry in entries:
-        counts = entry.verdicts or {}
+    keys = line_keys(lines)
+    for entry in (*folder.entries, *folder.refused):
+        if entry.refused is not None:
+            why = entry.refused
+            table.add(bundle=entry.name, checked="refused", refused_by=why.check, refused_why=why.why)
+            continue
+        assert entry.machine is not None
         table.add(
             bundle=entry.name,
             run_id=entry.run_id,
             scenario=entry.scenario,
             ring=entry.ring,
-            created_utc=entry.created_utc,
-            line=entry.line,
+            begun_utc=entry.begun_utc,
+            release=entry.release,
+            machine_key=entry.machine.key,
+            machine=entry.machine.name,
+            line=keys.get(entry.name),
+            licence=entry.licence,
             checked=entry.checked,
-            broken=entry.broken,
-            busy=entry.busy,
-            untimed=entry.untimed,
-            **{f"{verdict.replace('-', '_')}_count": counts.get(verdict) for verdict in VERDICTS},
+            marks="; ".join(mark.told() for mark in entry.marks) or None,
+            sha256=entry.digest,
+            **{f"{verdict.replace('-', '_')}_count": entry.verdicts.get(verdict) for verdict in VERDICTS},
         )
     return table
 
 
-def handshake_table(entries: Sequence[Entry]) -> Table:
-    """One row a bundle, suite and condition: median cold handshake at the drone, over cells that passed."""
+def handshake_table(entries: Sequence[Entry], lines: Sequence[Line]) -> Table:
+    """One row a bundle, suite and condition: cold handshake at the drone with the report's interval and unit
+    of inference. No row is of more than one run."""
     table = Table(
         HANDSHAKES,
-        ("bundle", "created_utc", "line", "ring", "suite_id", "condition", "cells_count", "median_ms"),
-    )
+        (
+            "bundle", "begun_utc", "release", "machine_key", "line", "ring", "suite_id", "condition",
+            "cells_count", "median_ms", "interval_low_ms", "interval_high_ms", "interval_method",
+            "unit_of_inference", "units_count",
+        ),
+    )  # fmt: skip
+    keys = line_keys(lines)
     for entry in entries:
-        for (suite_id, condition), value in entry.medians_ms.items():
+        for answer in entry.answers:
+            assert entry.machine is not None
             table.add(
                 bundle=entry.name,
-                created_utc=entry.created_utc,
-                line=entry.line,
-                ring=entry.ring,
-                suite_id=suite_id,
-                condition=condition,
-                cells_count=entry.cells_counts[suite_id, condition],
-                median_ms=value,
+                begun_utc=entry.begun_utc,
+                release=entry.release,
+                machine_key=entry.machine.key,
+                line=keys.get(entry.name),
+                ring=answer.ring,
+                suite_id=answer.suite_id,
+                condition=answer.condition,
+                cells_count=answer.cells_count,
+                median_ms=answer.median_ms,
+                interval_low_ms=answer.low_ms,
+                interval_high_ms=answer.high_ms,
+                interval_method=answer.method,
+                unit_of_inference=answer.unit,
+                units_count=answer.units_count,
             )
     return table

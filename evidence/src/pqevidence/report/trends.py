@@ -42,7 +42,8 @@ def trends(
     items = [svg.line(x, _TOP, x, bottom, "grid minor") for x in places]
     every = max(1, math.ceil(26.0 / step))
     for index, x in enumerate(places):
-        if index % every == 0 or index == len(places) - 1:
+        left_over = len(places) - 1 - index
+        if left_over == 0 or (index % every == 0 and left_over >= every):
             items.append(svg.text(x, _TOP - 6, str(index + 1), class_="tick", text_anchor="middle"))
     items.append(svg.text(layout.width - 72, _TOP - 6, f"last, {unit}", class_="tick", text_anchor="end"))
     items.append(svg.text(layout.width, _TOP - 6, "to first", class_="tick", text_anchor="end"))

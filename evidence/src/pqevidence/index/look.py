@@ -1,0 +1,194 @@
+"""One submission looked at: unpacked where it is an archive, surveyed, read, verified, and what the index
+needs of it as one JSON object."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pqevidence.analysis.load import BundleData
+from pqevidence.analysis.origin import STEADINESS
+from pqevidence.analysis.table import read_rows
+from pqevidence.bundle.corrections import load_corrections
+from pqevidence.bundle.tarball import ArchiveError
+from pqevidence.bundle.unpack import unpack
+from pqevidence.errors import LabError
+from pqevidence.index.cache import Looks
+from pqevidence.index.documents import Documents, end_ns, read_documents
+from pqevidence.index.rules import VERIFY, Refused, Said, plain
+from pqevidence.index.survey import MAX_TOTAL_BYTES, digest_of, file_digest
+from pqevidence.record.quiet import busy_told
+from pqevidence.verify import verify_bundle
+
+Json = dict[str, Any]
+ARCHIVE: Final = ".tar.zst"
+#: what a damaged file can raise in code that reads it as what it should be
+DAMAGE = (
+    LabError, OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError,
+    MemoryError,
+)  # fmt: skip
+_STEAL = "steal_mean_pct"
+
+
+@dataclass(frozen=True)
+class Look:
+    """found: what the index shows of an accepted bundle, None where a rule refused it; kept: nobody looked, a
+    kept look was taken."""
+
+    found: Json | None
+    refused: Said | None = None
+    kept: bool = False
+
+
+def look(path: Path, looks: Looks, *, verify: bool) -> Look:
+    """Never raises for what lies in the submission."""
+    try:
+        if path.name.endswith(ARCHIVE):
+            return _archive(path, looks, verify=verify)
+        return _folder(path, looks, verify=verify)
+    except Refused as refused:
+        return Look(None, refused.said)
+    except ArchiveError as error:
+        return Look(None, Said(error.code.replace("-", "_"), plain(f"{error.what}: {error.why}")))
+    except DAMAGE as error:
+        return Look(None, Said("looked_through", _told(error)))
+
+
+def _archive(path: Path, looks: Looks, *, verify: bool) -> Look:
+    """The key of an archive is its own bytes: one that was looked at is not unpacked again."""
+    if (size := path.stat().st_size) > MAX_TOTAL_BYTES:
+        raise Refused("archive_too_large", f"the archive has {size:,} bytes")
+    before = file_digest(path).hex()
+    if verify and (kept := looks.get(before)) is not None:
+        return Look(kept, kept=True)
+    with tempfile.TemporaryDirectory(prefix="pqlab-index-") as folder:
+        with path.open("rb") as content:
+            bundle = unpack(content, Path(folder), MAX_TOTAL_BYTES).bundle
+        found = _looked(bundle, digest_of(bundle), verify=verify)
+    if file_digest(path).hex() != before:
+        raise Refused("unchanged", "the archive was written to meanwhile")
+    if verify:
+        looks.put(before, found)
+    return Look(found)
+
+
+def _folder(path: Path, looks: Looks, *, verify: bool) -> Look:
+    before = digest_of(path)
+    if verify and (kept := looks.get(before)) is not None:
+        return Look(kept, kept=True)
+    found = _looked(path, before, verify=verify)
+    if digest_of(path) != before:
+        raise Refused("unchanged", "its files were written to meanwhile")
+    if verify:
+        looks.put(before, found)
+    return Look(found)
+
+
+def _looked(root: Path, digest: str, *, verify: bool) -> Json:
+    told = read_documents(root)
+    results = verify_bundle(root) if verify else []
+    for result in results:
+        if result.status == "fail" or result.name == "sealed":
+            failed = sum(other.status == "fail" for other in results)
+            more = f" (and {failed - 1} more checks)" if failed > 1 else ""
+            raise _by_verify(result.name, f"{result.observed}{more}")
+    status = {result.name: result.status for result in results}
+    warned = [f"{result.name}: {result.observed}" for result in results if result.status == "warn"]
+    bundle = BundleData(root)
+    return {
+        "digest": digest,
+        "checked": ("verified, with warnings" if warned else "verified") if verify else "NOT VERIFIED",
+        "warned": plain(warned[0]) if warned else None,
+        "page": status.get("report_rebuild") == "ok",
+        "run_id": str(told.plan["run_id"]),
+        "scenario": told.scenario_name,
+        "ring": min({cell.ring for cell in bundle.cells} or {told.ring}, key=_strength),
+        "begun_utc": str(told.plan["created_utc"]),
+        "end_ns": end_ns(told),
+        "release": str(told.run["pqlab_version"]),
+        "verdicts": dict(Counter(cell.verdict for cell in bundle.cells)),
+        "busy": plain(busy) if (busy := busy_told(bundle.run)) else None,
+        "untimed": plain("; ".join(bundle.untimed)) if bundle.untimed else None,
+        "licence": told.licence,
+        "attested": status.get("attest_signed") == "ok" and (root / "data" / "attestation").is_dir(),
+        "earlier": sorted(_earlier(bundle)),
+        "corrections": len(load_corrections(root / "data")),
+        "answers": [] if bundle.untimed else _answers(root / "data" / "analysis" / "by_suite.csv"),
+        "facts": _facts(bundle, told),
+    }
+
+
+class _by_verify(Refused):
+    """A check of `verify` has no row of its own in the table of rules."""
+
+    def __init__(self, check: str, why: str) -> None:
+        super().__init__("looked_through", why)
+        self.said = Said(VERIFY + check, plain(why))
+
+
+def _strength(ring: str) -> int:
+    return ("sim", "lab", "hardware").index(ring)
+
+
+def _earlier(bundle: BundleData) -> set[str]:
+    return {cell.earlier_run for cell in bundle.cells if cell.earlier_run is not None}
+
+
+def _answers(path: Path) -> list[Json]:
+    """Rows of by_suite.csv that have a median, as the report's table has them."""
+    if not path.is_file():
+        return []
+
+    def real(text: str | None) -> float | None:
+        return float(text) if text else None
+
+    return [
+        {
+            "suite_id": row["suite_id"], "condition": row["condition"], "ring": row["ring"],
+            "cells_count": int(row["n_cells"]), "median_ms": float(row["median_ms"]),
+            "low_ms": real(row.get("interval_low_ms")), "high_ms": real(row.get("interval_high_ms")),
+            "method": row.get("interval_method") or None, "unit": row.get("unit_of_inference") or None,
+            "units_count": int(row["n_units"]) if row.get("n_units") else None,
+        }
+        for row in read_rows(path)
+        if row["median_ms"]
+    ]  # fmt: skip
+
+
+def _facts(bundle: BundleData, told: Documents) -> Json:
+    """What `compare` asks of two bundles before it compares them. No name, address or boot id of a host."""
+    hosts = {
+        role: {
+            **{key: end.get(key) for key in ("dataplane", "timestamp_source") if key in end},
+            "host": {k: v for k, v in (end.get("host") or {}).items() if k not in ("hostname", "boot_id")},
+            "sensors": sorted(str(s.get("name")) for s in end.get("sensors") or [] if s.get("available")),
+        }
+        for role, end in bundle.hosts.items()
+    }
+    before = ((bundle.hosts.get("controller") or {}).get("steadiness") or {}).get("before") or {}
+    rows = [row for row in before.get("findings") or [] if row.get("name") in STEADINESS]
+    steadiness = [{"name": row["name"], "observed": row["observed"]} for row in rows]
+    hosts["controller"]["steadiness"] = {"before": {"findings": steadiness}}
+    return {
+        "hosts": hosts,
+        "providers": {role: bundle.providers.get(role) for role in ("drone", "gcs")},
+        "scenario": bundle.scenario,
+        "plan": {"conditions": told.plan.get("conditions"), "seed": told.plan.get("seed")},
+        "run": {k: bundle.run.get(k) for k in ("run_id", "pqlab_version", "loadavg_start", "loadavg_end")},
+        "cells": [
+            {"ring": cell.ring, "verdict": cell.verdict, "steal": cell.value("N", _STEAL)}
+            for cell in bundle.cells
+        ],
+    }
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, LabError):
+        return plain(f"{error.what}: {error.why}")
+    if isinstance(error, OSError):
+        name = Path(error.filename).name if error.filename else "a file"
+        return plain(f"{name}: {error.strerror or error}")
+    return plain(f"{type(error).__name__}: {error}")

@@ -1,0 +1,77 @@
+"""A bundle's folder before it is opened: kinds, names and sizes of all in it, and one digest of all bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from pathlib import Path
+
+from pqevidence.bundle.survey import MAX_FILE_BYTES, MAX_FILES, MAX_FOLDER_FILES
+from pqevidence.index.rules import Refused
+
+#: all files of a submission together; the largest bundle of the shipped scenarios has some 600 MB
+MAX_TOTAL_BYTES = 2 << 30
+#: in any path of a bundle: plain names, so that no reader, page or shell reads them otherwise
+_MEMBER = re.compile(r"[A-Za-z0-9._+-]{1,120}", re.ASCII)
+_CHUNK_BYTES = 1 << 20
+
+
+def survey(root: Path) -> list[str]:
+    """Paths of all files, sorted, relative to `root`. Raises Refused member_kind, member_name, member_bounds;
+    OSError for a folder that may not be read."""
+    found: list[str] = []
+    seen = total = 0
+    folders = [""]
+    while folders:
+        inner = folders.pop()
+        files = 0
+        with os.scandir(root / inner) as entries:
+            rows = sorted(entries, key=lambda entry: entry.name)
+        for entry in rows:
+            seen += 1
+            name = f"{inner}{entry.name}"
+            about = entry.stat(follow_symlinks=False)
+            if not (stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)):
+                raise Refused("member_kind", f"{name} is neither file nor folder")
+            if not _MEMBER.fullmatch(entry.name):
+                raise Refused("member_name", f"{name} is no plain name")
+            if stat.S_ISDIR(about.st_mode):
+                folders.append(f"{name}/")
+                continue
+            files += 1
+            total += about.st_size
+            found.append(name)
+            if about.st_size > MAX_FILE_BYTES:
+                raise Refused("member_bounds", f"{name} has {about.st_size:,} bytes")
+        if files > MAX_FOLDER_FILES:
+            raise Refused("member_bounds", f"{inner or 'the folder'} holds {files:,} files")
+        if seen > MAX_FILES:
+            raise Refused("member_bounds", f"it holds more than {MAX_FILES:,} entries")
+        if total > MAX_TOTAL_BYTES:
+            raise Refused("member_bounds", f"its files have more than {MAX_TOTAL_BYTES:,} bytes")
+    return sorted(found)
+
+
+def digest_of(root: Path) -> str:
+    """SHA-256 over length and bytes of every path and every file's digest: equal where every file is.
+
+    Raises as :func:`survey`.
+    """
+    digest = hashlib.sha256()
+    for name in survey(root):
+        for part in (name.encode(), file_digest(root / name)):
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> bytes:
+    """SHA-256 of a file's bytes. A link is not followed."""
+    digest = hashlib.sha256()
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as handle:
+        while piece := handle.read(_CHUNK_BYTES):
+            digest.update(piece)
+    return digest.digest()
