@@ -12,6 +12,7 @@ from importlib.resources.abc import Traversable
 
 from pqevidence.analysis.aead import aead_table
 from pqevidence.analysis.claims import condition_effects_table
+from pqevidence.analysis.commands import command_table
 from pqevidence.analysis.comparison import comparison_table
 from pqevidence.analysis.detectors import detector_tables
 from pqevidence.analysis.drift import drift_table
@@ -76,6 +77,7 @@ def _all_tables(bundle: BundleData, published: Traversable | None) -> list[Table
         growth_table(bundle),
         supply_table(bundle),
         observer_table(bundle, traffic),
+        command_table(bundle),
         fault_table(bundle),
     )
     phi = phi_table(by_suite)
