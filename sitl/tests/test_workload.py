@@ -1,4 +1,4 @@
-"""Missions, modes, parameters and commands of a session: the ground's program against the embedded vehicle."""
+"""A session's workload: the ground's program against the embedded vehicle."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class World:
     """Client and vehicle in virtual time; `lost` says of each frame whether it gets there."""
 
     def __init__(
-        self, steps: list[Json], lost: Callable[[str, bytes], bool] = lambda way, frame: False, way_ms: float = 20
+        self,
+        steps: list[Json],
+        lost: Callable[[str, bytes], bool] = lambda way, frame: False,
+        way_ms: float = 20,
     ) -> None:
         self.client = WorkloadClient(steps_of(steps), 7)
         self.vehicle = EmbeddedVehicle(load_profile("intervals_320hz"), 320, 7, 0)
@@ -104,7 +107,7 @@ def test_what_is_lost_is_asked_for_again() -> None:
 
 
 def test_a_late_acknowledgement_belongs_to_no_later_command() -> None:
-    """The first command is sent twice and acknowledged twice; the second acknowledgement is not the next one's."""
+    """What is sent twice is acknowledged twice; the second acknowledgement is not the next command's."""
     steps = [{"kind": "command", "at_s": 0, "rate_hz": 1, "for_s": 3}]
     report = World(steps, way_ms=900).run(12)  # a round trip of 1.8 s, above the time to repeat
     first, second, _ = report["rows"]
@@ -168,7 +171,9 @@ def test_only_the_uplink_takes_a_workload() -> None:
     link = UdpLink(("127.0.0.1", 9))
     service = TrafficService("vehicle", {"embedded": lambda spec: EmbeddedSource(link, spec)})
     with pytest.raises(SpecError, match="asks the vehicle for nothing"):
-        service.handle({"op": "start", "spec": {"source": "embedded", "workload": [{"kind": "auto", "at_s": 1}]}})
+        service.handle(
+            {"op": "start", "spec": {"source": "embedded", "workload": [{"kind": "auto", "at_s": 1}]}}
+        )
     link.close()
 
 

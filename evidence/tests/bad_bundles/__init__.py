@@ -16,7 +16,8 @@ from pathlib import Path
 
 THEMES = (
     "fixity", "plans", "campaigns", "corrections", "times", "data", "handshakes", "records", "hosts", "texts",
-    "links", "attacks", "detectors", "observers", "neighbours", "flightlogs", "witnesses", "attested",
+    "links", "attacks", "detectors", "observers", "neighbours", "flightlogs", "commands", "witnesses",
+    "attested",
 )  # fmt: skip
 
 

@@ -152,7 +152,11 @@ class WorkloadClient:
     def receive(self, datagram: bytes, now_ns: int) -> list[Any]:
         """Take one datagram from the vehicle; messages to send at once."""
         # Telemetry at full rate passes here: only answers are worth decoding.
-        if len(datagram) < 12 or datagram[0] != 0xFD or int.from_bytes(datagram[7:10], "little") not in _HEARD:
+        if (
+            len(datagram) < 12
+            or datagram[0] != 0xFD
+            or int.from_bytes(datagram[7:10], "little") not in _HEARD
+        ):
             return []
         messages: list[Any] = []
         for message in self._mav.parse_buffer(datagram) or []:
@@ -222,9 +226,7 @@ class WorkloadClient:
             params[:2] = float(mav.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED), float(MODES[one.step.mode])
         elif one.step.kind == "command":
             params[0] = dict(QUESTIONS)[one.command]
-        return mav.MAVLink_command_long_message(
-            *VEHICLE, one.command, min(one.retries_count, 255), *params
-        )
+        return mav.MAVLink_command_long_message(*VEHICLE, one.command, min(one.retries_count, 255), *params)
 
     def _upload(self, one: Exchange) -> Any:
         """The list's length; once it has begun, the item that was asked for last."""

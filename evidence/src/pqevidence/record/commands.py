@@ -122,7 +122,9 @@ def beside_of(window: Mapping[str, Any] | None) -> tuple[int, dict[int, int]]:
     return int(told.get("count") or 0), sizes
 
 
-def without_beside(count: int, sizes: dict[int, int], window: Mapping[str, Any] | None) -> tuple[int, dict[int, int]]:
+def without_beside(
+    count: int, sizes: dict[int, int], window: Mapping[str, Any] | None
+) -> tuple[int, dict[int, int]]:
     """Count and sizes of a window less what the vehicle sent beside its mix."""
     beside_count, beside_sizes = beside_of(window)
     left = {size: number - beside_sizes.get(size, 0) for size, number in sizes.items()}
@@ -155,7 +157,9 @@ def fill_commands(sheet: Sheet, cell: RawCell, scenario: Mapping[str, Any]) -> N
         values = [one.ack_ms for one in members if one.ack_ms is not None]
         why = absent if asked is None else none
         sheet.put("J", f"{prefix}_ack_p50_ms", median(values), n=len(values), absent=why)
-        sheet.put("J", f"{prefix}_ack_p95_ms", tail(values, 0.95), n=len(values), absent=few(values, 0.95, why))
+        sheet.put(
+            "J", f"{prefix}_ack_p95_ms", tail(values, 0.95), n=len(values), absent=few(values, 0.95, why)
+        )
         sheet.put("J", f"{prefix}_ack_max_ms", max(values, default=None), n=len(values), absent=why)
     for kind, field in (("mission_upload", "mission_upload_ms"), ("param_download", "parameter_download_ms")):
         values = [one.ack_ms for one in known if one.kind == kind and one.ack_ms is not None]

@@ -33,14 +33,18 @@ def planned(cell: CellView, tally: Tally) -> None:
         tally.fail(f"{cell.label}: the ground left no account of its workload (traffic.json)")
         return
     steps, seed = steps_of(steps_raw), int(cell.plan["seed"])
-    tally.require(account.get("seed") == seed, f"{cell.label}: workload of seed {account.get('seed')}, not {seed}")
+    tally.require(
+        account.get("seed") == seed, f"{cell.label}: workload of seed {account.get('seed')}, not {seed}"
+    )
     begun_ns = account.get("begun_ns")
     if begun_ns is None:
         tally.fail(f"{cell.label}: the ground never heard the vehicle, so that nothing was asked")
         return
     due = {(one.step, one.number): one.at_ns + int(begun_ns) for one in dues(steps, seed)}
     told = {(one.step, one.number): one.due_ns for one in asked}
-    tally.require(len(told) == len(asked) and told == due, f"{cell.label}: the rows are not those of the plan")
+    tally.require(
+        len(told) == len(asked) and told == due, f"{cell.label}: the rows are not those of the plan"
+    )
     for one in asked:
         step = steps[one.step] if 0 <= one.step < len(steps) else None
         if step is None or step.kind != one.kind:
@@ -53,7 +57,9 @@ def planned(cell: CellView, tally: Tally) -> None:
 def _amiss(one: Asked, limit_s: float) -> str | None:
     if one.sent_ns is None:
         empty = one.acknowledged_ns is None and one.result is None and one.retries_count == 0
-        return None if empty and one.reason == NOT_DUE else "never sent, and yet it has an answer or no reason"
+        return (
+            None if empty and one.reason == NOT_DUE else "never sent, and yet it has an answer or no reason"
+        )
     if one.sent_ns < one.due_ns:
         return "sent before it was due"
     if one.acknowledged_ns is None:
@@ -84,24 +90,37 @@ def witnessed(cell: CellView, tally: Tally) -> None:
     sent: Json = account.get("sent") or {}
     heard: Json = account.get("heard") or {}
     _same(cell, tally, "sent by the ground, {} heard by the vehicle", sent, {k: came.get(k, 0) for k in sent})
-    _same(cell, tally, "answered by the vehicle, {} heard by the ground", {k: answered.get(k, 0) for k in heard}, heard)
+    _same(
+        cell,
+        tally,
+        "answered by the vehicle, {} heard by the ground",
+        {k: answered.get(k, 0) for k in heard},
+        heard,
+    )
     asked = asked_of(cell.raw.traffic) or []
     rows = sum(1 + one.retries_count for one in asked if one.kind in COMMANDS and one.sent_ns is not None)
     frames = sum(int(count) for kind, count in sent.items() if kind.startswith("COMMAND_LONG "))
-    tally.require(rows == frames, f"{cell.label}: rows of {rows} sendings of commands, {frames} frames were sent")
+    tally.require(
+        rows == frames, f"{cell.label}: rows of {rows} sendings of commands, {frames} frames were sent"
+    )
     acknowledged = sum(one.kind in COMMANDS and one.acknowledged_ns is not None for one in asked)
     acks = int(heard.get("COMMAND_ACK", 0))
     tally.require(
-        acknowledged <= acks, f"{cell.label}: {acknowledged} commands acknowledged, {acks} acknowledgements came"
+        acknowledged <= acks,
+        f"{cell.label}: {acknowledged} commands acknowledged, {acks} acknowledgements came",
     )
     beside = report["beside"]
     totals = {int(beside["count"]), sum(map(int, answered.values())), sum(map(int, beside["sizes"].values()))}
-    tally.require(len(totals) == 1, f"{cell.label}: the vehicle's counts beside its mix differ: {sorted(totals)}")
+    tally.require(
+        len(totals) == 1, f"{cell.label}: the vehicle's counts beside its mix differ: {sorted(totals)}"
+    )
     for role, counts in (("gcs", sent), ("drone", answered)):
         carried = int(cell.windows(role)[TRAFFIC]["tx_data"])
         total = sum(int(count) for count in counts.values())
         fits = total <= carried + _FLYING_COUNT
-        tally.require(fits, f"{cell.label}: {total} frames of the workload at the {role}, its tunnel sent {carried}")
+        tally.require(
+            fits, f"{cell.label}: {total} frames of the workload at the {role}, its tunnel sent {carried}"
+        )
 
 
 def _heard_by_vehicle(report: Mapping[str, Any]) -> dict[str, int] | None:

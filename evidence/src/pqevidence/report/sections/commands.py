@@ -53,9 +53,20 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
 
 def _row(row: RawRow) -> list[Cell]:
     why = row["reason"] or None
-    spread = f"{significant(float(row['low_ms']))} to {significant(float(row['high_ms']))}" if row["low_ms"] else ""
+    spread = (
+        f"{significant(float(row['low_ms']))} to {significant(float(row['high_ms']))}"
+        if row["low_ms"]
+        else ""
+    )
     phase = {"all": "any", "rekey": "yes", "no rekey": "no"}[row["phase"]]
-    counts = ("n_cells", "acknowledged_count", "unanswered_count", "refused_count", "cut_count", "retries_count")
+    counts = (
+        "n_cells",
+        "acknowledged_count",
+        "unanswered_count",
+        "refused_count",
+        "cut_count",
+        "retries_count",
+    )
     return [
         label(row["suite_id"]), label(row["condition"]), label(KINDS.get(row["kind"], row["kind"])), label(phase),
         *(blocks.count(row[name]) for name in counts),
