@@ -1,4 +1,4 @@
-"""A workload of missions and commands in ring sim: its rows, table, section and checks; keys refused at the door."""
+"""A workload in ring sim: its rows, table, section and checks; and keys that are refused at the door."""
 
 from __future__ import annotations
 
@@ -125,7 +125,8 @@ def test_a_wait_meets_a_rekey_where_the_two_overlap() -> None:
 
 def test_no_answer_stays_null() -> None:
     row = {"step": 0, "number": 0, "kind": "command", "due_ns": 5, "sent_ns": 6, "acknowledged_ns": None,
-           "result": None, "retries_count": 3, "items_count": 0, "reason": "no answer within 5 s"}  # fmt: skip
+           "result": None, "retries_count": 3, "items_count": 0,
+           "reason": "no answer within 5 s"}  # fmt: skip
     window = {"gcs": {"source_report": {"workload": {"rows": [row]}}}}
     (one,) = asked_of({"traffic": window}) or []
     assert one.ack_ms is None and one.unanswered and not one.cut and not one.refused
@@ -142,17 +143,22 @@ def test_what_the_vehicle_sent_beside_its_mix_is_no_part_of_its_rate() -> None:
     assert without_beside(100, {22: 2}, window) == (100, {22: 2}), "nothing was asked, nothing is taken off"
 
 
+EMBEDDED = "{session_s: 4, source: embedded"
+
+
 @pytest.mark.parametrize(
     ("traffic", "told", "hint"),
     [
-        ("{session_s: 4, source: embedded, workload: [{kind: comand, at_s: 1}]}", "cannot be 'comand'", "`command`"),
-        ("{session_s: 4, source: embedded, workload: [{kind: auto, at: 1}]}", "unknown key `at`", "`at_s`"),
-        ("{session_s: 4, source: embedded, workload: [{kind: mode, at_s: 1}]}", "lacks `mode`", "add `mode:`"),
-        ("{session_s: 4, source: embedded, workload: [{kind: auto, at_s: 1}]}", "no mission is there", "mission_upload"),
-        ("{session_s: 4, source: embedded, workload: [{kind: command, at_s: 1, rate_hz: 1, for_s: 9}]}",
+        (f"{EMBEDDED}, workload: [{{kind: comand, at_s: 1}}]}}", "cannot be 'comand'", "`command`"),
+        (f"{EMBEDDED}, workload: [{{kind: auto, at: 1}}]}}", "unknown key `at`", "`at_s`"),
+        (f"{EMBEDDED}, workload: [{{kind: mode, at_s: 1}}]}}", "lacks `mode`", "add `mode:`"),
+        (f"{EMBEDDED}, workload: [{{kind: auto, at_s: 1}}]}}", "no mission is there", "mission_upload"),
+        (f"{EMBEDDED}, workload: [{{kind: command, at_s: 1, rate_hz: 1, for_s: 9}}]}}",
          "lasts until 10 s", "session_s"),
-        ("{session_s: 4, workload: [{kind: mode, at_s: 1, mode: BRAKE}]}", "needs `source: embedded`", "source: embedded"),
-        ("{session_s: 3000, source: embedded, workload: [{kind: command, at_s: 1, rate_hz: 50, for_s: 2000}]}",
+        ("{session_s: 4, workload: [{kind: mode, at_s: 1, mode: BRAKE}]}",
+         "needs `source: embedded`", "write"),
+        ("{session_s: 3000, source: embedded, "
+         "workload: [{kind: command, at_s: 1, rate_hz: 50, for_s: 2000}]}",
          "100000 exchanges", "at most 5000"),
     ],
 )  # fmt: skip

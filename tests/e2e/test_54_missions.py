@@ -1,4 +1,4 @@
-"""The ground uploads a mission, flies it and gives commands through the tunnel, over a link and with rekeys."""
+"""The ground uploads a mission, flies it and gives commands through the tunnel, link and rekeys included."""
 
 from __future__ import annotations
 

@@ -9,16 +9,16 @@ from bad_bundles.forge import Json, Registry, cells, edit, finish, load, registe
 
 BAD: Registry = {}
 STEP: Json = {
-    "kind": "mode", "at_s": 0.1, "mode": "BRAKE", "limit_s": None, "waypoints": None, "count": None, "rate_hz": None,
-    "for_s": None,
+    "kind": "mode", "at_s": 0.1, "mode": "BRAKE", "limit_s": None, "waypoints": None, "count": None,
+    "rate_hz": None, "for_s": None,
 }  # fmt: skip
 BEGUN_NS = 5_000_000_000
 KIND = "COMMAND_LONG MAV_CMD_DO_SET_MODE"
 
 
 def _asked(root: Path, change: Callable[[Json, Json], object]) -> None:
-    """A session in which the ground changed the mode once, as both ends tell it; then `change` of the ground's
-    account and the vehicle's report in every cell."""
+    """A session in which the ground changed the mode once, as both ends tell it; then `change` of the
+    ground's account and the vehicle's report in every cell."""
 
     def ask(scenario: Json) -> None:
         scenario["traffic"] |= {"source": "embedded", "workload": [STEP]}

@@ -1,4 +1,4 @@
-"""Steps of a session's workload and the plan that they and a seed make; pure, for both ends and for a checker.
+"""Steps of a session's workload, and the plan that they and a seed make; for both ends and for a checker.
 
 A step is what a scenario writes under `traffic.workload`. It becomes one exchange, a step `command` one a
 period. What carries them out is workload.py.

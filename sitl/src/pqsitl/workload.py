@@ -1,9 +1,9 @@
 """The station's half of a session's workload: missions, modes, parameters, commands over MAVLink; sans-IO.
 
-An exchange has four moments on the ground's monotonic clock: due, sent, acknowledged, and the limit after which
-it counts as unanswered. Exchanges of one lane go one after another: COMMAND_ACK names the command and not which
-sending of it, so that of two under way neither could be told. One that has to wait keeps its due time beside
-its sending.
+An exchange has four moments on the ground's monotonic clock: due, sent, acknowledged, and the limit after
+which it counts as unanswered. Exchanges of one lane go one after another: COMMAND_ACK names the command and
+not which sending of it, so that of two under way neither could be told. One that has to wait keeps its due
+time beside its sending.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class WorkloadClient:
         return messages
 
     def report(self) -> dict[str, Any]:
-        """{seed, begun_ns, sent, heard, rows}; what is not over yet is told as cut off by the session's end."""
+        """{seed, begun_ns, sent, heard, rows}; what is not over yet was cut off by the session."""
         left = self._waiting
         if self.begun_ns is None:
             left = [Exchange(due, self._steps[due.step], due.at_ns) for due in self._plan]
@@ -193,7 +193,7 @@ class WorkloadClient:
         return one.sent_ns + round(one.step.limit_s * NS)
 
     def _choose(self, one: Exchange, now_ns: int) -> bool:
-        """Settle on a command to which no late acknowledgement can come any more; False while there is none."""
+        """Take a command to which no late acknowledgement can come any more; False while none is."""
         if one.step.kind in ("mission_upload", "param_download"):
             return True
         if one.step.kind == "command":

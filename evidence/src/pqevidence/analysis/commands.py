@@ -1,7 +1,7 @@
-"""commands.csv: what the ground asked of the vehicle, by suite, condition, kind and whether a rekey was under way.
+"""commands.csv: what the ground asked of the vehicle, by suite, condition, kind and phase of rekeys.
 
-A row pools the exchanges of its cells for median, P95 and counts; the interval is of the geometric mean of the
-cells' medians, so that its unit is the repetition. Times are the ground's own clock.
+A row pools the exchanges of its cells for median, P95 and counts; the interval is of the geometric mean of
+the cells' medians, so that its unit is the repetition. Times are the ground's own clock.
 """
 
 from __future__ import annotations

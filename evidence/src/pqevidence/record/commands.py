@@ -30,7 +30,7 @@ REKEY = "rekey"
 
 @dataclass(frozen=True)
 class Asked:
-    """One exchange of the workload; times in ns on the ground's monotonic clock, None where there was none."""
+    """One exchange of the workload; times in ns of the ground's monotonic clock, None for none."""
 
     step: int
     number: int

@@ -107,7 +107,7 @@ def _workload(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
         asks = step["kind"] == "auto" or step["mode"] == "AUTO"
         if asks and (uploaded_s is None or uploaded_s >= step["at_s"]):
             yield Problem(
-                marked.place((*at, number)), f"step `{step['kind']}` asks for AUTO and no mission is there yet",
+                marked.place((*at, number)), f"step `{step['kind']}` asks for AUTO and no mission is there",
                 "the vehicle refuses AUTO without one", "add a `mission_upload` before it.",
             )  # fmt: skip
     try:

@@ -21,8 +21,8 @@ _FLYING_COUNT = 5
 
 
 def planned(cell: CellView, tally: Tally) -> None:
-    """One row an exchange that scenario and seed give, due when they say; its moments in order, an answer within
-    its limit, and where there is none no result and a reason."""
+    """One row an exchange that scenario and seed give, due when they say; its moments in order, an answer
+    within its limit, and where there is none no result and a reason."""
     steps_raw, account = workload_of(cell.run.scenario), account_of(cell.raw.traffic)
     if not steps_raw:
         tally.require(account is None, f"{cell.label}: a workload that the scenario does not ask for")
@@ -74,8 +74,8 @@ def _amiss(one: Asked, limit_s: float) -> str | None:
 
 
 def witnessed(cell: CellView, tally: Tally) -> None:
-    """The vehicle counted what came up and what it answered; the tunnel carried at least as much. On an unimpaired
-    link both ends' counts are one number, but for what was under way when a gate closed."""
+    """The vehicle counted what came up and what it answered; the tunnel carried at least as much. On an
+    unimpaired link both ends' counts are one number, but for what was under way when a gate closed."""
     account = account_of(cell.raw.traffic)
     if not workload_of(cell.run.scenario) or account is None:
         return

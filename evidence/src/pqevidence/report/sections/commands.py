@@ -1,4 +1,4 @@
-"""How long the vehicle takes to acknowledge, from commands.csv; nothing in a run in which nothing was asked."""
+"""How long the vehicle takes to acknowledge, from commands.csv; nothing where nothing was asked."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def commands(source: Source) -> Section | None:
         "commands",
         "Until the vehicle acknowledges",
         (_table(source, rows),),
-        "The ground station's own traffic: from the first sending of a request to its acknowledgement, through "
-        "MAVProxy and the tunnel both ways, on the ground's clock alone. Commands go one at a time and are sent "
-        "again after 1.5 s. A rekey was under way where its handshake at the ground and the wait for the answer "
-        "overlap. What was not answered within its limit has no time; it is counted.",
+        "The ground station's own traffic: from the first sending of a request to its acknowledgement, "
+        "through MAVProxy and the tunnel both ways, on the ground's clock alone. Commands go one at a time "
+        "and are sent again after 1.5 s. A rekey was under way where its handshake at the ground and the "
+        "wait for the answer overlap; long waits meet more of them. "
+        "What was not answered within its limit has no time; it is counted.",
     )
 
 
@@ -45,8 +46,8 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
         blocks.rows_of([_row(row) for row in rows]),
         source.ring,
         f"analysis/{NAME}.csv",
-        "Median, P95 (from 20 values on) and most are of all exchanges of the cells. The mean is the geometric one "
-        f"of the cells' medians. Cut off: the session ended first. {UNITS['repetition']}",
+        "Median, P95 (from 20 values on) and most are of all exchanges of the cells. The mean is the "
+        f"geometric one of the cells' medians. Cut off: the session ended first. {UNITS['repetition']}",
         collapsed=len(rows) > 60,
     )  # fmt: skip
 
@@ -68,7 +69,8 @@ def _row(row: RawRow) -> list[Cell]:
         "retries_count",
     )
     return [
-        label(row["suite_id"]), label(row["condition"]), label(KINDS.get(row["kind"], row["kind"])), label(phase),
+        label(row["suite_id"]), label(row["condition"]), label(KINDS.get(row["kind"], row["kind"])),
+        label(phase),
         *(blocks.count(row[name]) for name in counts),
         *(number(row[name], reason=why) for name in ("p50_ms", "p95_ms", "max_ms", "mean_ms")),
         label(spread) if spread else blocks.missing(why), label(row["ring"]),
