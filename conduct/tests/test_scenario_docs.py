@@ -31,6 +31,7 @@ TABLES = {
     "attack": ("$defs", "attack"),
     "rekey": ("$defs", "rekey"),
     "policy": ("$defs", "policy"),
+    "step": ("$defs", "step"),
     "event": ("$defs", "event"),
 }
 BLOCKS = ("handshake", "traffic", "bulk", "telemetry", "order", "thermal_gate")

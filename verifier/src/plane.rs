@@ -34,7 +34,11 @@ pub fn rate_time_packets(cell: &Cell, _: &mut Seen, tally: &mut Tally) -> Found<
         let report = raw.traffic.as_ref().and_then(|windows| windows.get(&window));
         let source = report.and_then(|report| report.get("gcs")?.get("source")?.as_str());
         let answered = if window == "traffic" && source == Some("uplink") { UPLINK_ANSWER_HZ } else { 0.0 };
-        let due = (rate_hz + answered) * seconds;
+        // what the vehicle answered to a workload comes on top of its mix
+        let source_report = |end: &str| report.and_then(|report| report.get(end)?.get("source_report"));
+        let asked = source_report("gcs").is_some_and(|told| told.get("workload").is_some());
+        let beside = source_report("drone").and_then(|told| told.get("beside")?.get("count")?.as_f64());
+        let due = (rate_hz + answered) * seconds + if asked { beside.unwrap_or(0.0) } else { 0.0 };
         let share = count as f64 / due;
         let allowed = if seconds >= RATE_LONG_S { RATE_TOLERANCE_LONG } else { RATE_TOLERANCE_SHORT };
         tally.see();

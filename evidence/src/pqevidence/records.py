@@ -9,6 +9,7 @@ from typing import Any
 
 from pqevidence.measures import MEASURES
 from pqevidence.record.attack import ATTACKER_LOST
+from pqevidence.record.commands import without_beside
 from pqevidence.record.context import (
     fill_control,
     fill_identity,
@@ -175,7 +176,7 @@ def record_from_raw(
     fill_waiting(sheet, cold, due=shakes)
     fill_data_plane(sheet, plane, cell.counters)
     fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
-    fill_mavlink(sheet, cell, plane, wall)
+    fill_mavlink(sheet, cell, plane, wall, context.scenario)
     fill_control(sheet, plan, context)
     fill_pressure(sheet, telemetry, _window_of(windows, HANDSHAKE_WINDOW), span, context)
     for role in ROLES:
@@ -449,9 +450,10 @@ def _contract(cell: RawCell, context: RawRun, plane: DataPlane) -> list[str]:
         reported = ((window.get("drone") or {}).get("source_report") or {}).get("sent", {}).get("sizes") or {}
         sizes = {int(size): int(number) for size, number in reported.items()}
     profile = str(traffic.get("profile") or "intervals_320hz")
+    own_count, sizes = without_beside(int(count), sizes, window)
     try:
         result = check_traffic(
-            count=int(count),
+            count=own_count,
             duration_s=seconds,
             nominal_hz=float(traffic["rate_hz"]),
             sizes=sizes,

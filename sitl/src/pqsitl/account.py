@@ -33,3 +33,24 @@ class SentAccount:
             "last_ns": self.last_ns,
             "sizes": {str(size): count for size, count in sorted(self.sizes.items())},
         }
+
+
+class BesideAccount:
+    """Frames of a vehicle that are no part of its measured mix: what it was asked for, and what happened."""
+
+    def __init__(self) -> None:
+        self._sizes: Counter[int] = Counter()
+        self._kinds: Counter[str] = Counter()
+
+    def add(self, kind: str, size_bytes: int) -> None:
+        """One frame."""
+        self._sizes[size_bytes] += 1
+        self._kinds[kind] += 1
+
+    def as_dict(self) -> dict[str, object]:
+        """{count, sizes: {bytes: count}, kinds: {message: count}}."""
+        return {
+            "count": self._sizes.total(),
+            "sizes": {str(size): count for size, count in sorted(self._sizes.items())},
+            "kinds": dict(sorted(self._kinds.items())),
+        }

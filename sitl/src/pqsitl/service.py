@@ -110,6 +110,8 @@ class TrafficService:
         if factory is None:
             raise SpecError(f"no source {name!r} at {self.role}", f"sources here: {', '.join(self._names())}")
         source = factory(spec)
+        if spec.workload is not None and name != "uplink":
+            raise SpecError(f"source {name} asks the vehicle for nothing", "workload goes with source uplink")
         if spec.record:
             if source.recording is None:
                 raise SpecError(f"source {name} keeps no recording", "record goes with source uplink")

@@ -145,6 +145,7 @@ class EmbeddedSource(Source):
                 "overridden": vehicle.schedule.overridden,
                 "ignored": dict(vehicle.ignored),
                 "uplink": self.uplink.report(),
+                "beside": vehicle.beside.as_dict(),
             }
         return report
 

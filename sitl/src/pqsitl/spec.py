@@ -10,6 +10,7 @@ from typing import Any
 
 from pqsitl.errors import SpecError
 from pqsitl.profile import DEFAULT_PROFILE
+from pqsitl.steps import Step, steps_of
 
 MAX_RATE_HZ = 200_000.0
 
@@ -29,6 +30,8 @@ class TrafficSpec:
     """Telemetry log to replay."""
     record: bool = False
     """Keep what the source receives as a telemetry log; source uplink alone can."""
+    workload: tuple[Step, ...] | None = None
+    """What the ground asks of the vehicle; source uplink alone can."""
 
     @classmethod
     def from_mapping(cls, raw: object) -> TrafficSpec:
@@ -56,6 +59,8 @@ def _checked(key: str, value: object) -> object:
         if not isinstance(value, str) or not value:
             raise SpecError(f"{key} must be text, not {value!r}", f"leave {key} out for its default")
         return value
+    if key == "workload":
+        return steps_of(value)
     if key == "record":
         if not isinstance(value, bool):
             raise SpecError(f"{key} must be true or false, not {value!r}", f"leave {key} out for false")

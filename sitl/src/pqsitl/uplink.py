@@ -17,6 +17,7 @@ from pqsitl.profile import UPLINK_TIMESYNC_HZ
 from pqsitl.recording import Recording
 from pqsitl.sources import MAX_WAIT_S, Source
 from pqsitl.spec import TrafficSpec
+from pqsitl.workload import VEHICLE, WorkloadClient
 
 CLIENT_SYSTEM_ID, CLIENT_COMPONENT_ID = 255, 190
 HEARTBEAT_PERIOD_NS = 1_000_000_000
@@ -52,13 +53,13 @@ class UplinkProbe:
         if now_ns >= self._timesync_ns:
             self._open.add(now_ns + STAMP_OFFSET_NS)
             self.timesync_sent += 1
-            frames.append(self._frame(mav.MAVLink_timesync_message(0, now_ns + STAMP_OFFSET_NS)))
+            frames.append(self.frame(mav.MAVLink_timesync_message(0, now_ns + STAMP_OFFSET_NS)))
             self._timesync_ns += TIMESYNC_PERIOD_NS * (1 + (now_ns - self._timesync_ns) // TIMESYNC_PERIOD_NS)
         return frames
 
     def heartbeat(self) -> bytes:
         """A ground station's heartbeat, now."""
-        return self._frame(
+        return self.frame(
             mav.MAVLink_heartbeat_message(
                 mav.MAV_TYPE_GCS, mav.MAV_AUTOPILOT_INVALID, 0, 0, mav.MAV_STATE_ACTIVE, 3
             )
@@ -75,13 +76,14 @@ class UplinkProbe:
             if message.get_type() != "TIMESYNC":
                 continue
             if message.tc1 == 0:
-                answers.append(self._frame(mav.MAVLink_timesync_message(now_ns, message.ts1)))
+                answers.append(self.frame(mav.MAVLink_timesync_message(now_ns, message.ts1)))
             elif message.ts1 in self._open:
                 self._open.discard(message.ts1)
                 self.rtt_ns.append(now_ns + STAMP_OFFSET_NS - message.ts1)
         return answers
 
-    def _frame(self, message: object) -> bytes:
+    def frame(self, message: object) -> bytes:
+        """The message as a frame of this station, under its running sequence number."""
         frame: bytes = bytes(message.pack(self._mav))  # type: ignore[attr-defined]
         self._mav.seq = (self._mav.seq + 1) & 0xFF
         return frame
@@ -98,6 +100,7 @@ class UplinkSource(Source):
         super().__init__(link, spec)
         self._probe: UplinkProbe | None = None
         self.recording = Recording() if spec.record else None
+        self._workload = None if spec.workload is None else WorkloadClient(spec.workload, spec.seed)
 
     def detail(self) -> dict[str, object]:
         return {"heartbeat_hz": 1.0, "timesync_hz": UPLINK_TIMESYNC_HZ, "client_of": f"{self.link.peer}"}
@@ -108,6 +111,8 @@ class UplinkSource(Source):
         rtt_ns = [] if probe is None else list(probe.rtt_ns)
         if self.recording is not None:
             report["recording"] = self.recording.account()
+        if self._workload is not None:
+            report["workload"] = self._workload.report()
         return report | {
             "rtt_ms": [value / 1e6 for value in rtt_ns],
             "timesync_sent": 0 if probe is None else probe.timesync_sent,
@@ -117,7 +122,7 @@ class UplinkSource(Source):
 
     def run(self) -> None:
         probe = self._probe = UplinkProbe(time.monotonic_ns())
-        recording = self.recording
+        recording, workload = self.recording, self._workload
         drain_end_ns: int | None = None
         while True:
             now_ns = time.monotonic_ns()
@@ -130,10 +135,21 @@ class UplinkSource(Source):
             if drain_end_ns is None:
                 for frame in probe.poll(now_ns):
                     self.send(frame)
-            wait_s = min(max(0.0, (probe.next_ns - time.monotonic_ns()) / 1e9), MAX_WAIT_S)
+                for message in workload.poll(now_ns) if workload is not None else ():
+                    self.send(probe.frame(message))
+            next_ns = probe.next_ns
+            if workload is not None and (due_ns := workload.next_ns) is not None:
+                next_ns = min(next_ns, due_ns)
+            wait_s = min(max(0.0, (next_ns - time.monotonic_ns()) / 1e9), MAX_WAIT_S)
             ready, _, _ = select.select([self.link.socket], [], [], wait_s)
             while ready and (datagram := self.link.receive()) is not None:
                 if recording is not None:
                     recording.take(datagram, time.time_ns())
-                for answer in probe.receive(datagram, time.monotonic_ns()):
+                came_ns = time.monotonic_ns()
+                for answer in probe.receive(datagram, came_ns):
                     self.send(answer)
+                if workload is not None:
+                    if datagram[5:6] == bytes(VEHICLE[:1]):
+                        workload.begin(came_ns)
+                    for message in workload.receive(datagram, came_ns):
+                        self.send(probe.frame(message))

@@ -11,6 +11,7 @@ from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
+from pqsitl.account import BesideAccount
 from pqsitl.answers import answer
 from pqsitl.flight import AUTO, Flight
 from pqsitl.ftp import FtpServer
@@ -75,6 +76,7 @@ class EmbeddedVehicle:
         self._param_turn = 0
         self.waiting: deque[Any] = deque(maxlen=MAX_WAITING)
         """Messages that leave with the next poll: what happened, not what was asked."""
+        self.beside = BesideAccount()
         self.greeted: set[int] = set()
         self.received_count = 0
         self.bad_count = 0
@@ -97,23 +99,30 @@ class EmbeddedVehicle:
 
     def poll(self, now_ns: int) -> list[bytes]:
         """All frames due by `now_ns`, one datagram each, in order."""
+        self.fly(now_ns)
+        frames = [self._frame(self.build(name, now_ns)) for name in self.schedule.take(now_ns)]
+        return frames + self.poll_beside(now_ns)
+
+    def fly(self, now_ns: int) -> None:
+        """Move on to `now_ns`."""
         self._advance_physics(now_ns)
         if self.flight.state.mode == AUTO:
             self.pilot.step(now_ns)
             self.waiting.extend(self.pilot.said)
             self.pilot.said.clear()
-        frames = [self._frame(self.build(name, now_ns)) for name in self.schedule.take(now_ns)]
+
+    def poll_beside(self, now_ns: int) -> list[bytes]:
+        """Of those, what is no part of the measured mix: parts of lists, repeated requests, texts."""
+        messages: list[Any] = []
         if self._paced and now_ns >= self._paced_due_ns:
             next_one = self._paced.popleft()
-            message = self.params.message(next_one) if isinstance(next_one, int) else next_one
-            frames.append(self._frame(message))
+            messages.append(self.params.message(next_one) if isinstance(next_one, int) else next_one)
             self._paced_due_ns = now_ns + PACE_NS
         if self.mission.uploading:
-            frames += [self._frame(message) for message in self.mission.poll(now_ns)]
-        if self.waiting:
-            frames += [self._frame(message) for message in self.waiting]
-            self.waiting.clear()
-        return frames
+            messages += self.mission.poll(now_ns)
+        messages += self.waiting
+        self.waiting.clear()
+        return [self._beside(message) for message in messages]
 
     def receive(self, datagram: bytes, now_ns: int) -> list[bytes]:
         """Answers to one datagram of a ground station; what cannot be parsed is counted."""
@@ -127,7 +136,9 @@ class EmbeddedVehicle:
                 continue
             if getattr(message, "target_component", 0) not in (0, COMPONENT_ID):
                 continue  # for a camera or a gimbal, which this vehicle has not
-            answers += [self._frame(one) for one in answer(self, message, now_ns)]
+            # TIMESYNC belongs to the mix (`profile.UPLINK_TIMESYNC_HZ`)
+            frame = self._frame if message.get_type() == "TIMESYNC" else self._beside
+            answers += [frame(one) for one in answer(self, message, now_ns)]
         return answers
 
     def build(self, name: str, now_ns: int) -> Any:
@@ -184,6 +195,12 @@ class EmbeddedVehicle:
     def _pace(self, queue: list[Any], now_ns: int) -> None:
         self._paced = deque(queue)
         self._paced_due_ns = max(now_ns, self._paced_due_ns)
+
+    def _beside(self, message: Any) -> bytes:
+        """Frame a message that is no part of the mix, and account for it."""
+        frame = self._frame(message)
+        self.beside.add(message.get_type(), len(frame))
+        return frame
 
     def _frame(self, message: Any) -> bytes:
         frame: bytes = bytes(message.pack(self._mav))

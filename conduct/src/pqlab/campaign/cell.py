@@ -17,7 +17,7 @@ from typing import Any
 from pqevidence.plan import Cell
 from pqevidence.record.visitors import visitors
 from pqevidence.scenario.attacks import attack_events
-from pqevidence.scenario.conditions import keeps_flight_log, keeps_ledger, without
+from pqevidence.scenario.conditions import keeps_flight_log, keeps_ledger, without, workload_of
 from pqevidence.scenario.model import Scenario
 from pqlab.campaign.agents import Agent, AgentFailure, Pair, stream_lines, wait_all
 from pqlab.campaign.canary import CANARY_WINDOW, canary_condition, canary_s, fed_roles
@@ -150,6 +150,8 @@ class CellRunner:
             route, session_s = traffic["route"], traffic["session_s"]
             if keeps_flight_log(self._scenario.data):
                 uplink = {**uplink, "record": True}
+            if steps := workload_of(self._scenario.data):
+                uplink = {**uplink, "workload": steps}
             self._window(cell, TRAFFIC_WINDOW, route, spec, uplink, session_s, journal, raw, timeline)
         if (bulk := self._scenario.bulk) is not None:
             for rate_pps in bulk["rates_pps"]:

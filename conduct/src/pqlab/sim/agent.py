@@ -166,7 +166,8 @@ class SimAgent:
 
     def _traffic_run(self, params: Json) -> Json:
         here, spec = self._here, self._end.report["spec"]
-        reports = here.run_window(spec, float(params["duration_s"]))
+        asked = here.gcs.report.get("spec")
+        reports = here.run_window(spec, float(params["duration_s"]), asked)
         here.drone.report, here.gcs.report = reports
         return self._close(params)
 

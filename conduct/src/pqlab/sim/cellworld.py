@@ -21,7 +21,9 @@ from pqlab.sim.handshakes import Made, delay_ns, handshake
 from pqlab.sim.identity import Identities
 from pqlab.sim.primitives import SimPrimitives
 from pqlab.sim.traffic import NS, Offer, Tally, offers
+from pqlab.sim.workload import Asked, Workload
 from pqsitl.profile import TIMESYNC_REPLY_BYTES
+from pqsitl.steps import steps_of
 from pqtunnel import packet, suites
 
 Json = dict[str, Any]
@@ -121,13 +123,20 @@ class CellWorld:
 
     # ------------------------------------------------------------------ traffic
 
-    def run_window(self, spec: Json, duration_s: float) -> tuple[Json, Json]:
-        """Carry `duration_s` of traffic; returns what source and sink report at drone and gcs."""
+    def run_window(self, spec: Json, duration_s: float, asked: Json | None = None) -> tuple[Json, Json]:
+        """Carry `duration_s` of traffic; returns what source and sink report at drone and gcs. asked: spec of
+        the ground's source, for its workload."""
         open_ns = self._clock.mono_ns()
         end_ns = open_ns + round(duration_s * NS)
         tallies: dict[Role, tuple[Tally, Tally]] = {role: (Tally(), Tally()) for role in self._ends}
         for offer in offers(spec, open_ns, end_ns):
             self._plan(offer.at_ns, self._carrying(offer, tallies, end_ns))
+        workload = None
+        if asked is not None and asked.get("workload"):
+            workload = Workload(steps_of(asked["workload"]), int(asked["seed"]), open_ns)
+            for one in workload.exchanges:
+                if one.due_ns < end_ns:
+                    self._plan(one.due_ns, self._asking(one, workload, tallies, end_ns))
         if self.schedule is not None:
             self._plan_rekeys(self.schedule, open_ns, end_ns)
             self.schedule = None
@@ -140,6 +149,9 @@ class CellWorld:
             role: {"sent": sent.report, "received": received.report}
             for role, (sent, received) in tallies.items()
         }
+        if workload is not None:
+            told["drone"] |= workload.at_vehicle()
+            told["gcs"]["workload"] = workload.at_ground()
         return told["drone"], told["gcs"]
 
     def _plan(self, at_ns: int, action: Action) -> None:
@@ -161,6 +173,53 @@ class CellWorld:
                 self._plan(answer.at_ns, self._carrying(answer, tallies, end_ns))
 
         return carry
+
+    # ------------------------------------------------------------------ workload
+
+    def _asking(
+        self, one: Asked, workload: Workload, tallies: dict[Role, tuple[Tally, Tally]], end_ns: int,
+        *, waited: bool = False,
+    ) -> Action:  # fmt: skip
+        """One exchange: its lane, then frame after frame, each when the one before it was heard. waited: it
+        has its place in the lane."""
+
+        def begin(at_ns: int) -> None:
+            one.sent_ns = at_ns
+            step(at_ns)
+
+        def step(at_ns: int) -> None:
+            turn = one.turns[one.done]
+            sender: Role = "gcs" if turn.asks else "drone"
+            receiver: Role = "drone" if turn.asks else "gcs"
+            datagram, left_ns = self._ends[sender].send(self._rng.randbytes(turn.size_bytes), at_ns)
+            tallies[sender][0].note(turn.size_bytes, START_NS + at_ns)
+            if not turn.asks:
+                workload.answered[turn.kind] += 1
+                workload.answered_sizes[turn.size_bytes] += 1
+            else:
+                workload.sent[turn.kind] += 1
+            arrived_ns = left_ns + delay_ns(self._rng)
+            if self._ends[receiver].receive(datagram, arrived_ns) is None:
+                return
+            tallies[receiver][1].note(turn.size_bytes, START_NS + arrived_ns)
+            (workload.received if turn.asks else workload.heard)[turn.kind] += 1
+            one.done += 1
+            if one.done == len(one.turns):
+                if arrived_ns < end_ns:
+                    one.acknowledged_ns = arrived_ns
+                following = workload.ends(one)
+                if following is not None and arrived_ns < end_ns:
+                    self._plan(arrived_ns, self._asking(following, workload, tallies, end_ns, waited=True))
+                return
+            next_ns = arrived_ns + one.turns[one.done].after_ns
+            if next_ns < end_ns:
+                self._plan(next_ns, step)
+
+        def due(at_ns: int) -> None:
+            if waited or workload.begins(one):
+                begin(at_ns)
+
+        return due
 
     # ------------------------------------------------------------------ rekeys
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pqbase.text import utc_text_ms
+from pqevidence.record.commands import fill_commands
 from pqevidence.record.dataplane import TRAFFIC, DataPlane, window_counter
 from pqevidence.record.raw import ROLES, Json, RawCell, RawRun
 from pqevidence.record.sheet import Sheet
@@ -134,7 +135,9 @@ def fill_lifecycle(
     sheet.put("C", "traffic_session_s", plane.gate_s.get(TRAFFIC), absent="no traffic window")
 
 
-def fill_mavlink(sheet: Sheet, cell: RawCell, plane: DataPlane, wall: tuple[int, int] | None) -> None:
+def fill_mavlink(
+    sheet: Sheet, cell: RawCell, plane: DataPlane, wall: tuple[int, int] | None, scenario: Json
+) -> None:
     """Categories I, J, K and L: counted at the tunnel's edge, or null; one frame is one datagram."""
     window = (cell.traffic or {}).get(TRAFFIC)
     if window is None:
@@ -168,6 +171,7 @@ def fill_mavlink(sheet: Sheet, cell: RawCell, plane: DataPlane, wall: tuple[int,
     sheet.null_rest("I", NOT_COUNTED)
     got = window_counter(cell.counters, "gcs", TRAFFIC, "plaintext_out")
     sheet.put("J", "mavproxy_gcs_total_msgs_received_count", got, absent=no_counter)
+    fill_commands(sheet, cell, scenario)
     sheet.null_rest("J", NOT_COUNTED)
     joined = plane.down.windows.get(TRAFFIC) if plane.down else None
     no_ledger = "no ledger of both ends"

@@ -87,6 +87,8 @@ def visitors(window: Mapping[str, Any]) -> list[Visitor]:
             # a ground station may bear the probe's own numbers: more than the probe sent is somebody else's
             probed = sum(frames.get(kind, 0) for kind in _PROBE_KINDS)
             own = _PROBE_KINDS if sent is None or probed <= int(sent) else ()
+            asked = ((gcs.get("source_report") or {}).get("workload") or {}).get("sent") or {}
+            own += tuple(kind for kind, count in frames.items() if count <= int(asked.get(kind, 0)))
         if frames := {kind: count for kind, count in frames.items() if kind not in own}:
             found.append(Visitor(system, component, frames))
     return found

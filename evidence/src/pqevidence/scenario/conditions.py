@@ -33,6 +33,11 @@ def keeps_flight_log(scenario: Mapping[str, Any]) -> bool:
     return bool((scenario.get("traffic") or {}).get("tlog"))
 
 
+def workload_of(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the ground station asks of the vehicle in each session; [] where it asks nothing."""
+    return list((scenario.get("traffic") or {}).get("workload") or [])
+
+
 def observers_vary(scenario: Mapping[str, Any]) -> bool:
     """Does any condition leave an observer out, so that every cell accounts for what each one used?"""
     return any(without(condition) for condition in scenario.get("conditions") or [])

@@ -10,6 +10,8 @@ from pqevidence.scenario.attacks import MAX_CELL_S, attack_events, episode_of
 from pqevidence.scenario.check import Problem, nearest
 from pqevidence.scenario.conditions import routed, settings_of
 from pqevidence.scenario.marks import KeyPath, MarkedYaml
+from pqsitl.errors import SpecError
+from pqsitl.steps import amiss, steps_of
 from pqtunnel.errors import TunnelError
 from pqtunnel.inflight import Policy
 
@@ -36,6 +38,7 @@ def cross_check(data: Json, marked: MarkedYaml) -> list[Problem]:
     return [
         *_handshake(data, marked),
         *_traffic(data, marked),
+        *_workload(data, marked),
         *_names(data, marked),
         *_twins(data, marked),
         *_timed(data, marked),
@@ -72,6 +75,47 @@ def _traffic(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
             "the frames come to the ground's traffic service through MAVProxy",
             "write `route: mavproxy`, or remove `tlog`.",
         )
+
+
+def _workload(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
+    traffic = data["traffic"]
+    steps = (traffic or {}).get("workload")
+    if not steps:
+        return
+    at: KeyPath = ("traffic", "workload")
+    for key, wanted, why in (
+        ("source", "embedded", "another vehicle keeps no count of what it answered, or leaves its hover"),
+        ("route", "mavproxy", "the ground's program reaches the vehicle through MAVProxy"),
+    ):
+        if traffic[key] != wanted:
+            yield Problem(
+                marked.place(at), f"`traffic.workload` needs `{key}: {wanted}`, not {traffic[key]}", why,
+                f"write `{key}: {wanted}`, or remove `workload`.",
+            )  # fmt: skip
+    uploaded_s: float | None = None
+    for number, step in enumerate(steps):
+        here: KeyPath = (*at, number)
+        kind = step["kind"]
+        if told := amiss(kind, step):
+            yield Problem(marked.place(here), f"step `{kind}` {told[0]}", "of that kind", f"{told[1]}.")
+            continue
+        what = f"step `{kind}`"
+        yield from _in_session(here, what, step["at_s"], step["for_s"] or 0.0, traffic["session_s"], marked)
+        if kind == "mission_upload":
+            uploaded_s = min(step["at_s"], step["at_s"] if uploaded_s is None else uploaded_s)
+    for number, step in enumerate(steps):
+        asks = step["kind"] == "auto" or step["mode"] == "AUTO"
+        if asks and (uploaded_s is None or uploaded_s >= step["at_s"]):
+            yield Problem(
+                marked.place((*at, number)), f"step `{step['kind']}` asks for AUTO and no mission is there",
+                "the vehicle refuses AUTO without one", "add a `mission_upload` before it.",
+            )  # fmt: skip
+    try:
+        steps_of(steps)
+    except SpecError as error:
+        if not any(amiss(step["kind"], step) for step in steps):
+            yield Problem(marked.place(at), f"`traffic.workload`: {error}", "the ground would refuse it",
+                          f"{error.hint}.")  # fmt: skip
 
 
 def _names(data: Json, marked: MarkedYaml) -> Iterator[Problem]:

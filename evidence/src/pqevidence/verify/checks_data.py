@@ -6,6 +6,7 @@ from collections import Counter
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
+from pqevidence.record.commands import beside_of
 from pqevidence.record.dataplane import seal_overhead_bytes
 from pqevidence.record.ledger import Column
 from pqevidence.record.raw import stamps_of_one_clock
@@ -38,7 +39,7 @@ def rate_time_packets(cell: CellView, tally: Tally) -> None:
         count = int(cell.windows("drone")[window]["tx_data"])
         report = (cell.raw.traffic or {}).get(window) or {}
         probed = window == "traffic" and (report.get("gcs") or {}).get("source") == "uplink"
-        due = (rate_hz + (UPLINK_ANSWER_HZ if probed else 0.0)) * seconds
+        due = (rate_hz + (UPLINK_ANSWER_HZ if probed else 0.0)) * seconds + beside_of(report)[0]
         share = count / due
         allowed = RATE_TOLERANCE_LONG if seconds >= RATE_LONG_S else RATE_TOLERANCE_SHORT
         short = share < 1 - allowed and not window.startswith("bulk-")
