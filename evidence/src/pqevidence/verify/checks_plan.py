@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from pqevidence.record.raw import Json, read_object
+from pqevidence.verify.checks_share import owned
 from pqevidence.verify.result import Tally
 from pqevidence.verify.view import MOST_CELLS, BundleView
 
@@ -84,17 +85,20 @@ def cells_accounted(bundle: BundleView, tally: Tally) -> None:
 
 
 def _matrix(bundle: BundleView, tally: Tally) -> None:
-    """(suite, condition, repetition) planned and due are the same set; `only` takes cells out by their id."""
+    """(suite, condition, repetition) planned and due are the same set; `only` takes cells out by their id, a
+    share holds its own blocks."""
     scenario = bundle.raw.scenario
     rows = bundle.plan["cells"]
     planned = Counter((row["suite_id"], row["condition"], int(row["repetition"])) for row in rows)
     # whether repetitions count from 0 or 1 is the plan's own business
     first = min((place[2] for place in planned), default=1)
     first = min(first, 1)
+    mine = owned(bundle.plan, int(scenario["repetitions"]))
     asked = []
     for condition in scenario["conditions"]:
         wanted = set(condition.get("repetitions") or range(1, int(scenario["repetitions"]) + 1))
         numbers = [number for number in range(int(scenario["repetitions"])) if number + 1 in wanted]
+        numbers = [number for number in numbers if mine is None or number in mine]
         asked.append((str(condition["name"]), condition.get("suites") or scenario["suites"], numbers))
     total = sum(len(suites) * len(numbers) for _, suites, numbers in asked)
     if total > MOST_CELLS:
