@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -450,3 +451,29 @@ def test_a_merged_bundle_is_known_by_its_lineage_file(merged: Path, small: list[
     data = MergedData(merged)
     assert len(data.cells) == 48 and data.blocks_count == 4 and data.missing == []
     assert len({cell.cell_id for cell in data.cells}) == 48
+
+
+def test_the_page_of_the_format_lists_the_checks_in_their_order() -> None:
+    page = (project_root() / "docs" / "BUNDLE.md").read_text(encoding="utf-8")
+    part = page.partition("## Merged bundles")[2].partition("\n## ")[0]
+    told = [line.split("`")[1] for line in part.splitlines() if line.startswith("| `")]
+    expected = [
+        line.rpartition(" | ")[2].removesuffix(" |") for line in part.splitlines() if line.startswith("| `")
+    ]
+    assert told == list(MERGED_CHECKS)
+    assert expected == [check[1] for check in MERGED_CHECKS.values()]
+
+
+def test_every_refusal_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (project_root() / "docs" / "RACK.md").read_text(encoding="utf-8")
+    told = set(
+        re.findall(r"`([a-z]+-[a-z-]+|flown|exists)`", page.partition("| refused as")[2].partition("\n\n")[0])
+    )
+    sources = [
+        *(project_root() / "evidence/src/pqevidence/merge").glob("*.py"),
+        project_root() / "evidence/src/pqevidence/analysis/merged.py",
+        project_root() / "conduct/src/pqlab/cli/merge.py",
+    ]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    raised = set(re.findall(r'(?:LabError|_refuse)\(\s*"([a-z-]+)"', text)) - {"not-a-bundle"}
+    assert told == {*raised, "flown"}

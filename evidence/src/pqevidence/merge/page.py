@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pqevidence.analysis.claims import ALL_SUITES
@@ -164,48 +164,48 @@ def _effect(row: Row, reason: str = "reason") -> list[Cell]:
 
 
 def _these(tables: Mapping[str, Table], ring: str) -> list[Section]:
-    found = []
-    conditions = tables.get("condition_effects")
-    rows = [row for row in conditions.rows if row["scope"] == ALL_SUITES] if conditions is not None else []
-    if rows:
-        columns = (
-            Column("condition"), Column("against"), Column("metric"), Column("blocks", "n", True),
-            Column("mean effect"), Column("95 % interval"), Column("p (Holm)", "", True), Column("verdict"),
-        )  # fmt: skip
-        lines = [
-            [
-                label(row["condition"]), label(row["reference"]), label(_metric(row["metric"])),
-                blocks.count(str(row["n_pairs"])), *_effect(row), _p(row), label(row["verdict"]),
-            ]
-            for row in rows
-        ]  # fmt: skip
-        table = _table(
-            "these-conditions", "Conditions on these boards", columns, lines, ring,
-            "analysis/condition_effects.csv",
-        )  # fmt: skip
-        found.append(
-            Section("section-these", "On these boards: conditions", (table,), f"{UNITS['block']} {THESE}")
-        )
-    families = tables.get("effects")
-    if families is not None and families.rows:
-        columns = (
-            Column("part"), Column("family"), Column("against"), Column("suites", "n", True), Column("ratio"),
-            Column("interval"), Column("verdict"),
-        )  # fmt: skip
-        lines = [
-            [
-                label(row["part"]), label(row["family"]), label(row["reference"]),
-                blocks.count(str(row["n_suites"])), *_ratio(row), label(row["verdict"]),
-            ]
-            for row in families.rows
-        ]  # fmt: skip
-        table = _table(
-            "these-families", "Families on these boards", columns, lines, ring, "analysis/effects.csv"
-        )
-        found.append(
-            Section("section-families", "On these boards: families", (table,), f"{UNITS['suite']} {THESE}")
-        )
-    return found
+    return [*_these_conditions(tables.get("condition_effects"), ring), *_these_families(tables, ring)]
+
+
+def _these_conditions(table: Table | None, ring: str) -> Iterator[Section]:
+    rows = [row for row in table.rows if row["scope"] == ALL_SUITES] if table is not None else []
+    if not rows:
+        return
+    columns = (
+        Column("condition"), Column("against"), Column("metric"), Column("blocks", "n", True),
+        Column("mean effect"), Column("95 % interval"), Column("p (Holm)", "", True), Column("verdict"),
+    )  # fmt: skip
+    lines = [
+        [
+            label(row["condition"]), label(row["reference"]), label(_metric(row["metric"])),
+            blocks.count(str(row["n_pairs"])), *_effect(row), _p(row), label(row["verdict"]),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    made = _table(
+        "these-conditions", "Conditions on these boards", columns, lines, ring,
+        "analysis/condition_effects.csv",
+    )  # fmt: skip
+    yield Section("section-these", "On these boards: conditions", (made,), f"{UNITS['block']} {THESE}")
+
+
+def _these_families(tables: Mapping[str, Table], ring: str) -> Iterator[Section]:
+    table = tables.get("effects")
+    if table is None or not table.rows:
+        return
+    columns = (
+        Column("part"), Column("family"), Column("against"), Column("suites", "n", True), Column("ratio"),
+        Column("interval"), Column("verdict"),
+    )  # fmt: skip
+    lines = [
+        [
+            label(row["part"]), label(row["family"]), label(row["reference"]),
+            blocks.count(str(row["n_suites"])), *_ratio(row), label(row["verdict"]),
+        ]
+        for row in table.rows
+    ]  # fmt: skip
+    made = _table("these-families", "Families on these boards", columns, lines, ring, "analysis/effects.csv")
+    yield Section("section-families", "On these boards: families", (made,), f"{UNITS['suite']} {THESE}")
 
 
 #: what an interval of all blocks says of hosts
