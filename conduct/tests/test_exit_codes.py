@@ -24,6 +24,7 @@ from bundle_kit import make_ready, make_sealed
 from drone_bins import write_bins
 from fake_agent import FakeLab, once
 from measures.attack.bad_bundles import attack_all
+from rack_kit import run_share
 from test_bench_board import WHOLE
 from test_fly_session import Flying
 from test_setup import OPTIONS
@@ -262,6 +263,12 @@ def _plan_sim(world: World) -> list[str]:
     return ["plan", "smoke", *SIM, "--out", str(world.here)]
 
 
+def _shares(world: World, of: int, *numbers: int) -> list[str]:
+    """The merge of some of a campaign's shares."""
+    made = [run_share(world.here / str(n), f"{n}/{of}", repetitions=of) for n in numbers]
+    return ["merge", *map(str, made), "--out", str(world.here / "out")]
+
+
 #: (verb, code) → a world in which the verb ends so, and the command line
 CASES: dict[tuple[str, int], Case] = {
     ("setup", 0): lambda w: (w.findings("setup", "ok"), w.answers())[1],
@@ -322,6 +329,11 @@ CASES: dict[tuple[str, int], Case] = {
     ("advise", 3): lambda w: _radios(w, *RADIO, "--outage-s", "0.001"),
     ("advise", 4): lambda w: ["advise", w.none(), *RADIO],
     ("advise", 5): _unreadable_table,
+    ("merge", 0): lambda w: _shares(w, 2, 1, 2),
+    ("merge", 2): lambda w: ["merge", str(w.sealed), str(w.sealed)],
+    ("merge", 3): lambda w: _shares(w, 3, 1, 3),
+    ("merge", 4): lambda w: ["merge", w.none(), w.none()],
+    ("merge", 5): lambda w: ["merge", str(w.spoiled()), str(w.sealed)],
     ("index", 0): lambda w: ["index", str(w.shared / "results"), "--out", str(w.here)],
     ("index", 2): lambda w: ["index", "--day", "someday"],
     ("index", 3): _with_an_older_one,
@@ -409,7 +421,7 @@ def _ended(verb: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatc
 
     needed = {"link": ["show"], "export": ["tlog"], "completion": ["bash"], "compare": ["a", "b"]}
     needed |= {"correct": [*WHY], "recording": ["--out", "x"]}
-    named = ("plan", "run", "show", "discard", "unpack", "bench-report", "import-ladder")
+    named = ("plan", "run", "show", "discard", "unpack", "merge", "bench-report", "import-ladder")
     needed |= {name: ["x"] for name in named}
     monkeypatch.setattr(importlib.import_module(f"pqlab.cli.{verb.replace('-', '_')}"), "run", ends)
     return main([verb, *needed.get(verb, [])])

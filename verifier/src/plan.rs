@@ -56,6 +56,16 @@ pub fn problem(plan: &Object) -> Option<String> {
     if ["scenario", "order"].iter().any(|name| plan.get(*name).is_some_and(|value| !value.is_string())) {
         return wrong("scenario and order are text");
     }
+    if plan.get("campaign").is_some_and(|told| !told.as_str().is_some_and(|digest| is_hex(digest, 64))) {
+        return wrong("campaign is no digest");
+    }
+    if plan.get("pair").is_some_and(|told| !told.as_str().is_some_and(is_pair)) {
+        return wrong("pair is no name of a pair");
+    }
+    let number = |share: &Value, key: &str| share.get(key).is_some_and(|told| is_count(told) && !same(told, &json!(0)));
+    if plan.get("share").is_some_and(|share| !number(share, "number") || !number(share, "of")) {
+        return wrong("share is none");
+    }
     let rows = match plan.get("cells").and_then(Value::as_array) {
         None => return wrong("cells is no list"),
         Some(rows) if rows.is_empty() => return wrong("no cell is planned"),
@@ -176,10 +186,11 @@ fn matrix(bundle: &Bundle, rows: &[Row], tally: &mut Tally) -> Found<()> {
     }
     let first = first_repetition(rows);
     let blocks = blocks_of(&own.scenario)?;
+    let mine = owned(bundle.plan.as_ref().map_err(Clone::clone)?, blocks.len())?;
     let prefixes = texts(&own.scenario, "only").unwrap_or_default();
     let mut ids = Ids::of(own);
     let mut due = HashSet::new();
-    for (block, places) in (first..).zip(&blocks) {
+    for (block, places) in (first..).zip(&blocks).skip(mine.start).take(mine.len()) {
         for (suite, condition) in places {
             let meant = prefixes.is_empty() || {
                 let id = ids.of_cell(suite, condition, &json!(block))?;
@@ -199,6 +210,28 @@ fn matrix(bundle: &Bundle, rows: &[Row], tally: &mut Tally) -> Found<()> {
         tally.fail(|| format!("{suite} under {condition} #{repetition} is asked for and not planned"));
     }
     Ok(())
+}
+
+/// Up to 32 small letters, digits, `-` and `_`, the first of them a letter or a digit.
+fn is_pair(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    (1..=32).contains(&name.len())
+        && plain(name.as_bytes()[0])
+        && name.bytes().all(|byte| plain(byte) || byte == b'-' || byte == b'_')
+}
+
+/// The blocks that are this run's: those of its share, or all.
+fn owned(plan: &Object, count: usize) -> Found<std::ops::Range<usize>> {
+    let Some(share) = plan.get("share") else {
+        return Ok(0..count);
+    };
+    let share = share.as_object().ok_or("the share is no object")?;
+    let [number, of] = ["number", "of"].map(|key| whole_of(share, key));
+    let (number, of) = (usize::try_from(number?).unwrap_or(0), usize::try_from(of?).unwrap_or(0));
+    if number < 1 || number > of || of > count {
+        return Err(format!("there is no share {number} of {of} of {count} blocks"));
+    }
+    Ok((number - 1) * count / of..number * count / of)
 }
 
 /// Whether repetitions count from 0 or 1 is the plan's own business.

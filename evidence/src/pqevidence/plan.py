@@ -13,6 +13,7 @@ from typing import Any
 
 from pqbase.text import canonical_json
 from pqevidence.scenario.model import Scenario
+from pqevidence.share import Share, campaign_digest
 
 SCHEMA_VERSION = "pqlab/plan/v1"
 #: cell seeds stay exact in every JSON reader
@@ -24,7 +25,7 @@ class Cell:
     """One suite × condition × repetition.
 
     cell_id: 16 hex, None while the provider builds are unknown; repetition: 1-based; position: 0-based
-    place in the campaign; block: 0-based, each holds every suite and condition once; seed: the cell's own.
+    place in the run; block: 0-based, each holds every suite and condition once; seed: the cell's own.
     """
 
     cell_id: str | None
@@ -56,11 +57,14 @@ def cell_seed(campaign_seed: int, suite_id: str, condition: str, repetition: int
     return int.from_bytes(digest[:8], "big") >> (64 - _SEED_BITS)
 
 
-def make_cells(scenario: Scenario, providers: dict[str, Any] | None) -> list[Cell]:
-    """All cells in the order they run. A block is one repetition of the whole matrix."""
+def make_cells(
+    scenario: Scenario, providers: dict[str, Any] | None, share: Share | None = None
+) -> list[Cell]:
+    """All cells in the order they run. A block is one repetition of the whole matrix. share: its blocks only.
+    Raises UsageError where the campaign has fewer blocks than shares."""
     cells: list[Cell] = []
     settings = {str(c["name"]): scenario.cell_settings(str(c["name"])) for c in scenario.conditions}
-    for block in range(scenario.repetitions):
+    for block in range(scenario.repetitions) if share is None else share.blocks(scenario.repetitions):
         repetition = block + 1
         for suite_id, condition in _ordered(scenario, block):
             identity = cell_id(suite_id, settings[condition], repetition, providers) if providers else None
@@ -102,6 +106,14 @@ def _ordered(scenario: Scenario, block: int) -> list[tuple[str, str]]:
     return matrix
 
 
+def campaign_of(scenario: Scenario) -> str:
+    """Digest of the campaign that a share is of (64 hex)."""
+    order = [
+        (*place, block + 1) for block in range(scenario.repetitions) for place in _ordered(scenario, block)
+    ]
+    return campaign_digest(scenario.sha256, order)
+
+
 def plan_document(
     scenario: Scenario,
     cells: list[Cell],
@@ -109,6 +121,7 @@ def plan_document(
     *,
     run_id: str | None,
     created_utc: str | None,
+    share: Share | None = None,
 ) -> dict[str, Any]:
     """plan.json: what the bundle promises to hold."""
     return {
@@ -119,6 +132,7 @@ def plan_document(
         "created_utc": created_utc,
         "seed": scenario.seed,
         "order": scenario.order_method,
+        **({} if share is None else {"campaign": campaign_of(scenario), **share.document()}),
         "conditions": list(scenario.conditions),
         "cells": [asdict(cell) for cell in cells],
         "budget": budget,
@@ -126,7 +140,10 @@ def plan_document(
 
 
 #: members of plan.json that a run promises; its id, times and expectations are left out
-PROMISED = ("schema_version", "scenario", "scenario_sha256", "seed", "order", "conditions", "cells")
+PROMISED = (
+    "schema_version", "scenario", "scenario_sha256", "seed", "order", "campaign", "share", "pair",
+    "conditions", "cells",
+)  # fmt: skip
 
 
 def plan_digest(document: dict[str, Any]) -> str:

@@ -70,3 +70,28 @@ def counts_one_more(root: Path) -> None:
     """run.json counts four passed cells of three."""
     edit(root / "data" / "run.json", lambda run: run.update(verdict_counts={"pass": 4}))
     finish(root)
+
+
+@registering(BAD, "share_owned")
+def share_of_another_campaign(root: Path) -> None:
+    """The plan calls its run the one share of a campaign that its scenario is not."""
+    _share(root, 1, 1)
+
+
+@registering(BAD, "share_owned")
+def share_without_a_pair(root: Path) -> None:
+    """The plan names a share, and neither the campaign nor the pair that carried it out."""
+    edit(root / "data" / "plan.json", lambda plan: plan.update(share={"number": 1, "of": 1}))
+    finish(root)
+
+
+@registering(BAD, "cells_accounted")
+def share_of_more_than_there_is(root: Path) -> None:
+    """The plan calls itself the second share of a campaign that has a single block."""
+    _share(root, 2, 2)
+
+
+def _share(root: Path, number: int, of: int) -> None:
+    named = {"campaign": "0" * 64, "share": {"number": number, "of": of}, "pair": "bench"}
+    edit(root / "data" / "plan.json", lambda plan: plan.update(named))
+    finish(root)

@@ -10,12 +10,13 @@ from typing import Any
 from pqbase.text import utc_basic, utc_text
 from pqevidence.bundle.attribution import CONFIG, read_config
 from pqevidence.bundle.attribution import FILE as ATTRIBUTION
-from pqevidence.errors import LabError
+from pqevidence.errors import LabError, UsageError
 from pqevidence.linkload import beyond_links
 from pqevidence.paths import project_root, shown
 from pqevidence.plan import Cell, make_cells, plan_document
 from pqevidence.record.link_ledger import trace_path
 from pqevidence.scenario.model import Scenario
+from pqevidence.share import Share
 from pqlab import __version__
 from pqlab.campaign import hosts, steady
 from pqlab.campaign.attest import FOLDER as ATTESTATION
@@ -38,7 +39,7 @@ def new_run(
     attribution = read_config(project_root() / CONFIG)
     images = hosts.image_digests(around.inventory.compose_project)
     providers = hosts.providers_document(hello, images, detectors)
-    cells = planned_cells(scenario, providers)
+    cells = planned_cells(scenario, providers, around.share)
     extension = Extension.of(around.into, scenario, providers) if around.into is not None else None
     if extension is not None:
         cells = extension.renumbered(cells)
@@ -86,7 +87,9 @@ def new_run(
         },
     )
     # the plan comes last: a work folder with a plan is one that can be resumed
-    plan = plan_document(scenario, cells, budget, run_id=store.run_id, created_utc=utc_text(now_ns))
+    plan = plan_document(
+        scenario, cells, budget, run_id=store.run_id, created_utc=utc_text(now_ns), share=around.share
+    )
     if attests(hello):
         plan[ATTESTATION] = ATTESTATION_SCHEMA
     store.write("plan.json", plan)
@@ -104,9 +107,17 @@ def _keep_trace(store: Store, sha256: str, file: Path) -> None:
     write_atomic(trace_path(store.data, sha256), content, durable=True)
 
 
-def planned_cells(scenario: Scenario, providers: Json | None) -> list[Cell]:
-    """The scenario's cells. Raises LabError when `only` leaves none."""
-    cells = make_cells(scenario, providers)
+def planned_cells(scenario: Scenario, providers: Json | None, share: Share | None = None) -> list[Cell]:
+    """The scenario's cells, or those of a share. Raises LabError when `only` leaves none, UsageError as
+    `make_cells`."""
+    cells = make_cells(scenario, providers, share)
+    if not cells and share is not None:
+        raise UsageError(
+            "empty-share",
+            f"share {share.number}/{share.of} of scenario {scenario.name} holds no cell",
+            "no condition applies to its repetitions",
+            "ask for fewer shares",
+        )
     if not cells:
         raise LabError(
             "no-cells",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pqevidence.share import Share
 from pqlab.campaign.agents import Connect
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.hosts import controller_document
@@ -45,6 +46,7 @@ class Surroundings:
 
     strict: warnings end with 1; rerun_failed: failed and invalid cells are tried again; max_fail: stop after
     so many of them; only: beginnings of the cell ids to carry out now; into: sealed bundle to add to;
+    share: the blocks of the campaign to carry out, None for all;
     seal: file for the digest of the plan and the agents' public keys, written before the first cell.
     load, controller: this machine's load average and facts; earlier: its newest bundle gives expected times.
     settle_s: how long to wait for a quiet machine before the first cell, None where no machine disturbs the
@@ -67,6 +69,7 @@ class Surroundings:
     only: tuple[str, ...] = ()
     into: Path | None = None
     seal: Path | None = None
+    share: Share | None = None
     recovery_s: float = RECOVERY_S
     timeline: MakeTimeline = without_events
     residents: Mapping[str, ResidentDriver] = field(default_factory=dict)

@@ -96,6 +96,13 @@ CODES: Final[dict[str, dict[int, str]]] = {
         EXIT_ENVIRONMENT: "no such bundle, or no cell over a radio in it",
         EXIT_CHECK: _DAMAGED,
     },
+    "merge": {
+        EXIT_OK: "sealed, with every block of the campaign",
+        EXIT_USAGE: "parts that do not belong into one bundle",
+        EXIT_WARNING: "sealed; blocks are missing, or a part verifies with warnings",
+        EXIT_ENVIRONMENT: "no such bundle, or this very merge is there already",
+        EXIT_CHECK: "a part that was flown, does not verify, or holds what its share does not own",
+    },
     "index": {
         EXIT_OK: "all bundles are in the index",
         EXIT_USAGE: "no such rule or day",

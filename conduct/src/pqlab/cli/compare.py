@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from pqevidence.analysis.between import compare_bundles
     from pqevidence.analysis.comparison import reference_dir
     from pqevidence.analysis.gate import gate_of, judge
-    from pqevidence.analysis.load import BundleData
+    from pqevidence.analysis.merged import open_data
     from pqevidence.analysis.origin import differing, reach, require_comparable
     from pqevidence.exchange.junit import require_place
     from pqevidence.report.between import counts, page
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     require_place(args.junit)
     paths = [locate(name, project_root() / "results") for name in (args.a, args.b)]
     checked = _checked(paths, args.unverified)
-    a, b = (BundleData(path) for path in paths)
+    a, b = (open_data(path) for path in paths)
     require_comparable(a, b)
     names = (_name(a.plan, paths[0]), _name(b.plan, paths[1]))
     found = compare_bundles(a, b, reference_dir())

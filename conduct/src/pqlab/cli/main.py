@@ -21,8 +21,9 @@ from pqlab.lab_number import of_this_lab
 #: verbs in the order of a working day; each is a module beside this one
 VERBS = (
     "setup", "doctor", "tune", "untune", "list", "validate", "show", "plan", "run", "live", "fly", "status",
-    "resume", "discard", "heal", "verify", "report", "compare", "advise", "index", "export", "audit",
-    "correct", "archive", "unpack", "recording", "bench-report", "import-ladder", "link", "completion",
+    "resume", "discard", "heal", "verify", "report", "compare", "advise", "merge", "index", "export",
+    "audit", "correct", "archive", "unpack", "recording", "bench-report", "import-ladder", "link",
+    "completion",
 )  # fmt: skip
 
 _EPILOG = """exit codes:

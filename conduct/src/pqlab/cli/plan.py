@@ -8,12 +8,13 @@ from typing import Any
 
 from pqevidence import commitment
 from pqevidence.bundle import locate
-from pqevidence.errors import EXIT_OK, LabError
+from pqevidence.errors import EXIT_OK, LabError, UsageError
 from pqevidence.expectation import Expectation, expectations, told, unanswerable
 from pqevidence.linkload import beyond_links
 from pqevidence.paths import results_dir, shown
 from pqevidence.plan import Cell, plan_digest, plan_document
 from pqevidence.scenario import Scenario, load_scenario
+from pqevidence.share import Share
 from pqlab.campaign.agents import Connect, Pair, tls_connector
 from pqlab.campaign.begin import check_disk, latest_bundle, planned_cells
 from pqlab.campaign.budget import estimate, load_costs
@@ -56,6 +57,44 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--into", metavar="BUNDLE", help="sealed bundle to add to: only the cells that it lacks are run"
     )
+    parser.add_argument(
+        "--share", metavar="K/N", help="share K of N of the campaign's blocks, for one of N pairs of hosts"
+    )
+    parser.add_argument(
+        "--pair", metavar="NAME", help="what the pair of hosts is called that carries out the share"
+    )
+    parser.add_argument(
+        "--host-seed", type=int, metavar="S", help="ring sim: the machine to simulate, one a pair"
+    )
+
+
+def share_of(args: argparse.Namespace, scenario: Scenario) -> Share | None:
+    """The share that is asked for, None for the whole campaign. Raises UsageError for one that there is
+    not, and for options that do not go with it."""
+    share = Share.asked(args.share, args.pair)
+    if share is None:
+        return None
+    share.blocks(scenario.repetitions)
+    if args.into is not None or scenario.only:
+        option, why = (
+            ("--only", "`only` selects by cell id, which holds the builds of one pair of hosts")
+            if scenario.only
+            else ("--into", "what is added to a bundle of one pair is no share of a campaign")
+        )
+        raise UsageError(
+            "not-shared", f"a share of a campaign does not go with {option}", why,
+            "leave one of them out; shares are put together with ./pqlab merge",
+        )  # fmt: skip
+    return share
+
+
+def require_simulated(args: argparse.Namespace, inventory: Inventory) -> None:
+    """Raises UsageError for `--host-seed` where hosts are real."""
+    if args.host_seed is not None and inventory.ring != SIM:
+        raise UsageError(
+            "not-simulated", "--host-seed is of ring sim alone", f"{inventory.file.name} names real hosts",
+            "--inventory ansible/inventories/sim.ini, or leave it out",
+        )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,14 +107,16 @@ def run(args: argparse.Namespace) -> int:
 
 def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory, *, dry_run: bool) -> int:
     """Print the plan, or one JSON document of it."""
+    share = share_of(args, scenario)
+    require_simulated(args, inventory)
     results = results_dir(args.out)
     seal = commitment.place(args.seal)
-    scenario, connect = _ends(inventory, scenario)
+    scenario, connect = _ends(inventory, scenario, args.host_seed)
     must = dry_run or args.into is not None or seal is not None
     providers, unknown = _providers(inventory, scenario, connect, must=must)
     named = locate(args.source, results) if args.source is not None else None
     source = named or latest_bundle(results)
-    cells = planned_cells(scenario, providers)
+    cells = planned_cells(scenario, providers, share)
     there: set[str] = set()
     if args.into is not None and providers is not None:
         extension = Extension.of(locate(args.into, results), scenario, providers)
@@ -86,7 +127,7 @@ def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
     if dry_run:
         check_disk(results, budget["disk_bytes"])
     expected = expectations(scenario, cells, named)
-    document = plan_document(scenario, cells, budget, run_id=None, created_utc=None)
+    document = plan_document(scenario, cells, budget, run_id=None, created_utc=None, share=share)
     if seal is not None:
         commitment.write(seal, document, {})
     if args.json:
@@ -99,6 +140,8 @@ def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
         print_json({**document, **more, "to_run": len(todo)})
         return EXIT_OK
     _print(scenario, cells, todo, budget, expected, unknown)
+    if share is not None:
+        print(f"{_share_text(share, scenario)}, campaign {document['campaign'][:12]}…")
     if seal is not None:
         print(f"sealed: plan {plan_digest(document)} in {shown(seal)}")
     if dry_run:
@@ -146,6 +189,13 @@ def _print(
         )
 
 
+def _share_text(share: Share, scenario: Scenario) -> str:
+    blocks = share.blocks(scenario.repetitions)
+    first, last = blocks.start + 1, blocks.stop
+    told = f"repetition {first}" if first == last else f"repetitions {first} to {last}"
+    return f"share {share.number}/{share.of} on pair {share.pair}: {told} of {scenario.repetitions}"
+
+
 def _time_text(budget: dict[str, Any]) -> str:
     if budget["eta_s"] is not None:
         return f"about {clock_text(budget['eta_s'])} (handshakes as in {budget['eta_source']})"
@@ -153,13 +203,16 @@ def _time_text(budget: dict[str, Any]) -> str:
     return f"unknown, between {least} and {most} ({budget['eta_reason']})"
 
 
-def _ends(inventory: Inventory, scenario: Scenario) -> tuple[Scenario, Callable[[], Connect]]:
+def _ends(
+    inventory: Inventory, scenario: Scenario, host_seed: int | None
+) -> tuple[Scenario, Callable[[], Connect]]:
     """What makes connections to both ends, once asked; the simulation's are in this process."""
     if inventory.ring != SIM:
         return at_ring(scenario, inventory), lambda: tls_connector(inventory)
     from pqlab import sim
+    from pqlab.sim.machine import SimMachine
 
-    staged, lab = sim.stage(scenario, inventory)
+    staged, lab = sim.stage(scenario, inventory, SimMachine(host_seed))
     return staged, lambda: lab.connect
 
 

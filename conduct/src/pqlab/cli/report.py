@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Raises LabError when the bundle is not there or cannot be read."""
+    from pqevidence.analysis.merged import is_merged
     from pqevidence.pages import build, render
     from pqevidence.report.drawings import write_drawings
     from pqevidence.report.source import Source
@@ -33,8 +34,14 @@ def run(args: argparse.Namespace) -> int:
     require_safe(bundle)
     folder = out_folder(args.out, bundle.parent / f"report-{bundle.name}")
     try:
-        html, markdown = render(bundle, folder)
-        drawn = write_drawings(build(Source(bundle)), folder / "figures") if args.figures else []
+        if is_merged(bundle):
+            from pqevidence.merge.compose import write_pages
+
+            html, markdown = write_pages(bundle, folder)
+            drawn = []  # a merged bundle's page has tables alone; its parts have drawings
+        else:
+            html, markdown = render(bundle, folder)
+            drawn = write_drawings(build(Source(bundle)), folder / "figures") if args.figures else []
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise LabError(
             "damaged",

@@ -20,6 +20,7 @@ from pqevidence.errors import LabError, UsageError
 from pqevidence.paths import project_root, results_dir, shown
 from pqevidence.record.quiet import busy_told
 from pqevidence.scenario import Scenario, load_scenario
+from pqevidence.share import Share
 from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
@@ -36,7 +37,7 @@ from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
 from pqlab.campaign.supervisor import supervisor_of
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
-from pqlab.cli.plan import add_plan_options, show_plan
+from pqlab.cli.plan import add_plan_options, require_simulated, share_of, show_plan
 from pqlab.inventory import AgentAddress, Inventory, load_inventory
 from pqlab.progress import coloured, reporter
 
@@ -96,19 +97,27 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return show_plan(args, scenario, inventory, dry_run=True)
     require_junit_place(args.junit)
+    share = share_of(args, scenario)
+    require_simulated(args, inventory)
     seal = commitment.place(args.seal)
     into = locate(args.into, results_dir(args.out)) if args.into is not None else None
     if inventory.ring == SIM:
-        return report_result(args, _simulated(args, scenario, inventory, into, seal))
-    with controller(inventory), surroundings(args, inventory, into=into, seal=seal) as around:
+        return report_result(args, _simulated(args, scenario, inventory, into, seal, share))
+    with controller(inventory), surroundings(args, inventory, into=into, seal=seal, share=share) as around:
         return report_result(args, Campaign.begin(around, at_ring(scenario, inventory)).carry_out())
 
 
 def _simulated(
-    args: argparse.Namespace, scenario: Scenario, inventory: Inventory, into: Path | None, seal: Path | None
+    args: argparse.Namespace,
+    scenario: Scenario,
+    inventory: Inventory,
+    into: Path | None,
+    seal: Path | None,
+    share: Share | None,
 ) -> Result:
     """In virtual time, without a lab; imported here, because no other run needs it."""
     from pqlab import sim
+    from pqlab.sim.machine import SimMachine
 
     return sim.carry_out(
         scenario,
@@ -121,6 +130,8 @@ def _simulated(
         max_fail=args.max_fail,
         into=into,
         seal=seal,
+        share=share,
+        machine=SimMachine(args.host_seed),
     )
 
 
@@ -131,6 +142,7 @@ def surroundings(
     *,
     into: Path | None = None,
     seal: Path | None = None,
+    share: Share | None = None,
     only: tuple[str, ...] = (),
     rerun_failed: bool = False,
 ) -> Iterator[Surroundings]:
@@ -158,6 +170,7 @@ def surroundings(
         max_fail=args.max_fail,
         into=into,
         seal=seal,
+        share=share,
         only=only,
         rerun_failed=rerun_failed,
         timeline=timelines.make,

@@ -17,6 +17,7 @@ from pqlab.sim.clock import VirtualClock
 from pqlab.sim.end import End, Role
 from pqlab.sim.facts import PLANE, hello_facts
 from pqlab.sim.identity import Identities
+from pqlab.sim.machine import SimMachine
 from pqtunnel.agent.params import ParamsError
 from pqtunnel.agent.state import CellState
 from pqtunnel.errors import TunnelError
@@ -31,7 +32,8 @@ GATE_NS = 2 * MS
 class SimLab:
     """Clock, identities and both agents of one run; `connect` is what the engine asks for."""
 
-    def __init__(self, seed: int, suite_ids: tuple[str, ...]) -> None:
+    def __init__(self, seed: int, suite_ids: tuple[str, ...], machine: SimMachine | None = None) -> None:
+        self.machine = machine or SimMachine()
         self.clock = VirtualClock()
         self.identities = Identities.from_seed(seed)
         self.lock = threading.Lock()
@@ -47,7 +49,7 @@ class SimLab:
         with self.lock:
             world = self.world
             if world is None or world.cell_id != params["cell_id"] or role in world.taken:
-                world = self.world = CellWorld(self.clock, self.identities, params)
+                world = self.world = CellWorld(self.clock, self.identities, params, self.machine)
             world.taken.add(role)
             return world
 
@@ -91,7 +93,7 @@ class SimAgent:
 
     def _hello(self, _params: Json) -> Json:
         held = {"state": self._state.state, "cell_id": self._state.cell_id}
-        return {"role": self.role, **held, **hello_facts(self._lab.suite_ids)}
+        return {"role": self.role, **held, **hello_facts(self._lab.suite_ids, self._lab.machine)}
 
     def _counters(self, _params: Json) -> Json:
         counted = self._end.counters.snapshot() if self._world is not None else {}

@@ -19,6 +19,7 @@ from pqlab.sim.clock import START_NS, VirtualClock
 from pqlab.sim.end import End, Role
 from pqlab.sim.handshakes import Made, delay_ns, handshake
 from pqlab.sim.identity import Identities
+from pqlab.sim.machine import SimMachine
 from pqlab.sim.primitives import SimPrimitives
 from pqlab.sim.traffic import NS, Offer, Tally, offers
 from pqlab.sim.workload import Asked, Workload
@@ -46,7 +47,10 @@ class RekeySchedule:
 class CellWorld:
     """What `prepare` makes and both agents work on."""
 
-    def __init__(self, clock: VirtualClock, identities: Identities, params: Json) -> None:
+    def __init__(
+        self, clock: VirtualClock, identities: Identities, params: Json, machine: SimMachine | None = None
+    ) -> None:
+        machine = machine or SimMachine()
         self.cell_id = str(params["cell_id"])
         self.suite = self._spoken = suites.get(str(params["suite_id"]))
         self.schedule: RekeySchedule | None = None
@@ -55,10 +59,12 @@ class CellWorld:
         self._clock = self._spending = clock
         self._identities = identities
         self._min_level = int(params["min_level"])
-        self._rng = random.Random(f"sim cell/{params['seed']}/{self.cell_id}")
+        self._rng = random.Random(f"sim cell/{params['seed']}/{self.cell_id}{machine.suffix}")
         # a machine is a little faster or slower in every cell: what run-level statistics are about
-        pace = self._rng.lognormvariate(0.0, 0.02)
-        self._primitives = SimPrimitives(self._rng, lambda ns: self._spending.advance(ns), pace)
+        pace = self._rng.lognormvariate(0.0, 0.02) * machine.pace
+        self._primitives = SimPrimitives(
+            self._rng, lambda ns: self._spending.advance(ns), pace, machine.pace_of
+        )
         ledger = bool(params["ledger"])
         self.drone = End("drone", clock, self._primitives, ledger)
         self.gcs = End("gcs", clock, self._primitives, ledger)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pqtunnel
+from pqlab.sim.machine import SimMachine
 from pqlab.sim.primitives import SimPrimitives
 from pqtunnel import PROTOCOL_VERSION, __version__
 from pqtunnel.suites import AEADS, KEMS, SIGS
@@ -18,27 +19,26 @@ PLANE = "python"
 _WHY = "virtual time has no sensors"
 
 
-def host() -> Json:
+def host(machine: SimMachine) -> Json:
     """Host facts of drone, gcs and controller alike: nothing of this machine enters a simulated bundle."""
     return {
         "machine": "simulated", "cpu_model": "none: virtual time", "cpu_count": 1, "cpu_features": [],
-        "kernel": "none: virtual time", "hostname": "simulated", "board_revision": None,
-        "boot_id": "00000000-0000-4000-8000-000000000000", "in_container": False,
+        "kernel": "none: virtual time", "board_revision": None, "in_container": False, **machine.facts(),
     }  # fmt: skip
 
 
-def controller_facts() -> Json:
+def controller_facts(machine: SimMachine) -> Json:
     """hosts/controller.json of a simulated run."""
-    return {"host": host(), "python": "none: virtual time"}
+    return {"host": host(machine), "python": "none: virtual time"}
 
 
-def hello_facts(suite_ids: tuple[str, ...]) -> Json:
+def hello_facts(suite_ids: tuple[str, ...], machine: SimMachine) -> Json:
     """The part of `hello` that both ends share."""
     return {
         "agent_version": __version__,
         "protocol_version": PROTOCOL_VERSION,
         "ring": "sim",
-        "host": host(),
+        "host": host(machine),
         "providers": providers(),
         "suites": {suite_id: {"status": "available", "reason": None} for suite_id in suite_ids},
         "selftest": selftest(),

@@ -56,20 +56,32 @@ class CostlySig:
 
 
 class SimPrimitives:
-    """All stand-ins of one cell; `spend` lets virtual time pass, stretched by `pace` and by ± 2 % noise."""
+    """All stand-ins of one cell; `spend` lets virtual time pass, stretched by `pace`, by the algorithm's own
+    pace (`pace_of`) and by ± 2 % noise."""
 
-    def __init__(self, rng: random.Random, spend: Spend, pace: float = 1.0) -> None:
-        self._rng, self._spend, self._pace = rng, spend, pace
+    def __init__(
+        self,
+        rng: random.Random,
+        spend: Spend,
+        pace: float = 1.0,
+        pace_of: Callable[[str], float] = lambda _token: 1.0,
+    ) -> None:
+        self._rng, self._spend, self._pace, self._pace_of = rng, spend, pace, pace_of
         self._inner = SimulatedPrimitives(rng.randbytes)
 
-    def _cost(self, nominal_ns: int) -> None:
-        self._spend(round(nominal_ns * self._pace * self._rng.lognormvariate(0.0, 0.02)))
+    def _cost_of(self, token: str) -> Spend:
+        pace = self._pace * self._pace_of(token)
+
+        def cost(nominal_ns: int) -> None:
+            self._spend(round(nominal_ns * pace * self._rng.lognormvariate(0.0, 0.02)))
+
+        return cost
 
     def kem(self, token: str) -> KemProvider:
-        return CostlyKem(self._inner.kem(token), KEMS[token], self._cost)
+        return CostlyKem(self._inner.kem(token), KEMS[token], self._cost_of(token))
 
     def sig(self, token: str) -> SigProvider:
-        return CostlySig(self._inner.sig(token), SIGS[token], self._cost)
+        return CostlySig(self._inner.sig(token), SIGS[token], self._cost_of(token))
 
     def aead(self, token: str) -> AeadProvider:
         return self._inner.aead(token)

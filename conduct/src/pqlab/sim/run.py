@@ -12,6 +12,7 @@ from pqevidence.errors import UsageError
 from pqevidence.plan import Cell
 from pqevidence.scenario.conditions import keeps_flight_log
 from pqevidence.scenario.model import Scenario
+from pqevidence.share import Share
 from pqlab.campaign.agents import Pair
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
@@ -26,6 +27,7 @@ from pqlab.progress import Reporter
 from pqlab.sim.agent import SimLab
 from pqlab.sim.clock import START_NS
 from pqlab.sim.facts import controller_facts
+from pqlab.sim.machine import SimMachine
 from pqtunnel.suites import SUITES
 
 Json = dict[str, Any]
@@ -47,9 +49,11 @@ def carry_out(
     max_fail: int | None = None,
     into: Path | None = None,
     seal: Path | None = None,
+    share: Share | None = None,
+    machine: SimMachine | None = None,
 ) -> Result:
     """The whole run. Raises UsageError for a scenario that the simulation cannot carry, and LabError."""
-    scenario, lab = stage(scenario, inventory)
+    scenario, lab = stage(scenario, inventory, machine)
     if into is not None:
         lab.clock.advance_to(after(into))
     with tempfile.TemporaryDirectory(prefix="pqlab-sim-") as folder:
@@ -67,10 +71,11 @@ def carry_out(
             max_fail=max_fail,
             into=into,
             seal=seal,
+            share=share,
             earlier=False,
             timeline=_timeline,
             load=lambda: None,
-            controller=controller_facts,
+            controller=lambda: controller_facts(lab.machine),
         )
         return Campaign.begin(around, scenario).carry_out()
 
@@ -84,10 +89,12 @@ def after(into: Path) -> int:
     return max(0, ended_ns + GAP_NS - START_NS) if isinstance(ended_ns, int) else 0
 
 
-def stage(scenario: Scenario, inventory: Inventory) -> tuple[Scenario, SimLab]:
+def stage(
+    scenario: Scenario, inventory: Inventory, machine: SimMachine | None = None
+) -> tuple[Scenario, SimLab]:
     """The scenario at ring sim and the simulated ends that carry it. Raises UsageError as `carry_out`."""
     _check(scenario)
-    return at_ring(scenario, inventory), SimLab(scenario.seed, tuple(SUITES))
+    return at_ring(scenario, inventory), SimLab(scenario.seed, tuple(SUITES), machine)
 
 
 def _timeline(

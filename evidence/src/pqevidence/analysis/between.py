@@ -35,6 +35,7 @@ from pqevidence.analysis.floor import ASSUMED, MIN_FLOOR_PAIRS_COUNT, Floor, Nul
 from pqevidence.analysis.groups import by_family_table, by_level_table
 from pqevidence.analysis.handshakes import PRIMITIVES, handshake_table, primitive_table
 from pqevidence.analysis.load import BundleData, Cell
+from pqevidence.analysis.merged import MergedData, joined
 from pqevidence.analysis.metrics import HANDSHAKE, METRICS, Metric, Values, cell_values
 from pqevidence.analysis.origin import imitated
 from pqevidence.analysis.stats import INSUFFICIENT, median
@@ -95,11 +96,18 @@ class _Side:
     def cells(self) -> dict[Key, Cell]:
         return {(c.suite_id, c.condition, c.repetition): c for c in self.bundle.cells}
 
+    def pair_of(self, cell_id: str) -> str | None:
+        """The pair of hosts that measured the cell, where the bundle says so."""
+        if isinstance(self.bundle, MergedData):
+            return self.bundle.pairs[cell_id]
+        told = self.bundle.plan.get("pair")
+        return None if told is None else str(told)
+
 
 def compare_bundles(a: BundleData, b: BundleData, published: Traversable | None = None) -> Between:
     """Every condition and metric that both bundles hold. ``published``: folder of the published tables."""
     sides = (_side(a), _side(b))
-    pairs, shared, unpaired = _paired(sides[0].cells, sides[1].cells)
+    pairs, shared, unpaired = _paired(*sides)
     known = _published(sides[0], published)
     table = Table(NAME, COLUMNS)
     untimed = imitated(a, b)
@@ -130,16 +138,16 @@ def compare_bundles(a: BundleData, b: BundleData, published: Traversable | None 
 
 
 def _side(bundle: BundleData) -> _Side:
-    handshakes = handshake_table(bundle)
-    return _Side(
-        bundle, cell_values(bundle, handshakes, traffic_table(bundle), cpu_table(bundle)), handshakes
-    )
+    handshakes = joined(bundle, handshake_table)
+    values = cell_values(bundle, handshakes, joined(bundle, traffic_table), joined(bundle, cpu_table))
+    return _Side(bundle, values, handshakes)
 
 
-def _paired(
-    a: dict[Key, Cell], b: dict[Key, Cell]
-) -> tuple[dict[str, list[CellPair]], set[str], list[Unpaired]]:
-    """Condition → pairs, the ids of cells that both hold, and what has no pair."""
+def _paired(side_a: _Side, side_b: _Side) -> tuple[dict[str, list[CellPair]], set[str], list[Unpaired]]:
+    """Condition → pairs, the ids of cells that both hold, and what has no pair. Where a bundle is of several
+    pairs of hosts, cells of unlike pairs are no pair: what lies between the hosts would be in the effect."""
+    a, b = side_a.cells, side_b.cells
+    by_pair = isinstance(side_a.bundle, MergedData) or isinstance(side_b.bundle, MergedData)
     fresh: dict[str, list[CellPair]] = defaultdict(list)
     same: dict[str, list[CellPair]] = defaultdict(list)
     unpaired = []
@@ -149,6 +157,9 @@ def _paired(
             unpaired.append(Unpaired(*key, "only in A" if other is None else "only in B"))
         elif one.verdict != "pass" or other.verdict != "pass":
             unpaired.append(Unpaired(*key, f"A {one.verdict}, B {other.verdict}"))
+        elif by_pair and (on := (side_a.pair_of(one.cell_id), side_b.pair_of(other.cell_id)))[0] != on[1]:
+            told = " and ".join(f"on pair {pair}" if pair else "on no named pair" for pair in on)
+            unpaired.append(Unpaired(*key, f"measured {told}"))
         else:
             into = same if _same_execution(one, other) else fresh
             into[key[1]].append(_pair(one, other))
@@ -211,6 +222,8 @@ def _floor(nulls: list[tuple[Null, str]], test: Tested, metric: Metric) -> tuple
 def _beside(metric: Metric, test: Tested, sides: tuple[_Side, _Side], shared: set[str]) -> dict[str, Value]:
     pairs = [difference.pair for difference in test.differences]
     a, b = (side.values.get(metric.name, {}) for side in sides)
+    if len({sides[0].pair_of(pair.reference) for pair in pairs}) > 1:
+        a, b = {}, {}  # values of several hosts have no common median
     return {
         "a_median": median(present(a.get(pair.reference) for pair in pairs)),
         "b_median": median(present(b.get(pair.condition) for pair in pairs)),
@@ -233,7 +246,7 @@ def _published(side: _Side, folder: Traversable | None) -> dict[tuple[str, str],
     rows = comparison_table(
         bundle,
         handshakes,
-        primitive_table(bundle),
+        joined(bundle, primitive_table),
         by_level_table(handshakes, bundle.seed),
         by_family_table(handshakes, bundle.seed),
         folder,

@@ -564,14 +564,11 @@ def _with_numpy() -> None:
     bootstrap.studentised = studentised
 
 
-def tables(campaigns: int, say: Callable[[str], None]) -> str:
-    """The measured tables as Markdown; every core makes rows."""
+def tables(plan: Sequence[str | Row], say: Callable[[str], None]) -> str:
+    """The measured tables of a plan as Markdown; every core makes rows."""
     lines = []
     with ProcessPoolExecutor(initializer=_with_numpy) as pool:
-        waiting = [
-            entry if isinstance(entry, str) else pool.submit(entry[0], *entry[1])
-            for entry in _plan(campaigns)
-        ]
+        waiting = [entry if isinstance(entry, str) else pool.submit(entry[0], *entry[1]) for entry in plan]
         for one in waiting:
             lines.append(one if isinstance(one, str) else one.result())
             say(lines[-1])
@@ -584,7 +581,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--campaigns", type=int, default=1000)
     parser.add_argument("--write", type=Path, help="Markdown file whose marked part is replaced")
     args = parser.parse_args(argv)
-    text = tables(args.campaigns, lambda row: print(row, flush=True))
+    text = tables(_plan(args.campaigns), lambda row: print(row, flush=True))
     if args.write:
         page = args.write.read_text(encoding="utf-8")
         before, _, rest = page.partition(BEGIN)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 
 from pqevidence.analysis.estimate import Estimate, estimate
@@ -63,7 +65,7 @@ def effects_table(handshakes: Table, seed: int, runs: Runs = ONE_RUN) -> Table:
         for part, (column, _, reference) in PARTS.items()
         for family in sorted({str(r[column]) for r in rows if r[column] is not None} - {reference})
     ]
-    by_suite = [_suite_medians(pairs) for _, _, pairs in comparisons]
+    by_suite = [list(_suite_medians(pairs).values()) for _, _, pairs in comparisons]
     tests = max(sum(len(means) >= MIN_RUNS_COUNT for means in by_suite), 1)
     level = simultaneous_level(tests)
     for (part, family, pairs), means in zip(comparisons, by_suite, strict=True):
@@ -95,15 +97,39 @@ def effects_table(handshakes: Table, seed: int, runs: Runs = ONE_RUN) -> Table:
     return table
 
 
-def _suite_medians(pairs: list[tuple[Row, Row]]) -> list[float]:
+@dataclass(frozen=True)
+class FamilyComparison:
+    """A family beside the reference of its part: one log ratio a pair of suites (`suite suite`), and the
+    class of cost of every pair of cells."""
+
+    part: str
+    family: str
+    reference: str
+    by_suites: dict[str, float]
+    costs: list[int]
+
+
+def family_comparisons(handshakes: Iterable[Row], runs: Runs = ONE_RUN) -> list[FamilyComparison]:
+    """Every comparison that some pair of cells among these rows carries; as `effects_table` pairs them."""
+    rows = passing(handshakes)
+    found = []
+    for part, (column, _, reference) in PARTS.items():
+        for family in sorted({str(r[column]) for r in rows if r[column] is not None} - {reference}):
+            if pairs := _pairs(rows, part, family, runs):
+                costs = [cost_class(number(a, WALL)) for a, _ in pairs]
+                found.append(FamilyComparison(part, family, reference, _suite_medians(pairs), costs))
+    return found
+
+
+def _suite_medians(pairs: list[tuple[Row, Row]]) -> dict[str, float]:
     """One value a pair of suites: the median log ratio over conditions and repetitions. What stays with a
     suite stays in all its repetitions, so these are no further witnesses; a fault in one of them is none
     either."""
-    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
+    ratios: dict[str, list[float]] = defaultdict(list)
     for a, b in pairs:
         ratio = math.log(number(b, WALL) / number(a, WALL))
-        ratios[str(a["suite_id"]), str(b["suite_id"])].append(ratio)
-    return [middle for values in ratios.values() if (middle := median(values)) is not None]
+        ratios[f"{a['suite_id']} {b['suite_id']}"].append(ratio)
+    return {name: middle for name, values in ratios.items() if (middle := median(values)) is not None}
 
 
 def _verdict(result: Estimate, floor: Floor) -> str:

@@ -7,11 +7,12 @@ runs. One sentence says how far a claim may go.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pqevidence.analysis.conditions import conditions_of
 from pqevidence.analysis.load import ROLES, BundleData, Json
+from pqevidence.analysis.merged import MergedData
 from pqevidence.analysis.stats import mean
 from pqevidence.errors import EXIT_USAGE, LabError
 
@@ -56,7 +57,9 @@ class Differing:
 
 def differing(a: BundleData, b: BundleData) -> list[Differing]:
     """Everything on record that differs: data planes first, as nothing else here moves times as much; then
-    build, host, load, setting, ring, lab."""
+    build, host, load, setting, ring, lab. Of merged bundles pair by pair, of the pairs that both have."""
+    if isinstance(a, MergedData) or isinstance(b, MergedData):
+        return _by_pair(a, b)
     found = []
     for role in ROLES:
         ends = [bundle.hosts.get(role) or {} for bundle in (a, b)]
@@ -81,6 +84,23 @@ def differing(a: BundleData, b: BundleData) -> list[Differing]:
         found.append(Differing("ring", "ring", " ".join(rings[0]), " ".join(rings[1])))
     found += _unequal("lab", "", *({"pqlab_version": x.run.get("pqlab_version")} for x in (a, b)))
     return found
+
+
+def _by_pair(a: BundleData, b: BundleData) -> list[Differing]:
+    """Pair by pair; of several parts of a pair the first stands for it: a merge holds them to be alike."""
+    known = [_pairs(bundle) for bundle in (a, b)]
+    return [
+        replace(fact, what=f"pair {pair}: {fact.what}")
+        for pair in known[0]
+        if pair in known[1]
+        for fact in differing(known[0][pair], known[1][pair])
+    ]
+
+
+def _pairs(bundle: BundleData) -> dict[str, BundleData]:
+    if not isinstance(bundle, MergedData):
+        return {str(bundle.plan.get("pair")): bundle}
+    return {part.pair: part.bundle for part in reversed(bundle.parts)}
 
 
 def reach(differences: list[Differing], same_run: bool) -> str:

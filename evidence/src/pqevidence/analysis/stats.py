@@ -87,8 +87,8 @@ def student_t_quantile(p: float, df: int) -> float:
     return (low + high) / 2.0
 
 
-def student_t_two_sided(t: float, df: int) -> float:
-    """Two-sided p-value of a t statistic."""
+def student_t_two_sided(t: float, df: float) -> float:
+    """Two-sided p-value of a t statistic; df need not be whole (Welch)."""
     return _regularised_beta(df / (df + t * t), df / 2.0, 0.5)
 
 

@@ -19,6 +19,12 @@ UNITS = {
     "these two, and what two further runs would differ by is not in it.",
 }
 
+#: the same for a merged bundle
+HOST_UNITS = (
+    "The unit is the host: n counts hosts, each gives one value, and the interval says what further boards "
+    "of the kind would give. Blocks and suites only sharpen the value of each."
+)
+
 
 def amount(value: float, scale: str, unit: str = "points") -> str:
     """An effect as people say it: per cent of change, a factor, or points."""

@@ -68,6 +68,11 @@ def order(bundle: BundleView, tally: Tally) -> None:
         _compare(str(raw.run.get("run_id")), told, _due(raw.scenario, told), tally)
 
 
+def whole_order(scenario: Json) -> list[Place]:
+    """Every place of the scenario's matrix in the order in which it is due, repetitions counted from 1."""
+    return _due(scenario, [])
+
+
 def _place(row: Json) -> Place:
     return str(row["suite_id"]), str(row["condition"]), int(row["repetition"])
 

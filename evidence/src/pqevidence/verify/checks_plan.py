@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import MOST_CELLS, BundleView
 from pqevidence.record.raw import Json, read_object
+from pqevidence.verify.checks_share import owned
 
 VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
 CELL_BLOCKS = ("handshake", "traffic", "bulk", "ledger", "telemetry")
@@ -84,17 +85,20 @@ def cells_accounted(bundle: BundleView, tally: Tally) -> None:
 
 
 def _matrix(bundle: BundleView, tally: Tally) -> None:
-    """(suite, condition, repetition) planned and due are the same set; `only` takes cells out by their id."""
+    """(suite, condition, repetition) planned and due are the same set; `only` takes cells out by their id, a
+    share holds its own blocks."""
     scenario = bundle.raw.scenario
     rows = bundle.plan["cells"]
     planned = Counter((row["suite_id"], row["condition"], int(row["repetition"])) for row in rows)
     # whether repetitions count from 0 or 1 is the plan's own business
     first = min((place[2] for place in planned), default=1)
     first = min(first, 1)
+    mine = owned(bundle.plan, int(scenario["repetitions"]))
     asked = []
     for condition in scenario["conditions"]:
         wanted = set(condition.get("repetitions") or range(1, int(scenario["repetitions"]) + 1))
         numbers = [number for number in range(int(scenario["repetitions"])) if number + 1 in wanted]
+        numbers = [number for number in numbers if mine is None or number in mine]
         asked.append((str(condition["name"]), condition.get("suites") or scenario["suites"], numbers))
     total = sum(len(suites) * len(numbers) for _, suites, numbers in asked)
     if total > MOST_CELLS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from pqevidence.analysis.merged import is_merged
 from pqevidence.bundle.survey import unsafe
 from pqevidence.errors import LabError
 from pqevidence.kernel.check import Check
@@ -53,6 +54,8 @@ def verify_bundle(path: Path, skip: Iterable[str] = ()) -> list[CheckResult]:
         observed = f"{error.filename or path} cannot be read: {error.strerror or error}"
     if observed is not None:
         return [CheckResult("bagit_structure", "fail", observed, _BAG)]
+    if is_merged(root):
+        return _verify_merged(root, skip)
     sealed = root.parent.name != ".work"
     left_out = set(skip)
     checks = [check for check in CHECKS if check.name not in left_out and (sealed or not check.needs_seal)]
@@ -63,6 +66,27 @@ def verify_bundle(path: Path, skip: Iterable[str] = ()) -> list[CheckResult]:
             0, CheckResult("sealed", "warn", "a run in progress; fixity and report not checked", expected)
         )
     return results
+
+
+def _verify_merged(root: Path, skip: Iterable[str]) -> list[CheckResult]:
+    # Here, because what is merged is analysed, and the analysis reads the checklist, which runs checks.
+    from pqevidence.verify.merged import MERGED_CHECKS
+
+    left_out = set(skip)
+    results = []
+    for name, (function, expected, unit) in MERGED_CHECKS.items():
+        if name not in left_out:
+            tally = Tally(unit=unit)
+            _call(lambda f=function, t=tally: f(root, t, verify_part), tally, "")
+            results.append(tally.result(name, expected))
+    return results
+
+
+def verify_part(path: Path) -> list[CheckResult]:
+    """All checks over one part of a merge. A merge is no part: that would be a folder without a bottom."""
+    if is_merged(path):
+        return [CheckResult("part", "fail", f"{path.name} is a merge itself", "a bundle of one run")]
+    return verify_bundle(path)
 
 
 def run_checks(bundle: BundleView, checks: list[Check]) -> list[CheckResult]:
