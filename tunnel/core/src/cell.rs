@@ -67,7 +67,15 @@ impl Cell {
         }
     }
 
-    /// The same, ready to be shared.
+    /// One of many: without bins, which only a detector reads.
+    #[must_use]
+    pub fn of_many(role: Role, ledger: bool) -> SharedCell {
+        let mut cell = Self::new(role, ledger);
+        cell.bins = Bins::off();
+        Arc::new(Mutex::new(cell))
+    }
+
+    /// As `new`, ready to be shared.
     #[must_use]
     pub fn shared(role: Role, ledger: bool) -> SharedCell {
         Arc::new(Mutex::new(Self::new(role, ledger)))

@@ -137,7 +137,7 @@ pub(crate) fn count_failure(
     }
 }
 
-fn failure_counter(error: &io::Error) -> Counter {
+pub(crate) fn failure_counter(error: &io::Error) -> Counter {
     #[cfg(target_os = "linux")]
     const NO_BUFFERS: i32 = libc::ENOBUFS;
     #[cfg(target_os = "linux")]
