@@ -140,6 +140,8 @@ pub struct Config {
     pub gcs_key: PathBuf,
     /// The drone's id and PSK, at both ends.
     pub drone_key: PathBuf,
+    /// GCS: the folder of its drones. Where it is given, `drone_key`, `plaintext` and `application` mean nothing.
+    pub drones: Option<PathBuf>,
     /// Age at which an epoch is replaced, s.
     pub rekey_s: u64,
     /// The socket that `pqlink status` asks.
@@ -161,6 +163,7 @@ const KEYS: &[&str] = &[
     "application",
     "gcs_key",
     "drone_key",
+    "drones",
     "rekey_s",
     "status",
     "liboqs",
@@ -172,13 +175,14 @@ const MAX_REKEY_S: u64 = 600;
 /// Ports of the protocol: handshakes, sealed packets at the GCS, at the drone.
 const PORTS: (u16, u16, u16) = (46_000, 46_011, 46_012);
 
-struct Reader<'a> {
-    file: &'a Path,
-    entries: Vec<Entry>,
+/// The entries of a file, asked for one by one.
+pub(crate) struct Reader<'a> {
+    pub file: &'a Path,
+    pub entries: Vec<Entry>,
 }
 
 impl Reader<'_> {
-    fn at(&self, line: usize, what: &str) -> ConfigError {
+    pub fn at(&self, line: usize, what: &str) -> ConfigError {
         ConfigError(format!("{}:{line}: {what}", self.file.display()))
     }
 
@@ -187,11 +191,11 @@ impl Reader<'_> {
         ConfigError(format!("{file}: {key} is missing; add: {key} = {example}"))
     }
 
-    fn entry(&self, key: &str) -> Option<&Entry> {
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    fn text(&self, key: &str) -> Result<Option<(usize, &str)>, ConfigError> {
+    pub fn text(&self, key: &str) -> Result<Option<(usize, &str)>, ConfigError> {
         match self.entry(key) {
             None => Ok(None),
             Some(Entry {
@@ -203,7 +207,7 @@ impl Reader<'_> {
         }
     }
 
-    fn number(
+    pub fn number(
         &self,
         key: &str,
         range: std::ops::RangeInclusive<u64>,
@@ -223,7 +227,7 @@ impl Reader<'_> {
         }
     }
 
-    fn address(
+    pub fn address(
         &self,
         key: &str,
         default: Option<SocketAddrV4>,
@@ -240,23 +244,42 @@ impl Reader<'_> {
     }
 
     /// Relative to the configuration's folder.
-    fn path(&self, key: &str, default: &str) -> Result<PathBuf, ConfigError> {
+    pub fn path(&self, key: &str, default: &str) -> Result<PathBuf, ConfigError> {
         let folder = self.file.parent().unwrap_or(Path::new("."));
         Ok(folder.join(self.text(key)?.map_or(default, |(_, text)| text)))
     }
 
-    fn refuse_unknown(&self) -> Result<(), ConfigError> {
+    pub fn refuse_unknown(&self, known: &[&str]) -> Result<(), ConfigError> {
         for entry in &self.entries {
-            if !KEYS.contains(&&entry.key[..]) {
-                let hint = match nearest(&entry.key, KEYS.iter().copied()) {
+            if !known.contains(&&entry.key[..]) {
+                let hint = match nearest(&entry.key, known.iter().copied()) {
                     Some(near) => format!("did you mean {near}?"),
-                    None => format!("known are {}", KEYS.join(", ")),
+                    None => format!("known are {}", known.join(", ")),
                 };
                 let what = format!("unknown key {:?}; {hint}", entry.key);
                 return Err(self.at(entry.line, &what));
             }
         }
         Ok(())
+    }
+
+    /// The folder of drones, and nothing beside it that is said of each drone there.
+    fn drones(&self, role: Role) -> Result<Option<PathBuf>, ConfigError> {
+        let Some((line, _)) = self.text("drones")? else {
+            return Ok(None);
+        };
+        if role != Role::Gcs {
+            return Err(self.at(line, "drones is for a ground station: a drone is one"));
+        }
+        for key in ["plaintext", "application", "drone_key"] {
+            if let Some(entry) = self.entry(key) {
+                let what = format!(
+                    "{key} is one drone's; with drones = … it stands in the files of that folder"
+                );
+                return Err(self.at(entry.line, &what));
+            }
+        }
+        self.path("drones", "").map(Some)
     }
 
     fn suite(&self) -> Result<Suite, ConfigError> {
@@ -282,7 +305,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
         file,
         entries: entries(file, text)?,
     };
-    reader.refuse_unknown()?;
+    reader.refuse_unknown(KEYS)?;
     let role = match reader.text("role")? {
         None => return Err(reader.missing("role", "\"drone\" (or \"gcs\")")),
         Some((line, name)) => {
@@ -291,7 +314,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
     };
     let is_gcs = role == Role::Gcs;
     let any = |port| SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
-    let (own, other) = if is_gcs {
+    let (sealed, other) = if is_gcs {
         (PORTS.1, PORTS.2)
     } else {
         (PORTS.2, PORTS.1)
@@ -315,17 +338,21 @@ pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
     } else {
         ("gcs.pub", "drone.sock")
     };
+    let drones = reader.drones(role)?;
+    // A folder of drones has these of each of them.
+    let own = drones.as_ref().map(|_| any(0));
     Ok(Config {
         role,
         suite,
         min_level,
         handshake: reader.address("handshake", listen, "\"192.0.2.1:46000\"")?,
-        sealed: reader.address("sealed", Some(any(own)), "\"0.0.0.0:46011\"")?,
+        sealed: reader.address("sealed", Some(any(sealed)), "\"0.0.0.0:46011\"")?,
         peer_port: reader.number("peer_port", 1..=65_535, other.into())? as u16,
-        plaintext: reader.address("plaintext", None, "\"127.0.0.1:14550\"")?,
-        application: reader.address("application", None, "\"127.0.0.1:14551\"")?,
+        plaintext: reader.address("plaintext", own, "\"127.0.0.1:14550\"")?,
+        application: reader.address("application", own, "\"127.0.0.1:14551\"")?,
         gcs_key: reader.path("gcs_key", gcs_key)?,
         drone_key: reader.path("drone_key", "drone.key")?,
+        drones,
         rekey_s: reader.number("rekey_s", 1..=MAX_REKEY_S, MAX_REKEY_S)?,
         status: reader.path("status", status)?,
         liboqs: reader.path("liboqs", &library)?,
@@ -382,6 +409,7 @@ mod tests {
             ("suite = cs", ":5: \"cs\" is neither"),
             ("suite = \"cs", ":5: the text has no closing quote"),
             ("rekey_s = 5 6", ":5: \"6\" follows the value"),
+            ("drones = \"d\"", ":5: drones is for a ground station"),
             ("min_level = 5", ":5: cs-mlkem768-aesgcm-mldsa65 is level 3"),
         ] {
             let refused = refusal(extra);
@@ -389,5 +417,14 @@ mod tests {
         }
         let refused = parse(Path::new("a.toml"), "role = \"gcs\"").expect_err("refused");
         assert!(refused.0.contains("plaintext is missing"), "{refused}");
+        let many = "role = \"gcs\"\ndrones = \"d\"";
+        let config = parse(Path::new("/etc/a.toml"), many).expect("reads");
+        assert_eq!(config.drones.as_deref(), Some(Path::new("/etc/d")));
+        let both = format!("{many}\nplaintext = \"127.0.0.1:1\"");
+        let refused = parse(Path::new("a.toml"), &both).expect_err("refused");
+        assert!(
+            refused.0.contains("a.toml:3: plaintext is one drone's"),
+            "{refused}"
+        );
     }
 }

@@ -11,7 +11,7 @@ use crate::raw::signals;
 use crate::retry::{Redial, RekeyTries};
 use crate::schedule::PskKeys;
 use crate::secret::scrub_stack;
-use crate::status::StatusSocket;
+use crate::status::{self, StatusSocket};
 use crate::stream::converse;
 use pq_core::cell::{locked, ControlFrame};
 use pq_core::packet;
@@ -99,7 +99,7 @@ struct Standing {
 /// Text: what cannot be bound.
 pub fn run(drone: Drone) -> Result<(), String> {
     let link = Arc::new(Link::open(&drone.config)?);
-    let status = StatusSocket::open(&drone.config.status)?;
+    let socket = StatusSocket::open(&drone.config.status)?;
     let drone = Arc::new(drone);
     let (sender, receiver) = channel();
     let mut standing = Standing {
@@ -108,12 +108,24 @@ pub fn run(drone: Drone) -> Result<(), String> {
     };
     while !signals::stopping() {
         step(&drone, &link, &sender, &mut standing);
-        status.answer(&link, &drone.config, &*drone.primitives);
+        socket.answer(|request| answer(&link, &drone, request));
         wait(&receiver, &link, &mut standing);
     }
     link.erase();
     log("stopped");
     Ok(())
+}
+
+fn answer(link: &Link, drone: &Drone, request: &str) -> String {
+    if request == "reload" {
+        return "refused: a drone has one key and one ground station; restart it\n".to_owned();
+    }
+    let report = status::of_drone(link, &drone.config, &*drone.primitives);
+    if request == "json" {
+        report.json()
+    } else {
+        report.text()
+    }
 }
 
 /// Start what is due.

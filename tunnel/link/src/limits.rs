@@ -70,6 +70,11 @@ impl Limits {
         }
     }
 
+    /// Room for another number of half-open handshakes from now on.
+    pub fn set_max(&mut self, max_half_open: usize) {
+        self.max_half_open = max_half_open;
+    }
+
     /// Before the Challenge: connection `number` takes a place; says whose connection gives way for it.
     ///
     /// # Errors

@@ -1,15 +1,15 @@
-//! `pqlink`: a link between one drone and one ground station, without a lab (docs/LINK-PRODUCT.md).
+//! `pqlink`: a link between drones and a ground station, without a lab (docs/LINK-PRODUCT.md).
 
 use pq_core::session::Role;
-use pq_link::accepting::{self, Gcs};
+use pq_link::accepting;
 use pq_link::config::{self, Config};
 use pq_link::dialling::{self, Drone};
-use pq_link::identity::PskStore;
 use pq_link::link::log;
 use pq_link::primitives::{HostPrimitives, Primitives as _};
 use pq_link::raw::signals;
+use pq_link::station::Station;
 use pq_link::suite::Suite;
-use pq_link::{hex, keys, status};
+use pq_link::{hex, keys, peer_command, status};
 use ring::digest;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +17,12 @@ use std::process::ExitCode;
 const USAGE: &str = "usage:
   pqlink keygen FOLDER     make gcs.key, gcs.pub and drone.key there
   pqlink up CONFIG         run this end until SIGTERM
-  pqlink status CONFIG     ask the end that runs with this configuration
+  pqlink status CONFIG     ask the end that runs with this configuration; --json: for programs
+  pqlink peer list CONFIG                              the drones of a ground station
+  pqlink peer add CONFIG NAME PLAINTEXT APPLICATION    make a key for one more
+  pqlink peer rotate CONFIG NAME                       make its next key; both are good
+  pqlink peer retire CONFIG NAME                       its next key alone is good
+  pqlink peer revoke CONFIG NAME                       end its session, erase its key, refuse it by name
   pqlink suites            list the suites
 The configuration is described in docs/LINK-PRODUCT.md.";
 const EXIT_USAGE: u8 = 2;
@@ -28,7 +33,15 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["keygen", folder] => keygen(Path::new(folder)),
         ["up", file] => up(Path::new(file)),
-        ["status", file] => show_status(Path::new(file)),
+        ["status", file] => show_status(Path::new(file), "status"),
+        ["status", file, "--json"] | ["status", "--json", file] => {
+            show_status(Path::new(file), "json")
+        }
+        ["peer", verb, file, ref rest @ ..] if peer_command::is_call(verb, rest) => {
+            read_config(Path::new(file))
+                .and_then(|config| peer_command::run(&config, verb, rest).map_err(|e| e.0))
+                .map(|text| print!("{text}"))
+        }
         ["suites"] => {
             for suite in Suite::all() {
                 println!("{}", suite.id());
@@ -84,8 +97,8 @@ fn keygen(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn show_status(file: &Path) -> Result<(), String> {
-    print!("{}", status::ask(&read_config(file)?.status)?);
+fn show_status(file: &Path, request: &str) -> Result<(), String> {
+    print!("{}", status::ask(&read_config(file)?.status, request)?);
     Ok(())
 }
 
@@ -98,12 +111,12 @@ fn up(file: &Path) -> Result<(), String> {
             "{library} cannot carry out {id}; choose another suite"
         ));
     }
-    let (id, psk) = keys::drone(&config.drone_key).map_err(|error| error.0)?;
     signals::catch().map_err(|error| format!("signals: {error}"))?;
     let (role, suite) = (config.role.name(), config.suite.id());
     log(&format!("{role}, {suite}, process {}", std::process::id()));
     match config.role {
         Role::Drone => {
+            let key = keys::drone(&config.drone_key).map_err(|error| error.0)?;
             let trusted = keys::gcs_public(&config.gcs_key).map_err(|error| error.0)?;
             if trusted.key(config.suite.sig).is_none() {
                 let (file, sig) = (config.gcs_key.display(), config.suite.sig.token);
@@ -111,8 +124,8 @@ fn up(file: &Path) -> Result<(), String> {
             }
             dialling::run(Drone {
                 config,
-                id,
-                psk,
+                id: key.id,
+                psk: key.psk,
                 trusted: vec![trusted],
                 primitives: Box::new(primitives),
             })
@@ -123,13 +136,7 @@ fn up(file: &Path) -> Result<(), String> {
                 let (file, sig) = (config.gcs_key.display(), config.suite.sig.token);
                 return Err(format!("{file} holds no {sig} key; choose another suite"));
             }
-            let psks = PskStore::new(vec![(id, psk)]).map_err(|error| error.0)?;
-            accepting::run(Gcs {
-                config,
-                identity,
-                psks,
-                primitives: Box::new(primitives),
-            })
+            accepting::run(Station::open(config, identity, Box::new(primitives))?)
         }
     }
 }

@@ -87,6 +87,7 @@ impl<'p> Bench<'p> {
             primitives: self.primitives,
             nonce: nonces[0],
             rx_index: 0x000A_0B0C,
+            note_claim: &|_| (),
             admit_key: &admit,
             rekey_basis: &basis,
             drone_keys: if options.signs {
