@@ -26,4 +26,5 @@ pub mod replay;
 mod sealing;
 pub mod session;
 mod shared;
+pub mod tcp;
 pub mod udp;

@@ -11,6 +11,7 @@ use crate::station::{Reloaded, Station};
 use crate::status::{self, StatusSocket};
 use crate::stream::converse;
 use pq_core::cell::locked;
+use pq_core::tcp;
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -81,6 +82,7 @@ pub fn run(station: Station) -> Result<(), String> {
     let listener = TcpListener::bind(address).map_err(|error| {
         format!("handshake = \"{address}\" cannot be bound: {error}; name a free port")
     })?;
+    tcp::widen(&listener).map_err(|error| format!("handshake = \"{address}\": {error}"))?;
     let status = StatusSocket::open(&station.config.status)?;
     let gate = Arc::new(Gate {
         station,
