@@ -1,4 +1,5 @@
-"""Programs of tunnel/link as tests drive them: `oracle` (a machine, by lines or over TCP) and `pqlink`."""
+"""Programs of tunnel/link as tests drive them: `oracle` (a machine, by lines or over TCP), `farm`
+(many drones in one process) and `pqlink`."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ _CRATE = Path(__file__).resolve().parents[2] / "link"
 _FOLDERS = {
     "pqlink": (Path("/opt/pqlink/bin"), _CRATE / "target/release"),
     "oracle": (Path("/opt/pqlink/test"), _CRATE / "target/release/examples"),
+    "farm": (Path("/opt/pqlink/test"), _CRATE / "target/release/examples"),
 }
 
 
