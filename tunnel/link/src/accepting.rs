@@ -41,6 +41,13 @@ impl Gate {
         locked(&self.limits).set_max(places);
     }
 
+    /// This handshake gives way.
+    fn end(&self, victim: u64) {
+        if let Some(victim) = locked(&self.in_progress).remove(&victim) {
+            let _ = victim.socket.shutdown(Shutdown::Both); // wakes the thread that waits there
+        }
+    }
+
     fn reload(&self) -> Result<String, String> {
         let Reloaded { text, gone } = self.station.reload()?;
         self.size();
@@ -121,11 +128,7 @@ fn accept(gate: &Arc<Gate>, listener: &TcpListener) {
         let admitted = locked(&gate.limits).admit(number, *source.ip(), now_ns);
         match admitted {
             Ok(None) => {}
-            Ok(Some(victim)) => {
-                if let Some(victim) = locked(&gate.in_progress).remove(&victim) {
-                    let _ = victim.socket.shutdown(Shutdown::Both); // wakes the thread that waits there
-                }
-            }
+            Ok(Some(victim)) => gate.end(victim),
             Err(error) => {
                 gate.station.refused(&source.to_string(), None, &error);
                 continue;
@@ -188,8 +191,14 @@ fn handshake(
             one.claimed = Some(*id);
         }
     };
-    let admit_key =
-        |key: &DroneId| locked(&gate.limits).admit_key(number, key, station.hub.now_ns());
+    let admit_key = |key: &DroneId| {
+        let now_ns = station.hub.now_ns();
+        let victim = locked(&gate.limits).admit_key(number, key, now_ns)?;
+        if let Some(victim) = victim {
+            gate.end(victim);
+        }
+        Ok(())
+    };
     let rekey_basis = |session: &_| station.rekey_basis(session);
     let (psks, accepted) = (station.psks(), [station.config.suite]);
     let mut machine = GcsHandshake::new(GcsSetup {

@@ -8,6 +8,8 @@ use crate::identity::DroneId;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
+/// Handshakes of one drone in progress, at most: whoever holds one drone's key takes no places of the others.
+const MAX_OF_A_DRONE: usize = 4;
 /// Handshakes in progress, at most.
 pub const MAX_HALF_OPEN: usize = 64;
 const RATE_PER_S: f64 = 2000.0;
@@ -41,7 +43,14 @@ impl<K: Copy + Eq + std::hash::Hash> TokenBuckets<K> {
 struct Slot {
     number: u64,
     source: Ipv4Addr,
-    is_authentic: bool,
+    /// Whose right Hello came; nobody's yet: a stranger.
+    key: Option<DroneId>,
+}
+
+impl Slot {
+    fn is_authentic(&self) -> bool {
+        self.key.is_some()
+    }
 }
 
 /// Both limits of a GCS.
@@ -100,22 +109,22 @@ impl Limits {
         self.slots.push(Slot {
             number,
             source,
-            is_authentic: false,
+            key: None,
         });
         Ok(victim)
     }
 
     /// Place of the oldest stranger of the source that holds the most.
     fn gives_way(&self) -> Option<usize> {
-        let strangers = || self.slots.iter().filter(|slot| !slot.is_authentic);
+        let strangers = || self.slots.iter().filter(|slot| !slot.is_authentic());
         let held = |source| strangers().filter(|slot| slot.source == source).count();
         let most = strangers().map(|slot| held(slot.source)).max()?;
         self.slots
             .iter()
-            .position(|slot| !slot.is_authentic && held(slot.source) == most)
+            .position(|slot| !slot.is_authentic() && held(slot.source) == most)
     }
 
-    /// After the Hello's MAC verified.
+    /// After the Hello's MAC verified; says whose connection of the same drone, its oldest, gives way for it.
     ///
     /// # Errors
     /// `Evicted` when its place was taken already, `RateLimited`.
@@ -124,9 +133,8 @@ impl Limits {
         number: u64,
         key: &DroneId,
         now_ns: i64,
-    ) -> Result<(), HandshakeError> {
-        let mut held = self.slots.iter_mut().filter(|slot| slot.number == number);
-        let Some(slot) = held.next() else {
+    ) -> Result<Option<u64>, HandshakeError> {
+        let Some(place) = self.slots.iter().position(|slot| slot.number == number) else {
             let detail = "the Hello came when its place was taken already";
             return Err(HandshakeError::new(Reason::Evicted, detail));
         };
@@ -136,8 +144,14 @@ impl Limits {
                 "a drone dials too often",
             ));
         }
-        slot.is_authentic = true;
-        Ok(())
+        self.slots[place].key = Some(*key);
+        let is_own = |slot: &Slot| slot.key == Some(*key);
+        if self.slots.iter().filter(|slot| is_own(slot)).count() <= MAX_OF_A_DRONE {
+            return Ok(None);
+        }
+        let others = |slot: &Slot| is_own(slot) && slot.number != number;
+        let oldest = self.slots.iter().position(others);
+        Ok(oldest.map(|place| self.slots.remove(place).number))
     }
 
     /// After a handshake ended; false where it had been evicted.
@@ -157,6 +171,24 @@ mod tests {
     }
 
     #[test]
+    fn a_drone_that_dials_without_end_pushes_out_itself_alone() {
+        let mut limits = Limits::new(64);
+        for number in 1..=4 {
+            assert_eq!(limits.admit(number, host(7), 0), Ok(None));
+            assert_eq!(limits.admit_key(number, b"vehicle1", 0), Ok(None));
+        }
+        for (number, key, victim) in [
+            (5, b"vehicle2", None),
+            (6, b"vehicle1", Some(1)),
+            (7, b"vehicle1", Some(2)),
+        ] {
+            assert_eq!(limits.admit(number, host(7), 0), Ok(None));
+            assert_eq!(limits.admit_key(number, key, 0), Ok(victim));
+        }
+        assert!(limits.release(5) && !limits.release(1));
+    }
+
+    #[test]
     fn the_oldest_stranger_of_the_busiest_source_gives_way() {
         let mut limits = Limits::new(3);
         for (number, source) in [(1, 7), (2, 9), (3, 9)] {
@@ -166,7 +198,7 @@ mod tests {
         let late = limits.admit_key(2, b"vehicle1", 0).map_err(|e| e.reason);
         assert_eq!(late, Err(Reason::Evicted));
         for number in [1, 3, 4] {
-            assert_eq!(limits.admit_key(number, b"vehicle1", 0), Ok(()));
+            assert_eq!(limits.admit_key(number, b"vehicle1", 0), Ok(None));
         }
         let full = limits.admit(5, host(8), 0).map_err(|e| e.reason);
         assert_eq!(full, Err(Reason::HalfOpenLimit));

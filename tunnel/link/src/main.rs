@@ -19,6 +19,7 @@ const USAGE: &str = "usage:
   pqlink up CONFIG         run this end until SIGTERM
   pqlink status CONFIG     ask the end that runs with this configuration; --json: for programs
   pqlink peer list CONFIG                              the drones of a ground station
+  pqlink peer reload CONFIG                            after their files were edited by hand
   pqlink peer add CONFIG NAME PLAINTEXT APPLICATION    make a key for one more
   pqlink peer rotate CONFIG NAME                       make its next key; both are good
   pqlink peer retire CONFIG NAME                       its next key alone is good

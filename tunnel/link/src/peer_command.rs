@@ -16,7 +16,7 @@ const PUBLIC: u32 = 0o644;
 #[must_use]
 pub fn is_call(verb: &str, words: &[&str]) -> bool {
     match verb {
-        "list" => words.is_empty(),
+        "list" | "reload" => words.is_empty(),
         "add" => words.len() == 3,
         "rotate" | "retire" | "revoke" => words.len() == 1,
         _ => false,
@@ -40,6 +40,7 @@ pub fn run(config: &Config, verb: &str, words: &[&str]) -> Result<String, Config
         ("rotate", [name]) => rotate(config, folder, name),
         ("retire", [name]) => retire(config, folder, name),
         ("revoke", [name]) => revoke(config, folder, name),
+        ("reload", _) => reload(config),
         _ => Ok(list(&fleet::load(config)?)),
     }
 }

@@ -266,6 +266,20 @@ def test_keys_come_and_go_while_the_station_runs(tmp_path: Path) -> None:
         both_ways(ends["bravo"], seats["bravo"], station, "its old key is gone")
         assert station.of("bravo")["hs_completed"] == completed, "its session went on"
         assert not (station.drones / "bravo.next.key").exists()
+        # An application that moved: its file is edited by hand, and counts from the next reload on.
+        assert "nothing changed" in station.peer("reload").stdout
+        moved, settings = Seat(), station.drones / "bravo.toml"
+        settings.write_text(settings.read_text().replace(seats["bravo"].addresses[1], moved.addresses[1]))
+        seats["bravo"].application.close()
+        seats["bravo"].application = moved.application
+        reloaded = station.peer("reload")
+        assert "bravo ended, bravo is served" in reloaded.stdout, reloaded.stderr
+        both_ways(ends["bravo"], seats["bravo"], station, "where its application is now")
+        # A rotation that the drone has no part in: retiring its key ends what runs under it.
+        assert station.peer("rotate", "bravo").returncode == 0
+        retired = station.peer("retire", "bravo")
+        assert "bravo's session under its old key ended" in retired.stdout, retired.stderr
+        assert station.of("bravo")["state"] == "no session"
         # Revoked: session ended, files gone, dials counted by name.
         revoked = station.peer("revoke", "bravo")
         assert revoked.returncode == 0 and "bravo ended" in revoked.stdout, revoked.stderr
@@ -278,10 +292,10 @@ def test_keys_come_and_go_while_the_station_runs(tmp_path: Path) -> None:
         )
         told = station.status()
         assert [one["name"] for one in told["drone"]] == ["alpha"] and told["hs_revoked"] >= 1
-        assert {one["name"] for one in told["revoked"]} == {"bravo"} and len(told["revoked"]) == 2
+        assert {one["name"] for one in told["revoked"]} == {"bravo"} and len(told["revoked"]) == 3
         assert "with the revoked key of bravo" in station.log()
         listed = station.peer("list").stdout
-        assert listed.count("revoked: bravo id ") == 2 and listed.startswith("alpha id ")
+        assert listed.count("revoked: bravo id ") == 3 and listed.startswith("alpha id ")
         # Its name and port are free for another key.
         seats["bravo"].application.close()
         ends["bravo"].end(signal.SIGKILL)
@@ -299,7 +313,7 @@ def test_keys_come_and_go_while_the_station_runs(tmp_path: Path) -> None:
         alpha, told = station.of("alpha"), station.status()
         assert alpha["hs_completed"] == 1 and told["pid"] == pid and not DROPS & set(alpha), alpha
         lines = pqlink("status", station.config).stdout
-        assert lines.count("[[drone]]") == 2 and 'name = "alpha"' in lines and lines.count("[[revoked]]") == 2
+        assert lines.count("[[drone]]") == 2 and 'name = "alpha"' in lines and lines.count("[[revoked]]") == 3
 
 
 def test_one_key_of_two_drones_and_other_mistakes_are_told_with_file_and_line(tmp_path: Path) -> None:
