@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 pub(crate) use crate::raw::poll::Poller;
 
 /// An address as the rest of this crate has it.
-pub(crate) type Address = SocketAddrV4;
+pub type Address = SocketAddrV4;
 
 /// Indices of one drone that are remembered: three epochs that may live, and those that a session calls old.
 const INDICES_A_PEER: usize = 19;
@@ -62,7 +62,7 @@ impl HubPeer {
 
     /// Where its plaintext comes in.
     #[must_use]
-    pub fn plaintext_address(&self) -> SocketAddrV4 {
+    pub fn plaintext_address(&self) -> Address {
         local_address(&self.plain)
     }
 
@@ -143,7 +143,7 @@ impl Hub {
     ///
     /// # Errors
     /// The address is taken, or the system has no thread to give.
-    pub fn open(sealed: SocketAddrV4, origin: Instant) -> io::Result<Self> {
+    pub fn open(sealed: Address, origin: Instant) -> io::Result<Self> {
         let sealed = udp::bind(sealed)?;
         let _ = udp::enable(&sealed); // receive times are a ledger's alone
         let inner = Arc::new(Inner {
@@ -176,11 +176,7 @@ impl Hub {
     ///
     /// # Errors
     /// The address is taken.
-    pub fn add(
-        &self,
-        plaintext: SocketAddrV4,
-        application: SocketAddrV4,
-    ) -> io::Result<Arc<HubPeer>> {
+    pub fn add(&self, plaintext: Address, application: Address) -> io::Result<Arc<HubPeer>> {
         let plain = udp::bind(plaintext)?;
         plain.set_nonblocking(true)?;
         let _ = udp::enable(&plain);
@@ -236,7 +232,7 @@ impl Hub {
         &self,
         peer: &Arc<HubPeer>,
         keys: &EpochKeys<'_>,
-        address: Option<SocketAddrV4>,
+        address: Option<Address>,
         rtt: Duration,
     ) -> Result<(), InstallError> {
         let mut held = write(&self.inner.indices);
@@ -300,7 +296,7 @@ impl Hub {
 
     /// Local address of sealed datagrams.
     #[must_use]
-    pub fn sealed_address(&self) -> SocketAddrV4 {
+    pub fn sealed_address(&self) -> Address {
         local_address(&self.inner.sealed)
     }
 

@@ -8,8 +8,8 @@ use crate::config::{entries, Config, ConfigError, Reader};
 use crate::hex;
 use crate::identity::DroneId;
 use crate::keys::{self, DroneKey};
+use pq_core::hub::Address;
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
 /// Name of the one drone of a configuration without a folder.
@@ -22,9 +22,9 @@ const NAME_CHARACTERS: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Local address where plaintext for it comes in.
-    pub plaintext: SocketAddrV4,
+    pub plaintext: Address,
     /// The only host from which that is taken, and where its plaintext goes.
-    pub application: SocketAddrV4,
+    pub application: Address,
     /// Port of sealed packets at the drone.
     pub peer_port: u16,
 }
@@ -215,7 +215,7 @@ fn member(
 struct Seen {
     ids: HashMap<DroneId, String>,
     psks: HashMap<Vec<u8>, String>,
-    plaintexts: HashMap<SocketAddrV4, String>,
+    plaintexts: HashMap<Address, String>,
 }
 
 impl Seen {

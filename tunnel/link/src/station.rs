@@ -13,7 +13,7 @@ use crate::link::log;
 use crate::primitives::Primitives;
 use crate::secret::scrub_stack;
 use pq_core::cell::locked;
-use pq_core::hub::{Hub, HubPeer};
+use pq_core::hub::{Address, Hub, HubPeer};
 use pq_core::packet;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -376,7 +376,7 @@ impl Station {
             let detail = "this drone's key was revoked while it dialled";
             return Err(HandshakeError::new(Reason::Policy, detail));
         };
-        let address = std::net::SocketAddrV4::new(source, peer.settings.peer_port);
+        let address = Address::new(source, peer.settings.peer_port);
         let address = (!established.is_rekey).then_some(address);
         let mut book = peer.settle();
         let taken = self
