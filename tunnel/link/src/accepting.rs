@@ -6,6 +6,7 @@ use crate::gcs::{GcsHandshake, GcsSetup};
 use crate::identity::{DroneId, GcsIdentity, PskStore};
 use crate::limits::Limits;
 use crate::link::{log, Link, TICK};
+use crate::place::{listen, source_of, Place};
 use crate::primitives::Primitives;
 use crate::raw::signals;
 use crate::secret::scrub_stack;
@@ -13,8 +14,9 @@ use crate::status::StatusSocket;
 use crate::stream::converse;
 use pq_core::cell::locked;
 use pq_core::packet;
+use pq_core::udp::canonical;
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -48,8 +50,12 @@ struct Station {
 /// # Errors
 /// Text: what cannot be bound.
 pub fn run(gcs: Gcs) -> Result<(), String> {
-    let address = gcs.config.handshake;
-    let listener = TcpListener::bind(address).map_err(|error| {
+    let place = &gcs.config.handshake;
+    let address = match place {
+        Place::Address(address) => *address,
+        Place::Name(..) => return Err(format!("handshake = \"{place}\" is no address")),
+    };
+    let listener = listen(address).map_err(|error| {
         format!("handshake = \"{address}\" cannot be bound: {error}; name a free port")
     })?;
     let link = Link::open(&gcs.config)?;
@@ -86,19 +92,16 @@ pub fn run(gcs: Gcs) -> Result<(), String> {
 
 fn accept(station: &Arc<Station>, listener: &TcpListener) {
     for number in 0.. {
-        let (socket, source) = match listener.accept() {
-            Ok((socket, SocketAddr::V4(source))) => (socket, source),
-            Ok(_) => continue,
-            Err(_) => {
-                // Out of descriptors, or a connection that died in the queue: not a spin.
-                std::thread::sleep(Duration::from_millis(50));
-                continue;
-            }
+        let Ok((socket, source)) = listener.accept() else {
+            // Out of descriptors, or a connection that died in the queue: not a spin.
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
         };
+        let source = canonical(source);
         let started = Instant::now();
         station.link.count("hs_started");
         let now_ns = station.link.now_ns();
-        let admitted = locked(&station.limits).admit(number, *source.ip(), now_ns);
+        let admitted = locked(&station.limits).admit(number, source_of(source.ip()), now_ns);
         match admitted {
             Ok(None) => {}
             Ok(Some(victim)) => {
@@ -134,14 +137,8 @@ fn release(station: &Station, number: u64) -> bool {
     locked(&station.limits).release(number)
 }
 
-fn serve(
-    station: &Station,
-    number: u64,
-    socket: &TcpStream,
-    source: SocketAddrV4,
-    started: Instant,
-) {
-    let outcome = handshake(station, number, socket, *source.ip(), started);
+fn serve(station: &Station, number: u64, socket: &TcpStream, source: SocketAddr, started: Instant) {
+    let outcome = handshake(station, number, socket, source, started);
     let was_held = release(station, number);
     if let Err(mut error) = outcome {
         if !was_held && error.reason == Reason::ConnectionLost {
@@ -155,7 +152,7 @@ fn handshake(
     station: &Station,
     number: u64,
     socket: &TcpStream,
-    source: Ipv4Addr,
+    source: SocketAddr,
     started: Instant,
 ) -> Result<(), HandshakeError> {
     let (gcs, link) = (&station.gcs, &station.link);
@@ -176,7 +173,8 @@ fn handshake(
         rekey_basis: &rekey_basis,
         drone_keys: None,
     });
-    let peer = SocketAddrV4::new(source, gcs.config.peer_port);
+    let mut peer = source;
+    peer.set_port(gcs.config.peer_port);
     converse(socket, started, &mut machine, |established, rtt| {
         link.install(established, Some(peer), rtt, started.elapsed())
     })

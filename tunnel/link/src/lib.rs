@@ -19,6 +19,7 @@ pub mod keys;
 pub mod limits;
 pub mod link;
 pub mod machine;
+pub mod place;
 pub mod primitives;
 pub mod raw;
 pub mod registry;

@@ -6,7 +6,7 @@
 use crate::error::{HandshakeError, Reason};
 use crate::identity::DroneId;
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// Handshakes in progress, at most.
 pub const MAX_HALF_OPEN: usize = 64;
@@ -40,13 +40,13 @@ impl<K: Copy + Eq + std::hash::Hash> TokenBuckets<K> {
 
 struct Slot {
     number: u64,
-    source: Ipv4Addr,
+    source: IpAddr,
     is_authentic: bool,
 }
 
 /// Both limits of a GCS.
 pub struct Limits {
-    sources: TokenBuckets<Ipv4Addr>,
+    sources: TokenBuckets<IpAddr>,
     keys: TokenBuckets<DroneId>,
     slots: Vec<Slot>,
     max_half_open: usize,
@@ -77,7 +77,7 @@ impl Limits {
     pub fn admit(
         &mut self,
         number: u64,
-        source: Ipv4Addr,
+        source: IpAddr,
         now_ns: i64,
     ) -> Result<Option<u64>, HandshakeError> {
         if !self.sources.take(source, now_ns) {
@@ -147,8 +147,8 @@ impl Limits {
 mod tests {
     use super::*;
 
-    fn host(last: u8) -> Ipv4Addr {
-        Ipv4Addr::new(198, 18, 0, last)
+    fn host(last: u8) -> IpAddr {
+        IpAddr::from([198, 18, 0, last])
     }
 
     #[test]
