@@ -3,6 +3,8 @@
 //! An error names file and line, what is wrong, and the nearest key or suite.
 
 use crate::place::{anywhere, Place, EXAMPLES};
+#[cfg(unix)]
+use crate::serial::SerialPort;
 use crate::suite::Suite;
 use pq_core::session::Role;
 use std::fmt;
@@ -135,6 +137,9 @@ pub struct Config {
     pub peer_port: u16,
     /// Local address where plaintext comes in.
     pub plaintext: SocketAddr,
+    /// Drone: the serial port that plaintext comes from and goes to, instead of the two addresses around this.
+    #[cfg(unix)]
+    pub serial: Option<SerialPort>,
     /// The application: the only source of plaintext, and where opened plaintext goes.
     pub application: SocketAddr,
     /// Drone: the GCS's public keys. GCS: its secret ones.
@@ -145,8 +150,8 @@ pub struct Config {
     pub rekey_s: u64,
     /// The socket that `pqlink status` asks.
     pub status: PathBuf,
-    /// The liboqs to load.
-    pub liboqs: PathBuf,
+    /// The liboqs to load, where one is named; not for a program that has it inside.
+    pub liboqs: Option<PathBuf>,
     /// Its SHA-256, where it is pinned.
     pub liboqs_sha256: Option<String>,
 }
@@ -244,6 +249,39 @@ impl Reader<'_> {
         Ok(*four.unwrap_or(&addresses[0]))
     }
 
+    /// The serial port that stands as plaintext, if one does.
+    #[cfg(unix)]
+    fn serial(&self, role: Role) -> Result<Option<SerialPort>, ConfigError> {
+        let Some((line, text)) = self.text("plaintext")? else {
+            return Ok(None);
+        };
+        let Some(port) = text.strip_prefix("serial:") else {
+            return Ok(None);
+        };
+        if role == Role::Gcs {
+            return Err(self.at(line, "a serial port is for the drone; give an address"));
+        }
+        if let Some(entry) = self.entry("application") {
+            let what =
+                "plaintext is a serial port, which is the application, too; take this line out";
+            return Err(self.at(entry.line, what));
+        }
+        SerialPort::read(port)
+            .map(Some)
+            .map_err(|what| self.at(line, &what))
+    }
+
+    /// Where plaintext comes in, and the application; with a serial port, two ports of loopback that the system chooses.
+    fn plain_side(&self, is_serial: bool) -> Result<(SocketAddr, SocketAddr), ConfigError> {
+        if is_serial {
+            let chosen = SocketAddr::from(([127, 0, 0, 1], 0));
+            return Ok((chosen, chosen));
+        }
+        let plaintext = self.address("plaintext", None, "\"127.0.0.1:14550\"")?;
+        let application = self.address("application", None, "\"127.0.0.1:14551\"")?;
+        Ok((plaintext, application))
+    }
+
     /// A host and a port.
     fn place(
         &self,
@@ -329,8 +367,6 @@ pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
         );
         return Err(reader.at(line, &what));
     }
-    let root = std::env::var("OQS_INSTALL_PATH").unwrap_or_else(|_| "/opt/liboqs".to_owned());
-    let library = format!("{root}/lib/liboqs.so");
     let (gcs_key, status) = if is_gcs {
         ("gcs.key", "gcs.sock")
     } else {
@@ -352,20 +388,32 @@ pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
         );
         return Err(reader.at(line, &what));
     }
+    #[cfg(unix)]
+    let serial = reader.serial(role)?;
+    #[cfg(unix)]
+    let is_serial = serial.is_some();
+    #[cfg(not(unix))]
+    let is_serial = false;
+    let (plaintext, application) = reader.plain_side(is_serial)?;
     Ok(Config {
+        #[cfg(unix)]
+        serial,
         role,
         suite,
         min_level,
         handshake,
         sealed,
         peer_port: reader.number("peer_port", 1..=65_535, other.into())? as u16,
-        plaintext: reader.address("plaintext", None, "\"127.0.0.1:14550\"")?,
-        application: reader.address("application", None, "\"127.0.0.1:14551\"")?,
+        plaintext,
+        application,
         gcs_key: reader.path("gcs_key", gcs_key)?,
         drone_key: reader.path("drone_key", "drone.key")?,
         rekey_s: reader.number("rekey_s", 1..=MAX_REKEY_S, MAX_REKEY_S)?,
         status: reader.path("status", status)?,
-        liboqs: reader.path("liboqs", &library)?,
+        liboqs: match reader.text("liboqs")? {
+            Some((_, path)) => Some(reader.path("liboqs", path)?),
+            None => None,
+        },
         liboqs_sha256: reader
             .text("liboqs_sha256")?
             .map(|(_, digest)| digest.to_lowercase()),
@@ -408,6 +456,36 @@ mod tests {
             config.application,
             SocketAddr::from(([127, 0, 0, 1], 14_551))
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_serial_port_is_the_drones_application() {
+        let least = "role = \"drone\"\nhandshake = \"192.0.2.1:46000\"\nplaintext = \"serial:/dev/ttyAMA0:921600\"";
+        let config = parse(Path::new("a.toml"), least).expect("reads");
+        let port = config.serial.expect("a port");
+        assert_eq!(
+            (port.path, port.baud),
+            (PathBuf::from("/dev/ttyAMA0"), 921_600)
+        );
+        for (text, told) in [
+            (least.replace("921600", "9"), ":3: no speed of 9 baud"),
+            (
+                least.replace(":921600", ""),
+                ":3: a serial port is serial:DEVICE:BAUD",
+            ),
+            (
+                least.replace("drone", "gcs"),
+                ":3: a serial port is for the drone",
+            ),
+            (
+                format!("{least}\napplication = \"127.0.0.1:1\""),
+                ":4: plaintext is a serial port",
+            ),
+        ] {
+            let refused = parse(Path::new("a.toml"), &text).expect_err("refused").0;
+            assert!(refused.contains(told), "{refused}");
+        }
     }
 
     #[test]

@@ -114,8 +114,15 @@ struct Standing {
 ///
 /// # Errors
 /// Text: what cannot be bound.
-pub fn run(drone: Drone) -> Result<(), String> {
+#[cfg_attr(not(unix), allow(unused_mut))]
+pub fn run(mut drone: Drone) -> Result<(), String> {
+    #[cfg(unix)]
+    let serial = crate::serial::Bridge::of(&mut drone.config)?;
     let link = Arc::new(Link::open(&drone.config)?);
+    #[cfg(unix)]
+    if let Some(bridge) = serial {
+        bridge.start(&link)?;
+    }
     let status = StatusSocket::open(&drone.config.status)?;
     let drone = Arc::new(drone);
     let (sender, receiver) = channel();

@@ -2,7 +2,8 @@
 //!
 //! Reading order: `secret`, `registry`, `suite`, `error`, `wire`, `schedule`, `transcript`, `identity`, `primitives`,
 //! `established`, `machine`, `drone`, `gcs` (no socket, no clock, no randomness of their own but the primitives'); then
-//! the shell: `config`, `keys`, `limits`, `retry`, `stream`, `link`, `dialling`, `accepting`, `status`. Packets are
+//! the shell: `config`, `place`, `keys`, `private`, `limits`, `retry`, `stream`, `link`, `dialling`, `accepting`, `local`,
+//! `status`, `mavlink`, `serial`, `ending`. Packets are
 //! `pq_core`'s. Only `raw` may hold `unsafe`. `pqtunnel.handshake` is the executable specification; the tests hold both
 //! against each other.
 
@@ -10,6 +11,7 @@ pub mod accepting;
 pub mod config;
 pub mod dialling;
 pub mod drone;
+pub mod ending;
 pub mod error;
 pub mod established;
 pub mod gcs;
@@ -18,14 +20,21 @@ pub mod identity;
 pub mod keys;
 pub mod limits;
 pub mod link;
+pub mod local;
+#[cfg(windows)]
+mod local_windows;
 pub mod machine;
+pub mod mavlink;
 pub mod place;
 pub mod primitives;
+pub mod private;
 pub mod raw;
 pub mod registry;
 pub mod retry;
 pub mod schedule;
 pub mod secret;
+#[cfg(unix)]
+pub mod serial;
 pub mod status;
 pub mod stream;
 pub mod suite;

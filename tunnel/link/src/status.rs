@@ -3,13 +3,12 @@
 use crate::config::Config;
 use crate::hex;
 use crate::link::Link;
+use crate::local;
 use crate::primitives::Primitives;
 use pq_core::cell::locked;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(200);
 
 /// The socket, removed with this value.
 pub struct StatusSocket {
-    listener: UnixListener,
+    listener: local::Listener,
     path: PathBuf,
 }
 
@@ -28,18 +27,13 @@ impl StatusSocket {
     /// Text: it answers, or what the system said.
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
-        if UnixStream::connect(path).is_ok() {
+        if local::connect(path).is_ok() {
             return Err(format!(
                 "status = \"{shown}\" answers: this end runs already; stop it first"
             ));
         }
-        if fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket()) {
-            fs::remove_file(path).map_err(|error| format!("{shown}: {error}"))?;
-        }
         let failed = |error| format!("status = \"{shown}\" cannot be bound: {error}");
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = local::Listener::bind(path).map_err(failed)?;
         Ok(Self {
             listener,
             path: path.to_owned(),
@@ -48,9 +42,8 @@ impl StatusSocket {
 
     /// Answer whoever has asked since the last call.
     pub fn answer(&self, link: &Link, config: &Config, primitives: &dyn Primitives) {
-        while let Ok((mut asker, _)) = self.listener.accept() {
+        while let Ok(mut asker) = self.listener.accept() {
             let text = described(link, config, primitives);
-            let _ = asker.set_nonblocking(false);
             let _ = asker.set_write_timeout(Some(ANSWER_LIMIT));
             let _ = asker.write_all(text.as_bytes()); // who went away does not want it
         }
@@ -72,7 +65,7 @@ pub fn ask(path: &Path) -> Result<String, String> {
         let path = path.display();
         format!("{path} does not answer ({error}); start this end with: pqlink up CONFIG")
     };
-    let mut socket = UnixStream::connect(path).map_err(failed)?;
+    let mut socket = local::connect(path).map_err(failed)?;
     let mut text = String::new();
     let limited = socket.set_read_timeout(Some(Duration::from_secs(5)));
     limited.map_err(failed)?;
