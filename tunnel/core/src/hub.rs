@@ -17,7 +17,7 @@ use crate::session::{EpochKeys, InstallError, Role, SealError};
 use crate::udp::{self, Arrival};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 pub(crate) use crate::raw::poll::Poller;
 
 /// An address as the rest of this crate has it.
-pub type Address = SocketAddrV4;
+pub type Address = SocketAddr;
 
 /// Indices of one drone that are remembered: three epochs that may live, and those that a session calls old.
 const INDICES_A_PEER: usize = 19;
@@ -185,7 +185,7 @@ impl Hub {
             confirmed: Event::default(),
             number: self.next_number.fetch_add(1, Ordering::Relaxed),
             plain,
-            application,
+            application: udp::fitting(application, plaintext.is_ipv6()),
             last_data_ns: AtomicI64::new(0),
             missing: AtomicU64::new(0),
             dropped_before: AtomicU32::new(0),
@@ -246,6 +246,8 @@ impl Hub {
         // Under the cell's lock, in which the data thread sets it: no packet of the new epoch is missed.
         peer.confirmed.clear();
         if let Some(address) = address {
+            // As the sealed socket names it: fitted here once, not a datagram.
+            let address = udp::fitting(address, self.sealed_address().is_ipv6());
             cell.path.set_peer(address);
         }
         let indices = &mut *locked(&peer.indices);
@@ -316,14 +318,7 @@ impl Hub {
         let give_up = Instant::now() + Duration::from_secs(2);
         while self.threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < give_up {
             // A blocked receive cannot be cancelled portably; an empty datagram to ourselves wakes it.
-            let address = self.sealed_address();
-            let host = match address.ip() {
-                any if any.is_unspecified() => Ipv4Addr::LOCALHOST,
-                own => *own,
-            };
-            if let Ok(waker) = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) {
-                let _ = waker.send_to(&[], (host, address.port()));
-            }
+            let _ = crate::plane::wake(self.sealed_address());
             std::thread::sleep(Duration::from_millis(2));
         }
         for thread in self.threads.drain(..).filter(JoinHandle::is_finished) {
@@ -339,11 +334,9 @@ impl Drop for Hub {
 }
 
 fn local_address(socket: &UdpSocket) -> Address {
-    match socket.local_addr() {
-        Ok(SocketAddr::V4(address)) => address,
-        // Bound to IPv4; a failure here means the descriptor is gone, which its owner prevents.
-        _ => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
-    }
+    // A failure here means the descriptor is gone, which its owner prevents.
+    let unknown = Address::from((Ipv4Addr::UNSPECIFIED, 0));
+    socket.local_addr().unwrap_or(unknown)
 }
 
 /// Where the system has no poll for us, every socket is asked each millisecond.

@@ -4,7 +4,7 @@ use super::*;
 use crate::aead::Algorithm;
 use crate::session::Session;
 
-const HERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+const HERE: Address = Address::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 fn keys(role: Role, tag: u8, epoch: u32, own: (u32, u32)) -> EpochKeys<'static> {
     // One byte names drone and direction; leaked, because a test has few of them.
@@ -29,7 +29,7 @@ struct Drone {
     link: UdpSocket,
     session: Session,
     counters: Counters,
-    hub: SocketAddrV4,
+    hub: Address,
 }
 
 impl Drone {

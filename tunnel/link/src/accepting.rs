@@ -5,6 +5,7 @@ use crate::gcs::{GcsHandshake, GcsSetup};
 use crate::identity::DroneId;
 use crate::limits::{Limits, MAX_HALF_OPEN};
 use crate::link::{log, TICK};
+use crate::place::{listen, source_of, Place};
 use crate::raw::signals;
 use crate::secret::scrub_stack;
 use crate::station::{Reloaded, Station};
@@ -12,8 +13,9 @@ use crate::status::{self, StatusSocket};
 use crate::stream::converse;
 use pq_core::cell::locked;
 use pq_core::tcp;
+use pq_core::udp::canonical;
 use std::collections::{HashMap, HashSet};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -85,8 +87,12 @@ fn end_those_of(in_progress: &HashMap<u64, InProgress>, gone: &HashSet<DroneId>)
 /// # Errors
 /// Text: what cannot be bound.
 pub fn run(station: Station) -> Result<(), String> {
-    let address = station.config.handshake;
-    let listener = TcpListener::bind(address).map_err(|error| {
+    let place = &station.config.handshake;
+    let address = match place {
+        Place::Address(address) => *address,
+        Place::Name(..) => return Err(format!("handshake = \"{place}\" is no address")),
+    };
+    let listener = listen(address).map_err(|error| {
         format!("handshake = \"{address}\" cannot be bound: {error}; name a free port")
     })?;
     tcp::widen(&listener).map_err(|error| format!("handshake = \"{address}\": {error}"))?;
@@ -113,19 +119,16 @@ pub fn run(station: Station) -> Result<(), String> {
 
 fn accept(gate: &Arc<Gate>, listener: &TcpListener) {
     for number in 0.. {
-        let (socket, source) = match listener.accept() {
-            Ok((socket, SocketAddr::V4(source))) => (socket, source),
-            Ok(_) => continue,
-            Err(_) => {
-                // Out of descriptors, or a connection that died in the queue: not a spin.
-                std::thread::sleep(Duration::from_millis(50));
-                continue;
-            }
+        let Ok((socket, source)) = listener.accept() else {
+            // Out of descriptors, or a connection that died in the queue: not a spin.
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
         };
+        let source = canonical(source);
         let started = Instant::now();
         gate.station.counts.add("hs_started");
         let now_ns = gate.station.hub.now_ns();
-        let admitted = locked(&gate.limits).admit(number, *source.ip(), now_ns);
+        let admitted = locked(&gate.limits).admit(number, source_of(source.ip()), now_ns);
         match admitted {
             Ok(None) => {}
             Ok(Some(victim)) => gate.end(victim),
@@ -161,9 +164,9 @@ fn release(gate: &Gate, number: u64) -> bool {
     locked(&gate.limits).release(number)
 }
 
-fn serve(gate: &Gate, number: u64, socket: &TcpStream, source: SocketAddrV4, started: Instant) {
+fn serve(gate: &Gate, number: u64, socket: &TcpStream, source: SocketAddr, started: Instant) {
     let claimed = Mutex::new(None);
-    let outcome = handshake(gate, number, socket, *source.ip(), started, &claimed);
+    let outcome = handshake(gate, number, socket, source, started, &claimed);
     let was_held = release(gate, number);
     if let Err(mut error) = outcome {
         if !was_held && error.reason == Reason::ConnectionLost {
@@ -178,7 +181,7 @@ fn handshake(
     gate: &Gate,
     number: u64,
     socket: &TcpStream,
-    source: Ipv4Addr,
+    source: SocketAddr,
     started: Instant,
     claimed: &Mutex<Option<DroneId>>,
 ) -> Result<(), HandshakeError> {

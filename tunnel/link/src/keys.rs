@@ -12,17 +12,15 @@ use crate::config::{entries, ConfigError, Entry, Value};
 use crate::hex;
 use crate::identity::{DroneId, GcsIdentity, GcsPublic};
 use crate::primitives::{PrimitiveError, Primitives};
+use crate::private;
 use crate::registry::{sig_by_token, Sig, MATRIX_SIGS, SIGS};
 use crate::schedule::PskKeys;
 use crate::secret::Secret;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use zeroize::{Zeroize as _, Zeroizing};
-
-const OTHERS: u32 = 0o077;
 
 fn cannot(path: &Path, what: &str, error: &io::Error) -> ConfigError {
     ConfigError(format!("{}: cannot {what}: {error}", path.display()))
@@ -33,12 +31,8 @@ fn read(path: &Path, is_secret: bool) -> Result<Zeroizing<String>, ConfigError> 
     let mut file = File::open(path).map_err(|error| cannot(path, "read", &error))?;
     let facts = file.metadata();
     let facts = facts.map_err(|error| cannot(path, "read", &error))?;
-    let mode = facts.mode() & 0o7777;
-    if is_secret && mode & OTHERS != 0 {
-        let path = path.display();
-        return Err(ConfigError(format!(
-            "{path}: mode {mode:04o} lets others read a secret; run: chmod 600 {path}"
-        )));
+    if let (true, Some(why)) = (is_secret, private::looseness(path, &facts)) {
+        return Err(ConfigError(format!("{}: {why}", path.display())));
     }
     // Room for all of it: a string that grows leaves copies of its beginning behind.
     let mut text = Zeroizing::new(String::with_capacity(facts.len() as usize + 1));
@@ -182,9 +176,7 @@ pub fn fresh_drone() -> Result<Zeroizing<String>, ConfigError> {
 /// # Errors
 /// It is there, or what the system said.
 pub fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), ConfigError> {
-    let mut options = OpenOptions::new();
-    let opened = options.write(true).create_new(true).mode(mode).open(path);
-    let written = opened.and_then(|mut file| {
+    let written = private::create(path, mode).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });
@@ -197,7 +189,7 @@ pub fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), ConfigError> 
 /// What the system said.
 pub fn erase_file(path: &Path) -> Result<(), ConfigError> {
     let erased = std::fs::metadata(path).and_then(|facts| {
-        let mut file = OpenOptions::new().write(true).open(path)?;
+        let mut file = File::options().write(true).open(path)?;
         file.write_all(&vec![0; facts.len() as usize])?;
         file.sync_all()?;
         std::fs::remove_file(path)

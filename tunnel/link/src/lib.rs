@@ -2,8 +2,8 @@
 //!
 //! Reading order: `secret`, `registry`, `suite`, `error`, `wire`, `schedule`, `transcript`, `identity`, `primitives`,
 //! `established`, `machine`, `drone`, `gcs` (no socket, no clock, no randomness of their own but the primitives'); then
-//! the shell: `config`, `keys`, `fleet`, `limits`, `retry`, `stream`, `book`, `link`, `dialling`, `station`, `accepting`,
-//! `report`, `status`, `peer_command`. Packets are
+//! the shell: `config`, `place`, `keys`, `private`, `fleet`, `limits`, `retry`, `stream`, `book`, `link`, `dialling`, `station`,
+//! `accepting`, `local`, `report`, `status`, `peer_command`, `mavlink`, `serial`, `ending`. Packets are
 //! `pq_core`'s. Only `raw` may hold `unsafe`. `pqtunnel.handshake` is the executable specification; the tests hold both
 //! against each other.
 
@@ -12,6 +12,7 @@ pub mod book;
 pub mod config;
 pub mod dialling;
 pub mod drone;
+pub mod ending;
 pub mod error;
 pub mod established;
 pub mod fleet;
@@ -21,15 +22,23 @@ pub mod identity;
 pub mod keys;
 pub mod limits;
 pub mod link;
+pub mod local;
+#[cfg(windows)]
+mod local_windows;
 pub mod machine;
+pub mod mavlink;
 pub mod peer_command;
+pub mod place;
 pub mod primitives;
+pub mod private;
 pub mod raw;
 pub mod registry;
 pub mod report;
 pub mod retry;
 pub mod schedule;
 pub mod secret;
+#[cfg(unix)]
+pub mod serial;
 pub mod station;
 pub mod status;
 pub mod stream;

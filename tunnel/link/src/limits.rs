@@ -6,7 +6,7 @@
 use crate::error::{HandshakeError, Reason};
 use crate::identity::DroneId;
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// Handshakes of one drone in progress, at most: whoever holds one drone's key takes no places of the others.
 const MAX_OF_A_DRONE: usize = 4;
@@ -42,7 +42,7 @@ impl<K: Copy + Eq + std::hash::Hash> TokenBuckets<K> {
 
 struct Slot {
     number: u64,
-    source: Ipv4Addr,
+    source: IpAddr,
     /// Whose right Hello came; nobody's yet: a stranger.
     key: Option<DroneId>,
 }
@@ -55,7 +55,7 @@ impl Slot {
 
 /// Both limits of a GCS.
 pub struct Limits {
-    sources: TokenBuckets<Ipv4Addr>,
+    sources: TokenBuckets<IpAddr>,
     keys: TokenBuckets<DroneId>,
     slots: Vec<Slot>,
     max_half_open: usize,
@@ -91,7 +91,7 @@ impl Limits {
     pub fn admit(
         &mut self,
         number: u64,
-        source: Ipv4Addr,
+        source: IpAddr,
         now_ns: i64,
     ) -> Result<Option<u64>, HandshakeError> {
         if !self.sources.take(source, now_ns) {
@@ -166,8 +166,8 @@ impl Limits {
 mod tests {
     use super::*;
 
-    fn host(last: u8) -> Ipv4Addr {
-        Ipv4Addr::new(198, 18, 0, last)
+    fn host(last: u8) -> IpAddr {
+        IpAddr::from([198, 18, 0, last])
     }
 
     #[test]

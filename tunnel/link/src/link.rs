@@ -9,10 +9,9 @@ use crate::secret::scrub_stack;
 use pq_core::cell::{locked, Cell, ControlFrame, SharedCell};
 use pq_core::packet;
 use pq_core::plane::{Event, Gate, Plane, Route, Setup};
-use pq_core::session::Role;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -53,10 +52,9 @@ impl Link {
             role: config.role,
             plain: config.plaintext,
             sealed: config.sealed,
-            peer: (config.role == Role::Drone)
-                .then(|| SocketAddrV4::new(*config.handshake.ip(), config.peer_port)),
+            peer: None, // known with the first handshake
             routes: vec![Route {
-                source: *config.application.ip(),
+                source: config.application.ip(),
                 target: config.application,
             }],
             origin: (started, 0),
@@ -142,7 +140,7 @@ impl Link {
     pub fn install(
         &self,
         established: Established,
-        peer: Option<SocketAddrV4>,
+        peer: Option<SocketAddr>,
         rtt: Duration,
         wall: Duration,
     ) -> Result<(), HandshakeError> {

@@ -9,14 +9,14 @@ use pq_link::primitives::{HostPrimitives, Primitives as _};
 use pq_link::raw::signals;
 use pq_link::station::Station;
 use pq_link::suite::Suite;
-use pq_link::{hex, keys, peer_command, status};
-use ring::digest;
-use std::path::{Path, PathBuf};
+use pq_link::{ending, keys, peer_command, status};
+use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage:
   pqlink keygen FOLDER     make gcs.key, gcs.pub and drone.key there
-  pqlink up CONFIG         run this end until SIGTERM
+  pqlink up CONFIG         run this end until SIGTERM or Ctrl-C
+  pqlink up CONFIG --stop-with-stdin    … or until standard input ends, as under a service host
   pqlink status CONFIG     ask the end that runs with this configuration; --json: for programs
   pqlink peer list CONFIG                              the drones of a ground station
   pqlink peer reload CONFIG                            after their files were edited by hand
@@ -34,6 +34,11 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["keygen", folder] => keygen(Path::new(folder)),
         ["up", file] => up(Path::new(file)),
+        ["up", file, "--stop-with-stdin"] => {
+            let watched = ending::stop_with_input();
+            let watched = watched.map_err(|error| format!("standard input: {error}"));
+            watched.and_then(|()| up(Path::new(file)))
+        }
         ["status", file] => show_status(Path::new(file), "status"),
         ["status", file, "--json"] | ["status", "--json", file] => {
             show_status(Path::new(file), "json")
@@ -69,27 +74,42 @@ fn read_config(file: &Path) -> Result<Config, String> {
     config::parse(file, &text).map_err(|error| error.0)
 }
 
+/// The liboqs in this program; a configuration that names another one shall not seem to be heeded.
+#[cfg(feature = "static-oqs")]
+fn load(library: Option<&Path>, pinned: Option<&str>) -> Result<HostPrimitives, String> {
+    if library.is_some() || pinned.is_some() {
+        return Err(
+            "liboqs is inside this pqlink: take liboqs and liboqs_sha256 out of the configuration"
+                .to_owned(),
+        );
+    }
+    HostPrimitives::load(Path::new("")).map_err(|error| error.0)
+}
+
 /// Load liboqs; where its digest is pinned, only the file that has it.
-fn load(library: &Path, pinned: Option<&str>) -> Result<HostPrimitives, String> {
+#[cfg(not(feature = "static-oqs"))]
+fn load(library: Option<&Path>, pinned: Option<&str>) -> Result<HostPrimitives, String> {
+    let root = std::env::var("OQS_INSTALL_PATH").unwrap_or_else(|_| "/opt/liboqs".to_owned());
+    let library = library.map_or_else(|| Path::new(&root).join("lib/liboqs.so"), Path::to_owned);
     if let Some(pinned) = pinned {
         let shown = library.display();
-        let bytes = std::fs::read(library).map_err(|error| format!("{shown}: {error}"))?;
-        let found = hex::shown(digest::digest(&digest::SHA256, &bytes).as_ref());
+        let bytes = std::fs::read(&library).map_err(|error| format!("{shown}: {error}"))?;
+        let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
+        let found = pq_link::hex::shown(digest.as_ref());
         if found != pinned {
             return Err(format!(
                 "{shown}: its SHA-256 is {found}, not liboqs_sha256; install the library that was pinned"
             ));
         }
     }
-    HostPrimitives::load(library).map_err(|error| {
+    HostPrimitives::load(&library).map_err(|error| {
         let error = error.0;
         format!("{error}; name liboqs 0.13 in OQS_INSTALL_PATH, or as liboqs in the configuration")
     })
 }
 
 fn keygen(folder: &Path) -> Result<(), String> {
-    let root = std::env::var("OQS_INSTALL_PATH").unwrap_or_else(|_| "/opt/liboqs".to_owned());
-    let primitives = load(&PathBuf::from(root).join("lib/liboqs.so"), None)?;
+    let primitives = load(None, None)?;
     let made = keys::generate(folder, &primitives).map_err(|error| error.0)?;
     for path in made {
         println!("{}", path.display());
@@ -105,11 +125,11 @@ fn show_status(file: &Path, request: &str) -> Result<(), String> {
 
 fn up(file: &Path) -> Result<(), String> {
     let config = read_config(file)?;
-    let primitives = load(&config.liboqs, config.liboqs_sha256.as_deref())?;
+    let primitives = load(config.liboqs.as_deref(), config.liboqs_sha256.as_deref())?;
     if !primitives.supports(config.suite) {
-        let (id, library) = (config.suite.id(), config.liboqs.display());
+        let (id, provider) = (config.suite.id(), primitives.provider());
         return Err(format!(
-            "{library} cannot carry out {id}; choose another suite"
+            "{provider} cannot carry out {id}; choose another suite"
         ));
     }
     signals::catch().map_err(|error| format!("signals: {error}"))?;

@@ -17,7 +17,6 @@ use pq_core::hub::{Address, Hub, HubPeer};
 use pq_core::packet;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
@@ -364,7 +363,7 @@ impl Station {
     pub fn install(
         &self,
         established: Established,
-        source: Ipv4Addr,
+        source: Address,
         rtt: Duration,
         wall: Duration,
     ) -> Result<(), HandshakeError> {
@@ -376,7 +375,7 @@ impl Station {
             let detail = "this drone's key was revoked while it dialled";
             return Err(HandshakeError::new(Reason::Policy, detail));
         };
-        let address = Address::new(source, peer.settings.peer_port);
+        let address = Address::new(source.ip(), peer.settings.peer_port);
         let address = (!established.is_rekey).then_some(address);
         let mut book = peer.settle();
         let taken = self

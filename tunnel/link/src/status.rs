@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::fleet;
 use crate::hex;
 use crate::link::Link;
+use crate::local;
 use crate::primitives::Primitives;
 use crate::report::Report;
 use crate::station::{Peer, Station};
@@ -14,8 +15,6 @@ use pq_core::counters::{Counter, Counters};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(200);
 
 /// The socket, removed with this value.
 pub struct StatusSocket {
-    listener: UnixListener,
+    listener: local::Listener,
     path: PathBuf,
 }
 
@@ -35,18 +34,13 @@ impl StatusSocket {
     /// Text: it answers, or what the system said.
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
-        if UnixStream::connect(path).is_ok() {
+        if local::connect(path).is_ok() {
             return Err(format!(
                 "status = \"{shown}\" answers: this end runs already; stop it first"
             ));
         }
-        if fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket()) {
-            fs::remove_file(path).map_err(|error| format!("{shown}: {error}"))?;
-        }
         let failed = |error| format!("status = \"{shown}\" cannot be bound: {error}");
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = local::Listener::bind(path).map_err(failed)?;
         Ok(Self {
             listener,
             path: path.to_owned(),
@@ -55,8 +49,7 @@ impl StatusSocket {
 
     /// Answer whoever has asked since the last call.
     pub fn answer(&self, answer: impl Fn(&str) -> String) {
-        while let Ok((mut asker, _)) = self.listener.accept() {
-            let _ = asker.set_nonblocking(false);
+        while let Ok(mut asker) = self.listener.accept() {
             let _ = asker.set_read_timeout(Some(ANSWER_LIMIT));
             let _ = asker.set_write_timeout(Some(ANSWER_LIMIT));
             let mut request = String::new();
@@ -79,7 +72,7 @@ impl Drop for StatusSocket {
 /// Does an end run there?
 #[must_use]
 pub fn runs(path: &Path) -> bool {
-    UnixStream::connect(path).is_ok()
+    local::connect(path).is_ok()
 }
 
 /// Ask a running end.
@@ -91,7 +84,7 @@ pub fn ask(path: &Path, request: &str) -> Result<String, String> {
         let path = path.display();
         format!("{path} does not answer ({error}); start this end with: pqlink up CONFIG")
     };
-    let mut socket = UnixStream::connect(path).map_err(failed)?;
+    let mut socket = local::connect(path).map_err(failed)?;
     let mut text = String::new();
     let limited = socket.set_read_timeout(Some(Duration::from_secs(30)));
     limited.map_err(failed)?;
@@ -137,7 +130,7 @@ fn session(report: &mut Report, cell: &Cell, now_ns: i64) {
         report.number("epoch", epoch.into());
     }
     if let Some(peer) = cell.path.peer() {
-        report.text_of("peer", &peer.to_string());
+        report.text_of("peer", &pq_core::udp::canonical(peer).to_string());
     }
 }
 
