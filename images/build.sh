@@ -17,7 +17,7 @@ cd "$ROOT"
 ORDER="base liboqs ascon pqlink influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst verifier test"
 # Built only when named: what the lab itself does not need.
 ON_REQUEST="bench bench-alone windows windows-station windows-test pi pihost browser host detector-train
-base-arm64 liboqs-arm64 ascon-arm64 telegraf-arm64 sitl-arm64 tunnel-arm64 detector-xgboost-arm64 detector-tst-arm64 check-arm64"
+base-arm64 liboqs-arm64 ascon-arm64 pqlink-arm64 telegraf-arm64 sitl-arm64 tunnel-arm64 detector-xgboost-arm64 detector-tst-arm64 check-arm64"
 
 # Images that share a Dockerfile are stages of it, named by what follows the dash.
 folder() {
@@ -34,7 +34,7 @@ inputs() {
     case ${1%-arm64} in
         base) echo images/ca ;;
         ascon) echo tunnel/ascon-native tunnel/core telemetry/native requirements/build.txt ;;
-        pqlink) echo tunnel/core tunnel/link ;;
+        pqlink) echo images/liboqs images/ascon/arm64.toml tunnel/core tunnel/link ;;
         sitl) echo images/venv requirements/sitl.txt requirements/sitl-nodeps.txt base/src sitl/src ;;
         link) echo base/src link/src ;;
         attacker) echo base/src attacker/src ;;
@@ -47,7 +47,7 @@ inputs() {
         pi) echo requirements/tunnel.txt ;;
         pihost) echo requirements/tunnel.txt base/src telemetry/src/pqtelemetry emulated-pi/player.py ;;
         bench | bench-*) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
-        windows | windows-*) echo station images/liboqs tunnel/core tunnel/ascon-native requirements/build.txt requirements/windows.txt requirements/tunnel.txt requirements/sitl.txt requirements/sitl-nodeps.txt base/src tunnel/src telemetry/src sitl/src ;;
+        windows | windows-*) echo station images/liboqs tunnel/core tunnel/link tunnel/ascon-native requirements/build.txt requirements/windows.txt requirements/tunnel.txt requirements/sitl.txt requirements/sitl-nodeps.txt base/src tunnel/src telemetry/src sitl/src ;;
     esac
 }
 
@@ -64,8 +64,8 @@ parents() {
 made_from() {
     case $1 in
         base) ;;
-        tunnel | check) echo base liboqs ascon ;;
-        pqlink) echo base liboqs ;;
+        tunnel) echo base liboqs ascon ;;
+        check) echo base liboqs ascon pqlink ;;
         test) echo base liboqs ascon pqlink verifier ;;
         bench | bench-*) echo base tunnel ;;
         pi) echo base ascon ;;

@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::Outcome;
 use pq_core::udp;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Outcome {
         return Err(format!("--size {size}: a sealed datagram has at least 24 bytes").into());
     }
     let socket = udp::bind(args.get("source")?)?;
-    let target: SocketAddrV4 = args.get("target")?;
+    let target: SocketAddr = args.get("target")?;
     let mut noise = Noise(args.get::<u64>("seed")? | 1);
     let mut datagram = vec![0; size];
     datagram[..4].copy_from_slice(&word.to_be_bytes());

@@ -3,12 +3,12 @@
 use crate::args::Args;
 use crate::Outcome;
 use pq_core::udp;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 /// `forward`: from `--listen` to `--target`, until killed.
 pub fn run(args: &Args) -> Outcome {
     let socket = udp::bind(args.get("listen")?)?;
-    let target: SocketAddrV4 = args.get("target")?;
+    let target: SocketAddr = args.get("target")?;
     let mut buffer = vec![0; 65_536];
     println!("ready");
     loop {

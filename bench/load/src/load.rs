@@ -5,7 +5,7 @@ use crate::stamp::{self, STAMP_BYTES};
 use crate::Outcome;
 use pq_core::udp::{self, Sender};
 use std::io::{ErrorKind, IoSlice};
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const GIVE_UP: Duration = Duration::from_millis(50);
 /// Sends stamped datagrams in groups.
 struct Source {
     socket: UdpSocket,
-    target: SocketAddrV4,
+    target: SocketAddr,
     payloads: Vec<Vec<u8>>,
     /// Equal lengths leave as one train (UDP GSO); otherwise one system call a datagram.
     as_train: bool,

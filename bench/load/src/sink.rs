@@ -6,7 +6,7 @@ use crate::Outcome;
 use pq_core::udp::{self, Arrival, Receiver};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Outcome {
     let socket = udp::bind(args.get("listen")?)?;
     let stamped = udp::enable(&socket);
     socket.set_read_timeout(Some(Duration::from_millis(20)))?;
-    let ack: Option<SocketAddrV4> = args.optional("ack")?;
+    let ack: Option<SocketAddr> = args.optional("ack")?;
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     std::thread::spawn(move || {

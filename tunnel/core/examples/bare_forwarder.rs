@@ -4,9 +4,9 @@
 
 use pq_core::udp::{self, Receiver, Sender};
 use std::io::{IoSlice, Read};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
-fn forward(listen: SocketAddrV4, target: SocketAddrV4) -> std::io::Result<()> {
+fn forward(listen: SocketAddr, target: SocketAddr) -> std::io::Result<()> {
     let socket = udp::bind(listen)?;
     let _ = udp::enable(&socket);
     let (mut receiver, mut sender) = (Receiver::default(), Sender::default());
@@ -32,7 +32,7 @@ fn forward(listen: SocketAddrV4, target: SocketAddrV4) -> std::io::Result<()> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let addresses: Vec<SocketAddrV4> = std::env::args()
+    let addresses: Vec<SocketAddr> = std::env::args()
         .skip(1)
         .map(|text| text.parse())
         .collect::<Result<_, _>>()?;

@@ -82,11 +82,20 @@ pub struct Bin {
 
 /// The newest bins, oldest first; bins in which nothing happened are not there.
 #[derive(Default)]
-pub struct Bins(VecDeque<Bin>);
+pub struct Bins(VecDeque<Bin>, bool);
 
 impl Bins {
+    /// Kept nowhere: a minute of bins takes 430 kB, too much for each of a thousand sessions that no detector watches.
+    #[must_use]
+    pub fn off() -> Self {
+        Self(VecDeque::new(), true)
+    }
+
     /// Add to a field of the bin that holds `t_ns`; a time before the newest bin goes into the newest.
     pub fn add(&mut self, t_ns: u64, field: Field, amount: u64) {
+        if self.1 {
+            return;
+        }
         let number = t_ns / BIN_NS;
         if self.0.back().is_none_or(|newest| newest.number < number) {
             if self.0.len() == KEPT_BINS {
@@ -131,5 +140,8 @@ mod tests {
         }
         assert_eq!(bins.since(0).len(), KEPT_BINS);
         assert_eq!(bins.since(0)[0].number, 10);
+        let mut off = Bins::off();
+        off.add(5 * BIN_NS, Field::RxData, 1);
+        assert!(off.since(0).is_empty());
     }
 }

@@ -8,7 +8,7 @@ use crate::path::PathState;
 use crate::session::{Role, Session};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::collections::VecDeque;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Control frames that wait to be fetched; the oldest gives way, and is counted.
@@ -26,7 +26,7 @@ pub struct ControlFrame {
     /// Epoch it was sealed under.
     pub epoch: u32,
     /// Where it came from.
-    pub source: SocketAddrV4,
+    pub source: SocketAddr,
     /// When it was opened, ns of the caller's monotonic clock.
     pub monotonic_ns: i64,
 }
@@ -67,19 +67,22 @@ impl Cell {
         }
     }
 
-    /// The same, ready to be shared.
+    /// One of many: without bins, which only a detector reads.
+    #[must_use]
+    pub fn of_many(role: Role, ledger: bool) -> SharedCell {
+        let mut cell = Self::new(role, ledger);
+        cell.bins = Bins::off();
+        Arc::new(Mutex::new(cell))
+    }
+
+    /// As `new`, ready to be shared.
     #[must_use]
     pub fn shared(role: Role, ledger: bool) -> SharedCell {
         Arc::new(Mutex::new(Self::new(role, ledger)))
     }
 
     /// An authentic packet came from `source`: the token of the challenge that is due to it, if one is.
-    pub fn challenge(
-        &mut self,
-        source: SocketAddrV4,
-        is_newest: bool,
-        now_ns: i64,
-    ) -> Option<Token> {
+    pub fn challenge(&mut self, source: SocketAddr, is_newest: bool, now_ns: i64) -> Option<Token> {
         let rng = &self.rng;
         let fresh = || {
             let mut token = [0; TOKEN_BYTES];
@@ -135,7 +138,7 @@ mod tests {
     #[test]
     fn control_frames_wait_bounded_and_what_gives_way_is_counted() {
         let mut cell = Cell::new(Role::Drone, false);
-        let source = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
+        let source = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         for number in 0..CONTROL_QUEUE_FRAMES as u32 + 3 {
             cell.push_control(ControlFrame {
                 kind: 4,
@@ -172,7 +175,7 @@ mod tests {
     fn tokens_differ() {
         let mut cell = Cell::new(Role::Gcs, false);
         let mut token = |port, now_ns| {
-            let source = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+            let source = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             cell.challenge(source, true, now_ns).expect("challenged")
         };
         assert_ne!(token(1, 0), token(2, 1_000_000_000));

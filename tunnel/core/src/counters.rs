@@ -141,6 +141,14 @@ impl Counters {
         *value = value.wrapping_add(amount);
     }
 
+    /// Add all of another's.
+    pub fn merge(&mut self, other: &Self) {
+        let pairs = self.values.iter_mut().chain(&mut self.digests);
+        for (value, more) in pairs.zip(other.values.iter().chain(&other.digests)) {
+            *value = value.wrapping_add(*more);
+        }
+    }
+
     /// Value of one counter.
     #[must_use]
     pub fn get(&self, counter: Counter) -> u64 {

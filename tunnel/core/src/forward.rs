@@ -9,7 +9,7 @@ use crate::outgoing::{count_failure, Outgoing};
 use crate::shared::{Gate, Route, Shared};
 use crate::udp::{realtime_ns, Arrival, Receiver, Sender};
 use std::io::{self, IoSlice};
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) struct Worker<'a> {
     pub arena: Vec<u8>,
     pub outgoing: Vec<Outgoing>,
     /// Sealed control datagrams that answer this batch, each with its address.
-    pub replies: Vec<(SocketAddrV4, Vec<u8>)>,
+    pub replies: Vec<(SocketAddr, Vec<u8>)>,
     dropped_before: u32,
 }
 
@@ -112,9 +112,9 @@ impl Worker<'_> {
     }
 
     /// Is this sender the gate's route? If so, note it for whoever waits for the first datagram, as of `now_ns`.
-    pub fn is_on_route(&self, gate: Gate, source: SocketAddrV4, now_ns: i64) -> bool {
+    pub fn is_on_route(&self, gate: Gate, source: SocketAddr, now_ns: i64) -> bool {
         let routes = &self.shared.routes;
-        if *source.ip() != routes[gate.route].source {
+        if source.ip() != routes[gate.route].source {
             return false;
         }
         // Two routes may share a host: then the port of the other route's peer tells them apart.
@@ -134,7 +134,7 @@ impl Worker<'_> {
     pub fn send_all(
         &mut self,
         socket: &UdpSocket,
-        target: SocketAddrV4,
+        target: SocketAddr,
         memory: &[u8],
         cell: &SharedCell,
     ) {

@@ -8,7 +8,7 @@ use crate::outgoing::{digest, row, sealed_control, send_one, Outgoing};
 use crate::packet;
 use crate::session::{Opened, Role};
 use crate::udp::Arrival;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 impl Worker<'_> {
@@ -137,7 +137,7 @@ impl Worker<'_> {
     }
 
     /// Seal a control packet now and send it to `to` after the batch.
-    fn reply(&mut self, cell: &mut Cell, kind: u8, payload: &[u8], to: SocketAddrV4) {
+    fn reply(&mut self, cell: &mut Cell, kind: u8, payload: &[u8], to: SocketAddr) {
         // Refused only without keys to send under, or where they are used up: the next data packet says so.
         if let Ok(datagram) = sealed_control(self.shared, cell, kind, payload) {
             self.replies.push((to, datagram));
@@ -151,7 +151,7 @@ impl Worker<'_> {
         cell: &mut Cell,
         opened: Opened,
         payload: &[u8],
-        source: SocketAddrV4,
+        source: SocketAddr,
         now_ns: i64,
     ) {
         let kind = opened.kind;

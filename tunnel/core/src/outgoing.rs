@@ -7,7 +7,7 @@ use crate::packet;
 use crate::session::SealError;
 use crate::shared::{Gate, Shared};
 use std::io;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A datagram on its way out.
@@ -95,7 +95,7 @@ pub(crate) fn send_control(
 /// # Errors
 /// What the system call said; `WouldBlock` when the queue is full.
 #[cfg(target_os = "linux")]
-pub(crate) fn send_now(socket: &UdpSocket, datagram: &[u8], to: SocketAddrV4) -> io::Result<()> {
+pub(crate) fn send_now(socket: &UdpSocket, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
     let flags = libc::MSG_DONTWAIT;
     socket2::SockRef::from(socket)
         .send_to_with_flags(datagram, &to.into(), flags)
@@ -104,12 +104,12 @@ pub(crate) fn send_now(socket: &UdpSocket, datagram: &[u8], to: SocketAddrV4) ->
 
 /// The same on systems without that flag: the call as it is.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn send_now(socket: &UdpSocket, datagram: &[u8], to: SocketAddrV4) -> io::Result<()> {
+pub(crate) fn send_now(socket: &UdpSocket, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
     socket.send_to(datagram, to).map(drop)
 }
 
 /// Send one datagram outside a batch; a refusal is counted.
-pub(crate) fn send_one(shared: &Shared, cell: &SharedCell, to: SocketAddrV4, datagram: &[u8]) {
+pub(crate) fn send_one(shared: &Shared, cell: &SharedCell, to: SocketAddr, datagram: &[u8]) {
     if let Err(error) = send_now(&shared.sealed, datagram, to) {
         count_failure(shared, cell, to, &error, datagram.len());
     }
@@ -119,7 +119,7 @@ pub(crate) fn send_one(shared: &Shared, cell: &SharedCell, to: SocketAddrV4, dat
 pub(crate) fn count_failure(
     shared: &Shared,
     cell: &SharedCell,
-    target: SocketAddrV4,
+    target: SocketAddr,
     error: &io::Error,
     size_bytes: usize,
 ) {
@@ -137,7 +137,7 @@ pub(crate) fn count_failure(
     }
 }
 
-fn failure_counter(error: &io::Error) -> Counter {
+pub(crate) fn failure_counter(error: &io::Error) -> Counter {
     #[cfg(target_os = "linux")]
     const NO_BUFFERS: i32 = libc::ENOBUFS;
     #[cfg(target_os = "linux")]
@@ -158,13 +158,13 @@ fn failure_counter(error: &io::Error) -> Counter {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, SocketAddr};
+    use std::net::Ipv4Addr;
     use std::time::Duration;
 
     #[test]
     fn what_is_sent_at_once_arrives() {
         let ends = [0; 2].map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds"));
-        let Ok(SocketAddr::V4(to)) = ends[1].local_addr() else {
+        let Ok(to) = ends[1].local_addr() else {
             unreachable!("bound to IPv4")
         };
         let mut buffer = [9; 8];

@@ -4,7 +4,7 @@
 //! packet is authentic, which the caller knows before it asks here. `pqtunnel.path` is the executable specification.
 
 use crate::packet::Token;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 /// At most one challenge each 100 ms, whoever it goes to.
 pub const CHALLENGE_EVERY_NS: i64 = 100_000_000;
@@ -15,7 +15,7 @@ pub const CHALLENGE_VALID_NS: i64 = 3_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// Only there.
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
     /// What must come back from there.
     pub token: Token,
 }
@@ -29,7 +29,7 @@ struct Outstanding {
 /// The peer's address and the one challenge that may be outstanding.
 #[derive(Default)]
 pub struct PathState {
-    peer: Option<SocketAddrV4>,
+    peer: Option<SocketAddr>,
     outstanding: Option<Outstanding>,
     sent_ns: Option<i64>,
 }
@@ -37,7 +37,7 @@ pub struct PathState {
 impl PathState {
     /// With the address that the configuration or the handshake gave, if any.
     #[must_use]
-    pub fn new(peer: Option<SocketAddrV4>) -> Self {
+    pub fn new(peer: Option<SocketAddr>) -> Self {
         Self {
             peer,
             ..Self::default()
@@ -46,12 +46,12 @@ impl PathState {
 
     /// Where everything goes.
     #[must_use]
-    pub fn peer(&self) -> Option<SocketAddrV4> {
+    pub fn peer(&self) -> Option<SocketAddr> {
         self.peer
     }
 
     /// The caller knows better: configuration, or the address of a completed handshake.
-    pub fn set_peer(&mut self, peer: SocketAddrV4) {
+    pub fn set_peer(&mut self, peer: SocketAddr) {
         self.peer = Some(peer);
         self.outstanding = None;
     }
@@ -63,7 +63,7 @@ impl PathState {
     /// never be answered where the round trip is longer than the interval.
     pub fn on_authentic(
         &mut self,
-        source: SocketAddrV4,
+        source: SocketAddr,
         is_newest: bool,
         now_ns: i64,
         fresh: impl FnOnce() -> Option<Token>,
@@ -97,7 +97,7 @@ impl PathState {
 
     /// An authentic path-response came from `source`. True when it answers the outstanding challenge: the peer is
     /// there now.
-    pub fn on_response(&mut self, source: SocketAddrV4, token: &[u8], now_ns: i64) -> bool {
+    pub fn on_response(&mut self, source: SocketAddr, token: &[u8], now_ns: i64) -> bool {
         let answered = self.outstanding.is_some_and(|sent| {
             sent.challenge.to == source
                 && sent.challenge.token == token
@@ -118,8 +118,8 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    fn at(port: u16) -> SocketAddrV4 {
-        SocketAddrV4::new(Ipv4Addr::new(198, 18, 2, 7), port)
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::new(198, 18, 2, 7), port))
     }
 
     struct Drawn(u8);

@@ -15,7 +15,7 @@ use crate::shared::Shared;
 pub use crate::shared::{Gate, Route};
 use crate::udp;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,11 +26,11 @@ pub struct Setup {
     /// Which end.
     pub role: Role,
     /// Address of plaintext in.
-    pub plain: SocketAddrV4,
+    pub plain: SocketAddr,
     /// Address of sealed datagrams.
-    pub sealed: SocketAddrV4,
+    pub sealed: SocketAddr,
     /// Where sealed datagrams go, if known.
-    pub peer: Option<SocketAddrV4>,
+    pub peer: Option<SocketAddr>,
     /// At least one.
     pub routes: Vec<Route>,
     /// One moment on this clock and on the caller's monotonic clock, ns: both run on together.
@@ -61,8 +61,17 @@ impl Plane {
     ///
     /// # Panics
     /// Without a route.
-    pub fn new(setup: Setup) -> Result<Self, BindError> {
+    pub fn new(mut setup: Setup) -> Result<Self, BindError> {
         assert!(!setup.routes.is_empty(), "an endpoint has a route");
+        // The threads compare and send addresses as their socket has them: fitted here once, not a datagram.
+        for route in &mut setup.routes {
+            let source = SocketAddr::new(route.source, 0);
+            route.source = udp::fitting(source, setup.plain.is_ipv6()).ip();
+            route.target = udp::fitting(route.target, setup.plain.is_ipv6());
+        }
+        setup.peer = setup
+            .peer
+            .map(|peer| udp::fitting(peer, setup.sealed.is_ipv6()));
         let bound =
             |plain: bool, address| udp::bind(address).map_err(|error| BindError { plain, error });
         let (plain, sealed) = (bound(true, setup.plain)?, bound(false, setup.sealed)?);
@@ -114,13 +123,13 @@ impl Plane {
 
     /// Local address of plaintext in.
     #[must_use]
-    pub fn plaintext_address(&self) -> SocketAddrV4 {
+    pub fn plaintext_address(&self) -> SocketAddr {
         local_address(&self.shared.plain)
     }
 
     /// Local address of sealed datagrams.
     #[must_use]
-    pub fn sealed_address(&self) -> SocketAddrV4 {
+    pub fn sealed_address(&self) -> SocketAddr {
         local_address(&self.shared.sealed)
     }
 
@@ -144,7 +153,8 @@ impl Plane {
     }
 
     /// Where sealed datagrams go from now on; a challenge that is outstanding is void.
-    pub fn set_peer(&self, address: SocketAddrV4) {
+    pub fn set_peer(&self, address: SocketAddr) {
+        let address = udp::fitting(address, self.sealed_address().is_ipv6());
         let mut state = locked(&self.shared.state);
         state.peer = Some(address);
         if let Some(cell) = &state.cell {
@@ -154,12 +164,13 @@ impl Plane {
 
     /// Where sealed datagrams go now: as set, or as an answered challenge moved it in this cell.
     #[must_use]
-    pub fn peer(&self) -> Option<SocketAddrV4> {
+    pub fn peer(&self) -> Option<SocketAddr> {
         let state = locked(&self.shared.state);
-        match &state.cell {
+        let peer = match &state.cell {
             Some(cell) => locked(cell).path.peer(),
             None => state.peer,
-        }
+        };
+        peer.map(udp::canonical)
     }
 
     /// The control frames of this cell since the last call, oldest first.
@@ -259,20 +270,21 @@ impl Drop for Plane {
 #[path = "plane_tests.rs"]
 mod tests;
 
-fn wake(address: SocketAddrV4) -> io::Result<()> {
-    let host = if address.ip().is_unspecified() {
-        Ipv4Addr::LOCALHOST
-    } else {
-        *address.ip()
+pub(crate) fn wake(address: SocketAddr) -> io::Result<()> {
+    let (any, own): (IpAddr, IpAddr) = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::LOCALHOST.into()),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::LOCALHOST.into()),
     };
-    let waker = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    waker.send_to(&[], (host, address.port())).map(|_| ())
+    let mut target = address;
+    if address.ip().is_unspecified() {
+        target.set_ip(own);
+    }
+    let waker = UdpSocket::bind((any, 0))?;
+    waker.send_to(&[], target).map(|_| ())
 }
 
-fn local_address(socket: &UdpSocket) -> SocketAddrV4 {
-    match socket.local_addr() {
-        Ok(SocketAddr::V4(address)) => address,
-        // Bound to IPv4 in `new`; a failure here means the descriptor is gone, which its owner prevents.
-        _ => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
-    }
+fn local_address(socket: &UdpSocket) -> SocketAddr {
+    // A failure here means the descriptor is gone, which its owner prevents.
+    let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    socket.local_addr().unwrap_or(nowhere)
 }

@@ -6,16 +6,16 @@ use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 
-const ANYWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
+const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 
 fn setup() -> Setup {
     Setup {
         role: Role::Drone,
-        plain: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0),
-        sealed: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0),
+        plain: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        sealed: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         peer: Some(ANYWHERE),
         routes: vec![Route {
-            source: Ipv4Addr::LOCALHOST,
+            source: Ipv4Addr::LOCALHOST.into(),
             target: ANYWHERE,
         }],
         origin: (Instant::now(), 1),

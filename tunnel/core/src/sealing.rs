@@ -74,7 +74,7 @@ impl Worker<'_> {
         buffer: &[u8],
         now_ns: i64,
     ) {
-        let is_known = |route: &Route| route.source == *arrival.source.ip();
+        let is_known = |route: &Route| route.source == arrival.source.ip();
         let known = self.shared.routes.iter().any(is_known);
         for (offset, length) in arrival.datagrams() {
             if length == 0 {

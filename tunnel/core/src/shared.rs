@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::plane::Setup;
 use crate::session::Role;
 use std::collections::{HashSet, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -16,9 +16,9 @@ const NOTES_A_CELL: usize = 50;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The only address accepted as sender.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// Where opened plaintext goes.
-    pub target: SocketAddrV4,
+    pub target: SocketAddr,
 }
 
 /// Open while a traffic window runs: which route counts, and the window's place (from 1) for the ledger.
@@ -51,7 +51,7 @@ struct Notes {
 pub(crate) struct State {
     pub cell: Option<SharedCell>,
     pub gate: Gate,
-    pub peer: Option<SocketAddrV4>,
+    pub peer: Option<SocketAddr>,
 }
 
 /// All that threads and control share.

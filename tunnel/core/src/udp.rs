@@ -7,7 +7,7 @@ pub use portable::{Receiver, Sender};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Messages of one system call.
@@ -29,7 +29,7 @@ pub struct Arrival {
     /// Bytes of each datagram in it; 0: it is one datagram.
     pub segment: usize,
     /// Sender.
-    pub source: SocketAddrV4,
+    pub source: SocketAddr,
     /// Kernel receive time, realtime ns; 0 where the kernel gave none.
     pub stamp_ns: u64,
     /// Datagrams this socket's queue has dropped so far, modulo 2^32, where the kernel says it.
@@ -78,8 +78,16 @@ pub fn realtime_ns() -> u64 {
 ///
 /// # Errors
 /// What the system said.
-pub fn bind(address: SocketAddrV4) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    if address.is_ipv6() {
+        // `[::]` takes IPv4 as well, whatever this system's default is.
+        socket.set_only_v6(false)?;
+    }
     socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
     socket.set_send_buffer_size(SOCKET_BUFFER_BYTES)?;
     #[cfg(windows)]
@@ -89,6 +97,25 @@ pub fn bind(address: SocketAddrV4) -> io::Result<UdpSocket> {
     }
     socket.bind(&address.into())?;
     Ok(socket.into())
+}
+
+/// `address` as a socket of this family names it: on IPv6 an IPv4 address is a mapped one.
+#[must_use]
+pub fn fitting(address: SocketAddr, is_ipv6: bool) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if is_ipv6 => SocketAddr::from((ip.to_ipv6_mapped(), address.port())),
+        IpAddr::V6(_) if !is_ipv6 => canonical(address),
+        _ => address,
+    }
+}
+
+/// `address` as people write it: a mapped IPv4 address is an IPv4 address.
+#[must_use]
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::from((ip, address.port())),
+        IpAddr::V6(_) => address, // with its scope
+    }
 }
 
 /// Ask for kernel receive times and drop counts, and for several datagrams a message. True where the kernel stamps.
@@ -111,7 +138,7 @@ pub fn enable(socket: &UdpSocket) -> bool {
 mod portable {
     use super::{Arrival, Sent, BUFFER_BYTES};
     use std::io::{self, IoSlice};
-    use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+    use std::net::{SocketAddr, UdpSocket};
 
     /// One datagram a call.
     pub struct Receiver(Vec<u8>);
@@ -133,16 +160,14 @@ mod portable {
             arrivals: &mut Vec<Arrival>,
         ) -> io::Result<()> {
             let (length, source) = socket.recv_from(&mut self.0)?;
-            if let SocketAddr::V4(source) = source {
-                arrivals.push(Arrival {
-                    offset: 0,
-                    length,
-                    segment: 0,
-                    source,
-                    stamp_ns: 0,
-                    dropped: None,
-                });
-            }
+            arrivals.push(Arrival {
+                offset: 0,
+                length,
+                segment: 0,
+                source,
+                stamp_ns: 0,
+                dropped: None,
+            });
             Ok(())
         }
 
@@ -165,7 +190,7 @@ mod portable {
         pub fn send(
             &mut self,
             socket: &UdpSocket,
-            target: SocketAddrV4,
+            target: SocketAddr,
             datagrams: &[IoSlice<'_>],
         ) -> io::Result<Sent> {
             socket.send_to(&datagrams[0], target)?;
@@ -178,21 +203,31 @@ mod portable {
 mod tests {
     use super::*;
     use std::io::IoSlice;
-    use std::net::{Ipv4Addr, SocketAddr};
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
-    fn address(socket: &UdpSocket) -> SocketAddrV4 {
-        match socket.local_addr().expect("bound") {
-            SocketAddr::V4(address) => address,
-            SocketAddr::V6(_) => unreachable!("bound to IPv4"),
-        }
+    fn address(socket: &UdpSocket) -> SocketAddr {
+        socket.local_addr().expect("bound")
     }
 
     fn local() -> UdpSocket {
-        let socket = bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("binds");
+        bound(Ipv4Addr::LOCALHOST.into())
+    }
+
+    fn bound(ip: IpAddr) -> UdpSocket {
+        let socket = bind(SocketAddr::from((ip, 0))).expect("binds");
         socket
             .set_read_timeout(Some(std::time::Duration::from_secs(2)))
             .expect("set");
         socket
+    }
+
+    /// Has this kernel IPv6? Says so where it has not.
+    fn has_ipv6() -> bool {
+        let socket = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
+        if let Err(error) = &socket {
+            eprintln!("left out: this kernel has no ::1 ({error})");
+        }
+        socket.is_ok()
     }
 
     #[test]
@@ -215,6 +250,53 @@ mod tests {
         let mut room = [0; 16];
         let (length, _) = socket.recv_from(&mut room).expect("no refusal");
         assert_eq!(&room[..length], b"to myself");
+    }
+
+    #[test]
+    fn an_address_fits_its_socket_and_is_shown_as_written() {
+        let [four, six, mapped] = ["192.0.2.1:9", "[2001:db8::1]:9", "[::ffff:192.0.2.1]:9"]
+            .map(|text| text.parse::<SocketAddr>().expect("an address"));
+        assert_eq!(fitting(four, true), mapped);
+        assert_eq!(fitting(mapped, false), four);
+        assert_eq!((fitting(four, false), fitting(six, true)), (four, six));
+        assert_eq!(canonical(mapped), four);
+        assert_eq!(canonical(six), six);
+    }
+
+    #[test]
+    fn order_and_boundaries_survive_ipv6() {
+        if !has_ipv6() {
+            return;
+        }
+        let sizes: Vec<usize> = [[100; 70], [40; 70]].concat();
+        for portable_out in [false, true] {
+            for portable_in in [false, true] {
+                let [from, to] = [(); 2].map(|()| bound(Ipv6Addr::LOCALHOST.into()));
+                pass(&sizes, &from, &to, portable_out, portable_in);
+            }
+        }
+    }
+
+    #[test]
+    fn an_ipv6_socket_takes_ipv4_too() {
+        if !has_ipv6() {
+            return;
+        }
+        let (any, four) = (bound(Ipv6Addr::UNSPECIFIED.into()), local());
+        let port = address(&any).port();
+        four.send_to(b"over IPv4", (Ipv4Addr::LOCALHOST, port))
+            .expect("sent");
+        let (mut receiver, mut arrivals) = (Receiver::default(), Vec::new());
+        receiver.receive(&any, &mut arrivals).expect("arrives");
+        let source = arrivals[0].source;
+        assert_eq!(source, fitting(address(&four), true));
+        let answer = [IoSlice::new(b"back")];
+        Sender::default()
+            .send(&any, source, &answer)
+            .expect("sends");
+        let mut room = [0; 16];
+        let (length, _) = four.recv_from(&mut room).expect("comes back");
+        assert_eq!(&room[..length], b"back");
     }
 
     fn exchange(sizes: &[usize], portable_out: bool, portable_in: bool, offload: bool) {

@@ -1,120 +1,150 @@
-//! The GCS: listens, admits, converses, asks for rekeys. One thread a handshake, bounded by `limits`.
+//! The GCS: listens, admits, converses. One thread a handshake, bounded by `limits`.
 
-use crate::config::Config;
 use crate::error::{HandshakeError, Reason};
 use crate::gcs::{GcsHandshake, GcsSetup};
-use crate::identity::{DroneId, GcsIdentity, PskStore};
-use crate::limits::Limits;
-use crate::link::{log, Link, TICK};
-use crate::primitives::Primitives;
+use crate::identity::DroneId;
+use crate::limits::{Limits, MAX_HALF_OPEN};
+use crate::link::{log, TICK};
+use crate::place::{listen, source_of, Place};
 use crate::raw::signals;
 use crate::secret::scrub_stack;
-use crate::status::StatusSocket;
+use crate::station::{Reloaded, Station};
+use crate::status::{self, StatusSocket};
 use crate::stream::converse;
 use pq_core::cell::locked;
-use pq_core::packet;
-use std::collections::HashMap;
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use pq_core::tcp;
+use pq_core::udp::canonical;
+use std::collections::{HashMap, HashSet};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const ASK_EVERY_NS: i64 = 1_000_000_000;
-/// Reason "due", and the suite in use.
-const REQUEST_DUE: [u8; 4] = [1, 0, 0, 0];
+/// A whole fleet may dial at once after an outage; beyond this many it dials in turns.
+const MAX_FLEET_HALF_OPEN: usize = 1024;
 
-/// What the GCS knows beside the link.
-pub struct Gcs {
-    /// As read.
-    pub config: Config,
-    /// Its signing keys.
-    pub identity: GcsIdentity,
-    /// Of its drones.
-    pub psks: PskStore,
-    /// This host's.
-    pub primitives: Box<dyn Primitives>,
+/// A handshake in progress.
+struct InProgress {
+    socket: TcpStream,
+    claimed: Option<DroneId>,
 }
 
 /// What handshake threads share.
-struct Station {
-    gcs: Gcs,
-    link: Link,
+struct Gate {
+    station: Station,
     limits: Mutex<Limits>,
-    /// Sockets of the handshakes in progress, to end the one that gives way.
-    sockets: Mutex<HashMap<u64, TcpStream>>,
+    /// To end the one that gives way, and those of drones that are served no more.
+    in_progress: Mutex<HashMap<u64, InProgress>>,
+}
+
+impl Gate {
+    /// Room for every drone at once, beside as many strangers as ever.
+    fn size(&self) {
+        let places = (MAX_HALF_OPEN + self.station.peers().len()).min(MAX_FLEET_HALF_OPEN);
+        locked(&self.limits).set_max(places);
+    }
+
+    /// This handshake gives way.
+    fn end(&self, victim: u64) {
+        if let Some(victim) = locked(&self.in_progress).remove(&victim) {
+            let _ = victim.socket.shutdown(Shutdown::Both); // wakes the thread that waits there
+        }
+    }
+
+    fn reload(&self) -> Result<String, String> {
+        let Reloaded { text, gone } = self.station.reload()?;
+        self.size();
+        end_those_of(&locked(&self.in_progress), &gone);
+        log(&format!("drones read again: {text}"));
+        Ok(text)
+    }
+
+    fn answer(&self, request: &str) -> String {
+        match request {
+            "reload" => match self.reload() {
+                Ok(text) => format!("done: {text}\n"),
+                Err(text) => {
+                    self.size();
+                    log(&format!("drones not read again: {text}"));
+                    format!("refused: {text}\n")
+                }
+            },
+            "json" => status::of_station(&self.station).json(),
+            _ => status::of_station(&self.station).text(),
+        }
+    }
+}
+
+fn end_those_of(in_progress: &HashMap<u64, InProgress>, gone: &HashSet<DroneId>) {
+    for one in in_progress.values() {
+        if one.claimed.is_some_and(|id| gone.contains(&id)) {
+            let _ = one.socket.shutdown(Shutdown::Both); // wakes the thread that waits there
+        }
+    }
 }
 
 /// Run until a stop is asked for.
 ///
 /// # Errors
 /// Text: what cannot be bound.
-pub fn run(gcs: Gcs) -> Result<(), String> {
-    let address = gcs.config.handshake;
-    let listener = TcpListener::bind(address).map_err(|error| {
+pub fn run(station: Station) -> Result<(), String> {
+    let place = &station.config.handshake;
+    let address = match place {
+        Place::Address(address) => *address,
+        Place::Name(..) => return Err(format!("handshake = \"{place}\" is no address")),
+    };
+    let listener = listen(address).map_err(|error| {
         format!("handshake = \"{address}\" cannot be bound: {error}; name a free port")
     })?;
-    let link = Link::open(&gcs.config)?;
-    let status = StatusSocket::open(&gcs.config.status)?;
-    let station = Arc::new(Station {
-        gcs,
-        link,
+    tcp::widen(&listener).map_err(|error| format!("handshake = \"{address}\": {error}"))?;
+    let status = StatusSocket::open(&station.config.status)?;
+    let gate = Arc::new(Gate {
+        station,
         limits: Mutex::default(),
-        sockets: Mutex::default(),
+        in_progress: Mutex::default(),
     });
-    let acceptor = Arc::clone(&station);
+    gate.size();
+    let acceptor = Arc::clone(&gate);
     let accepting = std::thread::Builder::new().name("accept".to_owned());
     let accepting = accepting.spawn(move || accept(&acceptor, &listener));
     accepting.map_err(|error| format!("no thread to accept on: {error}"))?;
-    let mut asked_ns = 0;
     while !signals::stopping() {
-        let link = &station.link;
-        link.tick();
-        let now_ns = link.now_ns();
-        let can_ask = locked(&link.cell).session.can_send() && link.confirmed.is_set();
-        let rekey_s = station.gcs.config.rekey_s;
-        if can_ask && now_ns - asked_ns >= ASK_EVERY_NS && link.rekey_due(rekey_s) {
-            asked_ns = now_ns;
-            // Of a control type; without keys or peer there is nobody to ask.
-            let _ = link.plane.send_control(packet::REKEY_REQUEST, &REQUEST_DUE);
-        }
-        status.answer(link, &station.gcs.config, &*station.gcs.primitives);
+        gate.station.tick();
+        status.answer(|request| gate.answer(request));
         std::thread::sleep(TICK);
     }
-    station.link.erase();
+    gate.station.erase();
     log("stopped");
     Ok(())
 }
 
-fn accept(station: &Arc<Station>, listener: &TcpListener) {
+fn accept(gate: &Arc<Gate>, listener: &TcpListener) {
     for number in 0.. {
-        let (socket, source) = match listener.accept() {
-            Ok((socket, SocketAddr::V4(source))) => (socket, source),
-            Ok(_) => continue,
-            Err(_) => {
-                // Out of descriptors, or a connection that died in the queue: not a spin.
-                std::thread::sleep(Duration::from_millis(50));
-                continue;
-            }
+        let Ok((socket, source)) = listener.accept() else {
+            // Out of descriptors, or a connection that died in the queue: not a spin.
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
         };
+        let source = canonical(source);
         let started = Instant::now();
-        station.link.count("hs_started");
-        let now_ns = station.link.now_ns();
-        let admitted = locked(&station.limits).admit(number, *source.ip(), now_ns);
+        gate.station.counts.add("hs_started");
+        let now_ns = gate.station.hub.now_ns();
+        let admitted = locked(&gate.limits).admit(number, source_of(source.ip()), now_ns);
         match admitted {
             Ok(None) => {}
-            Ok(Some(victim)) => {
-                if let Some(socket) = locked(&station.sockets).remove(&victim) {
-                    let _ = socket.shutdown(Shutdown::Both); // wakes the thread that waits there
-                }
-            }
+            Ok(Some(victim)) => gate.end(victim),
             Err(error) => {
-                station.link.refused(&source.to_string(), &error);
+                gate.station.refused(&source.to_string(), None, &error);
                 continue;
             }
         }
         if let Ok(copy) = socket.try_clone() {
-            locked(&station.sockets).insert(number, copy);
+            let one = InProgress {
+                socket: copy,
+                claimed: None,
+            };
+            locked(&gate.in_progress).insert(number, one);
         }
-        let own = Arc::clone(station);
+        let own = Arc::clone(gate);
         let work = move || {
             serve(&own, number, &socket, source, started);
             scrub_stack();
@@ -124,60 +154,70 @@ fn accept(station: &Arc<Station>, listener: &TcpListener) {
             .spawn(work);
         if let Err(error) = spawned {
             log(&format!("no thread for a handshake: {error}"));
-            release(station, number);
+            release(gate, number);
         }
     }
 }
 
-fn release(station: &Station, number: u64) -> bool {
-    locked(&station.sockets).remove(&number);
-    locked(&station.limits).release(number)
+fn release(gate: &Gate, number: u64) -> bool {
+    locked(&gate.in_progress).remove(&number);
+    locked(&gate.limits).release(number)
 }
 
-fn serve(
-    station: &Station,
-    number: u64,
-    socket: &TcpStream,
-    source: SocketAddrV4,
-    started: Instant,
-) {
-    let outcome = handshake(station, number, socket, *source.ip(), started);
-    let was_held = release(station, number);
+fn serve(gate: &Gate, number: u64, socket: &TcpStream, source: SocketAddr, started: Instant) {
+    let claimed = Mutex::new(None);
+    let outcome = handshake(gate, number, socket, source, started, &claimed);
+    let was_held = release(gate, number);
     if let Err(mut error) = outcome {
         if !was_held && error.reason == Reason::ConnectionLost {
             error.reason = Reason::Evicted;
         }
-        station.link.refused(&source.to_string(), &error);
+        let (station, claimed) = (&gate.station, *locked(&claimed));
+        station.refused(&source.to_string(), claimed.as_ref(), &error);
     }
 }
 
 fn handshake(
-    station: &Station,
+    gate: &Gate,
     number: u64,
     socket: &TcpStream,
-    source: Ipv4Addr,
+    source: SocketAddr,
     started: Instant,
+    claimed: &Mutex<Option<DroneId>>,
 ) -> Result<(), HandshakeError> {
-    let (gcs, link) = (&station.gcs, &station.link);
+    let station = &gate.station;
     // Without it a small frame may wait for an acknowledgement: slower, not wrong.
     let _ = socket.set_nodelay(true);
-    let admit_key = |key: &DroneId| locked(&station.limits).admit_key(number, key, link.now_ns());
-    let rekey_basis = |session: &_| link.rekey_basis(session);
-    let accepted = [gcs.config.suite];
+    let note_claim = |id: &DroneId| {
+        *locked(claimed) = Some(*id);
+        if let Some(one) = locked(&gate.in_progress).get_mut(&number) {
+            one.claimed = Some(*id);
+        }
+    };
+    let admit_key = |key: &DroneId| {
+        let now_ns = station.hub.now_ns();
+        let victim = locked(&gate.limits).admit_key(number, key, now_ns)?;
+        if let Some(victim) = victim {
+            gate.end(victim);
+        }
+        Ok(())
+    };
+    let rekey_basis = |session: &_| station.rekey_basis(session);
+    let (psks, accepted) = (station.psks(), [station.config.suite]);
     let mut machine = GcsHandshake::new(GcsSetup {
-        identity: &gcs.identity,
-        psks: &gcs.psks,
+        identity: &station.identity,
+        psks: &psks,
         accepted: &accepted,
-        min_level: gcs.config.min_level,
-        primitives: &*gcs.primitives,
-        nonce: link.random()?,
-        rx_index: link.free_index()?,
+        min_level: station.config.min_level,
+        primitives: &*station.primitives,
+        nonce: station.random()?,
+        rx_index: station.free_index()?,
+        note_claim: &note_claim,
         admit_key: &admit_key,
         rekey_basis: &rekey_basis,
         drone_keys: None,
     });
-    let peer = SocketAddrV4::new(source, gcs.config.peer_port);
     converse(socket, started, &mut machine, |established, rtt| {
-        link.install(established, Some(peer), rtt, started.elapsed())
+        station.install(established, source, rtt, started.elapsed())
     })
 }

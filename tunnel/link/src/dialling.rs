@@ -11,7 +11,7 @@ use crate::raw::signals;
 use crate::retry::{Redial, RekeyTries};
 use crate::schedule::PskKeys;
 use crate::secret::scrub_stack;
-use crate::status::StatusSocket;
+use crate::status::{self, StatusSocket};
 use crate::stream::converse;
 use pq_core::cell::{locked, ControlFrame};
 use pq_core::packet;
@@ -38,19 +38,36 @@ pub struct Drone {
     pub primitives: Box<dyn Primitives>,
 }
 
-/// A dialled handshake's end: its keys, round trip and wall.
-type Dialled = Result<(Established, Duration, Duration), HandshakeError>;
+/// A dialled handshake's end: its keys, who answered, round trip and wall.
+type Dialled = Result<(Established, SocketAddr, Duration, Duration), HandshakeError>;
 
 impl Drone {
+    /// Ask the resolver again, then try each address until one answers; with it, how long that took.
+    fn connect(&self) -> Result<(TcpStream, SocketAddr, Duration), HandshakeError> {
+        let (place, sealed) = (&self.config.handshake, self.config.sealed);
+        let lost = |detail| HandshakeError::new(Reason::ConnectionLost, detail);
+        let found = place.resolve();
+        let found = found.map_err(|error| lost(format!("{place} has no address: {error}")))?;
+        let reachable = |address: &&SocketAddr| address.is_ipv4() || sealed.is_ipv6();
+        let mut outcome = lost(format!(
+            "{place} has addresses of IPv6 alone, and sealed = \"{sealed}\" takes IPv4; write sealed = \"[::]:{}\"",
+            sealed.port()
+        ));
+        for address in found.iter().filter(reachable) {
+            let begun = Instant::now();
+            match TcpStream::connect_timeout(address, CONNECT_LIMIT) {
+                Ok(socket) => return Ok((socket, *address, begun.elapsed())),
+                Err(error) => outcome = lost(format!("{address} does not answer: {error}")),
+            }
+        }
+        Err(outcome)
+    }
+
     /// One handshake from connect to keys.
     fn dial(&self, link: &Link, epoch: u32, rekey: Option<RekeyFrom>) -> Dialled {
         let started = Instant::now();
-        let address = SocketAddr::V4(self.config.handshake);
-        let socket = TcpStream::connect_timeout(&address, CONNECT_LIMIT).map_err(|error| {
-            let detail = format!("{address} does not answer: {error}");
-            HandshakeError::new(Reason::ConnectionLost, detail)
-        })?;
-        let rtt = started.elapsed();
+        let (socket, mut peer, rtt) = self.connect()?;
+        peer.set_port(self.config.peer_port);
         // Without it a small frame may wait for an acknowledgement: slower, not wrong.
         let _ = socket.set_nodelay(true);
         let mut machine = DroneHandshake::new(DroneSetup {
@@ -72,7 +89,7 @@ impl Drone {
             Ok(())
         })?;
         let keys = keys.ok_or_else(|| HandshakeError::new(Reason::Ended, "no keys came"))?;
-        Ok((keys, rtt, started.elapsed()))
+        Ok((keys, peer, rtt, started.elapsed()))
     }
 }
 
@@ -97,9 +114,16 @@ struct Standing {
 ///
 /// # Errors
 /// Text: what cannot be bound.
-pub fn run(drone: Drone) -> Result<(), String> {
+#[cfg_attr(not(unix), allow(unused_mut))]
+pub fn run(mut drone: Drone) -> Result<(), String> {
+    #[cfg(unix)]
+    let serial = crate::serial::Bridge::of(&mut drone.config)?;
     let link = Arc::new(Link::open(&drone.config)?);
-    let status = StatusSocket::open(&drone.config.status)?;
+    #[cfg(unix)]
+    if let Some(bridge) = serial {
+        bridge.start(&link)?;
+    }
+    let socket = StatusSocket::open(&drone.config.status)?;
     let drone = Arc::new(drone);
     let (sender, receiver) = channel();
     let mut standing = Standing {
@@ -108,12 +132,24 @@ pub fn run(drone: Drone) -> Result<(), String> {
     };
     while !signals::stopping() {
         step(&drone, &link, &sender, &mut standing);
-        status.answer(&link, &drone.config, &*drone.primitives);
+        socket.answer(|request| answer(&link, &drone, request));
         wait(&receiver, &link, &mut standing);
     }
     link.erase();
     log("stopped");
     Ok(())
+}
+
+fn answer(link: &Link, drone: &Drone, request: &str) -> String {
+    if request == "reload" {
+        return "refused: a drone has one key and one ground station; restart it\n".to_owned();
+    }
+    let report = status::of_drone(link, &drone.config, &*drone.primitives);
+    if request == "json" {
+        report.json()
+    } else {
+        report.text()
+    }
 }
 
 /// Start what is due.
@@ -198,9 +234,9 @@ fn wait(receiver: &Receiver<Dialled>, link: &Link, now: &mut Standing) {
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
     };
     let was_rekey = now.in_flight.take() == Some(true);
-    let outcome = dialled.and_then(|(keys, rtt, wall)| {
+    let outcome = dialled.and_then(|(keys, peer, rtt, wall)| {
         let epoch = keys.epoch;
-        link.install(keys, None, rtt, wall)?;
+        link.install(keys, Some(peer), rtt, wall)?;
         Ok(epoch)
     });
     match outcome {

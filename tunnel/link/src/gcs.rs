@@ -19,6 +19,8 @@ use pq_core::session::Role;
 
 /// Asked with the drone's key id once its MAC has verified; an error refuses.
 pub type AdmitKey<'a> = &'a (dyn Fn(&DroneId) -> Result<(), HandshakeError> + 'a);
+/// Told the key id that a Hello names before anything of it is believed: for the local log, and for nothing else.
+pub type NoteClaim<'a> = &'a (dyn Fn(&DroneId) + 'a);
 /// What a rekey of this session builds on; `None`: not held here.
 pub type FindBasis<'a> = &'a (dyn Fn(&SessionId) -> Option<RekeyBasis> + 'a);
 /// A drone's registered public key of a scheme.
@@ -40,6 +42,8 @@ pub struct GcsSetup<'a> {
     pub nonce: [u8; NONCE_BYTES],
     /// 24 bits.
     pub rx_index: u32,
+    /// Who claims to dial.
+    pub note_claim: NoteClaim<'a>,
     /// Limits by key id.
     pub admit_key: AdmitKey<'a>,
     /// Sessions that may be rekeyed.
@@ -94,6 +98,7 @@ impl GcsSide<'_> {
     ) -> Result<Vec<u8>, HandshakeError> {
         let setup = &self.setup;
         let hello = Hello::parse(body)?;
+        (setup.note_claim)(&hello.drone_id);
         let hello_frame = framed(FrameType::Hello, &[body]);
         let psk = setup.psks.lookup(&hello.drone_id);
         let covered = &hello_frame[..HEADER_BYTES + body.len() - MAC_BYTES];

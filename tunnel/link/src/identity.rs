@@ -7,6 +7,7 @@ use crate::secret::Secret;
 use crate::transcript::gcs_key_id;
 use crate::wire::{DRONE_ID_BYTES, GCS_ID_BYTES};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use std::collections::HashMap;
 
 /// A drone's key id.
 pub type DroneId = [u8; DRONE_ID_BYTES];
@@ -66,7 +67,7 @@ impl GcsIdentity {
 /// Keys of every drone that a GCS knows. An unknown id is answered with the keys of a PSK that nobody holds: the same
 /// work follows as for a wrong MAC, and the MAC fails by itself.
 pub struct PskStore {
-    drones: Vec<(DroneId, PskKeys)>,
+    drones: HashMap<DroneId, PskKeys>,
     nobody: PskKeys,
 }
 
@@ -81,7 +82,7 @@ impl PskStore {
             .fill(&mut psk)
             .map_err(|_| PrimitiveError("the system gives no randomness".to_owned()))?;
         Ok(Self {
-            drones,
+            drones: drones.into_iter().collect(),
             nobody: PskKeys::derive(&psk),
         })
     }
@@ -89,7 +90,6 @@ impl PskStore {
     /// Keys of this drone, or of nobody; never tells which.
     #[must_use]
     pub fn lookup(&self, id: &DroneId) -> &PskKeys {
-        let mut found = self.drones.iter().filter(|(held, _)| held == id);
-        found.next().map_or(&self.nobody, |(_, keys)| keys)
+        self.drones.get(id).unwrap_or(&self.nobody)
     }
 }

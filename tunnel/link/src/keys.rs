@@ -12,17 +12,15 @@ use crate::config::{entries, ConfigError, Entry, Value};
 use crate::hex;
 use crate::identity::{DroneId, GcsIdentity, GcsPublic};
 use crate::primitives::{PrimitiveError, Primitives};
+use crate::private;
 use crate::registry::{sig_by_token, Sig, MATRIX_SIGS, SIGS};
 use crate::schedule::PskKeys;
 use crate::secret::Secret;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use zeroize::{Zeroize as _, Zeroizing};
-
-const OTHERS: u32 = 0o077;
 
 fn cannot(path: &Path, what: &str, error: &io::Error) -> ConfigError {
     ConfigError(format!("{}: cannot {what}: {error}", path.display()))
@@ -33,12 +31,8 @@ fn read(path: &Path, is_secret: bool) -> Result<Zeroizing<String>, ConfigError> 
     let mut file = File::open(path).map_err(|error| cannot(path, "read", &error))?;
     let facts = file.metadata();
     let facts = facts.map_err(|error| cannot(path, "read", &error))?;
-    let mode = facts.mode() & 0o7777;
-    if is_secret && mode & OTHERS != 0 {
-        let path = path.display();
-        return Err(ConfigError(format!(
-            "{path}: mode {mode:04o} lets others read a secret; run: chmod 600 {path}"
-        )));
+    if let (true, Some(why)) = (is_secret, private::looseness(path, &facts)) {
+        return Err(ConfigError(format!("{}: {why}", path.display())));
     }
     // Room for all of it: a string that grows leaves copies of its beginning behind.
     let mut text = Zeroizing::new(String::with_capacity(facts.len() as usize + 1));
@@ -126,11 +120,23 @@ pub fn gcs_public(path: &Path) -> Result<GcsPublic, ConfigError> {
     )))
 }
 
+/// A drone's key as read from its file.
+pub struct DroneKey {
+    /// Its key id.
+    pub id: DroneId,
+    /// Of its PSK.
+    pub psk: PskKeys,
+    /// Line of the id in the file, from 1.
+    pub id_line: usize,
+    /// Line of the PSK.
+    pub psk_line: usize,
+}
+
 /// A drone's id and what its PSK yields.
 ///
 /// # Errors
 /// As above.
-pub fn drone(path: &Path) -> Result<(DroneId, PskKeys), ConfigError> {
+pub fn drone(path: &Path) -> Result<DroneKey, ConfigError> {
     let text = read(path, true)?;
     let held = Erased(entries(path, &text)?);
     let find = |key: &str| {
@@ -139,9 +145,56 @@ pub fn drone(path: &Path) -> Result<(DroneId, PskKeys), ConfigError> {
     };
     let (id, psk) = (find("id")?, find("psk")?);
     let (id_bytes, psk_bytes) = (bytes(path, id)?, bytes(path, psk)?);
-    let id_bytes: &[u8; 8] = (&*id_bytes).try_into().map_err(|_| malformed(path, id))?;
-    let psk_bytes: &[u8; 32] = (&*psk_bytes).try_into().map_err(|_| malformed(path, psk))?;
-    Ok((*id_bytes, PskKeys::derive(psk_bytes)))
+    let fixed_id: &[u8; 8] = (&*id_bytes).try_into().map_err(|_| malformed(path, id))?;
+    let fixed_psk: &[u8; 32] = (&*psk_bytes).try_into().map_err(|_| malformed(path, psk))?;
+    Ok(DroneKey {
+        id: *fixed_id,
+        psk: PskKeys::derive(fixed_psk),
+        id_line: id.line,
+        psk_line: psk.line,
+    })
+}
+
+/// Text of a fresh drone's key file.
+///
+/// # Errors
+/// The system gives no randomness.
+pub fn fresh_drone() -> Result<Zeroizing<String>, ConfigError> {
+    let (mut id, mut psk) = ([0; 8], Zeroizing::new([0; 32]));
+    let random = SystemRandom::new();
+    let filled = random.fill(&mut id).and_then(|()| random.fill(&mut *psk));
+    filled.map_err(|_| ConfigError("the system gives no randomness".to_owned()))?;
+    Ok(Zeroizing::new(format!(
+        "# Key of one drone. Both ends need a copy; mode 0600.\nid = \"{}\"\npsk = \"{}\"\n",
+        hex::shown(&id),
+        *Zeroizing::new(hex::shown(&*psk))
+    )))
+}
+
+/// Write a file that is not there yet.
+///
+/// # Errors
+/// It is there, or what the system said.
+pub fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), ConfigError> {
+    let written = private::create(path, mode).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(|error| cannot(path, "write", &error))
+}
+
+/// Overwrite a secret file, then remove it. What the disk itself keeps of it (copies of a journal, worn flash) stays.
+///
+/// # Errors
+/// What the system said.
+pub fn erase_file(path: &Path) -> Result<(), ConfigError> {
+    let erased = std::fs::metadata(path).and_then(|facts| {
+        let mut file = File::options().write(true).open(path)?;
+        file.write_all(&vec![0; facts.len() as usize])?;
+        file.sync_all()?;
+        std::fs::remove_file(path)
+    });
+    erased.map_err(|error| cannot(path, "erase", &error))
 }
 
 /// Make `gcs.key`, `gcs.pub` and `drone.key` in a folder; returns their paths. Files that are there stay, and end it.
@@ -165,15 +218,7 @@ pub fn generate(folder: &Path, primitives: &dyn Primitives) -> Result<Vec<PathBu
         secret.push_str(&own);
         secret.push_str("\"\n");
     }
-    let (mut id, mut psk) = ([0; 8], Zeroizing::new([0; 32]));
-    let random = SystemRandom::new();
-    let filled = random.fill(&mut id).and_then(|()| random.fill(&mut *psk));
-    filled.map_err(|_| ConfigError("the system gives no randomness".to_owned()))?;
-    let drone = Zeroizing::new(format!(
-        "# Key of one drone. Both ends need a copy; mode 0600.\nid = \"{}\"\npsk = \"{}\"\n",
-        hex::shown(&id),
-        *Zeroizing::new(hex::shown(&*psk))
-    ));
+    let drone = fresh_drone()?;
     std::fs::create_dir_all(folder).map_err(|error| cannot(folder, "make", &error))?;
     let files: [(&str, &str, u32); 3] = [
         ("gcs.key", &secret, 0o600),
@@ -188,13 +233,7 @@ pub fn generate(folder: &Path, primitives: &dyn Primitives) -> Result<Vec<PathBu
         )));
     }
     for (path, (_, text, mode)) in paths.iter().zip(files) {
-        let mut options = OpenOptions::new();
-        let made = options.write(true).create_new(true).mode(mode).open(path);
-        let written = made.and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        });
-        written.map_err(|error| cannot(path, "write", &error))?;
+        write_new(path, text, mode)?;
     }
     Ok(paths)
 }

@@ -2,29 +2,44 @@
 //!
 //! Reading order: `secret`, `registry`, `suite`, `error`, `wire`, `schedule`, `transcript`, `identity`, `primitives`,
 //! `established`, `machine`, `drone`, `gcs` (no socket, no clock, no randomness of their own but the primitives'); then
-//! the shell: `config`, `keys`, `limits`, `retry`, `stream`, `link`, `dialling`, `accepting`, `status`. Packets are
+//! the shell: `config`, `place`, `keys`, `private`, `fleet`, `limits`, `retry`, `stream`, `book`, `link`, `dialling`, `station`,
+//! `accepting`, `local`, `report`, `status`, `peer_command`, `mavlink`, `serial`, `ending`. Packets are
 //! `pq_core`'s. Only `raw` may hold `unsafe`. `pqtunnel.handshake` is the executable specification; the tests hold both
 //! against each other.
 
 pub mod accepting;
+pub mod book;
 pub mod config;
 pub mod dialling;
 pub mod drone;
+pub mod ending;
 pub mod error;
 pub mod established;
+pub mod fleet;
 pub mod gcs;
 pub mod hex;
 pub mod identity;
 pub mod keys;
 pub mod limits;
 pub mod link;
+pub mod local;
+#[cfg(windows)]
+mod local_windows;
 pub mod machine;
+pub mod mavlink;
+pub mod peer_command;
+pub mod place;
 pub mod primitives;
+pub mod private;
 pub mod raw;
 pub mod registry;
+pub mod report;
 pub mod retry;
 pub mod schedule;
 pub mod secret;
+#[cfg(unix)]
+pub mod serial;
+pub mod station;
 pub mod status;
 pub mod stream;
 pub mod suite;

@@ -6,8 +6,10 @@
 use crate::error::{HandshakeError, Reason};
 use crate::identity::DroneId;
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
+/// Handshakes of one drone in progress, at most: whoever holds one drone's key takes no places of the others.
+const MAX_OF_A_DRONE: usize = 4;
 /// Handshakes in progress, at most.
 pub const MAX_HALF_OPEN: usize = 64;
 const RATE_PER_S: f64 = 2000.0;
@@ -40,13 +42,20 @@ impl<K: Copy + Eq + std::hash::Hash> TokenBuckets<K> {
 
 struct Slot {
     number: u64,
-    source: Ipv4Addr,
-    is_authentic: bool,
+    source: IpAddr,
+    /// Whose right Hello came; nobody's yet: a stranger.
+    key: Option<DroneId>,
+}
+
+impl Slot {
+    fn is_authentic(&self) -> bool {
+        self.key.is_some()
+    }
 }
 
 /// Both limits of a GCS.
 pub struct Limits {
-    sources: TokenBuckets<Ipv4Addr>,
+    sources: TokenBuckets<IpAddr>,
     keys: TokenBuckets<DroneId>,
     slots: Vec<Slot>,
     max_half_open: usize,
@@ -70,6 +79,11 @@ impl Limits {
         }
     }
 
+    /// Room for another number of half-open handshakes from now on.
+    pub fn set_max(&mut self, max_half_open: usize) {
+        self.max_half_open = max_half_open;
+    }
+
     /// Before the Challenge: connection `number` takes a place; says whose connection gives way for it.
     ///
     /// # Errors
@@ -77,7 +91,7 @@ impl Limits {
     pub fn admit(
         &mut self,
         number: u64,
-        source: Ipv4Addr,
+        source: IpAddr,
         now_ns: i64,
     ) -> Result<Option<u64>, HandshakeError> {
         if !self.sources.take(source, now_ns) {
@@ -95,22 +109,22 @@ impl Limits {
         self.slots.push(Slot {
             number,
             source,
-            is_authentic: false,
+            key: None,
         });
         Ok(victim)
     }
 
     /// Place of the oldest stranger of the source that holds the most.
     fn gives_way(&self) -> Option<usize> {
-        let strangers = || self.slots.iter().filter(|slot| !slot.is_authentic);
+        let strangers = || self.slots.iter().filter(|slot| !slot.is_authentic());
         let held = |source| strangers().filter(|slot| slot.source == source).count();
         let most = strangers().map(|slot| held(slot.source)).max()?;
         self.slots
             .iter()
-            .position(|slot| !slot.is_authentic && held(slot.source) == most)
+            .position(|slot| !slot.is_authentic() && held(slot.source) == most)
     }
 
-    /// After the Hello's MAC verified.
+    /// After the Hello's MAC verified; says whose connection of the same drone, its oldest, gives way for it.
     ///
     /// # Errors
     /// `Evicted` when its place was taken already, `RateLimited`.
@@ -119,9 +133,8 @@ impl Limits {
         number: u64,
         key: &DroneId,
         now_ns: i64,
-    ) -> Result<(), HandshakeError> {
-        let mut held = self.slots.iter_mut().filter(|slot| slot.number == number);
-        let Some(slot) = held.next() else {
+    ) -> Result<Option<u64>, HandshakeError> {
+        let Some(place) = self.slots.iter().position(|slot| slot.number == number) else {
             let detail = "the Hello came when its place was taken already";
             return Err(HandshakeError::new(Reason::Evicted, detail));
         };
@@ -131,8 +144,14 @@ impl Limits {
                 "a drone dials too often",
             ));
         }
-        slot.is_authentic = true;
-        Ok(())
+        self.slots[place].key = Some(*key);
+        let is_own = |slot: &Slot| slot.key == Some(*key);
+        if self.slots.iter().filter(|slot| is_own(slot)).count() <= MAX_OF_A_DRONE {
+            return Ok(None);
+        }
+        let others = |slot: &Slot| is_own(slot) && slot.number != number;
+        let oldest = self.slots.iter().position(others);
+        Ok(oldest.map(|place| self.slots.remove(place).number))
     }
 
     /// After a handshake ended; false where it had been evicted.
@@ -147,8 +166,26 @@ impl Limits {
 mod tests {
     use super::*;
 
-    fn host(last: u8) -> Ipv4Addr {
-        Ipv4Addr::new(198, 18, 0, last)
+    fn host(last: u8) -> IpAddr {
+        IpAddr::from([198, 18, 0, last])
+    }
+
+    #[test]
+    fn a_drone_that_dials_without_end_pushes_out_itself_alone() {
+        let mut limits = Limits::new(64);
+        for number in 1..=4 {
+            assert_eq!(limits.admit(number, host(7), 0), Ok(None));
+            assert_eq!(limits.admit_key(number, b"vehicle1", 0), Ok(None));
+        }
+        for (number, key, victim) in [
+            (5, b"vehicle2", None),
+            (6, b"vehicle1", Some(1)),
+            (7, b"vehicle1", Some(2)),
+        ] {
+            assert_eq!(limits.admit(number, host(7), 0), Ok(None));
+            assert_eq!(limits.admit_key(number, key, 0), Ok(victim));
+        }
+        assert!(limits.release(5) && !limits.release(1));
     }
 
     #[test]
@@ -161,7 +198,7 @@ mod tests {
         let late = limits.admit_key(2, b"vehicle1", 0).map_err(|e| e.reason);
         assert_eq!(late, Err(Reason::Evicted));
         for number in [1, 3, 4] {
-            assert_eq!(limits.admit_key(number, b"vehicle1", 0), Ok(()));
+            assert_eq!(limits.admit_key(number, b"vehicle1", 0), Ok(None));
         }
         let full = limits.admit(5, host(8), 0).map_err(|e| e.reason);
         assert_eq!(full, Err(Reason::HalfOpenLimit));

@@ -1,56 +1,22 @@
-//! What both ends of `pqlink` hold: the data plane, the sessions that may be rekeyed, counters, and one tick.
+//! What the drone's end of `pqlink` holds: the data plane, the session that may be rekeyed, counters, and one tick. A
+//! ground station's is in `station`.
 
+use crate::book::{Book, LastHandshake};
 use crate::config::Config;
 use crate::error::{HandshakeError, Reason};
-use crate::established::{Established, RekeyBasis, RekeyFrom, SessionId};
-use crate::identity::DroneId;
-use crate::secret::{scrub_stack, Secret};
+use crate::established::{Established, RekeyFrom};
+use crate::secret::scrub_stack;
 use pq_core::cell::{locked, Cell, ControlFrame, SharedCell};
 use pq_core::packet;
 use pq_core::plane::{Event, Gate, Plane, Route, Setup};
-use pq_core::session::Role;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How often an end looks at its timers.
 pub const TICK: Duration = Duration::from_millis(20);
-
-/// Of an epoch, what a rekey needs.
-struct Known {
-    session_id: SessionId,
-    epoch: u32,
-    peer_key_id: Vec<u8>,
-    rekey_secret: Secret,
-}
-
-/// The epochs that may be rekeyed, found by session id and by nothing else: numbers begin anew when a drone restarts.
-#[derive(Default)]
-struct Book {
-    /// The peer has been heard on it.
-    confirmed: Option<Known>,
-    /// Made last, not heard yet.
-    newest: Option<Known>,
-}
-
-/// The last completed handshake, to be shown.
-#[derive(Clone)]
-pub struct LastHandshake {
-    /// Suite id.
-    pub suite: String,
-    /// Number of its epoch.
-    pub epoch: u32,
-    /// Did it replace a session?
-    pub is_rekey: bool,
-    /// From connect or accept to the keys, at this end.
-    pub wall: Duration,
-    /// When it completed.
-    pub at: Instant,
-    /// First 8 bytes of the Challenge's nonce.
-    pub handshake_id: [u8; 8],
-}
 
 /// One end, shared by its threads.
 pub struct Link {
@@ -86,10 +52,9 @@ impl Link {
             role: config.role,
             plain: config.plaintext,
             sealed: config.sealed,
-            peer: (config.role == Role::Drone)
-                .then(|| SocketAddrV4::new(*config.handshake.ip(), config.peer_port)),
+            peer: None, // known with the first handshake
             routes: vec![Route {
-                source: *config.application.ip(),
+                source: config.application.ip(),
                 target: config.application,
             }],
             origin: (started, 0),
@@ -175,7 +140,7 @@ impl Link {
     pub fn install(
         &self,
         established: Established,
-        peer: Option<SocketAddrV4>,
+        peer: Option<SocketAddr>,
         rtt: Duration,
         wall: Duration,
     ) -> Result<(), HandshakeError> {
@@ -196,81 +161,25 @@ impl Link {
         if let (Some(peer), false) = (peer, established.is_rekey) {
             self.plane.set_peer(peer);
         }
-        let (role, suite, epoch) = (established.role, established.suite.id(), established.epoch);
-        *locked(&self.last) = Some(LastHandshake {
-            suite: suite.clone(),
-            epoch,
-            is_rekey: established.is_rekey,
-            wall,
-            at: Instant::now(),
-            handshake_id: established.handshake_id,
-        });
-        let known = Known {
-            session_id: established.session_id,
-            epoch,
-            peer_key_id: established.peer_key_id,
-            rekey_secret: established.rekey_secret,
-        };
-        let book = &mut *locked(&self.book);
-        match role {
-            // The drone rekeys from its newest epoch alone.
-            Role::Drone => book.confirmed = None,
-            Role::Gcs => {}
-        }
-        book.newest = Some(known);
+        let last = LastHandshake::of(&established, wall);
+        log(&last.line());
+        *locked(&self.last) = Some(last);
+        locked(&self.book).enter(established);
         self.count("hs_completed");
-        let what = if established.is_rekey {
-            "rekey"
-        } else {
-            "new session"
-        };
-        let ms = wall.as_secs_f64() * 1e3;
-        log(&format!("{what}: {suite}, epoch {epoch}, {ms:.2} ms"));
         Ok(())
     }
 
-    /// GCS: what a rekey of this session builds on.
-    #[must_use]
-    pub fn rekey_basis(&self, session: &SessionId) -> Option<RekeyBasis> {
-        let book = &mut *locked(&self.book);
-        self.settle(book);
-        let held = [&book.newest, &book.confirmed];
-        let mut found = held.into_iter().flatten();
-        let known = found.find(|known| known.session_id == *session)?;
-        let drone_id: DroneId = known.peer_key_id[..].try_into().ok()?;
-        Some(RekeyBasis {
-            drone_id,
-            epoch: known.epoch,
-            rekey_secret: Secret::copy_of(&known.rekey_secret),
-        })
-    }
-
-    /// Drone: what the next rekey builds on.
+    /// What the next rekey builds on.
     #[must_use]
     pub fn rekey_from(&self) -> Option<RekeyFrom> {
-        let book = locked(&self.book);
-        let known = book.newest.as_ref().or(book.confirmed.as_ref())?;
-        Some(RekeyFrom {
-            session_id: known.session_id,
-            epoch: known.epoch,
-            rekey_secret: Secret::copy_of(&known.rekey_secret),
-        })
+        locked(&self.book).from()
     }
 
-    /// Once the newest epoch was heard, the one before it is never named again.
-    fn settle(&self, book: &mut Book) {
-        if self.confirmed.is_set() {
-            if let Some(newest) = book.newest.take() {
-                book.confirmed = Some(newest);
-            }
-        }
-    }
-
-    /// What both ends do each tick: forget what has ended, keep the path warm, tell complaints. Returns the control
+    /// Each tick: forget what has ended, keep the path warm, tell complaints. Returns the control
     /// frames that came.
     pub fn tick(&self) -> Vec<ControlFrame> {
         let now_ns = self.now_ns();
-        self.settle(&mut locked(&self.book));
+        locked(&self.book).settle(self.confirmed.is_set());
         let is_due = {
             let cell = &mut *locked(&self.cell);
             cell.session.expire(now_ns);

@@ -7,7 +7,7 @@ use crate::suite::Suite;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair as _, UnparsedPublicKey, ED25519};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use x25519_dalek::{PublicKey, StaticSecret};
 
 const X25519_BYTES: usize = 32;
@@ -70,12 +70,11 @@ pub trait Primitives: Send + Sync {
 /// liboqs, `x25519-dalek` and ring.
 pub struct HostPrimitives {
     oqs: Oqs,
-    library: PathBuf,
     random: SystemRandom,
 }
 
 impl HostPrimitives {
-    /// With the liboqs of this file.
+    /// With the liboqs in this program, or where there is none, of this file.
     ///
     /// # Errors
     /// No library there, one that lacks a function, or one whose sizes differ from the registry's.
@@ -118,7 +117,6 @@ impl HostPrimitives {
         }
         Ok(Self {
             oqs,
-            library: library.to_owned(),
             random: SystemRandom::new(),
         })
     }
@@ -183,7 +181,7 @@ fn inner_of(token: &'static str) -> Result<&'static Kem, PrimitiveError> {
 
 impl Primitives for HostPrimitives {
     fn provider(&self) -> String {
-        format!("{} of {}", self.oqs.version(), self.library.display())
+        format!("{} of {}", self.oqs.version(), self.oqs.place())
     }
 
     fn supports(&self, suite: Suite) -> bool {

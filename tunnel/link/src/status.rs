@@ -1,23 +1,29 @@
-//! What `pqlink status` shows: lines of `name = value` over a socket in the file system, for its owner alone.
+//! The socket in the file system, for its owner alone, over which a running end is asked: `status` and `json` for what
+//! it does, at a ground station `reload` for its drones' files. One line goes there, one answer comes back.
 
+use crate::book::LastHandshake;
 use crate::config::Config;
+use crate::fleet;
 use crate::hex;
 use crate::link::Link;
+use crate::local;
 use crate::primitives::Primitives;
-use pq_core::cell::locked;
-use std::fmt::Write as _;
+use crate::report::Report;
+use crate::station::{Peer, Station};
+use pq_core::cell::{locked, Cell};
+use pq_core::counters::{Counter, Counters};
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+const REQUEST_BYTES: u64 = 64;
 const ANSWER_LIMIT: Duration = Duration::from_millis(200);
 
 /// The socket, removed with this value.
 pub struct StatusSocket {
-    listener: UnixListener,
+    listener: local::Listener,
     path: PathBuf,
 }
 
@@ -28,18 +34,13 @@ impl StatusSocket {
     /// Text: it answers, or what the system said.
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
-        if UnixStream::connect(path).is_ok() {
+        if local::connect(path).is_ok() {
             return Err(format!(
                 "status = \"{shown}\" answers: this end runs already; stop it first"
             ));
         }
-        if fs::symlink_metadata(path).is_ok_and(|facts| facts.file_type().is_socket()) {
-            fs::remove_file(path).map_err(|error| format!("{shown}: {error}"))?;
-        }
         let failed = |error| format!("status = \"{shown}\" cannot be bound: {error}");
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = local::Listener::bind(path).map_err(failed)?;
         Ok(Self {
             listener,
             path: path.to_owned(),
@@ -47,11 +48,16 @@ impl StatusSocket {
     }
 
     /// Answer whoever has asked since the last call.
-    pub fn answer(&self, link: &Link, config: &Config, primitives: &dyn Primitives) {
-        while let Ok((mut asker, _)) = self.listener.accept() {
-            let text = described(link, config, primitives);
-            let _ = asker.set_nonblocking(false);
+    pub fn answer(&self, answer: impl Fn(&str) -> String) {
+        while let Ok(mut asker) = self.listener.accept() {
+            let _ = asker.set_read_timeout(Some(ANSWER_LIMIT));
             let _ = asker.set_write_timeout(Some(ANSWER_LIMIT));
+            let mut request = String::new();
+            // Who asks nothing in time gets what there always was: the status.
+            let _ = BufReader::new(&asker)
+                .take(REQUEST_BYTES)
+                .read_line(&mut request);
+            let text = answer(request.trim());
             let _ = asker.write_all(text.as_bytes()); // who went away does not want it
         }
     }
@@ -63,67 +69,175 @@ impl Drop for StatusSocket {
     }
 }
 
+/// Does an end run there?
+#[must_use]
+pub fn runs(path: &Path) -> bool {
+    local::connect(path).is_ok()
+}
+
 /// Ask a running end.
 ///
 /// # Errors
 /// Text: nobody answers there.
-pub fn ask(path: &Path) -> Result<String, String> {
+pub fn ask(path: &Path, request: &str) -> Result<String, String> {
     let failed = |error: std::io::Error| {
         let path = path.display();
         format!("{path} does not answer ({error}); start this end with: pqlink up CONFIG")
     };
-    let mut socket = UnixStream::connect(path).map_err(failed)?;
+    let mut socket = local::connect(path).map_err(failed)?;
     let mut text = String::new();
-    let limited = socket.set_read_timeout(Some(Duration::from_secs(5)));
+    let limited = socket.set_read_timeout(Some(Duration::from_secs(30)));
     limited.map_err(failed)?;
+    socket
+        .write_all(format!("{request}\n").as_bytes())
+        .map_err(failed)?;
     socket.read_to_string(&mut text).map_err(failed)?;
     Ok(text)
 }
 
-fn described(link: &Link, config: &Config, primitives: &dyn Primitives) -> String {
-    let mut text = String::new();
-    let mut tell = |name: &str, value: &dyn std::fmt::Display| {
-        let _ = writeln!(text, "{name} = {value}"); // writing to a String cannot fail
+/// What stands at the top at either end.
+fn head(
+    role: &str,
+    config: &Config,
+    primitives: &dyn Primitives,
+    uptime: Duration,
+    hs: &BTreeMap<&'static str, u64>,
+) -> (Report, Report) {
+    let mut report = Report::default();
+    report.text_of("role", role);
+    report.number("pid", u64::from(std::process::id()));
+    report.text_of("version", env!("CARGO_PKG_VERSION"));
+    report.text_of("suite", &config.suite.id());
+    report.text_of("liboqs", &primitives.provider());
+    report.number("uptime_s", uptime.as_secs());
+    let mut counts = Report::default();
+    for (name, count) in hs {
+        counts.number(name, *count);
+    }
+    (report, counts)
+}
+
+/// Where a session stands, and who is at its other end.
+fn session(report: &mut Report, cell: &Cell, now_ns: i64) {
+    let session = &cell.session;
+    let state = match session.epoch() {
+        None => "no session",
+        Some(_) if session.silent(now_ns) => "silent",
+        Some(_) => "up",
     };
-    let quoted = |value: &str| format!("\"{value}\"");
-    tell("role", &quoted(config.role.name()));
-    tell("pid", &std::process::id());
-    tell("version", &quoted(env!("CARGO_PKG_VERSION")));
-    tell("suite", &quoted(&config.suite.id()));
-    tell("liboqs", &quoted(&primitives.provider()));
-    tell("uptime_s", &link.started.elapsed().as_secs());
-    let now_ns = link.now_ns();
-    let (epoch, state, counters) = {
-        let cell = locked(&link.cell);
-        let session = &cell.session;
-        let state = match session.epoch() {
-            None => "no session",
-            Some(_) if session.silent(now_ns) => "silent",
-            Some(_) => "up",
-        };
-        (session.epoch(), state, cell.counters.clone())
-    };
-    tell("state", &quoted(state));
-    if let Some(epoch) = epoch {
-        tell("epoch", &epoch);
+    report.text_of("state", state);
+    if let Some(epoch) = session.epoch() {
+        report.number("epoch", epoch.into());
     }
-    if let Some(peer) = link.plane.peer() {
-        tell("peer", &quoted(&peer.to_string()));
+    if let Some(peer) = cell.path.peer() {
+        report.text_of("peer", &pq_core::udp::canonical(peer).to_string());
     }
-    if let Some(last) = &*locked(&link.last) {
-        tell("handshake_id", &quoted(&hex::shown(&last.handshake_id)));
-        tell("handshake_ago_s", &last.at.elapsed().as_secs());
-        tell("handshake_wall_us", &last.wall.as_micros());
-        tell("handshake_was_rekey", &last.is_rekey);
+}
+
+fn handshake(report: &mut Report, last: Option<&LastHandshake>) {
+    if let Some(last) = last {
+        report.text_of("handshake_id", &hex::shown(&last.handshake_id));
+        report.number("handshake_ago_s", last.at.elapsed().as_secs());
+        let wall_us = u64::try_from(last.wall.as_micros()).unwrap_or(u64::MAX);
+        report.number("handshake_wall_us", wall_us);
+        report.truth("handshake_was_rekey", last.is_rekey);
     }
-    for (name, count) in &*locked(&link.counters) {
-        tell(name, count);
-    }
+}
+
+/// Every counter of the data plane that is not zero.
+fn packets(report: &mut Report, counters: &Counters) {
     for (name, count) in counters.named() {
         let is_ns = name.ends_with("_ns_total") || name.starts_with("digest_");
         if count > 0 && !is_ns {
-            tell(name, &count);
+            report.number(name, count);
         }
     }
-    text
+}
+
+/// Of a drone's own end.
+#[must_use]
+pub fn of_drone(link: &Link, config: &Config, primitives: &dyn Primitives) -> Report {
+    let counts = locked(&link.counters).clone();
+    let uptime = link.started.elapsed();
+    let (mut report, counts) = head("drone", config, primitives, uptime, &counts);
+    let now_ns = link.now_ns();
+    let counters = {
+        let cell = &*locked(&link.cell);
+        session(&mut report, cell, now_ns);
+        cell.counters.clone()
+    };
+    handshake(&mut report, locked(&link.last).as_ref());
+    report.append(counts);
+    packets(&mut report, &counters);
+    report
+}
+
+/// Of a ground station: of all, then of each drone. Where the configuration names one drone, what is said of it stands
+/// at the top.
+#[must_use]
+pub fn of_station(station: &Station) -> Report {
+    let (config, uptime) = (&station.config, station.started.elapsed());
+    let all = station.counts.all();
+    let (mut report, counts) = head("gcs", config, &*station.primitives, uptime, &all);
+    let peers = station.peers();
+    let only = peers.iter().find(|peer| peer.name == fleet::ONLY);
+    if let (Some(peer), None) = (only, &config.drones) {
+        let (own, counters) = of_peer(station, peer);
+        report.append(own);
+        report.append(counts);
+        let mut sum = station.hub.strays();
+        sum.merge(&counters);
+        packets(&mut report, &sum);
+        return report;
+    }
+    report.number("drones", peers.len() as u64);
+    report.append(counts);
+    packets(&mut report, &station.hub.strays());
+    for peer in peers {
+        let mut one = Report::default();
+        one.text_of("name", &peer.name);
+        let (own, counters) = of_peer(station, &peer);
+        one.append(own);
+        let hs = peer.counts.all();
+        let fine = |name: &str| matches!(name, "hs_started" | "hs_completed");
+        let refusals = hs.iter().filter(|(name, _)| !fine(name));
+        one.number("refusals", refusals.map(|(_, count)| count).sum());
+        for name in [
+            Counter::RxOk,
+            Counter::RxOkBytes,
+            Counter::TxData,
+            Counter::TxDataBytes,
+        ] {
+            one.number(name.name(), counters.get(name));
+        }
+        one.number("rx_missing", peer.hub.missing());
+        for (name, count) in &hs {
+            one.number(name, *count);
+        }
+        packets(&mut one, &counters);
+        report.items("drone", one);
+    }
+    for (id, name, refusals) in station.revoked() {
+        let mut one = Report::default();
+        one.text_of("name", &name);
+        one.text_of("id", &hex::shown(&id));
+        one.number("refusals", refusals);
+        report.items("revoked", one);
+    }
+    report
+}
+
+fn of_peer(station: &Station, peer: &Peer) -> (Report, Counters) {
+    let mut report = Report::default();
+    let counters = {
+        let cell = &*locked(&peer.hub.cell);
+        session(&mut report, cell, station.hub.now_ns());
+        cell.counters.clone()
+    };
+    let last = locked(&peer.last);
+    if let (Some(last), true) = (&*last, station.config.drones.is_some()) {
+        report.text_of("suite", &last.suite);
+    }
+    handshake(&mut report, last.as_ref());
+    (report, counters)
 }

@@ -1,4 +1,5 @@
-"""Programs of tunnel/link as tests drive them: `oracle` (a machine, by lines or over TCP) and `pqlink`."""
+"""Programs of tunnel/link as tests drive them: `oracle` (a machine, by lines or over TCP), `farm`
+(many drones in one process) and `pqlink`."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ _CRATE = Path(__file__).resolve().parents[2] / "link"
 _FOLDERS = {
     "pqlink": (Path("/opt/pqlink/bin"), _CRATE / "target/release"),
     "oracle": (Path("/opt/pqlink/test"), _CRATE / "target/release/examples"),
+    "farm": (Path("/opt/pqlink/test"), _CRATE / "target/release/examples"),
 }
 
 
@@ -113,3 +115,21 @@ def rust_machine() -> Iterator[RustMachine]:
         yield machine
     finally:
         machine.close()
+
+
+def set_keys(config: Path, **changes: str) -> dict[str, int]:
+    """Write other values into a configuration; `{}` in one is the port that stood there. Returns the ports
+    that stood in the changed keys."""
+    ports: dict[str, int] = {}
+    lines = []
+    for line in config.read_text("utf-8").splitlines():
+        key, value = (part.strip().strip('"') for part in line.split("=", 1))
+        if key in changes:
+            port = value.rsplit(":", 1)[-1]
+            if port.isdigit():
+                ports[key] = int(port)
+            line = f'{key} = "{changes.pop(key).replace("{}", port)}"'
+        lines.append(line)
+    lines += [f'{key} = "{value}"' for key, value in changes.items()]
+    config.write_text("\n".join(lines) + "\n", "utf-8")
+    return ports

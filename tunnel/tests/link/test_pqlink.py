@@ -211,7 +211,8 @@ def test_a_loose_key_file_and_a_wrong_configuration_are_refused(tmp_path: Path, 
         refused = pqlink("up", drone.config)
         assert f'{drone.config}:5: unknown key "peer_prot"; did you mean peer_port?' in refused.stderr
         drone.config.write_text(text + f'liboqs_sha256 = "{"0" * 64}"\n')
-        assert "not liboqs_sha256" in pqlink("up", drone.config).stderr
+        refused = pqlink("up", drone.config)  # another digest, or a pqlink with liboqs inside
+        assert refused.returncode == 1 and "liboqs_sha256" in refused.stderr
         assert "does not answer" in pqlink("status", drone.config).stderr
     again = pqlink("keygen", keys)
     assert again.returncode == 1 and "is there already" in again.stderr

@@ -7,22 +7,22 @@ use crate::session::Role;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// `(host, port)`.
 pub(super) type Address = (String, u16);
 
-pub(super) fn address(given: &Address) -> PyResult<SocketAddrV4> {
+pub(super) fn address(given: &Address) -> PyResult<SocketAddr> {
     let host: Ipv4Addr = given
         .0
         .parse()
         .map_err(|_| PyValueError::new_err(format!("{:?} is not an IPv4 address", given.0)))?;
-    Ok(SocketAddrV4::new(host, given.1))
+    Ok(SocketAddr::from((host, given.1)))
 }
 
-pub(super) fn shown(address: SocketAddrV4) -> Address {
+pub(super) fn shown(address: SocketAddr) -> Address {
     (address.ip().to_string(), address.port())
 }
 
@@ -77,7 +77,7 @@ pub struct PyDataPlane {
     plane: Mutex<Option<Plane>>,
     first_plaintext: Arc<Event>,
     confirmed: Arc<Event>,
-    addresses: (SocketAddrV4, SocketAddrV4),
+    addresses: (SocketAddr, SocketAddr),
 }
 
 impl PyDataPlane {
@@ -109,7 +109,7 @@ impl PyDataPlane {
         }
         let route = |(source, target): &(String, Address)| -> PyResult<Route> {
             Ok(Route {
-                source: *address(&(source.clone(), 0))?.ip(),
+                source: address(&(source.clone(), 0))?.ip(),
                 target: address(target)?,
             })
         };

@@ -6,7 +6,7 @@
 use crate::udp::{Arrival, Sent, BATCH, BUFFER_BYTES, MAX_SEGMENTS};
 use std::io::{self, IoSlice};
 use std::mem::{size_of, zeroed};
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
@@ -55,6 +55,8 @@ pub fn enable_gro(socket: &UdpSocket) -> bool {
     // fragmented as by default; routers with a smaller one fragment as well, because DF is not set.
     let omit = libc::IP_PMTUDISC_OMIT;
     let _ = option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, omit);
+    let omit = libc::IPV6_PMTUDISC_OMIT;
+    let _ = option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, omit);
     option(socket, libc::IPPROTO_UDP, libc::UDP_GRO, 1)
 }
 
@@ -62,7 +64,8 @@ pub fn enable_gro(socket: &UdpSocket) -> bool {
 pub struct Receiver {
     headers: Vec<libc::mmsghdr>,
     slices: Vec<libc::iovec>,
-    names: Vec<libc::sockaddr_in>,
+    /// Of either family: that of IPv4 is the shorter one.
+    names: Vec<libc::sockaddr_in6>,
     controls: Vec<Control>,
     buffer: Vec<u8>,
 }
@@ -74,7 +77,7 @@ unsafe impl Send for Receiver {}
 impl Default for Receiver {
     fn default() -> Self {
         // SAFETY: these are plain C structures of integers and pointers, for which all zeros is a valid value.
-        let (header, name) = unsafe { (zeroed::<libc::mmsghdr>(), zeroed::<libc::sockaddr_in>()) };
+        let (header, name) = unsafe { (zeroed::<libc::mmsghdr>(), zeroed::<libc::sockaddr_in6>()) };
         let slice = libc::iovec {
             iov_base: ptr::null_mut(),
             iov_len: 0,
@@ -102,7 +105,7 @@ impl Receiver {
             };
             let header = &mut self.headers[place].msg_hdr;
             header.msg_name = ptr::from_mut(&mut self.names[place]).cast();
-            header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            header.msg_namelen = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
             header.msg_iov = ptr::from_mut(&mut self.slices[place]);
             header.msg_iovlen = 1;
             header.msg_control = self.controls[place].0.as_mut_ptr().cast();
@@ -135,10 +138,7 @@ impl Receiver {
             offset: place * BUFFER_BYTES,
             length: self.headers[place].msg_len as usize,
             segment: 0,
-            source: SocketAddrV4::new(
-                Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr)),
-                u16::from_be(name.sin_port),
-            ),
+            source: source(name),
             stamp_ns: 0,
             dropped: None,
         };
@@ -210,7 +210,7 @@ impl Sender {
     pub fn send(
         &mut self,
         socket: &UdpSocket,
-        target: SocketAddrV4,
+        target: SocketAddr,
         datagrams: &[IoSlice<'_>],
     ) -> io::Result<Sent> {
         loop {
@@ -233,24 +233,17 @@ impl Sender {
     fn try_send(
         &mut self,
         socket: &UdpSocket,
-        target: SocketAddrV4,
+        target: SocketAddr,
         datagrams: &[IoSlice<'_>],
     ) -> (io::Result<Sent>, usize) {
-        let name = libc::sockaddr_in {
-            sin_family: libc::AF_INET as libc::sa_family_t,
-            sin_port: target.port().to_be(),
-            sin_addr: libc::in_addr {
-                s_addr: u32::from(*target.ip()).to_be(),
-            },
-            sin_zero: [0; 8],
-        };
+        let (name, name_bytes) = named(target);
         let mut ends = [0_usize; BATCH];
         let (mut messages, mut next) = (0, 0);
         while messages < BATCH && next < datagrams.len() {
             let train = train_length(&datagrams[next..], self.segment_limit);
             let header = &mut self.headers[messages].msg_hdr;
             header.msg_name = ptr::from_ref(&name).cast_mut().cast();
-            header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            header.msg_namelen = name_bytes as libc::socklen_t;
             // IoSlice is guaranteed to have the layout of iovec.
             header.msg_iov = datagrams[next..].as_ptr().cast_mut().cast();
             header.msg_iovlen = train as _;
@@ -291,6 +284,49 @@ impl Sender {
             Ok(Sent { accepted })
         };
         (result, ends[0])
+    }
+}
+
+// One structure serves both families: the port of both stands at the same place, and IPv4's address where IPv6 has its
+// flow.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(libc::sockaddr_in, sin_port) == offset_of!(libc::sockaddr_in6, sin6_port));
+    assert!(
+        offset_of!(libc::sockaddr_in, sin_addr) == offset_of!(libc::sockaddr_in6, sin6_flowinfo)
+    );
+};
+
+/// The sender that the kernel wrote.
+fn source(name: &libc::sockaddr_in6) -> SocketAddr {
+    let port = u16::from_be(name.sin6_port);
+    if libc::c_int::from(name.sin6_family) == libc::AF_INET {
+        return SocketAddr::from((Ipv4Addr::from(u32::from_be(name.sin6_flowinfo)), port));
+    }
+    let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
+    SocketAddr::V6(SocketAddrV6::new(ip, port, 0, name.sin6_scope_id))
+}
+
+/// `address` as the kernel reads it, and how much of it.
+fn named(address: SocketAddr) -> (libc::sockaddr_in6, usize) {
+    let mut name = libc::sockaddr_in6 {
+        sin6_family: libc::AF_INET as libc::sa_family_t,
+        sin6_port: address.port().to_be(),
+        sin6_flowinfo: 0,
+        sin6_addr: libc::in6_addr { s6_addr: [0; 16] },
+        sin6_scope_id: 0,
+    };
+    match address {
+        SocketAddr::V4(address) => {
+            name.sin6_flowinfo = u32::from(*address.ip()).to_be();
+            (name, size_of::<libc::sockaddr_in>())
+        }
+        SocketAddr::V6(address) => {
+            name.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            name.sin6_addr.s6_addr = address.ip().octets();
+            name.sin6_scope_id = address.scope_id();
+            (name, size_of::<libc::sockaddr_in6>())
+        }
     }
 }
 

@@ -1,7 +1,16 @@
-//! The only module of the crate with `unsafe` in it: calls of liboqs' C functions, the handler of the signals that end
-//! an end, and a thread's processor time. Each block says why it is sound; everything that leaves the module is safe.
+//! The only module of the crate with `unsafe` in it: calls of liboqs' C functions, the handlers of what ends an end, a
+//! thread's processor time, and a serial port's settings. Each block says why it is sound; everything that leaves the
+//! module is safe.
 #![allow(unsafe_code)]
 
+#[cfg(unix)]
 pub mod clock;
+#[cfg(feature = "static-oqs")]
+mod linked;
+#[cfg(not(feature = "static-oqs"))]
+mod loaded;
 pub mod oqs;
+#[cfg_attr(windows, path = "signals_windows.rs")]
 pub mod signals;
+#[cfg(unix)]
+pub mod tty;

@@ -1,18 +1,21 @@
-//! KEMs and signatures of a liboqs shared library, loaded by its path.
+//! KEMs and signatures of liboqs: of the one linked into this program (`linked`), or of a shared library (`loaded`).
 //!
-//! The library stays loaded until the process ends, and its algorithm objects with it: pointers into it never dangle.
+//! The library stays until the process ends, and its algorithm objects with it: pointers into it never dangle.
 //! Lengths of all buffers are compared with what the library itself says before each call, because C reads and writes
 //! as many bytes as the algorithm has. liboqs 0.13 keeps no state between calls but its source of randomness, which is
 //! the system's and safe to use from any thread.
 
-use std::ffi::{c_char, c_int, c_void, CStr, CString};
-use std::os::unix::ffi::OsStrExt as _;
+#[cfg(feature = "static-oqs")]
+use crate::raw::linked as source;
+#[cfg(not(feature = "static-oqs"))]
+use crate::raw::loaded as source;
+use std::ffi::{c_char, c_int, CStr, CString};
 use std::path::Path;
 use std::ptr::NonNull;
 
 /// The beginning of `OQS_KEM` in liboqs 0.13 (src/kem/kem.h).
 #[repr(C)]
-struct KemHead {
+pub(super) struct KemHead {
     method_name: *const c_char,
     alg_version: *const c_char,
     claimed_nist_level: u8,
@@ -25,7 +28,7 @@ struct KemHead {
 
 /// The beginning of `OQS_SIG` in liboqs 0.13 (src/sig/sig.h). The flags between level and lengths fit the padding.
 #[repr(C)]
-struct SigHead {
+pub(super) struct SigHead {
     method_name: *const c_char,
     alg_version: *const c_char,
     claimed_nist_level: u8,
@@ -35,25 +38,36 @@ struct SigHead {
     length_signature: usize,
 }
 
-type New<T> = unsafe extern "C" fn(*const c_char) -> *mut T;
-type Pair<T> = unsafe extern "C" fn(*const T, *mut u8, *mut u8) -> c_int;
-type Encaps = unsafe extern "C" fn(*const KemHead, *mut u8, *mut u8, *const u8) -> c_int;
-type Decaps = unsafe extern "C" fn(*const KemHead, *mut u8, *const u8, *const u8) -> c_int;
-type Sign =
+pub(super) type New<T> = unsafe extern "C" fn(*const c_char) -> *mut T;
+pub(super) type Pair<T> = unsafe extern "C" fn(*const T, *mut u8, *mut u8) -> c_int;
+pub(super) type Encaps = unsafe extern "C" fn(*const KemHead, *mut u8, *mut u8, *const u8) -> c_int;
+pub(super) type Decaps =
+    unsafe extern "C" fn(*const KemHead, *mut u8, *const u8, *const u8) -> c_int;
+pub(super) type Sign =
     unsafe extern "C" fn(*const SigHead, *mut u8, *mut usize, *const u8, usize, *const u8) -> c_int;
-type Verify =
+pub(super) type Verify =
     unsafe extern "C" fn(*const SigHead, *const u8, usize, *const u8, usize, *const u8) -> c_int;
-type Version = unsafe extern "C" fn() -> *const c_char;
+pub(super) type Init = unsafe extern "C" fn();
+pub(super) type Version = unsafe extern "C" fn() -> *const c_char;
 
-/// The functions of a loaded liboqs, and an object of each algorithm that it holds.
+/// The functions of a liboqs that are used here.
+pub(super) struct Functions {
+    pub init: Init,
+    pub version: Version,
+    pub kem_new: New<KemHead>,
+    pub kem_keypair: Pair<KemHead>,
+    pub kem_encaps: Encaps,
+    pub kem_decaps: Decaps,
+    pub sig_new: New<SigHead>,
+    pub sig_keypair: Pair<SigHead>,
+    pub sig_sign: Sign,
+    pub sig_verify: Verify,
+}
+
+/// A liboqs, and an object of each algorithm that it holds.
 pub struct Oqs {
-    version: Version,
-    kem_keypair: Pair<KemHead>,
-    kem_encaps: Encaps,
-    kem_decaps: Decaps,
-    sig_keypair: Pair<SigHead>,
-    sig_sign: Sign,
-    sig_verify: Verify,
+    call: Functions,
+    place: String,
     kems: Vec<(&'static str, NonNull<KemHead>)>,
     sigs: Vec<(&'static str, NonNull<SigHead>)>,
 }
@@ -63,63 +77,39 @@ unsafe impl Send for Oqs {}
 // SAFETY: as above.
 unsafe impl Sync for Oqs {}
 
-/// What `dlopen` or `dlsym` said last.
-fn complaint() -> String {
-    // SAFETY: dlerror gives null or a string that lives until this thread's next dl call.
-    unsafe {
-        let text = libc::dlerror();
-        if text.is_null() {
-            return "no reason given".to_owned();
-        }
-        CStr::from_ptr(text).to_string_lossy().into_owned()
-    }
-}
-
-fn symbol(library: NonNull<c_void>, name: &CStr) -> Result<NonNull<c_void>, String> {
-    // SAFETY: the handle is open, the name ends with a zero.
-    let found = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
-    NonNull::new(found).ok_or_else(complaint)
-}
-
 impl Oqs {
-    /// Load the library of this file and make an object of each of these algorithms that it holds.
+    /// An object of each of these algorithms that the library holds: of the one linked into this program, or of the
+    /// shared one in this file.
     ///
     /// # Errors
     /// Text: no library, or one without a function that is needed.
     pub fn load(path: &Path, kems: &[&'static str], sigs: &[&'static str]) -> Result<Self, String> {
-        let name = CString::new(path.as_os_str().as_bytes())
-            .map_err(|_| "the library's path holds a zero byte".to_owned())?;
-        // SAFETY: the name ends with a zero. Initialisers of the library run: it is the one the caller chose to trust.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        let library = NonNull::new(handle).ok_or_else(complaint)?;
-        let find = |name| symbol(library, name).map(NonNull::as_ptr);
-        // SAFETY: each symbol is the liboqs function of this name, whose C declaration the type repeats (kem.h, sig.h,
-        // common.h of 0.13). OQS_init may be called once, before anything else, which this is.
-        unsafe {
-            use std::mem::transmute;
-            let init = transmute::<*mut c_void, unsafe extern "C" fn()>(find(c"OQS_init")?);
-            init();
-            let kem_new = transmute::<*mut c_void, New<KemHead>>(find(c"OQS_KEM_new")?);
-            let sig_new = transmute::<*mut c_void, New<SigHead>>(find(c"OQS_SIG_new")?);
-            Ok(Self {
-                version: transmute::<*mut c_void, Version>(find(c"OQS_version")?),
-                kem_keypair: transmute::<*mut c_void, Pair<KemHead>>(find(c"OQS_KEM_keypair")?),
-                kem_encaps: transmute::<*mut c_void, Encaps>(find(c"OQS_KEM_encaps")?),
-                kem_decaps: transmute::<*mut c_void, Decaps>(find(c"OQS_KEM_decaps")?),
-                sig_keypair: transmute::<*mut c_void, Pair<SigHead>>(find(c"OQS_SIG_keypair")?),
-                sig_sign: transmute::<*mut c_void, Sign>(find(c"OQS_SIG_sign")?),
-                sig_verify: transmute::<*mut c_void, Verify>(find(c"OQS_SIG_verify")?),
-                kems: made(kem_new, kems),
-                sigs: made(sig_new, sigs),
-            })
-        }
+        let call = source::functions(path)?;
+        // SAFETY: OQS_init may be called more than once, and before anything else, which this is; the two makers are
+        // those of what their lists hold.
+        let (kems, sigs) = unsafe {
+            (call.init)();
+            (made(call.kem_new, kems), made(call.sig_new, sigs))
+        };
+        Ok(Self {
+            place: source::place(path),
+            call,
+            kems,
+            sigs,
+        })
+    }
+
+    /// Where the library is.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// The library's own word of its version.
     #[must_use]
     pub fn version(&self) -> String {
         // SAFETY: gives a string of the library's, which stays loaded.
-        unsafe { CStr::from_ptr((self.version)()) }
+        unsafe { CStr::from_ptr((self.call.version)()) }
             .to_string_lossy()
             .into_owned()
     }
@@ -166,7 +156,8 @@ impl Oqs {
         fits(public, kem.length_public_key)?;
         fits(secret, kem.length_secret_key)?;
         // SAFETY: the object is the library's, both buffers have the lengths that it says and do not overlap.
-        let status = unsafe { (self.kem_keypair)(kem, public.as_mut_ptr(), secret.as_mut_ptr()) };
+        let status =
+            unsafe { (self.call.kem_keypair)(kem, public.as_mut_ptr(), secret.as_mut_ptr()) };
         (status == 0).then_some(())
     }
 
@@ -185,7 +176,7 @@ impl Oqs {
         fits(shared, kem.length_shared_secret)?;
         let (ciphertext, shared) = (ciphertext.as_mut_ptr(), shared.as_mut_ptr());
         // SAFETY: the object is the library's, all three buffers have the lengths that it says; it reads `public`.
-        let status = unsafe { (self.kem_encaps)(kem, ciphertext, shared, public.as_ptr()) };
+        let status = unsafe { (self.call.kem_encaps)(kem, ciphertext, shared, public.as_ptr()) };
         (status == 0).then_some(())
     }
 
@@ -204,7 +195,8 @@ impl Oqs {
         fits(shared, kem.length_shared_secret)?;
         let (ciphertext, secret) = (ciphertext.as_ptr(), secret.as_ptr());
         // SAFETY: the object is the library's, all three buffers have the lengths that it says; it writes `shared`.
-        let status = unsafe { (self.kem_decaps)(kem, shared.as_mut_ptr(), ciphertext, secret) };
+        let status =
+            unsafe { (self.call.kem_decaps)(kem, shared.as_mut_ptr(), ciphertext, secret) };
         (status == 0).then_some(())
     }
 
@@ -215,7 +207,8 @@ impl Oqs {
         fits(public, sig.length_public_key)?;
         fits(secret, sig.length_secret_key)?;
         // SAFETY: the object is the library's, both buffers have the lengths that it says and do not overlap.
-        let status = unsafe { (self.sig_keypair)(sig, public.as_mut_ptr(), secret.as_mut_ptr()) };
+        let status =
+            unsafe { (self.call.sig_keypair)(sig, public.as_mut_ptr(), secret.as_mut_ptr()) };
         (status == 0).then_some(())
     }
 
@@ -235,7 +228,7 @@ impl Oqs {
         // SAFETY: the object is the library's, secret and signature have the lengths that it says, the message's is
         // given; it writes the signature and its length.
         let status = unsafe {
-            (self.sig_sign)(
+            (self.call.sig_sign)(
                 sig,
                 signature.as_mut_ptr(),
                 &raw mut length,
@@ -259,7 +252,7 @@ impl Oqs {
         // SAFETY: the object is the library's, the public key has the length that it says, the other two lengths are
         // given; it writes nothing.
         let status = unsafe {
-            (self.sig_verify)(
+            (self.call.sig_verify)(
                 sig,
                 message.as_ptr(),
                 message.len(),

@@ -33,6 +33,11 @@ pub fn catch() -> io::Result<()> {
     Ok(())
 }
 
+/// Ask for a clean stop.
+pub fn stop() {
+    STOPPING.store(true, Ordering::SeqCst);
+}
+
 /// Was a stop asked for?
 #[must_use]
 pub fn stopping() -> bool {
