@@ -5,7 +5,7 @@
 Both ends run on loopback. A round starts the station, waits until it listens, starts the drone, and reads the
 drone's log: from just before the process is made to its line of the first session, ms, which `exec`, the
 reading of keys and the handshake are in. Resident memory is read two seconds later, from /proc (VmRSS, and of
-it what is shared with files: RssFile). Prints JSON; judges nothing.
+it what is shared with files: RssFile), and again after a flood of plaintext. Prints JSON; judges nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 SETTLED_S = 2.0
+FLOOD_COUNT = 50_000
 
 
 def free_port(kind: socket.SocketKind) -> int:
@@ -32,18 +33,28 @@ def free_port(kind: socket.SocketKind) -> int:
         return port
 
 
-def configure(folder: Path) -> None:
-    """Keys and both configurations."""
+def configure(folder: Path) -> int:
+    """Both configurations; returns the drone's port of plaintext."""
     udp, tcp = socket.SOCK_DGRAM, socket.SOCK_STREAM
     handshake, gcs, drone = free_port(tcp), free_port(udp), free_port(udp)
+    plaintext = free_port(udp)
     for role, own, peer in (("gcs", gcs, drone), ("drone", drone, gcs)):
         lines = [
             f'role = "{role}"', f'handshake = "127.0.0.1:{handshake}"', f'sealed = "127.0.0.1:{own}"',
-            f"peer_port = {peer}", f'plaintext = "127.0.0.1:{free_port(udp)}"',
+            f"peer_port = {peer}",
+            f'plaintext = "127.0.0.1:{plaintext if role == "drone" else free_port(udp)}"',
             f'application = "127.0.0.1:{free_port(udp)}"',
             f'gcs_key = "keys/{"gcs.key" if role == "gcs" else "gcs.pub"}"', 'drone_key = "keys/drone.key"',
         ]  # fmt: skip
         (folder / f"{role}.toml").write_text("\n".join(lines) + "\n", "utf-8")
+    return plaintext
+
+
+def flood(port: int) -> None:
+    """Datagrams of 1,200 B as fast as they go: every receive buffer is used."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as source:
+        for _ in range(FLOOD_COUNT):
+            source.sendto(bytes(1200), ("127.0.0.1", port))
 
 
 def memory_kib(pid: int) -> dict[str, int]:
@@ -58,7 +69,7 @@ def one_round(program: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         subprocess.run([program, "keygen", folder / "keys"], check=True, stdout=subprocess.DEVNULL)
-        configure(folder)
+        plaintext = configure(folder)
         station = subprocess.Popen([program, "up", folder / "gcs.toml"], stderr=subprocess.DEVNULL)
         drone: subprocess.Popen[str] | None = None
         try:
@@ -74,11 +85,16 @@ def one_round(program: Path) -> dict[str, Any]:
             line = next(line for line in drone.stderr if "new session" in line)
             start_ms = (time.monotonic_ns() - begun_ns) / 1e6
             time.sleep(SETTLED_S)
+            quiet = memory_kib(drone.pid), memory_kib(station.pid)
+            flood(plaintext)
+            time.sleep(SETTLED_S)
             return {
                 "start_to_handshake_ms": start_ms,
                 "line": line.strip(),
-                "drone_kib": memory_kib(drone.pid),
-                "gcs_kib": memory_kib(station.pid),
+                "drone_kib": quiet[0],
+                "gcs_kib": quiet[1],
+                "drone_after_flood_kib": memory_kib(drone.pid),
+                "gcs_after_flood_kib": memory_kib(station.pid),
             }
         finally:
             for process in (drone, station):
@@ -99,8 +115,10 @@ def main() -> None:
         "program_bytes": given.program.stat().st_size,
         "rounds": given.rounds,
         "start_to_handshake_ms": {"median": statistics.median(starts), "min": starts[0], "max": starts[-1]},
-        "drone_kib": max((one["drone_kib"] for one in rounds), key=lambda kib: kib["VmRSS"]),
-        "gcs_kib": max((one["gcs_kib"] for one in rounds), key=lambda kib: kib["VmRSS"]),
+        **{
+            name: max((one[name] for one in rounds), key=lambda kib: kib["VmRSS"])
+            for name in rounds[0] if name.endswith("_kib")
+        },
         "load_average": os.getloadavg()[0],
         "example": rounds[-1]["line"],
     }, indent=1))  # fmt: skip
