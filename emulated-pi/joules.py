@@ -91,11 +91,16 @@ def check_energy(
         + alignment_j**2
     )
     row = {
-        "range_mv": raw.header["shunt_range_mv"], "seconds": round(span.seconds, 3), "samples": power.samples,
-        "joules": round(power.energy_j, 4), "played_j": round(true_j, 4), "steps": steps,
-        "error_pct": round(100 * (power.energy_j / true_j - 1), 3), "u_pct": round(100 * u_j / true_j, 3),
+        "range_mv": raw.header["shunt_range_mv"],
+        "seconds": round(span.seconds, 3),
+        "samples": power.samples,
+        "joules": round(power.energy_j, 4),
+        "played_j": round(true_j, 4),
+        "steps": steps,
+        "error_pct": round(100 * (power.energy_j / true_j - 1), 3),
+        "u_pct": round(100 * u_j / true_j, 3),
         "mean_lateness_ms": round(1e3 * lateness_s, 3),
-    }  # fmt: skip
+    }
     expect(span.seconds > 3 and steps > 30, row)
     expect(abs(power.energy_j - true_j) <= u_j, row)
     expect(u_j <= 0.03 * true_j, row)

@@ -251,10 +251,14 @@ def test_a_path_is_a_hardware_address(
 def test_what_is_asked_wrongly_is_refused_and_changes_nothing(control: tuple[str, int], wire: Wire) -> None:
     client = Client(control)
     for request in (
-        {"op": "start", "owner": "cell", "attack": FLOOD.as_dict()}, {"op": "take"},
+        {"op": "start", "owner": "cell", "attack": FLOOD.as_dict()},
+        {"op": "take"},
         {"op": "take", "owner": ""},
-        {"op": "take", "owner": "x", "hold_s": "1"}, {"op": "shell"}, {"op": ["take"]}, {},
-    ):  # fmt: skip
+        {"op": "take", "owner": "x", "hold_s": "1"},
+        {"op": "shell"},
+        {"op": ["take"]},
+        {},
+    ):
         assert client.call(str(request.pop("op", "")), **request)["ok"] is False
     assert client.call("take", owner="cell", hold_s=1.0)["ok"]
     for attack in (

@@ -44,10 +44,14 @@ def test_only_sealed_datagrams_between_the_ends_are_kept() -> None:
     ear = Ear(DRONE, GCS)
     good = sealed(1)
     for other in (
-        packet("198.18.2.60", DRONE, 46012, good), packet(GCS, DRONE, 46011, good),
+        packet("198.18.2.60", DRONE, 46012, good),
+        packet(GCS, DRONE, 46011, good),
         packet(DRONE, GCS, 46012, good),
-        packet(GCS, DRONE, 46012, good, protocol=6), packet(GCS, DRONE, 46012, b"short"), b"", b"\x60" * 80,
-    ):  # fmt: skip
+        packet(GCS, DRONE, 46012, good, protocol=6),
+        packet(GCS, DRONE, 46012, b"short"),
+        b"",
+        b"\x60" * 80,
+    ):
         ear.take(other)
     assert ear.count == {"drone": 0, "gcs": 0}
     ear.take(packet(GCS, DRONE, 46012, good))

@@ -26,9 +26,12 @@ print("ended", flush=True)
 
 def waiting(*arguments: str) -> subprocess.Popen[str]:
     child = subprocess.Popen(
-        [sys.executable, "-c", WAITS, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", WAITS, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": SOURCE},
-    )  # fmt: skip
+    )
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     return child
@@ -72,9 +75,12 @@ print("ended")
 def test_a_signal_that_comes_while_the_event_is_locked_ends_it() -> None:
     """The handler runs in the thread that waits, sometimes between two waits: it must take no lock."""
     done = subprocess.run(
-        [sys.executable, "-c", IN_THE_LOCK], capture_output=True, text=True, timeout=LIMIT_S,
+        [sys.executable, "-c", IN_THE_LOCK],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
         env={**os.environ, "PYTHONPATH": SOURCE},
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout) == (0, "ended\n")
 
 

@@ -34,9 +34,11 @@ def test_a_child_ends_with_a_parent_that_is_killed(way: str) -> None:
     if way == "hold" and sys.platform != "win32":
         pytest.skip("children of Linux look after their parent themselves")
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, way], stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", PARENT, way],
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    )
     assert parent.stdout is not None and parent.stdout.readline() == "ready\n"
     parent.kill()
     parent.communicate(timeout=LIMIT_S)  # the pipe ends when the last one who holds it does

@@ -15,9 +15,15 @@ _AGAIN = {**_LOAD, "cpu_ratio_to_bare": 0.98, "p50_ratio_to_bare": 1.01, "p99_ra
 
 def suite(suite_id: str, wall_ms: float, crypto_ms: float, n: int = 30) -> dict[str, Any]:
     return {
-        "suite_id": suite_id, "n": n, "failed_count": 0, "wall_ms": [wall_ms] * n, "wall_median_ms": wall_ms,
-        "wall_p95_ms": wall_ms, "crypto_median_ms": crypto_ms, "ratio_median": wall_ms / crypto_ms,
-    }  # fmt: skip
+        "suite_id": suite_id,
+        "n": n,
+        "failed_count": 0,
+        "wall_ms": [wall_ms] * n,
+        "wall_median_ms": wall_ms,
+        "wall_p95_ms": wall_ms,
+        "crypto_median_ms": crypto_ms,
+        "ratio_median": wall_ms / crypto_ms,
+    }
 
 
 def result() -> dict[str, Any]:
@@ -25,20 +31,36 @@ def result() -> dict[str, Any]:
     slow = {**_LOAD, "received_hz": 300_000.0, "cpu_us_per_packet": 2.0}
     fast = {**_LOAD, "received_hz": 700_000.0, "cpu_us_per_packet": 0.8}
     at_320 = {
-        "tunnel": dict(_LOAD), "bare": dict(_LOAD), "bare-again": dict(_AGAIN),
+        "tunnel": dict(_LOAD),
+        "bare": dict(_LOAD),
+        "bare-again": dict(_AGAIN),
         "bare-single": {**_LOAD, "p50_us": 45.0},
-    }  # fmt: skip
+    }
     run = {
-        "name": "mlkem768", "rekeys": 1000, "lost_count": 0, "largest_gap_ms": 6.0, "send_interval_ms": 3.125,
-        "switches": 2000, "judged_switches": 1990, "judged_over_count": 0, "largest_judged_gap_ms": 5.0,
-        "judged_between": 1985, "judged_between_over_count": 3,
-    }  # fmt: skip
+        "name": "mlkem768",
+        "rekeys": 1000,
+        "lost_count": 0,
+        "largest_gap_ms": 6.0,
+        "send_interval_ms": 3.125,
+        "switches": 2000,
+        "judged_switches": 1990,
+        "judged_over_count": 0,
+        "largest_judged_gap_ms": 5.0,
+        "judged_between": 1985,
+        "judged_between_over_count": 3,
+    }
     return {
-        "utc": "2026-01-02T03:04:05Z", "mode": "default",
+        "utc": "2026-01-02T03:04:05Z",
+        "mode": "default",
         "facts": {"cpu_count": 2, "cpu_model": "some CPU", "kernel": "6.1"},
         "machine": {
-            "load_average_before": [0.1, 0.1, 0.1], "load_average_after": [1.0, 0.5, 0.2],
-            "foreign_cpu_pct": 1.0, "steal_pct": 0.0, "is_busy": False, "reasons": [], "duration_s": 300.0,
+            "load_average_before": [0.1, 0.1, 0.1],
+            "load_average_after": [1.0, 0.5, 0.2],
+            "foreign_cpu_pct": 1.0,
+            "steal_pct": 0.0,
+            "is_busy": False,
+            "reasons": [],
+            "duration_s": 300.0,
         },
         "handshakes": {
             "suites": [
@@ -50,21 +72,32 @@ def result() -> dict[str, Any]:
             "tls_server": {"n": 200, "wall_median_ms": 1.0, "wall_p95_ms": 1.5},
             "rosenpass": {"missing": "rosenpass does not build: no compiler"},
         },
-        "accounting": [{
-            "suite_id": "cs-mlkem512-aesgcm-mldsa44", "rounds": 200, "per_round": 20,
-            "wall_ratio": 1.003, "wall_low_ratio": 0.998, "wall_high_ratio": 1.006,
-            "cpu_ratio": 1.005, "cpu_low_ratio": 1.001, "cpu_high_ratio": 1.009,
-        }],
+        "accounting": [
+            {
+                "suite_id": "cs-mlkem512-aesgcm-mldsa44",
+                "rounds": 200,
+                "per_round": 20,
+                "wall_ratio": 1.003,
+                "wall_low_ratio": 0.998,
+                "wall_high_ratio": 1.006,
+                "cpu_ratio": 1.005,
+                "cpu_low_ratio": 1.001,
+                "cpu_high_ratio": 1.009,
+            }
+        ],
         "forwarding": {
             "missing": {"boringtun": "boringtun needs /dev/net/tun, which is not here"},
             "loads": {
-                "320_hz_64b": at_320, "320_hz_1200b": copy.deepcopy(at_320),
+                "320_hz_64b": at_320,
+                "320_hz_1200b": copy.deepcopy(at_320),
                 "max_rate_64b": {"tunnel": fast, "wireguard-go": slow},
             },
         },
         "rekey": {"runs": [run]},
         "flood": {
-            "forged_at_receiver_hz": 19_990.0, "legitimate_lost_count": 0, "legitimate_sent_count": 1600,
+            "forged_at_receiver_hz": 19_990.0,
+            "legitimate_lost_count": 0,
+            "legitimate_sent_count": 1600,
             "receiver_cpu_pct": 5.0,
         },
-    }  # fmt: skip
+    }

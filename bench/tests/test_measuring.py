@@ -87,9 +87,13 @@ def test_rounds_are_paired() -> None:
 
 def test_a_round_that_failed_is_no_figure() -> None:
     good = {
-        "latencies_us": [1.0, 3.0], "sent_count": 2, "lost_count": 0, "received_hz": 320.0,
-        "cpu_us_per_packet": 4.0, "machine_cpu_us_per_packet": 9.0,
-    }  # fmt: skip
+        "latencies_us": [1.0, 3.0],
+        "sent_count": 2,
+        "lost_count": 0,
+        "received_hz": 320.0,
+        "cpu_us_per_packet": 4.0,
+        "machine_cpu_us_per_packet": 9.0,
+    }
     assert summary([good, good], [good, good])["cpu_ratio_to_bare"] == 1
     assert summary([good, {"missing": "none arrived"}], [good, good]) == {"missing": "none arrived"}
     assert summary([good], [{"missing": "it ended"}])["cpu_ratio_to_bare"] is None

@@ -82,10 +82,15 @@ def make_radio_bundle(
             cell_id = f"{len(cells):016x}"
             cells.append(
                 {
-                    "cell_id": cell_id, "suite_id": suite_id, "condition": condition["name"],
-                    "repetition": 1, "position": len(cells), "block": 0, "seed": 1,
+                    "cell_id": cell_id,
+                    "suite_id": suite_id,
+                    "condition": condition["name"],
+                    "repetition": 1,
+                    "position": len(cells),
+                    "block": 0,
+                    "seed": 1,
                 }
-            )  # fmt: skip
+            )
             radio = radios.get(condition["name"])
             lost = condition["name"] in failed
             walls = (

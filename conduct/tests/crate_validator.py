@@ -77,9 +77,11 @@ def issues(folder: str) -> list[str]:
         from rocrate_validator.utils.http import HttpRequester
 
         settings = ValidationSettings(
-            rocrate_uri=folder, profile_identifier="process-run-crate", offline=True,
+            rocrate_uri=folder,
+            profile_identifier="process-run-crate",
+            offline=True,
             requirement_severity=Severity.REQUIRED,
-        )  # fmt: skip
+        )
         HttpRequester().session = Session()
         result = services.validate(settings)
         checked = sorted({check.requirement.profile.identifier for check in result.executed_checks})

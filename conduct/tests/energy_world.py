@@ -85,9 +85,13 @@ class _Until:
 
 
 def energy_folder(
-    root: Path, world: World, benchmarks: list[Benchmark], *, dies_at: float | None = None,
+    root: Path,
+    world: World,
+    benchmarks: list[Benchmark],
+    *,
+    dies_at: float | None = None,
     max_bytes: int | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """A finished energy folder: blocks of `benchmarks`, and what the model saw of them at 1 kHz.
 
     dies_at: share of the run after which the sensor is unplugged for good. max_bytes: of all segments.
@@ -95,15 +99,28 @@ def energy_folder(
     root.mkdir()
     plan = energy.Plan(1.0, 1.0, 5, 7)
     facts: dict[str, Any] = {
-        "mode": "energy", "host": "virtual", "build": "b", "machine": "none", "board": None, "cpu": "none",
-        "kernel": "none", "governor": None, "pinned_cpu": None, "load_average": [0, 0, 0],
+        "mode": "energy",
+        "host": "virtual",
+        "build": "b",
+        "machine": "none",
+        "board": None,
+        "cpu": "none",
+        "kernel": "none",
+        "governor": None,
+        "pinned_cpu": None,
+        "load_average": [0, 0, 0],
         "timer_overhead_ns": 0,
-    }  # fmt: skip
+    }
     sensor: dict[str, Any] = {
-        "sensor": "ina219", "sensor_class": "model", "mode": "9bit", "rate_hz": 1000,
-        "realtime_offset_ns": 0, "calibration": CALIBRATION.to_json(), "shunt_ohm": 0.1,
+        "sensor": "ina219",
+        "sensor_class": "model",
+        "mode": "9bit",
+        "rate_hz": 1000,
+        "realtime_offset_ns": 0,
+        "calibration": CALIBRATION.to_json(),
+        "shunt_ohm": 0.1,
         "conversion_us": {"typical": 168, "greatest": 186},
-    }  # fmt: skip
+    }
     lines = [energy.header(plan, facts, sensor)]
     lines += [json.dumps(row) for row in energy.rows(energy.order(benchmarks, plan), plan, world)]
     (root / "blocks.ndjson").write_text("\n".join(lines) + "\n")

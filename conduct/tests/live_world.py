@@ -92,11 +92,15 @@ def plan_rows(count: int) -> list[Json]:
     """Cells of the plan, suites in turn."""
     return [
         {
-            "cell_id": f"{place:04x}{'0' * 8}", "position": place, "suite_id": SUITES[place % len(SUITES)],
-            "condition": CONDITIONS[place % 3]["name"], "repetition": 1 + place // len(SUITES), "seed": place,
+            "cell_id": f"{place:04x}{'0' * 8}",
+            "position": place,
+            "suite_id": SUITES[place % len(SUITES)],
+            "condition": CONDITIONS[place % 3]["name"],
+            "repetition": 1 + place // len(SUITES),
+            "seed": place,
         }
         for place in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def _record(cell: Json, verdict: str, reason: str | None) -> Json:
@@ -117,15 +121,32 @@ def _record(cell: Json, verdict: str, reason: str | None) -> Json:
     return {"verdict": verdict, "reason": reason, "ring": "lab", "categories": categories}
 
 
-def make_run(results: Path, now_ns: int, done: int, total: int = 15, *, state: str = "running",
-             condition: str | None = None, ring: str = "lab", begun_s_ago: float = 170.0,
-             scenario: str = "smoke") -> Store:  # fmt: skip
+def make_run(
+    results: Path,
+    now_ns: int,
+    done: int,
+    total: int = 15,
+    *,
+    state: str = "running",
+    condition: str | None = None,
+    ring: str = "lab",
+    begun_s_ago: float = 170.0,
+    scenario: str = "smoke",
+) -> Store:
     """A run with `done` finished cells, ten seconds a cell; its lock is the caller's to hold."""
     store = Store(results, RUN_ID)
     cells = plan_rows(total)
     begun_ns = now_ns - round(begun_s_ago * S)
-    store.write("run.json", {"run_id": RUN_ID, "scenario": scenario, "started_ns": begun_ns, "warnings": [],
-                             "sessions": [{"started_ns": begun_ns}]})  # fmt: skip
+    store.write(
+        "run.json",
+        {
+            "run_id": RUN_ID,
+            "scenario": scenario,
+            "started_ns": begun_ns,
+            "warnings": [],
+            "sessions": [{"started_ns": begun_ns}],
+        },
+    )
     text = json.dumps({"ring": ring, "conditions": CONDITIONS})  # JSON is YAML
     store.data.joinpath("scenario.effective.yml").write_text(text, encoding="utf-8")
     store.write("plan.json", {"scenario": scenario, "cells": cells})
@@ -141,20 +162,35 @@ def make_run(results: Path, now_ns: int, done: int, total: int = 15, *, state: s
         ended_ns = now_ns - (done - int(cell["position"])) * 10 * S
         events = [
             {"t_ns": ended_ns - 9 * S, "host": "controller", "event": "window_start", "window": "traffic"},
-            {"t_ns": ended_ns - 5 * S, "host": "drone", "event": "rekey", "result": "completed",
-             "start_ns": ended_ns - 5 * S - S // 50, "end_ns": ended_ns - 5 * S},
+            {
+                "t_ns": ended_ns - 5 * S,
+                "host": "drone",
+                "event": "rekey",
+                "result": "completed",
+                "start_ns": ended_ns - 5 * S - S // 50,
+                "end_ns": ended_ns - 5 * S,
+            },
             {"t_ns": ended_ns - S, "host": "controller", "event": "window_end", "window": "traffic"},
             {"t_ns": ended_ns, "host": "controller", "event": "cell_end"},
-        ]  # fmt: skip
+        ]
         (folder / "events.ndjson").write_text("".join(json.dumps(row) + "\n" for row in events))
     current = None
     if done < total:
         current = {**cells[done], **({"condition": condition} if condition else {})}
     store.write_status(
-        {"run_id": RUN_ID, "state": state, "scenario": scenario, "done": done, "total": total,
-         "verdict_counts": counts, "eta_s": 130.0, "error": None, "updated_utc": utc_text(now_ns - 5 * S),
-         "current": current}
-    )  # fmt: skip
+        {
+            "run_id": RUN_ID,
+            "state": state,
+            "scenario": scenario,
+            "done": done,
+            "total": total,
+            "verdict_counts": counts,
+            "eta_s": 130.0,
+            "error": None,
+            "updated_utc": utc_text(now_ns - 5 * S),
+            "current": current,
+        }
+    )
     return store
 
 

@@ -103,9 +103,12 @@ def test_a_host_of_another_bundle_does_the_work(tmp_path: Path, built: Path) -> 
 
 def test_a_suite_that_the_host_never_ran_has_no_evidence(tmp_path: Path, built: Path) -> None:
     one = make_radio_bundle(
-        tmp_path / "one", radios={}, conditions=[{"name": "baseline", "link": "none"}],
-        suites=("cs-mlkem768-aesgcm-mldsa65",), count=3,
-    )  # fmt: skip
+        tmp_path / "one",
+        radios={},
+        conditions=[{"name": "baseline", "link": "none"}],
+        suites=("cs-mlkem768-aesgcm-mldsa65",),
+        count=3,
+    )
     told = answer(Question(Radio(1500, 40, 0.8), 1800, 600), Model(gather([built], one)))
     assert [advice.suite_id for advice in told.advices] == ["cs-mlkem768-aesgcm-mldsa65"]
     assert "was not measured on" in told.refused["cs-hqc192-aesgcm-mldsa65"]

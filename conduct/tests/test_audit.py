@@ -31,9 +31,14 @@ REFERENCE = project_root() / "results" / "reference"
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = report_bundle.make_bundle(
-        tmp_path_factory.mktemp("audit") / "run", edit=stretch(3.0), repetitions=4, bulk=False, session_s=0.5,
-        handshakes=5, conditions=(BASE, TWIN, SLOW),
-    )  # fmt: skip
+        tmp_path_factory.mktemp("audit") / "run",
+        edit=stretch(3.0),
+        repetitions=4,
+        bulk=False,
+        session_s=0.5,
+        handshakes=5,
+        conditions=(BASE, TWIN, SLOW),
+    )
     render(root)
     return root
 
@@ -236,10 +241,21 @@ def test_the_published_claims() -> None:
     found = verdicts(REFERENCE)
     assert set(found) == set(CHECKS)
     assert {name for name, verdict in found.items() if verdict == FAILS} == {
-        "session-packets", "session-wall", "max-handshake", "aead-cpu", "aead-difference", "phi-1024",
-        "detector-window", "power-sensor", "suite-energy", "suite-network", "suite-samples", "kem-energy",
-        "mceliece-energy", "power-range",
-    }  # fmt: skip
+        "session-packets",
+        "session-wall",
+        "max-handshake",
+        "aead-cpu",
+        "aead-difference",
+        "phi-1024",
+        "detector-window",
+        "power-sensor",
+        "suite-energy",
+        "suite-network",
+        "suite-samples",
+        "kem-energy",
+        "mceliece-energy",
+        "power-range",
+    }
     assert {name for name, verdict in found.items() if verdict == OPEN} == {"loss", "xgb-overhead"}
     observed = {claim.id: claim.observed for claim in judge(REFERENCE)}
     assert "36.5 s a suite" in observed["session-wall"] and "median 865" in observed["session-packets"]
@@ -271,10 +287,19 @@ def test_a_claim_that_follows_fails_with_another_number(tmp_path: Path) -> None:
 
 def test_a_claim_that_fails_follows_from_what_would_carry_it(tmp_path: Path) -> None:
     right = {
-        "session-packets": "865", "session-wall": "2626", "aead-cpu": "7.306", "aead-difference": "5.824",
-        "phi-1024": "0.0212", "detector-window": "192", "suite-energy": "72.4", "suite-network": "1",
-        "suite-samples": "20000", "kem-energy": "1600", "mceliece-energy": "40000000", "power-range": "4.5",
-    }  # fmt: skip
+        "session-packets": "865",
+        "session-wall": "2626",
+        "aead-cpu": "7.306",
+        "aead-difference": "5.824",
+        "phi-1024": "0.0212",
+        "detector-window": "192",
+        "suite-energy": "72.4",
+        "suite-network": "1",
+        "suite-samples": "20000",
+        "kem-energy": "1600",
+        "mceliece-energy": "40000000",
+        "power-range": "4.5",
+    }
     found = verdicts(with_printed(tmp_path / "right", right))
     assert {found[name] for name in right} == {FOLLOWS}
 

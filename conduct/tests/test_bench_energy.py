@@ -24,11 +24,15 @@ from pqtunnel.bench import energy
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world = World()
     root = tmp_path_factory.mktemp("energy") / "run"
-    energy_folder(root, world, [
-        world.operation("ML-KEM-512 keygen", 2_000_000, 0.3),
-        world.operation("HQC-128 decapsulate", 50_000_000, 0.4),
-        world.operation("nothing move", 1_000, 0.0),
-    ])  # fmt: skip
+    energy_folder(
+        root,
+        world,
+        [
+            world.operation("ML-KEM-512 keygen", 2_000_000, 0.3),
+            world.operation("HQC-128 decapsulate", 50_000_000, 0.4),
+            world.operation("nothing move", 1_000, 0.0),
+        ],
+    )
     return root
 
 

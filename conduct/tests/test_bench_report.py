@@ -140,12 +140,15 @@ def test_each_damage_is_found(made: Path, tmp_path: Path) -> None:
         return failed(root)
 
     assert damaged("report.md", ("ML-KEM-512", "ML-KEM-513")) == [
-        sealed, "tables and page follow from the raw files"
-    ]  # fmt: skip
+        sealed,
+        "tables and page follow from the raw files",
+    ]
     raw = "performance/raw/kem/ML_KEM_512_keygen.json"
     assert set(damaged(raw, ('"success": true', '"success": false'))) >= {
-        sealed, "every iteration succeeded", "tables and page follow from the raw files"
-    }  # fmt: skip
+        sealed,
+        "every iteration succeeded",
+        "tables and page follow from the raw files",
+    }
     assert "summaries follow from the raw files" in damaged(
         "performance/summary/kem_summary.csv", ("ML-KEM-512", "ML-KEM-513")
     )

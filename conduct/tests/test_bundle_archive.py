@@ -321,9 +321,13 @@ def test_signatures_that_do_not_hold(
 
 
 def test_what_a_signature_needs(
-    signed: Path, sealed: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    signed: Path,
+    sealed: Path,
+    keys: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     out = tmp_path / "o"
     assert refused(signed, check_options(keys)[:2], out, capsys, EXIT_USAGE) == "half-a-signature-check"
     nobody = ["--verify-signature", str(tmp_path / "nobody"), "--identity", "ann@lab"]

@@ -47,8 +47,11 @@ def judged(data: Path) -> tuple[int, str]:
     script = Path(__file__).with_name("crate_validator.py")
     done = subprocess.run(
         ["/opt/crate/bin/python", str(script), str(data)],
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
     assert "profiles: process-run-crate-0.5, ro-crate-1.1;" in done.stderr, done.stderr[-2000:]
     return done.returncode, done.stdout
 

@@ -158,10 +158,18 @@ def test_a_watched_cell_is_fed_read_and_proved(tmp_path: Path) -> None:
     marks = [e["window"] for e in events if e.get("event") == "window_start" and e["host"] == "controller"]
     assert marks == ["handshake_cold", "traffic", "canary"]
     assert log == [
-        "cell: before", "cell: during", "cell: heal",
-        "cell: before", "cell: during", "cell: heal", "canary: before", "canary: during", "canary: heal",
-        "canary: heal", "cell: heal",
-    ]  # fmt: skip
+        "cell: before",
+        "cell: during",
+        "cell: heal",
+        "cell: before",
+        "cell: during",
+        "cell: heal",
+        "canary: before",
+        "canary: during",
+        "canary: heal",
+        "canary: heal",
+        "cell: heal",
+    ]
     (event,) = made[-1].events
     assert (event["kind"], event["attack"]["kind"], event["attack"]["target"]) == (
         "attack",
@@ -179,9 +187,11 @@ def test_cells_of_another_detector_are_not_added(tmp_path: Path) -> None:
         one, two = FakeDetector("xgboost"), FakeDetector("tst")
         one.facts = lambda: {**FakeDetector("xgboost").facts(), "sha256": xgboost}  # type: ignore[method-assign]
         around = replace(
-            lab.around(token=token), into=into, residents={"xgboost": one, "tst": two},
+            lab.around(token=token),
+            into=into,
+            residents={"xgboost": one, "tst": two},
             timeline=lambda condition, *rest: Noted([], condition, rest[-1]),
-        )  # fmt: skip
+        )
         return Campaign.begin(around, watched(lab, conditions)).carry_out().bundle
 
     few = "{name: b}, {name: x, detector: xgboost}"
@@ -225,10 +235,18 @@ def test_a_cold_cell_s_attack_and_canary_are_not_carried_into_a_warm_cell(tmp_pa
     log = steps_of(tmp_path, f"{{name: calm, detector: tst}}, {{name: hit, {hit}}}, {warm}")
     steps = [step for step in log if step in ("mark", "forget") or step.endswith("during")]
     assert steps == [
-        "forget", "cell: during", "mark", "canary: during",
-        "forget", "mark", "cell: during", "canary: during",
-        "cell: during", "mark", "canary: during",
-    ]  # fmt: skip
+        "forget",
+        "cell: during",
+        "mark",
+        "canary: during",
+        "forget",
+        "mark",
+        "cell: during",
+        "canary: during",
+        "cell: during",
+        "mark",
+        "canary: during",
+    ]
 
 
 def test_a_detector_that_sleeps_is_not_marked() -> None:
@@ -262,9 +280,15 @@ def test_only_ends_that_something_looks_at_are_fed() -> None:
 
 
 def test_the_canary_leaves_link_keys_and_policy_alone() -> None:
-    busy = {"name": "c", "detector": "xgboost", "link": {"up": {}}, "rekey": {"every_s": 1},
-            "policy": {"x": 1},
-            "attack": {"kind": "flood", "for_s": 1}, "events": [{"kind": "partition"}]}  # fmt: skip
+    busy = {
+        "name": "c",
+        "detector": "xgboost",
+        "link": {"up": {}},
+        "rekey": {"every_s": 1},
+        "policy": {"x": 1},
+        "attack": {"kind": "flood", "for_s": 1},
+        "events": [{"kind": "partition"}],
+    }
     canary = canary_condition(busy)
     assert {canary[key] for key in ("link", "rekey", "policy", "attack")} == {"none"}
     assert [event["kind"] for event in canary["events"]] == ["attack"]

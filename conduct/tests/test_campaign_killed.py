@@ -56,5 +56,8 @@ def test_random_kills_end_in_a_verified_bundle_with_each_cell_once(tmp_path: Pat
         plan = json.loads((bundle / "data" / "plan.json").read_text())["cells"]
         assert len(plan) == 2 * 2 + 2
         assert sorted(p.name for p in bundle.iterdir()) == [
-            "bagit.txt", "data", "manifest-sha512.txt", "tagmanifest-sha512.txt",
-        ]  # fmt: skip
+            "bagit.txt",
+            "data",
+            "manifest-sha512.txt",
+            "tagmanifest-sha512.txt",
+        ]

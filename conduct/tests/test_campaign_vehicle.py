@@ -39,7 +39,7 @@ def test_arducopter_is_waited_for_before_the_first_cell(lab: FakeLab) -> None:
             "auto": "arducopter",
             "arducopter": copter,
             "sources": ["auto", "arducopter"],
-        }  # fmt: skip
+        }
         if method == "prepare":
             assert flying
 
@@ -93,11 +93,16 @@ class Flight:
         flying = now_s > self.until_s
         lost = None if self.until_s == 0.0 else "arducopter ended with status -9"
         agent.facts["traffic"] = {
-            **FACTS, "ready": flying, "auto": "arducopter", "sources": ["auto", "arducopter"],
+            **FACTS,
+            "ready": flying,
+            "auto": "arducopter",
+            "sources": ["auto", "arducopter"],
             "arducopter": {
-                "phase": "ready" if flying else "boot", "retry_after_s": 0 if flying else 60, "lost": lost
+                "phase": "ready" if flying else "boot",
+                "retry_after_s": 0 if flying else 60,
+                "lost": lost,
             },
-        }  # fmt: skip
+        }
         if method == "prepare" and params["cell_id"] != "warm-up":
             assert flying, "a cell began while the vehicle was not in the air"
             self.begun.append(now_s)

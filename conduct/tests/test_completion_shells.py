@@ -87,9 +87,14 @@ def zsh(line: str, script: Path, tree: Path) -> list[str]:
     ours, theirs = pty.openpty()
     # no start-up file but this one, whatever the machine has; its terminal is not the tests' own
     process = subprocess.Popen(
-        [program, "-d", "-i"], cwd=tree, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        [program, "-d", "-i"],
+        cwd=tree,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
         env={**ENVIRONMENT, "HOME": str(home), "ZDOTDIR": str(home), "TERM": "dumb"},
-    )  # fmt: skip
+    )
     os.close(theirs)
     told = b""
     try:
@@ -111,9 +116,14 @@ def fish(line: str, script: Path, tree: Path) -> list[str]:
     """What fish offers at the end of the line."""
     asked = f"source {completion._fish_quote(str(script))}; complete -C {completion._fish_quote(line)}"
     done = subprocess.run(
-        [needed("fish"), "--no-config", "-c", asked], cwd=tree, capture_output=True, text=True, check=False,
-        timeout=LIMIT_S, env={**ENVIRONMENT, "HOME": str(script.parent)},
-    )  # fmt: skip
+        [needed("fish"), "--no-config", "-c", asked],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+        env={**ENVIRONMENT, "HOME": str(script.parent)},
+    )
     assert (done.stderr, done.returncode) == ("", 0)
     return [row.partition("\t")[0] for row in done.stdout.splitlines()]
 

@@ -22,10 +22,16 @@ SENSOR: Json = {"name": "power", "sensor": "ina219", "sensor_class": "chip", "av
 def hello(role: str, **more: Any) -> Json:
     host = {"hostname": role, "machine": "aarch64", "kernel": "6.12", "board_revision": "00c03115"}
     return {
-        "role": role, "ring": "hardware", "state": "idle", "protocol_version": 1, "host": host,
-        "providers": {"liboqs": {"version": "0.13.0", "sha256": "ab" * 32}}, "sensors": [],
-        "selftest": {"ok": True, "items": [{"name": "mlkem768", "ok": True}]}, **more,
-    }  # fmt: skip
+        "role": role,
+        "ring": "hardware",
+        "state": "idle",
+        "protocol_version": 1,
+        "host": host,
+        "providers": {"liboqs": {"version": "0.13.0", "sha256": "ab" * 32}},
+        "sensors": [],
+        "selftest": {"ok": True, "items": [{"name": "mlkem768", "ok": True}]},
+        **more,
+    }
 
 
 class Agent:
@@ -34,8 +40,14 @@ class Agent:
     def __init__(self, facts: Json, offset_ns: int, clock: list[int]) -> None:
         self._facts, self._offset_ns, self._clock, self._calls = facts, offset_ns, clock, 0
 
-    def call(self, method: str, params: Json | None = None, *, timeout_s: float | None = None,
-             request_id: str | None = None) -> Json:  # fmt: skip
+    def call(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> Json:
         if method == "hello":
             return self._facts
         self._calls += 1
@@ -60,8 +72,15 @@ def findings(
             raise LabError("agent-unreachable", end, "", "")
         return Agent(end, (offsets_ns or {}).get(address.role, 0), clock)
 
-    inventory = Inventory(Path("x"), {role: AgentAddress(role, role, "192.0.2.1", 48080) for role in ("drone", "gcs")},
-                          ring, Path("keys"), None, "pqlab", None)  # fmt: skip
+    inventory = Inventory(
+        Path("x"),
+        {role: AgentAddress(role, role, "192.0.2.1", 48080) for role in ("drone", "gcs")},
+        ring,
+        Path("keys"),
+        None,
+        "pqlab",
+        None,
+    )
     asked = both.ask(inventory, connect, lambda: clock[0])
     return {row.name: row for row in examine(both.requirements(asked), System(Path()))}
 
@@ -105,8 +124,11 @@ def test_a_clock_that_is_off_is_a_warning() -> None:
 
 
 def test_other_architectures_need_not_have_equal_binaries() -> None:
-    other = hello("gcs", host={**hello("x")["host"], "machine": "AMD64"},
-                  providers={"liboqs": {"version": "0.13.0", "sha256": "cd" * 32}})  # fmt: skip
+    other = hello(
+        "gcs",
+        host={**hello("x")["host"], "machine": "AMD64"},
+        providers={"liboqs": {"version": "0.13.0", "sha256": "cd" * 32}},
+    )
     assert findings({"drone": hello("drone"), "gcs": other})["providers"].status == "ok"
 
 

@@ -55,9 +55,13 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file.write_text(TEXT, encoding="utf-8")
     inventory = load_inventory(str(project_root() / "ansible" / "inventories" / "sim.ini"))
     return sim.carry_out(
-        load_scenario(str(file)), inventory, results=folder / "results", reporter=QuietReporter(),
-        token=lambda: "abc123", command=["pqlab", "run"],
-    ).bundle  # fmt: skip
+        load_scenario(str(file)),
+        inventory,
+        results=folder / "results",
+        reporter=QuietReporter(),
+        token=lambda: "abc123",
+        command=["pqlab", "run"],
+    ).bundle
 
 
 def exported(bundle: Path, out: Path, *more: str) -> dict[str, CaptureFile]:
@@ -119,11 +123,14 @@ def test_wireshark_reads_the_same(simulated: Path, tmp_path: Path) -> None:
         told = subprocess.run(line, capture_output=True, text=True, check=True).stdout.splitlines()
         due = [
             (
-                f"{one.t_ns // 10**9}.{one.t_ns % 10**9:09d}", str(one.original_bytes), "0",
-                capture.interfaces[one.interface].name, str(one.packet_id),
+                f"{one.t_ns // 10**9}.{one.t_ns % 10**9:09d}",
+                str(one.original_bytes),
+                "0",
+                capture.interfaces[one.interface].name,
+                str(one.packet_id),
             )
             for one in capture.packets
-        ]  # fmt: skip
+        ]
         assert [tuple(row.split("\t")) for row in told] == due
 
 
@@ -154,8 +161,10 @@ def test_rows_out_of_order_and_beyond_the_bits_of_an_id() -> None:
         column.window.append("traffic")
     rows = list(datagrams.seen({"gcs": Ledger(tx=column)}))
     assert [(row.t_ns, row.sequence, row.up) for row in rows] == [
-        (100, 2, True), (200, 1 << 50, True), (300, 1, True),
-    ]  # fmt: skip
+        (100, 2, True),
+        (200, 1 << 50, True),
+        (300, 1, True),
+    ]
     assert [row.packet_id for row in rows] == [1 << 63 | 3 << 48 | 2, None, 1 << 63 | 3 << 48 | 1]
 
 
@@ -266,9 +275,13 @@ def test_a_log_needs_a_way_to_come(tmp_path: Path) -> None:
     inventory = load_inventory(str(project_root() / "ansible" / "inventories" / "sim.ini"))
     with pytest.raises(UsageError, match="telemetry logs"):
         sim.carry_out(
-            load_scenario(str(file)), inventory, results=tmp_path, reporter=QuietReporter(),
-            token=lambda: "abc123", command=[],
-        )  # fmt: skip
+            load_scenario(str(file)),
+            inventory,
+            results=tmp_path,
+            reporter=QuietReporter(),
+            token=lambda: "abc123",
+            command=[],
+        )
 
 
 # ---------------------------------------------------------------------- the check
@@ -296,10 +309,13 @@ def checked(
     ]
     traffic = {"traffic": {"gcs": {"source_report": {"recording": {**account, **told}}}}}
     cell = SimpleNamespace(
-        folder=folder, label="cell", verdict=verdict,
+        folder=folder,
+        label="cell",
+        verdict=verdict,
         run=SimpleNamespace(scenario={"traffic": {"tlog": asked}}),
-        raw=SimpleNamespace(events=events, traffic=traffic), stopped_ns=lambda role: events[1]["t_ns"],
-    )  # fmt: skip
+        raw=SimpleNamespace(events=events, traffic=traffic),
+        stopped_ns=lambda role: events[1]["t_ns"],
+    )
     tally = Tally()
     flight_log(cast(CellView, cell), tally)
     return tally

@@ -58,8 +58,11 @@ def test_frames_are_cut_out_of_any_stream() -> None:
     stream = V2 + b"noise" + V1 + SIGNED + V2
     frames = Frames()
     assert [one for at in range(len(stream)) for one in frames.feed(stream[at : at + 1])] == [
-        V2, V1, SIGNED, V2,
-    ]  # fmt: skip
+        V2,
+        V1,
+        SIGNED,
+        V2,
+    ]
     assert frames.skipped_bytes == 5
 
 

@@ -195,11 +195,24 @@ def test_link_and_attack_are_taken_and_given_back(flying: Flying) -> None:
     assert flying.fly(typed, "--link", "radio-sik-64k", "--attack", "flood") == 0
     assert flying.router.asked == ["take 32", "release", "take 0", "release", "close"]
     assert flying.attacker.asked == [
-        "take", "start flood drone link 1000", "stop", "release",
-        "take", "start handshake-flood gcs direct 200", "stop", "release",
-        "take", "start stray drone link 20", "stop", "release",
-        "take", "start pulsing drone link 1000", "stop", "release", "close",
-    ]  # fmt: skip
+        "take",
+        "start flood drone link 1000",
+        "stop",
+        "release",
+        "take",
+        "start handshake-flood gcs direct 200",
+        "stop",
+        "release",
+        "take",
+        "start stray drone link 20",
+        "stop",
+        "release",
+        "take",
+        "start pulsing drone link 1000",
+        "stop",
+        "release",
+        "close",
+    ]
     link = [row for row in flying.events() if row["event"] == "link"]
     assert [row["profile"] for row in link] == ["radio-sik-64k", None, "link-0", None]
     assert link[0]["up"]["rate_kbps"] == 32
@@ -217,9 +230,13 @@ def test_what_is_left_is_marked_and_no_reader_of_bundles_takes_it(
     assert set(flown["counters"]) >= {"drone", "gcs", "ground_port"}
     folder = str(flying.folder)
     for command in (
-        ["verify", folder], ["report", folder], ["compare", folder, folder], ["audit", folder],
-        ["archive", folder], ["export", "tlog", folder],
-    ):  # fmt: skip
+        ["verify", folder],
+        ["report", folder],
+        ["compare", folder, folder],
+        ["audit", folder],
+        ["archive", folder],
+        ["export", "tlog", folder],
+    ):
         assert main(command) == 5, command
         assert f"{flying.folder.name} was flown, not measured" in capsys.readouterr().err, command
 

@@ -22,8 +22,9 @@ def test_an_idle_pair_is_left_alone() -> None:
     clock, agents, inventory = pair()
     rows = heal(inventory, lambda address: FakeConnection(agents[address.role]), clock, 5.0)
     assert [(row.role, row.ok, row.did) for row in rows] == [
-        ("drone", True, "was idle"), ("gcs", True, "was idle"),
-    ]  # fmt: skip
+        ("drone", True, "was idle"),
+        ("gcs", True, "was idle"),
+    ]
     assert agents["drone"].methods() == ["counters"]
 
 

@@ -137,8 +137,9 @@ def test_the_inventory_says_which_are_installed(tmp_path: Path) -> None:
     assert lab.detectors == ("tst", "xgboost")
     found = detectors_of(lab, lambda _: FakeConnection(Drone()), lambda _: None)
     assert {name: type(driver) for name, driver in found.items()} == {
-        "tst": HostDetector, "xgboost": HostDetector,
-    }  # fmt: skip
+        "tst": HostDetector,
+        "xgboost": HostDetector,
+    }
 
 
 def test_without_it_they_are_the_container_labs_or_none(tmp_path: Path) -> None:
@@ -172,9 +173,14 @@ class Sender(Drone):
         if kind != "canary":
             return super().do_event(cell_id, kind, **params)
         return {
-            "t_on_ns": 2_000_000_000, "t_off_ns": 4_999_000_000, "sent_count": 3, "ended": "deadline",
-            "size_bytes": 120, "bin_ns": 20_000_000, "bins": [[100, 1], [249, 2]],
-        }  # fmt: skip
+            "t_on_ns": 2_000_000_000,
+            "t_off_ns": 4_999_000_000,
+            "sent_count": 3,
+            "ended": "deadline",
+            "size_bytes": 120,
+            "bin_ns": 20_000_000,
+            "bins": [[100, 1], [249, 2]],
+        }
 
 
 CELL = Cell("c0ffee", "cs-mlkem768-aesgcm-mldsa65", "xgboost", 1, 0, 0, seed=7)

@@ -42,9 +42,13 @@ def run_into(results: Path, name: str, token: str, *, suites: int = 2, seed: int
     text = TEXT.replace("NAME", name).replace("SUITES", f"[{', '.join(SUITES[:suites])}]")
     file.write_text(text.replace("SEED", str(seed)), encoding="utf-8")
     return sim.carry_out(
-        load_scenario(str(file)), load_inventory(str(SIM)), results=results, reporter=QuietReporter(),
-        token=lambda: token, command=["pqlab", "run"],
-    ).bundle  # fmt: skip
+        load_scenario(str(file)),
+        load_inventory(str(SIM)),
+        results=results,
+        reporter=QuietReporter(),
+        token=lambda: token,
+        command=["pqlab", "run"],
+    ).bundle
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +138,9 @@ def test_a_refused_bundle_is_listed_with_its_check_and_counts_nowhere(
     assert by_name[spoiled.name]["refused_by"] == "verify.manifest_fixity"
     assert by_name[spoiled.name]["line"] == by_name[spoiled.name]["pass_count"] == "", "unknown is not zero"
     assert {row["bundle"] for row in rows(results / "index-handshakes.csv")} == {
-        "20000101T000000Z-aaaaaa", "20000101T000000Z-cccccc",
-    }  # fmt: skip
+        "20000101T000000Z-aaaaaa",
+        "20000101T000000Z-cccccc",
+    }
     page = (results / "index.html").read_text(encoding="utf-8")
     assert "manifest_fixity" in page and "empty: no bundle" in page
     (machine,) = results.glob("machine-*.html")
@@ -207,10 +212,11 @@ def entry(name: str, medians: dict[str, float], **more: Any) -> Entry:
     facts = {
         "hosts": {**ends, "controller": {}},
         "providers": {"drone": {"liboqs": more.get("release")}, "gcs": {}},
-        "scenario": {"traffic": more.pop("traffic", {"session_s": 5})}, "plan": {"conditions": []},
+        "scenario": {"traffic": more.pop("traffic", {"session_s": 5})},
+        "plan": {"conditions": []},
         "run": {"run_id": name, "loadavg_start": more.pop("load", None)},
         "cells": [{"ring": ring, "verdict": "pass", "steal": None}],
-    }  # fmt: skip
+    }
     answers = tuple(Answer(suite, "baseline", ring, 3, value) for suite, value in medians.items())
     known = {"scenario": "s", "begun_utc": name, "run_id": name, "release": "1", "machine": machine_of(ends)}
     return Entry(name, "verified", answers=answers, facts=facts, ring=ring, **{**known, **more})

@@ -47,9 +47,15 @@ def read(data: bytes) -> ET.Element:
 def record(verdict: str, **more: Any) -> dict[str, Any]:
     wall = {"start_ns": 1_000_000_000, "end_ns": 3_500_000_000}
     known = {
-        "cell_id": "0" * 16, "suite_id": SUITE, "condition": "baseline", "repetition": 1, "verdict": verdict,
-        "reason": None if verdict == "pass" else f"{verdict}, for a reason", "attempts": 1, "wall": wall,
-    }  # fmt: skip
+        "cell_id": "0" * 16,
+        "suite_id": SUITE,
+        "condition": "baseline",
+        "repetition": 1,
+        "verdict": verdict,
+        "reason": None if verdict == "pass" else f"{verdict}, for a reason",
+        "attempts": 1,
+        "wall": wall,
+    }
     return {**known, **more}
 
 

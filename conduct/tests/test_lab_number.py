@@ -108,8 +108,12 @@ def test_a_number_that_is_none_is_refused(
     assert f"LAB={text} is no lab" in capsys.readouterr().err
     done = subprocess.run(
         [str(ROOT / "compose" / "lab.sh"), "status"],
-        env={**os.environ, "LAB": text}, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+        env={**os.environ, "LAB": text},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert done.returncode == EXIT_USAGE and f"LAB={text} is no lab" in done.stderr
 
 

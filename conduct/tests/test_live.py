@@ -155,8 +155,10 @@ def test_nothing_is_asked_of_before_the_run_or_the_cell(tmp_path: Path) -> None:
     tell(store, NOW_NS, (4.0, "prepare", {}))
     database.alarm = (1, 0)
     look(tmp_path, database)
-    since = {name: {int(t) for q in database.asked if f'"{name}"' in q for t in re.findall(r">= (\d+)", q)}
-             for name in ("pq_cpu", "pq_detector")}  # fmt: skip
+    since = {
+        name: {int(t) for q in database.asked if f'"{name}"' in q for t in re.findall(r">= (\d+)", q)}
+        for name in ("pq_cpu", "pq_detector")
+    }
     assert since["pq_cpu"] == {NOW_NS - 30 * S}
     assert since["pq_detector"] == {NOW_NS - 30 * S, NOW_NS - 4 * S}, (
         "a score of the run, a verdict of the cell"
@@ -204,11 +206,16 @@ def test_an_alarm_is_told_with_what_is_under_way(
 def test_bands_come_from_finished_cells_and_from_the_one_in_progress(world: tuple[Store, Database]) -> None:
     store, database = world
     tell(
-        store, NOW_NS, (9.0, "window_start", {"window": "traffic"}), (7.0, *SHORT),
+        store,
+        NOW_NS,
+        (9.0, "window_start", {"window": "traffic"}),
+        (7.0, *SHORT),
         (6.0, "timed_event", {"timed": "partition", "ok": True, "for_s": 1.0}),
         (5.0, "timed_event", {"timed": "attack", "ok": False}),
-        (3.0, "window_end", {"window": "traffic"}), (2.0, *CANARY), (1.5, *FLOOD),
-    )  # fmt: skip
+        (3.0, "window_end", {"window": "traffic"}),
+        (2.0, *CANARY),
+        (1.5, *FLOOD),
+    )
     database.rekeys_s = (8.0,)
     document = look(store.results, database)
     now_s = NOW_NS / S
@@ -319,11 +326,19 @@ def test_bundles_are_served_and_nothing_else_is(tmp_path: Path) -> None:
             assert asked(server, f"{base}/data/report.html") == (200, "text/html; charset=utf-8")
             assert asked(server, f"{base}/data/plan.json")[0] == 200
             for path in (
-                f"{base}/data/none.html", f"{base}/data/link.txt", f"{base}/../outside.txt",
-                f"{base}/%2e%2e/outside.txt", "/bundle/../outside.txt", "/bundle/unsealed/a.txt",
-                "/bundle/latest/data/report.html", base, "/bundle/",
-                f"{base}/data/%00", "/bundle//etc/passwd", f"{base}//etc/passwd",
-            ):  # fmt: skip
+                f"{base}/data/none.html",
+                f"{base}/data/link.txt",
+                f"{base}/../outside.txt",
+                f"{base}/%2e%2e/outside.txt",
+                "/bundle/../outside.txt",
+                "/bundle/unsealed/a.txt",
+                "/bundle/latest/data/report.html",
+                base,
+                "/bundle/",
+                f"{base}/data/%00",
+                "/bundle//etc/passwd",
+                f"{base}//etc/passwd",
+            ):
                 assert asked(server, path)[0] == 404, path
         finally:
             server.shutdown()
@@ -361,8 +376,16 @@ def test_synthetic_watts_are_never_asked_for() -> None:
 def test_without_a_database_the_progress_is_still_there(tmp_path: Path) -> None:
     store = Store(tmp_path, "20260301T120000Z-ab12cd")
     store.write("plan.json", {"cells": []})
-    store.write_status({"run_id": store.run_id, "state": "running", "done": 1, "total": 2, "eta_s": 9.0,
-                        "updated_utc": utc_text(NOW_NS)})  # fmt: skip
+    store.write_status(
+        {
+            "run_id": store.run_id,
+            "state": "running",
+            "done": 1,
+            "total": 2,
+            "eta_s": 9.0,
+            "updated_utc": utc_text(NOW_NS),
+        }
+    )
     database = Database(NOW_NS)
     database.gone = True
     document = Snapshot(tmp_path, database).document()

@@ -29,9 +29,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Four shares of one campaign on four pairs."""
     base = tmp_path_factory.mktemp("parts")
     suites = (*SUITES, *OTHER_KEM)
-    return [
-        run_share(base / str(n), f"{n}/4", repetitions=4, suites=suites) for n in range(1, 5)
-    ]  # fmt: skip
+    return [run_share(base / str(n), f"{n}/4", repetitions=4, suites=suites) for n in range(1, 5)]
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +127,11 @@ def test_effects_are_made_within_a_pair_and_times_stay_by_host(merged: Path, par
     over = read_rows(folder / "effects_over_hosts.csv")
     kem = next(row for row in over if row["contrast"] == "kem HQC")
     assert (kem["n_hosts"], kem["df"], kem["method"], kem["unit_of_inference"]) == (
-        "4", "3", "Student t over hosts", "host",
-    )  # fmt: skip
+        "4",
+        "3",
+        "Student t over hosts",
+        "host",
+    )
     by_host = [row for row in read_rows(folder / "effects_by_host.csv") if row["contrast"] == "kem HQC"]
     effects = [float(row["mean_effect"]) for row in by_host]
     assert [row["host"] for row in by_host] == [f"bench-{n}" for n in range(1, 5)]

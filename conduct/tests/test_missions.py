@@ -53,9 +53,13 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = folder / "scenario.yml"
     file.write_text(TEXT, encoding="utf-8")
     result = sim.carry_out(
-        load_scenario(str(file)), load_inventory(str(SIM)), results=folder / "results",
-        reporter=QuietReporter(), token=lambda: "abc123", command=["pqlab", "run"],
-    )  # fmt: skip
+        load_scenario(str(file)),
+        load_inventory(str(SIM)),
+        results=folder / "results",
+        reporter=QuietReporter(),
+        token=lambda: "abc123",
+        command=["pqlab", "run"],
+    )
     assert result.exit_code == 0
     return result.bundle
 
@@ -124,9 +128,18 @@ def test_a_wait_meets_a_rekey_where_the_two_overlap() -> None:
 
 
 def test_no_answer_stays_null() -> None:
-    row = {"step": 0, "number": 0, "kind": "command", "due_ns": 5, "sent_ns": 6, "acknowledged_ns": None,
-           "result": None, "retries_count": 3, "items_count": 0,
-           "reason": "no answer within 5 s"}  # fmt: skip
+    row = {
+        "step": 0,
+        "number": 0,
+        "kind": "command",
+        "due_ns": 5,
+        "sent_ns": 6,
+        "acknowledged_ns": None,
+        "result": None,
+        "retries_count": 3,
+        "items_count": 0,
+        "reason": "no answer within 5 s",
+    }
     window = {"gcs": {"source_report": {"workload": {"rows": [row]}}}}
     (one,) = asked_of({"traffic": window}) or []
     assert one.ack_ms is None and one.unanswered and not one.cut and not one.refused

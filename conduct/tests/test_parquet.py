@@ -140,10 +140,12 @@ def test_types_and_units_of_times(out: Path) -> None:
 @NEEDS
 def test_every_span_and_ledger_row_is_there_with_its_cell(sealed: Path, out: Path) -> None:
     for name, file in (("spans", "spans.ndjson"), ("ledger.drone", "ledger.drone.csv")):
-        due = Counter({
-            path.parent.name: path.read_bytes().count(b"\n") - file.endswith(".csv")
-            for path in sealed.glob(f"data/cells/*/{file}")
-        })  # fmt: skip
+        due = Counter(
+            {
+                path.parent.name: path.read_bytes().count(b"\n") - file.endswith(".csv")
+                for path in sealed.glob(f"data/cells/*/{file}")
+            }
+        )
         rows = by_duckdb(out / f"{name}.parquet")
         assert Counter(row["cell_id"] for row in rows) == due
         assert all(row["suite_id"] and row["repetition"] is not None for row in rows)

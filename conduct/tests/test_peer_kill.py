@@ -54,10 +54,12 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeLab:
     for agent in (lab.drone, lab.gcs):
         agent.do_event = _dies(lab, agent)  # type: ignore[method-assign]
     lab.drone.do_counters = lambda: {  # type: ignore[method-assign]
-        "state": lab.drone.state, "cell_id": lab.drone.cell_id, "t_ns": 1,
+        "state": lab.drone.state,
+        "cell_id": lab.drone.cell_id,
+        "t_ns": 1,
         # the drone dials again as soon as the ground has its orders a second time
         "counters": {"hs_completed": lab.gcs.methods().count("start")},
-    }  # fmt: skip
+    }
     return lab
 
 

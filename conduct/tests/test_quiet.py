@@ -57,23 +57,43 @@ def shakes(
                 "suite_id": "s",
             }
             rows.append(
-                Span(**known, step="handshake", kind="wall", start_ns=start, end_ns=start + wall_us * US,
-                     size_bytes=None, cpu_ns=work * US, runqueue_ns=queue * US, involuntary=0)
-            )  # fmt: skip
+                Span(
+                    **known,
+                    step="handshake",
+                    kind="wall",
+                    start_ns=start,
+                    end_ns=start + wall_us * US,
+                    size_bytes=None,
+                    cpu_ns=work * US,
+                    runqueue_ns=queue * US,
+                    involuntary=0,
+                )
+            )
             step = "encaps" if host == "drone" else "keygen"
             rows.append(
-                Span(**known, step=step, kind="crypto", start_ns=start, end_ns=start + crypto[0] * US,
-                     size_bytes=None, cpu_ns=crypto[1] * US)
-            )  # fmt: skip
+                Span(
+                    **known,
+                    step=step,
+                    kind="crypto",
+                    start_ns=start,
+                    end_ns=start + crypto[0] * US,
+                    size_bytes=None,
+                    cpu_ns=crypto[1] * US,
+                )
+            )
     return traces(rows)
 
 
 def use(drone_pct: float, gcs_pct: float | None = None, *, cores: int = 2, throttled_ms: float = 0.0) -> Use:
     ground = drone_pct if gcs_pct is None else gcs_pct
     return Use(
-        drone_pct, 0.0, 5.0, {"drone": drone_pct, "gcs": ground}, {"drone": cores, "gcs": cores},
+        drone_pct,
+        0.0,
+        5.0,
+        {"drone": drone_pct, "gcs": ground},
+        {"drone": cores, "gcs": cores},
         {"drone": throttled_ms, "gcs": 0.0},
-    )  # fmt: skip
+    )
 
 
 # ------------------------------------------------------------------ handshakes
@@ -128,11 +148,13 @@ def test_primitives_that_stand_still_are_seen_without_a_queue() -> None:
 def test_hosts_that_cannot_tell_are_not_judged() -> None:
     silent = {
         key: HandshakeTrace(
-            {host: Span(wall.host, wall.handshake_id, "cold", "s", "handshake", "wall", 0, 9 * MS, None)
-             for host, wall in trace.walls.items()},
+            {
+                host: Span(wall.host, wall.handshake_id, "cold", "s", "handshake", "wall", 0, 9 * MS, None)
+                for host, wall in trace.walls.items()
+            },
         )
         for key, trace in shakes(30).items()
-    }  # fmt: skip
+    }
     assert judge_handshakes(silent, None, one_machine=True).findings == ()
 
 
@@ -211,10 +233,18 @@ def test_a_busy_cell_is_invalid_by_name() -> None:
 
 def reading(t_ms: int, edge: str, used: list[float], lab: list[float] | None, **more: Any) -> dict[str, Any]:
     row = {
-        "event": "processors", "window": "traffic", "edge": edge, "mono_s": t_ms / 1e3, "used_ms": used,
-        "lab_ms": lab, "lab_total_ms": sum(lab or [0.0]), "controller_ms": 0.0, "steal_ms": 0.0,
-        "cores_of": {"drone": [0], "gcs": [1]}, "throttled_ms": {"drone": 0.0, "gcs": None},
-    }  # fmt: skip
+        "event": "processors",
+        "window": "traffic",
+        "edge": edge,
+        "mono_s": t_ms / 1e3,
+        "used_ms": used,
+        "lab_ms": lab,
+        "lab_total_ms": sum(lab or [0.0]),
+        "controller_ms": 0.0,
+        "steal_ms": 0.0,
+        "cores_of": {"drone": [0], "gcs": [1]},
+        "throttled_ms": {"drone": 0.0, "gcs": None},
+    }
     return row | more
 
 
@@ -417,12 +447,17 @@ def test_the_page_says_once_that_neighbours_disturbed_its_cells() -> None:
     """Each cell lost another share; that is one finding, and what has another cause is one of its own."""
     cells = [
         SimpleNamespace(
-            cell_id=f"{number:016x}", suite_id="cs-s", verdict="invalid",
-            record={"verdict": "invalid", "reason": f"{BUSY}: other programs used {share} %",
-                    "categories": {"R": {"verdict_findings": {"value": {name: "it"}}}}},
+            cell_id=f"{number:016x}",
+            suite_id="cs-s",
+            verdict="invalid",
+            record={
+                "verdict": "invalid",
+                "reason": f"{BUSY}: other programs used {share} %",
+                "categories": {"R": {"verdict_findings": {"value": {name: "it"}}}},
+            },
         )
         for number, (share, name) in enumerate([(180, BUSY), (185, BUSY), (190, "samples_drone")])
-    ]  # fmt: skip
+    ]
     source = SimpleNamespace(
         bundle=SimpleNamespace(cells=cells), ring="lab", cells={c.cell_id: c for c in cells}
     )

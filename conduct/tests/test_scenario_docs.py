@@ -40,9 +40,11 @@ BLOCKS = ("handshake", "traffic", "bulk", "telemetry", "order", "thermal_gate")
 def rule_at(path: tuple[str, ...]) -> Json:
     found = schema()
     for step in path:
-        found = found[step] if step.startswith("$") or step not in found.get("properties", {}) else (
-            found["properties"][step]
-        )  # fmt: skip
+        found = (
+            found[step]
+            if step.startswith("$") or step not in found.get("properties", {})
+            else (found["properties"][step])
+        )
     return found
 
 

@@ -47,9 +47,14 @@ def carry_out(folder: Path, text: str, token: str = "abc123", into: Path | None 
     file = folder / "scenario.yml"
     file.write_text(text, encoding="utf-8")
     result = sim.carry_out(
-        load_scenario(str(file)), load_inventory(str(SIM)), results=folder / "results",
-        reporter=QuietReporter(), token=lambda: token, command=["pqlab", "run", str(folder.name)], into=into,
-    )  # fmt: skip
+        load_scenario(str(file)),
+        load_inventory(str(SIM)),
+        results=folder / "results",
+        reporter=QuietReporter(),
+        token=lambda: token,
+        command=["pqlab", "run", str(folder.name)],
+        into=into,
+    )
     assert result.exit_code == 0
     return result.bundle
 

@@ -78,8 +78,12 @@ def test_a_small_run_names_every_suite_loss_latency_and_that_nothing_is_odd(smok
     assert suites == [row["suite_id"].removeprefix("cs-") for row in rows]
     told = [line.partition(": ")[0] for line in lines if not line.startswith("  ")]
     assert told == [
-        "cold handshake, ms", "lost", "latency drone → GCS", "latency GCS → drone", "odd",
-    ]  # fmt: skip
+        "cold handshake, ms",
+        "lost",
+        "latency drone → GCS",
+        "latency GCS → drone",
+        "odd",
+    ]
     assert lines[-1] == "odd: nothing; no cell failed, was invalid or was measured again"
 
 

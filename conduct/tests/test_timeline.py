@@ -200,8 +200,10 @@ run(("127.0.0.1", int(sys.argv[1])), sys.argv[2])
 def _child(stub: StubLink, folder: Path) -> subprocess.Popen[str]:
     child = subprocess.Popen(
         [sys.executable, "-c", _CONTROLLER, str(stub.address[1]), str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert child.stdout is not None
     assert child.stdout.readline().strip() == "ready"
     return child

@@ -122,9 +122,7 @@ def test_what_the_attacker_refuses_is_an_error_of_the_cell(stub: StubAttacker, t
 def test_an_episode_waits_for_one_that_ends_late_but_not_for_one_that_is_stuck(stub: StubAttacker) -> None:
     control = AttackControl(stub.address)
     control.take("cell")
-    late, stuck, after = (
-        Episode.parse({**FORGED, "seed": 1, "for_s": for_s}) for for_s in (0.3, 30.0, 0.1)
-    )  # fmt: skip
+    late, stuck, after = (Episode.parse({**FORGED, "seed": 1, "for_s": for_s}) for for_s in (0.3, 30.0, 0.1))
     first = control.start(late)
     assert control.start(stuck)["episode"] == 2, "begun once the first was over"
     assert control.truth(first["episode"])["ended"] == "deadline"

@@ -215,8 +215,12 @@ def bounded(root: Path) -> dict[str, dict[str, str]]:
     done = subprocess.run(
         [sys.executable, "-m", "pqlab", "verify", str(root), "--json"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True, text=True, timeout=4 * CPU_S, preexec_fn=limit, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=4 * CPU_S,
+        preexec_fn=limit,
+        check=False,
+    )
     assert done.returncode == EXIT_CHECK, done.stderr[-500:]
     return {row["name"]: row for row in json.loads(done.stdout)["checks"]}
 

@@ -61,8 +61,13 @@ class Host:
         self.boot = "boot-1"
         self.cell, self.began_bin = "cell-1", 1
         self.watcher = watcher or Recorder()
-        self.core = Core("test", self.watcher, lambda: self.mono, lambda: self.epoch + self.mono,
-                         lambda: Cost(self.mono // 1000, 50_000_000))  # fmt: skip
+        self.core = Core(
+            "test",
+            self.watcher,
+            lambda: self.mono,
+            lambda: self.epoch + self.mono,
+            lambda: Cost(self.mono // 1000, 50_000_000),
+        )
 
     @property
     def real(self) -> int:
@@ -75,12 +80,17 @@ class Host:
         then = self.real - age_ms * 1_000_000
         complete = then // BIN_NS
         return Feed(
-            cell_id=self.cell, began_bin=self.began_bin, boot=self.boot, t_ns=then, fields=FIELDS,
+            cell_id=self.cell,
+            began_bin=self.began_bin,
+            boot=self.boot,
+            t_ns=then,
+            fields=FIELDS,
             mono_ns=self.mono - age_ms * 1_000_000,
             bins=dict.fromkeys(range(complete - 90, complete), counts) if any(counts) else {},
-            complete_before=complete, first_bin=complete - 90,
+            complete_before=complete,
+            first_bin=complete - 90,
             moved={complete // BINS - 1: {"if_rx_packets": 60}},
-        )  # fmt: skip
+        )
 
     def run(self, seconds: float, **options: int) -> list[Verdict]:
         """Step every 100 ms with a fresh feed."""

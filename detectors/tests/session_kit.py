@@ -28,9 +28,11 @@ def keys_of(epoch: int) -> TrafficKeys:
 
     sizes = SUITE.aead.key_bytes, SUITE.aead.nonce_bytes
     return TrafficKeys(
-        material("send", sizes[0]), material("send iv", sizes[1]), material("receive", sizes[0]),
+        material("send", sizes[0]),
+        material("send iv", sizes[1]),
+        material("receive", sizes[0]),
         material("receive iv", sizes[1]),
-    )  # fmt: skip
+    )
 
 
 class Drone:
@@ -50,12 +52,20 @@ class Drone:
     def install(self, epoch: int, now_s: float) -> None:
         self.session.install(
             Established(
-                role="drone", suite=SUITE, epoch=epoch, session_id=bytes(16), peer_key_id=bytes(8),
-                handshake_id="00" * 8, rx_index=index_of(epoch), tx_index=GCS_INDEX, keys=keys_of(epoch),
-                rekey_secret=bytes(32), exporter=bytes(32),
+                role="drone",
+                suite=SUITE,
+                epoch=epoch,
+                session_id=bytes(16),
+                peer_key_id=bytes(8),
+                handshake_id="00" * 8,
+                rx_index=index_of(epoch),
+                tx_index=GCS_INDEX,
+                keys=keys_of(epoch),
+                rekey_secret=bytes(32),
+                exporter=bytes(32),
             ),
             int(now_s * 1e9),
-        )  # fmt: skip
+        )
 
     def receive(self, datagram: bytes, now_s: float) -> str:
         """What became of it: a reason, or `open`."""

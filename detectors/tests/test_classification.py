@@ -55,16 +55,26 @@ def test_the_peers_packets_count_as_the_real_session_counts_them(seed: int, plan
     rng = np.random.default_rng(seed)
     bins, duration_s = 50 * 120, 120.0
     link = LinkSpec(
-        delay_ms=30, jitter_ms=25, loss_pct=4, fades=60, fade_s=(1.0, 6.0), stalls=150, stall_s=(1.0, 8.0),
-        duplicate_pct=3, reorder_pct=4,
-    )  # fmt: skip
+        delay_ms=30,
+        jitter_ms=25,
+        loss_pct=4,
+        fades=60,
+        fade_s=(1.0, 6.0),
+        stalls=150,
+        stall_s=(1.0, 8.0),
+        duplicate_pct=3,
+        reorder_pct=4,
+    )
     spec = GroundSpec(rekey_every_s=3.0, joystick=120, pauses=60, setup_s=2.0)
     state = channel.weather(rng, link, bins)
     keys = sessions(rng, spec, state, 0.06, duration_s)
     packets = engine._with_control(
-        ground.ground_packets(rng, spec, ground.activity(rng, spec, duration_s), 0.06, keys.setup_end_s,
-        duration_s), keys, 0.06,
-    )  # fmt: skip
+        ground.ground_packets(
+            rng, spec, ground.activity(rng, spec, duration_s), 0.06, keys.setup_end_s, duration_s
+        ),
+        keys,
+        0.06,
+    )
     epoch = keys.sent_on(packets.sent_s - link.delay_ms / 1e3)
     sequence = engine._sequence(epoch)
     nothing = np.zeros(bins)

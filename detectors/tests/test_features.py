@@ -93,9 +93,15 @@ def test_what_is_unknown_is_nan_and_nothing_else() -> None:
     row = dict(zip(FEATURE_NAMES, window_features(WindowInput(0, empty, unknown_deltas())), strict=True))
     unknown = {name for name, value in row.items() if np.isnan(value)}
     assert unknown == {
-        "rx_size_mean", "rx_size_std", "tx_size_mean", "if_excess_packets", "if_excess_bytes",
-        "if_rx_dropped", "udp_no_ports", "udp_errors",
-    }  # fmt: skip
+        "rx_size_mean",
+        "rx_size_std",
+        "tx_size_mean",
+        "if_excess_packets",
+        "if_excess_bytes",
+        "if_rx_dropped",
+        "udp_no_ports",
+        "udp_errors",
+    }
     assert row["quiet_bins"] == WINDOW_BINS and row["refused_share"] == row["missing_share"] == 0
 
 

@@ -26,9 +26,16 @@ def recordings() -> list[Recording]:
     """A quiet flight and two with the same attack."""
     quiet = Spec("q", 3, "none", "quiet", "direct", 30.0, LinkSpec(), GroundSpec())
     hit = Spec(
-        "a", 4, "forged", "t", "direct", 30.0, LinkSpec(), GroundSpec(),
+        "a",
+        4,
+        "forged",
+        "t",
+        "direct",
+        30.0,
+        LinkSpec(),
+        GroundSpec(),
         attacks=(AttackSpec("forged", 12.0, 6.0, 500.0, 120, False),),
-    )  # fmt: skip
+    )
     return [simulate(quiet), simulate(hit), simulate(replace(hit, scenario_id="b", seed=5))]
 
 
@@ -66,9 +73,10 @@ def test_every_feature_is_held_against_twins(recordings: list[Recording]) -> Non
 def test_the_trade_of_degraded_over_levels(recordings: list[Recording]) -> None:
     data = collect(recordings)
     truth = replace(
-        data.truth, degraded=np.arange(len(data.rows)) % 10 == 4,
+        data.truth,
+        degraded=np.arange(len(data.rows)) % 10 == 4,
         degraded_known=np.ones(len(data.rows), np.bool_),
-    )  # fmt: skip
+    )
     scores = np.where(truth.degraded, 0.9, np.linspace(0, 0.8, len(data.rows))).astype(np.float64)
     points = degraded.curve(scores, Rule(0.5, 0.25), truth)
     assert [p["level"] for p in points] == sorted((p["level"] for p in points), reverse=True)
@@ -101,9 +109,17 @@ COLUMNS = {
 def bundle(root: Path) -> Path:
     """Ten watched cells, two attacked ones, and two without a detector."""
     rows = [
-        COLUMNS | {"cell_id": f"x{n}", "condition": "xgboost", "detector": "xgboost", "model": "xgboost-5w",
-                   "cpu_mean_pct": f"0.{n}", "others_cpu_ms": "0"} for n in range(10)
-    ]  # fmt: skip
+        COLUMNS
+        | {
+            "cell_id": f"x{n}",
+            "condition": "xgboost",
+            "detector": "xgboost",
+            "model": "xgboost-5w",
+            "cpu_mean_pct": f"0.{n}",
+            "others_cpu_ms": "0",
+        }
+        for n in range(10)
+    ]
     hit = {"condition": "hit", "episode_count": "1", "false_alarm_count": "1"}
     rows += [rows[0] | hit | {"cell_id": "h0", "detected_count": "1", "delay_s": "0.5"}]
     rows += [rows[0] | hit | {"cell_id": "h1"}]
@@ -157,8 +173,17 @@ def test_tables_hold_what_was_read(tmp_path: Path) -> None:
 
 def test_features_far_from_the_simulator_are_named() -> None:
     def row(feature: str, ks: float | None) -> dict[str, object]:
-        return {"condition": "no attack", "feature": feature, "ks": ks, "lab_median": 13.0, "sim_median": 9.0,
-                "lab_p95": None, "sim_p95": 12.0, "lab_count": 1200, "sim_count": 6000}  # fmt: skip
+        return {
+            "condition": "no attack",
+            "feature": feature,
+            "ks": ks,
+            "lab_median": 13.0,
+            "sim_median": 9.0,
+            "lab_p95": None,
+            "sim_p95": 12.0,
+            "lab_count": 1200,
+            "sim_count": 6000,
+        }
 
     none = live_tables.simulator({"sets": {"live": {"simulator": [row("tx_peak", None)]}}})
     assert none == "**no attack**: these recordings hold no whole window of it."

@@ -73,8 +73,9 @@ def test_attack_windows_are_those_that_a_visible_episode_overlaps() -> None:
     assert np.flatnonzero(told.attack).tolist() == [3, 4]
     assert np.flatnonzero(told.episode == 1).tolist() == [7, 8]
     assert [(one.first, one.last, one.kind) for one in told.episodes] == [
-        (3, 4, "flood"), (7, 8, "handshake-flood"),
-    ]  # fmt: skip
+        (3, 4, "flood"),
+        (7, 8, "handshake-flood"),
+    ]
     assert told.episodes[0].loss == pytest.approx(3 / 8) and told.episodes[1].loss == 0
 
 

@@ -45,8 +45,10 @@ def test_an_attack_is_told() -> None:
 def test_warming_gives_no_verdict() -> None:
     lines = Host(Recorder(warm_up=2)).run(3.0)
     assert [(line.state, line.attack) for line in lines[:3]] == [
-        ("warming", None), ("warming", None), ("ready", False),
-    ]  # fmt: skip
+        ("warming", None),
+        ("warming", None),
+        ("ready", False),
+    ]
     assert not lines[0].deadline_met
 
 
@@ -178,8 +180,10 @@ def test_what_comes_after_a_mark_is_judged_and_not_carried_into_the_next_cell() 
     host.core.mark(host.feed())
     lines = host.run(1.8)
     assert [(line.state, line.history_windows, line.reset) for line in lines] == [
-        ("ready", 6, None), ("ready", 7, None), ("ready", 8, None),
-    ]  # fmt: skip
+        ("ready", 6, None),
+        ("ready", 7, None),
+        ("ready", 8, None),
+    ]
     host.cell, host.began_bin = "cell-2", 2
     after = host.run(1.2)
     assert [line.history_windows for line in after] == [6, 7]

@@ -127,9 +127,12 @@ def test_the_service_writes_until_it_is_told_to_end(tmp_path: Path) -> None:
             now = time.time_ns()
             complete = now // 20_000_000
             document = {
-                **DOCUMENT, "t_ns": now, "mono_ns": time.monotonic_ns(), "complete_before": complete,
+                **DOCUMENT,
+                "t_ns": now,
+                "mono_ns": time.monotonic_ns(),
+                "complete_before": complete,
                 "bins": [[number, [1, 2, 0]] for number in range(complete - 95, complete)],
-            }  # fmt: skip
+            }
             (tmp_path / "new").write_text(json.dumps(document))
             (tmp_path / "new").replace(feed)
             time.sleep(0.05)

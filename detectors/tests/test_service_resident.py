@@ -24,9 +24,20 @@ ENVIRONMENT = {**os.environ, "PQ_MODELS": str(MODELS), "PYTHONPATH": os.pathsep.
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [
-        sys.executable, "-m", "pqdetect", "serve", "--asleep", "--model", MODEL, "--name", "watch",
-        "--feed", str(tmp_path), "--verdicts", str(tmp_path / "verdicts"),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pqdetect",
+        "serve",
+        "--asleep",
+        "--model",
+        MODEL,
+        "--name",
+        "watch",
+        "--feed",
+        str(tmp_path),
+        "--verdicts",
+        str(tmp_path / "verdicts"),
+    ]
     process = subprocess.Popen(command, env=ENVIRONMENT)
     try:
         yield process
@@ -66,9 +77,17 @@ def test_woken_it_judges_and_ending_it_takes_its_file_along(
 
 def test_without_being_asked_it_leaves_no_file_and_stays_awake(tmp_path: Path) -> None:
     command = [
-        sys.executable, "-m", "pqdetect", "serve", "--model", MODEL, "--feed", str(tmp_path),
-        "--verdicts", str(tmp_path / "verdicts"),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pqdetect",
+        "serve",
+        "--model",
+        MODEL,
+        "--feed",
+        str(tmp_path),
+        "--verdicts",
+        str(tmp_path / "verdicts"),
+    ]
     process = subprocess.Popen(command, env=ENVIRONMENT)
     try:
         path = tmp_path / "verdicts" / "verdicts.ndjson"

@@ -24,13 +24,18 @@ def folder(tmp_path: Path) -> Path:
     """A rule: ATTACK at the first refused datagram, until two windows without one have passed."""
     rule = {"on": 1.0, "off": 0.5, "need": 1, "among": 1, "hold": 2}
     card = {
-        "schema": "pqdetect/card/v1", "name": "any-refused", "kind": "rule", "features": SCHEMA,
-        "history_windows": 1, "first_verdict_windows": 1, "rules": {"attack": rule, "degraded": rule},
+        "schema": "pqdetect/card/v1",
+        "name": "any-refused",
+        "kind": "rule",
+        "features": SCHEMA,
+        "history_windows": 1,
+        "first_verdict_windows": 1,
+        "rules": {"attack": rule, "degraded": rule},
         "signals": {
             "attack": {"method": "level", "feature": "refused"},
             "degraded": {"method": "level", "feature": "if_rx_dropped"},
         },
-    }  # fmt: skip
+    }
     (tmp_path / "card.json").write_text(json.dumps(card))
     return tmp_path
 

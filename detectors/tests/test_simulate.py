@@ -182,8 +182,10 @@ def test_whole_kinds_rates_and_profiles_are_held_out() -> None:
 
 def test_a_split_holds_its_hours_and_every_kind_and_profile() -> None:
     specs = list(scenarios("test"))
-    hours = {kind: sum(spec.duration_s for spec in specs if (spec.kind == "none") == kind) / 3600
-             for kind in (True, False)}  # fmt: skip
+    hours = {
+        kind: sum(spec.duration_s for spec in specs if (spec.kind == "none") == kind) / 3600
+        for kind in (True, False)
+    }
     assert 210 <= hours[True] < 212 and 60 <= hours[False] < 61
     assert {spec.kind for spec in specs} == {*table()["splits"]["test"]["kinds"], "none"}
     assert {spec.profile for spec in specs} == set(table()["splits"]["test"]["profiles"])

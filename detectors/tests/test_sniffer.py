@@ -16,8 +16,15 @@ from pqdetect.sniffer import Counter, Sniffer, SnifferError
 PORT = 46012
 
 
-def ipv4(payload: bytes, *, port: int = PORT, source: str = "192.0.2.7", protocol: int = 17,
-         fragment: int = 0, options: bytes = b"") -> tuple[memoryview, int]:  # fmt: skip
+def ipv4(
+    payload: bytes,
+    *,
+    port: int = PORT,
+    source: str = "192.0.2.7",
+    protocol: int = 17,
+    fragment: int = 0,
+    options: bytes = b"",
+) -> tuple[memoryview, int]:
     header = struct.pack("!BBHHHBBH", 0x40 | (20 + len(options)) // 4, 0, 0, 1, fragment, 64, protocol, 0)
     udp = struct.pack("!HHHH", 9, port, 8 + len(payload), 0) + payload
     whole = header + socket.inet_aton(source) + socket.inet_aton("192.0.2.1") + options + udp

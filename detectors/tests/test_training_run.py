@@ -46,9 +46,13 @@ def test_shuffled_labels_are_judged(values: list[float | None], passed: bool | N
     ],
 )
 def test_the_verdict_is_the_exit_code(
-    tiny: bool, shuffled: dict[str, object], code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    tiny: bool,
+    shuffled: dict[str, object],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     class Judged:
         def __init__(self, *given: object) -> None:
             pass
@@ -95,9 +99,14 @@ def test_a_folder_without_recordings_names_what_writes_them(tmp_path: Path) -> N
 
 def test_validation_figures_are_words() -> None:
     figures = {
-        "recall_visible": 0.875, "recall_visible_loss_30pct": None, "false_alarms_per_h": 0.6,
-        "attack_free_hours": 1.6, "median_delay_s": None, "budget_per_h": 0.3, "within_budget": False,
-    }  # fmt: skip
+        "recall_visible": 0.875,
+        "recall_visible_loss_30pct": None,
+        "false_alarms_per_h": 0.6,
+        "attack_free_hours": 1.6,
+        "median_delay_s": None,
+        "budget_per_h": 0.3,
+        "within_budget": False,
+    }
     rule = Rule(0.5, 0.25)
     assert tune.attack_told(tune.Tuned(rule, figures)) == (
         "ATTACK: 87.5 % of the visible episodes found, median delay ∞, 0.60 false alarms/h in 1.6 h "

@@ -20,8 +20,11 @@ def bundle_of_all_suites(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         root = report_bundle.make_bundle(
             tmp_path_factory.mktemp("all") / "run",
-            suites=tuple(times), handshakes=5, session_s=0.5, bulk=False,
-        )  # fmt: skip
+            suites=tuple(times),
+            handshakes=5,
+            session_s=0.5,
+            bulk=False,
+        )
     finally:
         fixture_handshake.TIMES.clear()
         fixture_handshake.TIMES.update(before)

@@ -45,7 +45,11 @@ def make(root: Path, **options: Any) -> Path:
     """Three suites of three families under four conditions, three repetitions, sessions of 2.4 s."""
     fixture_handshake.TIMES.setdefault(SUITES[1], HQC)
     given: dict[str, Any] = {
-        "suites": SUITES, "repetitions": 3, "conditions": (BASE, XGBOOST, TST, TWIN), "bulk": False,
-        "session_s": 2.4, **options,
-    }  # fmt: skip
+        "suites": SUITES,
+        "repetitions": 3,
+        "conditions": (BASE, XGBOOST, TST, TWIN),
+        "bulk": False,
+        "session_s": 2.4,
+        **options,
+    }
     return make_bundle(root, edit=edit, **given)

@@ -22,14 +22,25 @@ SEEN = (1, 7)
 def facts(name: str) -> Json:
     """What providers.json says of a detector."""
     card = {
-        "schema": "pqdetect/card/v1", "name": name, "kind": "trees" if name == "xgboost" else "transformer",
-        "sha256": SHA[name], "parameters_count": 12_345,
+        "schema": "pqdetect/card/v1",
+        "name": name,
+        "kind": "trees" if name == "xgboost" else "transformer",
+        "sha256": SHA[name],
+        "parameters_count": 12_345,
         "size_bytes": 98_304 if name == "xgboost" else 2_000_000,
-        "window_s": 0.6, "history_windows": 5 if name == "xgboost" else 400, "first_verdict_windows": 1,
-        "time_to_first_verdict_s": 0.6, "inference": {"median_us": 8.0 if name == "xgboost" else 6700.0},
-    }  # fmt: skip
-    return {"image": f"pqlab/detector-{name}:dev", "image_id": "sha256:" + "12" * 32, "model": name,
-            "sha256": SHA[name], "card": card}  # fmt: skip
+        "window_s": 0.6,
+        "history_windows": 5 if name == "xgboost" else 400,
+        "first_verdict_windows": 1,
+        "time_to_first_verdict_s": 0.6,
+        "inference": {"median_us": 8.0 if name == "xgboost" else 6700.0},
+    }
+    return {
+        "image": f"pqlab/detector-{name}:dev",
+        "image_id": "sha256:" + "12" * 32,
+        "model": name,
+        "sha256": SHA[name],
+        "card": card,
+    }
 
 
 def gate_of(cell: Path) -> tuple[int, int]:
@@ -47,12 +58,28 @@ def verdict(
 ) -> Json:
     t_ns = (k + 1) * WINDOW_NS + late_ms * MS
     return {
-        "k": k, "t_ns": t_ns, "latency_ms": float(late_ms), "deadline_met": late_ms <= 600, "state": "ready",
-        "attack_score": 0.97 if attack else 0.01, "degraded_score": 0.02, "attack": attack, "degraded": False,
-        "history_windows": history, "packets_seen": 30 * sum(SEEN), "cpu_ns": 10**8 + 10**6 * history,
-        "rss_bytes": 70_000_000, "detector": name, "model": name, "sha256": SHA[name], "cell_id": cell,
-        "boot": "b1", "gap_windows": 0, "reset": None, "schema": "pqdetect/verdict/v1",
-    }  # fmt: skip
+        "k": k,
+        "t_ns": t_ns,
+        "latency_ms": float(late_ms),
+        "deadline_met": late_ms <= 600,
+        "state": "ready",
+        "attack_score": 0.97 if attack else 0.01,
+        "degraded_score": 0.02,
+        "attack": attack,
+        "degraded": False,
+        "history_windows": history,
+        "packets_seen": 30 * sum(SEEN),
+        "cpu_ns": 10**8 + 10**6 * history,
+        "rss_bytes": 70_000_000,
+        "detector": name,
+        "model": name,
+        "sha256": SHA[name],
+        "cell_id": cell,
+        "boot": "b1",
+        "gap_windows": 0,
+        "reset": None,
+        "schema": "pqdetect/verdict/v1",
+    }
 
 
 def write_bins(cell: Path, first: int, last: int) -> None:
@@ -95,10 +122,20 @@ def write_watched(cell: Path, name: str, *, raised: bool = True, warm: bool = Fa
     (cell / "canary").mkdir()
     truth = [
         {"schema": "pqattack/truth/v1", "cell_id": cell.name, "bin_ns": BIN_NS},
-        {"episode": 1, "kind": "forged", "benign": False, "target": "drone", "path": "direct",
-         "rate_pps": 1000, "t_on_ns": on_ns, "t_off_ns": off_ns, "sent_count": 900,
-         "failed_count": 0, "ended": "deadline"},
-    ]  # fmt: skip
+        {
+            "episode": 1,
+            "kind": "forged",
+            "benign": False,
+            "target": "drone",
+            "path": "direct",
+            "rate_pps": 1000,
+            "t_on_ns": on_ns,
+            "t_off_ns": off_ns,
+            "sent_count": 900,
+            "failed_count": 0,
+            "ended": "deadline",
+        },
+    ]
     (cell / "canary" / "attack.ndjson").write_text("".join(json.dumps(row) + "\n" for row in truth))
 
 

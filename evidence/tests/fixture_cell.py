@@ -62,9 +62,12 @@ def write_cell(
     traffic: dict[str, Any] = {"windows": {}}
     # sequence 0 was the keepalive that follows the handshake
     sequence = {
-        "drone": 1, "gcs": 1, "overhead": PLAIN_OVERHEAD_BYTES if plain else SEAL_OVERHEAD_BYTES,
-        "epoch": 0 if plain else shake["count"] + pooled - 1, "seed": cell["seed"],
-    }  # fmt: skip
+        "drone": 1,
+        "gcs": 1,
+        "overhead": PLAIN_OVERHEAD_BYTES if plain else SEAL_OVERHEAD_BYTES,
+        "epoch": 0 if plain else shake["count"] + pooled - 1,
+        "seed": cell["seed"],
+    }
     clock.now_ns += 10 * MS
     _traffic_window(clock, scenario, rows, counters, traffic, sequence, rng)
     if scenario["bulk"]:
@@ -345,15 +348,23 @@ def _count(
         got, got_bytes = (up, up_bytes) if role == "drone" else (down, down_bytes)
         row: dict[str, Any] = dict.fromkeys(DATA_COUNTERS, 0)
         row |= {
-            "plaintext_in": sent, "plaintext_in_bytes": sent_bytes,
-            "plaintext_out": got, "plaintext_out_bytes": got_bytes,
-            "tx_data": sent, "tx_data_bytes": sent_bytes + sent * overhead, "tx_keepalive": 1,
-            "rx_ok": got, "rx_ok_bytes": got_bytes + got * overhead, "rx_keepalive": 1,
-            "seal_count": sent, "seal_ns_total": sent * 2_400,
-            "open_count": got, "open_ns_total": got * 2_600,
+            "plaintext_in": sent,
+            "plaintext_in_bytes": sent_bytes,
+            "plaintext_out": got,
+            "plaintext_out_bytes": got_bytes,
+            "tx_data": sent,
+            "tx_data_bytes": sent_bytes + sent * overhead,
+            "tx_keepalive": 1,
+            "rx_ok": got,
+            "rx_ok_bytes": got_bytes + got * overhead,
+            "rx_keepalive": 1,
+            "seal_count": sent,
+            "seal_ns_total": sent * 2_400,
+            "open_count": got,
+            "open_ns_total": got * 2_600,
             "digest_tx": digests["down" if role == "drone" else "up"],
             "digest_rx": digests["up" if role == "drone" else "down"],
-        }  # fmt: skip
+        }
         counters[role]["windows"][window] = row
 
 

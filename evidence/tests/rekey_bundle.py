@@ -48,8 +48,15 @@ def _rekey(folder: Path, switch_at: list[int], points: float, repetition: int) -
     with (folder / "events.ndjson").open("a") as handle:
         for number in range(count):
             start_ns = 1_000 * MS + number * pause_ms * MS
-            row = {"t_ns": start_ns + 5 * MS, "host": "drone", "event": "rekey", "start_ns": start_ns,
-                   "end_ns": start_ns + 5 * MS, "result": "completed", "reason": "schedule"}  # fmt: skip
+            row = {
+                "t_ns": start_ns + 5 * MS,
+                "host": "drone",
+                "event": "rekey",
+                "start_ns": start_ns,
+                "end_ns": start_ns + 5 * MS,
+                "result": "completed",
+                "reason": "schedule",
+            }
             handle.write(json.dumps(row) + "\n")
     path = folder / "telemetry.drone.lp"
     points *= 1 + 0.01 * repetition
@@ -65,6 +72,10 @@ def _rekey(folder: Path, switch_at: list[int], points: float, repetition: int) -
 def make(root: Path, **options: Any) -> Path:
     """Three conditions of one suite, three repetitions."""
     given: dict[str, Any] = {
-        "suites": (SUITE,), "repetitions": 3, "conditions": (BASE, RARE, OFTEN), "bulk": False, **options
-    }  # fmt: skip
+        "suites": (SUITE,),
+        "repetitions": 3,
+        "conditions": (BASE, RARE, OFTEN),
+        "bulk": False,
+        **options,
+    }
     return make_bundle(root, edit=edit, **given)

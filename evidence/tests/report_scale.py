@@ -27,9 +27,14 @@ def make(root: Path) -> None:
     times = report_bundle.times_of_all_suites()
     fixture_handshake.TIMES.update(times)
     report_bundle.make_bundle(
-        root, suites=tuple(times), repetitions=REPETITIONS, conditions=CONDITIONS, handshakes=30,
-        session_s=2.0, bulk=True,
-    )  # fmt: skip
+        root,
+        suites=tuple(times),
+        repetitions=REPETITIONS,
+        conditions=CONDITIONS,
+        handshakes=30,
+        session_s=2.0,
+        bulk=True,
+    )
 
 
 def main() -> None:

@@ -56,9 +56,14 @@ def rescore(cell: Path) -> None:
     moved = _windows(rows)
     lines = [json.loads(line) for line in (cell / "detector.ndjson").read_text().splitlines()]
     header = {
-        "schema": "pqtunnel/feed/v1", "role": "drone", "cell_id": cell.name, "bin_ns": BIN_NS,
-        "fields": list(FIELDS), "interface_name": "eth1", "reason": None,
-    }  # fmt: skip
+        "schema": "pqtunnel/feed/v1",
+        "role": "drone",
+        "cell_id": cell.name,
+        "bin_ns": BIN_NS,
+        "fields": list(FIELDS),
+        "interface_name": "eth1",
+        "reason": None,
+    }
     told = [header, *([number, counts] for number, counts in rows.items()), *moved.values()]
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in told)
     (cell / "bins.ndjson").write_text(text)
@@ -77,10 +82,14 @@ def _bins(cell: Path) -> dict[int, list[int]]:
         foreign = counts[refused]
         own, sent = 1, 7
         by_name = {
-            "rx_datagrams": own + foreign, "rx_bytes": OWN * own + FOREIGN * foreign, "rx_data": own,
-            "auth_failed": foreign, "tx_data": sent, "tx_bytes": SENT * sent,
+            "rx_datagrams": own + foreign,
+            "rx_bytes": OWN * own + FOREIGN * foreign,
+            "rx_data": own,
+            "auth_failed": foreign,
+            "tx_data": sent,
+            "tx_bytes": SENT * sent,
             "rx_bytes_sq": OWN**2 * own + FOREIGN**2 * foreign,
-        }  # fmt: skip
+        }
         found[number] = [by_name.get(name, 0) for name in FIELDS]
     return found
 
@@ -92,8 +101,13 @@ def _windows(rows: dict[int, list[int]]) -> dict[int, Json]:
     for k in range(-(-min(rows) // BINS), (max(rows) + 1) // BINS):
         held = [rows[number] for number in range(k * BINS, (k + 1) * BINS) if number in rows]
         count, size = (sum(row[at[name]] for row in held) for name in ("rx_datagrams", "rx_bytes"))
-        interface = {"rx_packets": count, "rx_bytes": size + HEADERS * count, "rx_dropped": 0,
-                     "tx_packets": 0, "tx_bytes": 0}  # fmt: skip
+        interface = {
+            "rx_packets": count,
+            "rx_bytes": size + HEADERS * count,
+            "rx_dropped": 0,
+            "tx_packets": 0,
+            "tx_bytes": 0,
+        }
         udp = {"in_errors": 0, "no_ports": 0, "rcvbuf_errors": 0}
         found[k] = {"k": k, "interface": interface, "udp": udp, "late_ns": 300_000}
     return found

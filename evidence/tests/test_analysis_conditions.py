@@ -63,9 +63,13 @@ def rows(found: list[dict[str, Any]], condition: str, metric: str = HANDSHAKE) -
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return report_bundle.make_bundle(
         tmp_path_factory.mktemp("conditions") / "run",
-        edit=stretch(3.0), repetitions=4, bulk=False, session_s=0.5, handshakes=5,
+        edit=stretch(3.0),
+        repetitions=4,
+        bulk=False,
+        session_s=0.5,
+        handshakes=5,
         conditions=(BASE, TWIN, SLOW),
-    )  # fmt: skip
+    )
 
 
 def test_a_slower_condition_regresses_and_its_twin_does_not(bundle: Path) -> None:
@@ -136,9 +140,14 @@ def test_one_condition_has_no_table_and_no_section(tmp_path: Path) -> None:
 
 def test_fewer_than_three_pairs_are_insufficient(tmp_path: Path) -> None:
     root = report_bundle.make_bundle(
-        tmp_path / "run", edit=stretch(3.0), repetitions=2, bulk=False, handshakes=5, session_s=0.5,
+        tmp_path / "run",
+        edit=stretch(3.0),
+        repetitions=2,
+        bulk=False,
+        handshakes=5,
+        session_s=0.5,
         conditions=(BASE, SLOW),
-    )  # fmt: skip
+    )
     for row in effects(root):
         assert (row["verdict"], row["low_effect"], row["p_value"]) == ("insufficient", None, None)
         assert row["reason"] == "insufficient"
@@ -154,9 +163,11 @@ def test_links_are_compared_with_the_empty_router_too() -> None:
     found = conditions.contrasts_of([BASE, control, lossy, TWIN])
     told = {(c.condition, c.reference, c.twins) for c in found}
     assert told == {
-        ("twin", "baseline", True), ("link-0", "baseline", False), ("lossy", "baseline", False),
+        ("twin", "baseline", True),
+        ("link-0", "baseline", False),
+        ("lossy", "baseline", False),
         ("lossy", "link-0", False),
-    }  # fmt: skip
+    }
     other = {**lossy, "detector": "tst"}
     assert ("lossy", "link-0") not in {
         (c.condition, c.reference) for c in conditions.contrasts_of([BASE, control, other])
@@ -186,9 +197,14 @@ def test_cells_of_different_runs_are_no_pair(tmp_path: Path) -> None:
         stretch(3.0)(root)
 
     root = report_bundle.make_bundle(
-        tmp_path / "run", edit=added, repetitions=4, bulk=False, session_s=0.5, handshakes=5,
+        tmp_path / "run",
+        edit=added,
+        repetitions=4,
+        bulk=False,
+        session_s=0.5,
+        handshakes=5,
         conditions=(BASE, TWIN, SLOW),
-    )  # fmt: skip
+    )
     data = BundleData(root)
     slow, twin = (conditions.Contrast(name, "baseline", name == "twin") for name in ("slow", "twin"))
     assert conditions.pairs_of(data.cells, slow) == []

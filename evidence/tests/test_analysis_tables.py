@@ -187,10 +187,12 @@ def test_lost_ticks_take_nothing_out_of_the_means_of_cpu(tmp_path: Path) -> None
     records = {cell.cell_id: cell for cell in BundleData(root).cells}
     letters = {"drone": "N", "gcs": "O"}
     fields = {
-        "system_mean_pct": "cpu_usage_mean_pct", "steal_mean_pct": "steal_mean_pct",
-        "process_mean_pct": "tunnel_cpu_mean_pct", "container_mean_pct": "container_cpu_mean_pct",
+        "system_mean_pct": "cpu_usage_mean_pct",
+        "steal_mean_pct": "steal_mean_pct",
+        "process_mean_pct": "tunnel_cpu_mean_pct",
+        "container_mean_pct": "container_cpu_mean_pct",
         "sampler_mean_pct": "sampler_cpu_mean_pct",
-    }  # fmt: skip
+    }
     for row in read(root, "cpu"):
         cell, letter = records[row["cell_id"]], letters[row["host"]]
         assert float(row["steal_mean_pct"]) == pytest.approx(20, abs=2) and row["steal_max_pct"] == "0"
@@ -270,12 +272,20 @@ def test_knee(holds: list[bool], marks: list[str]) -> None:
 
 def cell_row(suite: int, repetition: int, family: str, wall_ms: float, verdict: str = "pass") -> Row:
     return {
-        "cell_id": f"{suite:02d}{repetition}{family}", "suite_id": f"{family}-{suite}",
+        "cell_id": f"{suite:02d}{repetition}{family}",
+        "suite_id": f"{family}-{suite}",
         "condition": "baseline",
-        "repetition": repetition, "ring": "lab", "verdict": verdict, "level": 1, "kem_family": family,
-        "kem": family, "sig_family": "ML-DSA", "sig": f"sig{suite}", "aead": "AES-256-GCM",
+        "repetition": repetition,
+        "ring": "lab",
+        "verdict": verdict,
+        "level": 1,
+        "kem_family": family,
+        "kem": family,
+        "sig_family": "ML-DSA",
+        "sig": f"sig{suite}",
+        "aead": "AES-256-GCM",
         "drone_wall_median_ms": wall_ms,
-    }  # fmt: skip
+    }
 
 
 def compare(rows: list[Row]) -> Row:

@@ -56,9 +56,11 @@ def test_one_author_in_all_three(sealed: Path) -> None:
     graph = json.loads((sealed / "data" / "ro-crate-metadata.json").read_text())["@graph"]
     names = {entity["@id"]: entity.get("name") for entity in graph}
     assert cff["authors"][0] == {
-        "family-names": "Author", "given-names": "Ann", "affiliation": "Institute of Tests",
+        "family-names": "Author",
+        "given-names": "Ann",
+        "affiliation": "Institute of Tests",
         "orcid": "https://orcid.org/0000-0002-1825-0097",
-    }  # fmt: skip
+    }
     assert cff["message"] == GIVEN["citation"] and cff["license"] == info["License"] == "CC-BY-4.0"
     assert info["Source-Organization"] == names["#organisation-1"] == "Institute of Tests"
     assert names["https://orcid.org/0000-0002-1825-0097"] == "Ann Author"

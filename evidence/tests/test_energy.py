@@ -27,9 +27,11 @@ from pqtelemetry.power.rawfile import CLIPPED, GAP, PowerSample
 MS, SECOND = 1_000_000, 1_000_000_000
 CALIBRATED = Calibration("m", "B", 0.1, "2026-01-01", "model", Line(1, 0, 0.002, 9), Line(1, 0, 0.004, 9))
 LIMITS = Resolution(
-    calibration_relative=CALIBRATED.power_relative_u(5.1, 0.8), quantum_w=math.hypot(5.1 * 1e-4, 0.8 * 4e-3),
-    alignment_s=1e-4, period_s=1e-3,
-)  # fmt: skip
+    calibration_relative=CALIBRATED.power_relative_u(5.1, 0.8),
+    quantum_w=math.hypot(5.1 * 1e-4, 0.8 * 4e-3),
+    alignment_s=1e-4,
+    period_s=1e-3,
+)
 BEFORE, WORK, AFTER = Span(SECOND, 3 * SECOND), Span(3 * SECOND, 5 * SECOND), Span(5 * SECOND, 7 * SECOND)
 IDLE_A, BUSY_A, RAIL_V = 0.6, 0.9, 5.1
 
@@ -143,5 +145,9 @@ def test_the_spread_between_blocks_enters_and_needs_three() -> None:
     uneven = between_blocks([replace(b, net_j=(b.net_j or 0) + k) for k, b in enumerate(blocks)])
     assert whole.blocks == 5 and between_blocks([*blocks, replace(blocks[0], net_j=None)]).blocks == 5
     assert uneven.u_net_j is not None and uneven.u_net_j > 3 * whole.u_net_j
-    without_numbers(between_blocks([*blocks[:2], block_energy(Trace(measured(step(3.5)), 1e-3), BEFORE, WORK,
-                                   AFTER, 1000, LIMITS)]), "2 of 3 blocks")  # fmt: skip
+    without_numbers(
+        between_blocks(
+            [*blocks[:2], block_energy(Trace(measured(step(3.5)), 1e-3), BEFORE, WORK, AFTER, 1000, LIMITS)]
+        ),
+        "2 of 3 blocks",
+    )

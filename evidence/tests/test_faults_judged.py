@@ -37,9 +37,12 @@ STALL = event("sensor_stall", role="drone", for_s=0.6)
 
 def work_with(tmp_path: Path, *events: Json) -> tuple[Path, Path]:
     work = fixtures_make.make_work_dir(
-        tmp_path / fixtures_make.RUN_ID, suites=(SUITE,), bulk=False, session_s=3.0,
+        tmp_path / fixtures_make.RUN_ID,
+        suites=(SUITE,),
+        bulk=False,
+        session_s=3.0,
         conditions=({**BASE, "events": list(events)},),
-    )  # fmt: skip
+    )
     return work, next((work / "data" / "cells").iterdir())
 
 
@@ -96,10 +99,18 @@ def stall(folder: Path, *, for_ns: int = 600 * MS, asleep_ns: int = 600 * MS) ->
     add_events(
         folder,
         {"t_ns": begun, "host": "drone", "event": "sensor_stall", "for_s": for_ns / 1e9},
-        {"t_ns": begun + MS, "host": "controller", "event": "timed_event", "timed": "sensor_stall",
-         "ok": True, "at_s": 0.3, "for_s": for_ns / 1e9, "role": "drone"},
+        {
+            "t_ns": begun + MS,
+            "host": "controller",
+            "event": "timed_event",
+            "timed": "sensor_stall",
+            "ok": True,
+            "at_s": 0.3,
+            "for_s": for_ns / 1e9,
+            "role": "drone",
+        },
         {"t_ns": begun + for_ns, "host": "drone", "event": "sensor_stall_end"},
-    )  # fmt: skip
+    )
     drop_ticks(folder, "drone", lambda t_ns: not begun < t_ns < begun + asleep_ns)
     return begun + for_ns
 
@@ -130,9 +141,11 @@ def test_recovery_is_told_by_suite_and_the_bundle_verifies(tmp_path: Path) -> No
     for row in run["influx"]["cells"][0]["series"]:
         name = row["series"]
         lines = [
-            line for path in folder.glob("telemetry.*.lp") for line in path.read_text().splitlines()
+            line
+            for path in folder.glob("telemetry.*.lp")
+            for line in path.read_text().splitlines()
             if line.split(" ", 1)[0] == name
-        ]  # fmt: skip
+        ]
         row.update(file_count=len(lines), influx_count=len(lines))
     (work / "data" / "run.json").write_text(json.dumps(run))
     finish_work(work)
@@ -155,13 +168,40 @@ def kill(work: Path, folder: Path, role: str, *, back: bool = True) -> None:
     at_ns = opened_ns(folder) + 1000 * MS
     add_events(
         folder,
-        {"t_ns": at_ns, "host": "controller", "event": "timed_event", "timed": "peer_kill", "ok": True,
-         "at_s": 1.0, "role": role},
-        *([{"t_ns": at_ns + 1500 * MS, "host": "controller", "event": "recovered", "timed": "peer_kill",
-            "role": role, "agent_ms": 900.0, "recovery_ms": 1500.0}] if back else
-          [{"t_ns": at_ns + 1500 * MS, "host": "controller", "event": "error", "timed": "peer_kill",
-            "reason": f"a session of the {role} did not come back", "code": "no-return"}]),
-    )  # fmt: skip
+        {
+            "t_ns": at_ns,
+            "host": "controller",
+            "event": "timed_event",
+            "timed": "peer_kill",
+            "ok": True,
+            "at_s": 1.0,
+            "role": role,
+        },
+        *(
+            [
+                {
+                    "t_ns": at_ns + 1500 * MS,
+                    "host": "controller",
+                    "event": "recovered",
+                    "timed": "peer_kill",
+                    "role": role,
+                    "agent_ms": 900.0,
+                    "recovery_ms": 1500.0,
+                }
+            ]
+            if back
+            else [
+                {
+                    "t_ns": at_ns + 1500 * MS,
+                    "host": "controller",
+                    "event": "error",
+                    "timed": "peer_kill",
+                    "reason": f"a session of the {role} did not come back",
+                    "code": "no-return",
+                }
+            ]
+        ),
+    )
     for name in (f"ledger.{role}.csv", f"telemetry.{role}.lp"):
         (folder / name).unlink()
     rows = [row for row in events_of(folder) if not (row["host"] == role and row["event"] == "stop")]
@@ -189,11 +229,21 @@ def redials(first_ns: int, *, failed: int) -> list[Json]:
     for number in range(failed):
         at_ns = first_ns + number * 100 * MS
         rows += [
-            {"t_ns": at_ns, "host": "drone", "event": "redial", "attempt": number + 1,
-             "reason": "3 s without an authenticated packet"},
-            {"t_ns": at_ns + 9 * MS, "host": "drone", "event": "handshake_failed",
-             "reason": "connection refused", "code": "handshake"},
-        ]  # fmt: skip
+            {
+                "t_ns": at_ns,
+                "host": "drone",
+                "event": "redial",
+                "attempt": number + 1,
+                "reason": "3 s without an authenticated packet",
+            },
+            {
+                "t_ns": at_ns + 9 * MS,
+                "host": "drone",
+                "event": "handshake_failed",
+                "reason": "connection refused",
+                "code": "handshake",
+            },
+        ]
     return rows
 
 
@@ -254,9 +304,16 @@ def test_a_partition_is_over_when_datagrams_come_again_at_both_ends(cut: tuple[P
     at_ns = opened_ns(folder) + 300 * MS
     add_events(
         folder,
-        {"t_ns": at_ns, "host": "controller", "event": "timed_event", "timed": "partition", "ok": True,
-         "at_s": 0.3, "for_s": 0.5},
-    )  # fmt: skip
+        {
+            "t_ns": at_ns,
+            "host": "controller",
+            "event": "timed_event",
+            "timed": "partition",
+            "ok": True,
+            "at_s": 0.3,
+            "for_s": 0.5,
+        },
+    )
     cell = load_cell(folder)
     (told,) = recoveries(cell, {}, one_clock=True)
     end_ns = at_ns + 500 * MS

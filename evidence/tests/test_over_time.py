@@ -158,15 +158,27 @@ def _with_events(root: Path) -> None:
                 row["start_ns"] += open_ns - 1_000 * MS
                 row["end_ns"] += open_ns - 1_000 * MS
         rows.append(
-            {"t_ns": open_ns + 200 * MS, "host": "controller", "event": "timed_event", "timed": "link",
-             "ok": True, "at_s": 0.2, "for_s": 0.3}
-        )  # fmt: skip
+            {
+                "t_ns": open_ns + 200 * MS,
+                "host": "controller",
+                "event": "timed_event",
+                "timed": "link",
+                "ok": True,
+                "at_s": 0.2,
+                "for_s": 0.3,
+            }
+        )
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         truth = [
             {"schema": "pqattack/truth/v1", "cell_id": cell["cell_id"], "bin_ns": 20 * MS},
-            {"episode": 1, "kind": "forged", "benign": False, "t_on_ns": open_ns + 600 * MS,
-             "t_off_ns": open_ns + 700 * MS},
-        ]  # fmt: skip
+            {
+                "episode": 1,
+                "kind": "forged",
+                "benign": False,
+                "t_on_ns": open_ns + 600 * MS,
+                "t_off_ns": open_ns + 700 * MS,
+            },
+        ]
         (folder / "attack.ndjson").write_text("".join(json.dumps(row) + "\n" for row in truth))
 
 

@@ -28,16 +28,22 @@ COUNTS = ("alarm_count", "false_alarm_count", "episode_count", "detected_count")
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     root = make_work_dir(
-        tmp_path / "w", suites=(SUITE,), session_s=2.4, bulk=False,
+        tmp_path / "w",
+        suites=(SUITE,),
+        session_s=2.4,
+        bulk=False,
         conditions=(detector_bundle.BASE, detector_bundle.XGBOOST, detector_bundle.TST),
-    )  # fmt: skip
+    )
     detector_bundle.edit(root)
     return root
 
 
 def folder_of(work: Path, condition: str) -> Path:
-    row = next(r for r in json.loads((work / "data" / "plan.json").read_text())["cells"]
-               if r["condition"] == condition)  # fmt: skip
+    row = next(
+        r
+        for r in json.loads((work / "data" / "plan.json").read_text())["cells"]
+        if r["condition"] == condition
+    )
     return work / "data" / "cells" / str(row["cell_id"])
 
 
@@ -161,10 +167,18 @@ def test_another_detector_than_the_condition_names_is_invalid(work: Path) -> Non
 def attack(folder: Path, on_ns: int, off_ns: int, **more: Any) -> None:
     rows: list[Json] = [
         {"schema": "pqattack/truth/v1", "cell_id": folder.name, "bin_ns": 20 * MS},
-        {"episode": 0, "kind": "forged", "benign": False, "target": "drone", "t_on_ns": on_ns,
-         "t_off_ns": off_ns, "sent_count": 100, **more},
+        {
+            "episode": 0,
+            "kind": "forged",
+            "benign": False,
+            "target": "drone",
+            "t_on_ns": on_ns,
+            "t_off_ns": off_ns,
+            "sent_count": 100,
+            **more,
+        },
         {"episode": 0, "bin": on_ns // (20 * MS), "sent": 100},
-    ]  # fmt: skip
+    ]
     (folder / "attack.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -230,8 +244,9 @@ def test_the_alarm_of_the_cells_own_attack_may_stand_when_the_canary_begins(work
     assert (s_of(record, "canary_raised"), s_of(record, "detected_count")) == (True, 1)
     delay = record["categories"]["S"]["detector_canary_delay_s"]
     assert (delay["value"], delay["reason"]) == (
-        None, "the alarm of the cell's own attack stood when the canary began"
-    )  # fmt: skip
+        None,
+        "the alarm of the cell's own attack stood when the canary began",
+    )
 
 
 def test_an_alarm_without_a_cause_covers_what_comes_until_it_ends(work: Path) -> None:
@@ -300,8 +315,15 @@ def test_the_canary_window_is_in_no_figure(work: Path) -> None:
     before = load_cell(folder)
     figures = record_of(work, "xgboost")["categories"]["G"]
     counters = json.loads((folder / "counters.json").read_text())
-    extra = {"tx_data": 40, "tx_data_bytes": 4000, "rx_ok": 40, "rx_ok_bytes": 4000, "auth_failed": 3000,
-             "digest_tx": f"{(1 << 64) - 1:016x}", "digest_rx": "0000000000000005"}  # fmt: skip
+    extra = {
+        "tx_data": 40,
+        "tx_data_bytes": 4000,
+        "rx_ok": 40,
+        "rx_ok_bytes": 4000,
+        "auth_failed": 3000,
+        "digest_tx": f"{(1 << 64) - 1:016x}",
+        "digest_rx": "0000000000000005",
+    }
     for role in ("drone", "gcs"):
         counters[role]["windows"]["canary"] = extra
         for name, value in extra.items():
@@ -323,8 +345,9 @@ def test_the_canary_window_is_in_no_figure(work: Path) -> None:
     assert after.canary is not None
     assert after.canary.counters["drone"]["auth_failed"] == 3000
     assert [len(after.ledgers["drone"].tx), len(after.ledgers["gcs"].rx)] == [
-        len(before.ledgers["drone"].tx), len(before.ledgers["gcs"].rx),
-    ]  # fmt: skip
+        len(before.ledgers["drone"].tx),
+        len(before.ledgers["gcs"].rx),
+    ]
     record = record_of(work, "xgboost")
     assert record["categories"]["G"] == figures
     assert record["verdict"] == "pass", record["reason"]

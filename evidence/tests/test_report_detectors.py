@@ -122,10 +122,13 @@ def test_attack_free_hours_are_judged_windows_that_no_attack_touches(tmp_path: P
             first = -(-open_ns // WINDOW_NS)
             if kind == "attacked":  # windows 3 to 4 and 4 to 5 of the gate, told until 3 s after the later
                 truth = [
-                    {"t_on_ns": (first + a) * WINDOW_NS + 1, "t_off_ns": (first + a + 2) * WINDOW_NS - 1,
-                     "sent_count": 9}
+                    {
+                        "t_on_ns": (first + a) * WINDOW_NS + 1,
+                        "t_off_ns": (first + a + 2) * WINDOW_NS - 1,
+                        "sent_count": 9,
+                    }
                     for a in (3, 4)
-                ]  # fmt: skip
+                ]
                 (folder / "attack.ndjson").write_text("".join(json.dumps(one) + "\n" for one in truth))
             elif kind == "gap":
                 (folder / "detector.ndjson").write_text("".join(lines[:7] + lines[8:]))
@@ -134,9 +137,14 @@ def test_attack_free_hours_are_judged_windows_that_no_attack_touches(tmp_path: P
                 (folder / "detector.ndjson").write_text("".join(starting))
 
     root = make_bundle(
-        tmp_path, edit=change, suites=detector_bundle.SUITES[:1], repetitions=len(cells), bulk=False,
-        conditions=(detector_bundle.XGBOOST,), session_s=12.0,
-    )  # fmt: skip
+        tmp_path,
+        edit=change,
+        suites=detector_bundle.SUITES[:1],
+        repetitions=len(cells),
+        bulk=False,
+        conditions=(detector_bundle.XGBOOST,),
+        session_s=12.0,
+    )
     due = {}
     for row in plan_cells(root):
         open_ns, close_ns = gate_of(root / "data" / "cells" / row["cell_id"])

@@ -31,8 +31,15 @@ def verdicts(
     phi = Table("phi", ("suite_id", "condition", "phi_60s_pct"))
     for suite, median_ms, interval in suites:
         low, high = interval or (None, None)
-        by_suite.add(suite_id=suite, condition="c", ring="lab", n_cells=3, median_ms=median_ms,
-                     interval_low_ms=low, interval_high_ms=high)  # fmt: skip
+        by_suite.add(
+            suite_id=suite,
+            condition="c",
+            ring="lab",
+            n_cells=3,
+            median_ms=median_ms,
+            interval_low_ms=low,
+            interval_high_ms=high,
+        )
         phi.add(suite_id=suite, condition="c", phi_60s_pct=0.1)
     rows = pareto_table(by_suite, phi).rows
     return {str(r["suite_id"]): (str(r["verdict"]), r["dominated_by"], bool(r["fastest"])) for r in rows}  # type: ignore[misc]

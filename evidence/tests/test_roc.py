@@ -74,14 +74,22 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 line["attack_score"] = score if row["repetition"] == 1 else 0.1
             (folder / "detector.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
             if row["repetition"] == 1:
-                truth = {"t_on_ns": (first + 3) * WINDOW_NS + 1, "t_off_ns": (first + 5) * WINDOW_NS - 1,
-                         "sent_count": 9}  # fmt: skip
+                truth = {
+                    "t_on_ns": (first + 3) * WINDOW_NS + 1,
+                    "t_off_ns": (first + 5) * WINDOW_NS - 1,
+                    "sent_count": 9,
+                }
                 (folder / "attack.ndjson").write_text(json.dumps(truth) + "\n")
 
     return make_bundle(
-        tmp_path_factory.mktemp("roc") / "run", edit=change, suites=detector_bundle.SUITES[:1], repetitions=2,
-        bulk=False, conditions=(detector_bundle.XGBOOST,), session_s=12.0,
-    )  # fmt: skip
+        tmp_path_factory.mktemp("roc") / "run",
+        edit=change,
+        suites=detector_bundle.SUITES[:1],
+        repetitions=2,
+        bulk=False,
+        conditions=(detector_bundle.XGBOOST,),
+        session_s=12.0,
+    )
 
 
 def test_attacked_and_quiet_windows_make_the_curve_and_the_aftermath_none(root: Path) -> None:

@@ -48,8 +48,9 @@ def test_one_attack_and_several_are_the_same_list(tmp_path: Path) -> None:
     ]
     episodes = [episode_of(event, 77) for event in events]
     assert [(e.seed, e.rate_pps, e.target, e.path) for e in episodes] == [
-        (8, 20000, "drone", "direct"), (77, 1000, "drone", "direct"),
-    ]  # fmt: skip
+        (8, 20000, "drone", "direct"),
+        (77, 1000, "drone", "direct"),
+    ]
     assert attacked(condition) and not impairs(condition), "on the direct path nothing may be lost"
 
 
@@ -115,9 +116,14 @@ def test_plain_proves_nothing_and_so_is_not_attacked(tmp_path: Path) -> None:
 def test_every_overlay_fits_a_short_session(name: str) -> None:
     scenario = load_scenario("smoke", Overrides(overlays=(name,), session_s=4))
     assert scenario.conditions[0]["name"] == f"baseline+{name}"
-    assert attacked(scenario.conditions[0]) == (name.startswith("attack-") or name in (
-        "benign-strays", "benign-stale-epochs",
-    ))  # fmt: skip
+    assert attacked(scenario.conditions[0]) == (
+        name.startswith("attack-")
+        or name
+        in (
+            "benign-strays",
+            "benign-stale-epochs",
+        )
+    )
 
 
 def test_the_survey_holds_every_kind() -> None:

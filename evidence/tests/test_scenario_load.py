@@ -95,7 +95,7 @@ def test_a_policy_must_be_one_that_can_be_carried_out(tmp_path: Path) -> None:
         (text.replace("leave_below: 10", "leave_below: 30"), "before it enters"),
         (text.replace("- name: fixed", f"- name: fixed\n    events: [{told_early}]"), "no `policy`"),
         (text.replace("- name: policy", "- name: policy\n    rekey: {every_s: 1}"), "`policy` and `rekey`"),
-    ):  # fmt: skip
+    ):
         assert wrong != text
         file.write_text(wrong)
         with pytest.raises(ScenarioError, match=told):

@@ -43,8 +43,11 @@ def test_facts_and_order_know_extras_and_plain() -> None:
     assert classical is not None
     assert [f.has_level for f in (facts, classical, plain)] == [True, False, False]
     assert primitive_sizes(suite_of("plain")) == {
-        "kem_public_key": 0, "kem_ciphertext": 0, "sig": 0, "shared_secret": 0,
-    }  # fmt: skip
+        "kem_public_key": 0,
+        "kem_ciphertext": 0,
+        "sig": 0,
+        "shared_secret": 0,
+    }
 
 
 def _with_selftest_item(sealed: Path, folder: Path, change: object) -> dict[str, str]:

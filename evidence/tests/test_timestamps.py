@@ -62,10 +62,19 @@ class Authority:
         query = self.folder / "query"
         _run("ts", "-query", "-data", str(data), "-sha512", "-cert", "-out", str(query))
         _run(
-            "ts", "-reply", "-config", str(self.folder / "conf"), "-queryfile", str(query),
-            "-signer", str(self.folder / "signer.pem"), "-inkey", str(self.folder / "signer.key"),
-            "-out", str(reply),
-        )  # fmt: skip
+            "ts",
+            "-reply",
+            "-config",
+            str(self.folder / "conf"),
+            "-queryfile",
+            str(query),
+            "-signer",
+            str(self.folder / "signer.pem"),
+            "-inkey",
+            str(self.folder / "signer.key"),
+            "-out",
+            str(reply),
+        )
         return str(reply)
 
 
@@ -80,9 +89,24 @@ def _authority(folder: Path) -> Authority:
     _run(*new, "-x509", "-days", "30", "-extensions", "root", "-keyout", root_key, "-out", root)
     _run(*new, "-subj", f"/CN={folder.name} stamps", "-keyout", key, "-out", request)
     _run(
-        "x509", "-req", "-in", request, "-CA", root, "-CAkey", root_key, "-CAcreateserial", "-days", "30",
-        "-extfile", str(conf), "-extensions", "stamping", "-out", str(folder / "signer.pem"),
-    )  # fmt: skip
+        "x509",
+        "-req",
+        "-in",
+        request,
+        "-CA",
+        root,
+        "-CAkey",
+        root_key,
+        "-CAcreateserial",
+        "-days",
+        "30",
+        "-extfile",
+        str(conf),
+        "-extensions",
+        "stamping",
+        "-out",
+        str(folder / "signer.pem"),
+    )
     return Authority(folder)
 
 

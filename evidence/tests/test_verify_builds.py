@@ -43,9 +43,10 @@ def _said(good: Path, folder: Path, **built: dict[str, Any]) -> CheckResult:
 
 def _known(library: str, machine: str = "x86_64", system: str = "linux") -> dict[str, Any]:
     row = next(
-        row for row in builds().values()
+        row
+        for row in builds().values()
         if (row["library"], row["machine"], row["os"]) == (library, machine, system)
-    )  # fmt: skip
+    )
     return {"version": row["version"], "sha256": row["sha256"]}
 
 

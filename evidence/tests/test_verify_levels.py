@@ -18,11 +18,13 @@ SUITES = {
 def cells(condition: str, times_ms: dict[str, float], *, impaired: bool = False) -> list[Any]:
     return [
         SimpleNamespace(
-            plan={"suite_id": suite, "condition": condition}, verdict="pass", impaired=impaired,
+            plan={"suite_id": suite, "condition": condition},
+            verdict="pass",
+            impaired=impaired,
             record={"categories": {"D": {"handshake_total_duration_ms": {"value": value}}}},
         )
         for suite, value in times_ms.items()
-    ]  # fmt: skip
+    ]
 
 
 def told(*parts: list[Any]) -> Tally:

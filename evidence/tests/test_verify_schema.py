@@ -72,13 +72,16 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         "record.schema.json": [{**record, "categories": {k: record["categories"][k] for k in "DE"}}],
         "correction.schema.json": [
             {
-                "schema_version": "pqlab/correction/v1", "number": 1, "action": "withdraw",
-                "reason": "a fan was switched on", "created_utc": "2026-03-01T13:00:00Z",
+                "schema_version": "pqlab/correction/v1",
+                "number": 1,
+                "action": "withdraw",
+                "reason": "a fan was switched on",
+                "created_utc": "2026-03-01T13:00:00Z",
                 "of": {"run_id": "20260301T120000Z-ab12cd", "manifest_sha512": "ab" * 64},
                 "cells": ["0123456789abcdef"],
             }
         ],
-    }  # fmt: skip
+    }
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

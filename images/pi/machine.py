@@ -29,18 +29,42 @@ def command() -> list[str]:
     """QEMU with a serial line on its standard streams and two shared folders, which the guest mounts."""
     share = "local,path={path},mount_tag={tag},security_model=none,id={tag}{more}"
     return [
-        "qemu-system-x86_64", "-accel", "tcg,tb-size=64", "-machine", "q35", "-cpu", "max", "-smp", "1",
-        "-m", "512",
+        "qemu-system-x86_64",
+        "-accel",
+        "tcg,tb-size=64",
+        "-machine",
+        "q35",
+        "-cpu",
+        "max",
+        "-smp",
+        "1",
+        "-m",
+        "512",
         # guest time is instructions executed: a host that is busy elsewhere makes nothing late
-        "-icount", "shift=1,sleep=off", "-nodefaults", "-display", "none", "-no-reboot",
-        "-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line",
-        "-monitor", f"unix:{MONITOR},server=on,wait=off",
-        "-kernel", str(HERE / "vmlinuz"), "-initrd", str(HERE / "initrd"),
+        "-icount",
+        "shift=1,sleep=off",
+        "-nodefaults",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-chardev",
+        "stdio,id=line,signal=off",
+        "-serial",
+        "chardev:line",
+        "-monitor",
+        f"unix:{MONITOR},server=on,wait=off",
+        "-kernel",
+        str(HERE / "vmlinuz"),
+        "-initrd",
+        str(HERE / "initrd"),
         # what the guest freed is zero, so the saved state is small
-        "-append", "console=ttyS0 rdinit=/init quiet panic=-1 random.trust_cpu=on init_on_free=1",
-        "-virtfs", share.format(path="/src", tag="src", more=",readonly=on"),
-        "-virtfs", share.format(path="/out", tag="out", more=""),
-    ]  # fmt: skip
+        "-append",
+        "console=ttyS0 rdinit=/init quiet panic=-1 random.trust_cpu=on init_on_free=1",
+        "-virtfs",
+        share.format(path="/src", tag="src", more=",readonly=on"),
+        "-virtfs",
+        share.format(path="/out", tag="out", more=""),
+    ]
 
 
 class Machine:

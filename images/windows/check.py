@@ -133,7 +133,7 @@ def selftest(programs: Path, library: Path) -> dict[str, Any]:
         "liboqs": answers[-1],
         "core_known_packets_count": len(packets.splitlines()),
         "core_unit_tests_passed": int(passed[1]),
-    }  # fmt: skip
+    }
 
 
 def wine_version() -> str:
@@ -197,12 +197,15 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     manifest = {
-        "schema": SCHEMA, "platform": "windows/amd64", "files": digests(artifacts),
+        "schema": SCHEMA,
+        "platform": "windows/amd64",
+        "files": digests(artifacts),
         OFFLINE: digests(artifacts / OFFLINE),
         "images": [asdict(row) for row in rows],
         "provider_build": (programs / "provider").read_text().strip(),
-        "selftest": report, "python_modules": modules,
-    }  # fmt: skip
+        "selftest": report,
+        "python_modules": modules,
+    }
     (artifacts / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
     print(json.dumps({**report, **modules}, indent=1))
     return 0

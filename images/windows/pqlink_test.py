@@ -88,14 +88,19 @@ class End:
         with (folder / f"{role}.log").open("wb") as log:
             self.process = subprocess.Popen(
                 [*command, "up", f"{role}.toml", "--stop-with-stdin"],
-                cwd=folder, stdin=subprocess.PIPE, stderr=log,
-            )  # fmt: skip
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stderr=log,
+            )
 
     def status(self) -> dict[str, str]:
         told = subprocess.run(
             [*self.command, "status", f"{self.role}.toml"],
-            cwd=self.folder, capture_output=True, text=True, timeout=LIMIT_S,
-        )  # fmt: skip
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
         pairs = (line.split(" = ", 1) for line in told.stdout.splitlines() if " = " in line)
         return {name: value.strip('"') for name, value in pairs}
 
@@ -178,8 +183,11 @@ def judge_pair(account: Account, windows: list[str], linux: list[str], windows_r
             account.check(f"{what}: … and status answers on", here.status().get("role") == windows_role)
             second = subprocess.run(
                 [*windows, "up", f"{windows_role}.toml"],
-                cwd=folder, capture_output=True, text=True, timeout=LIMIT_S,
-            )  # fmt: skip
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+            )
             account.check(f"{what}: a second one is refused", second.returncode == 1, second.stderr[-300:])
             for end in (here, there):
                 code = end.stop()
@@ -207,8 +215,9 @@ def judge_service(account: Account, windows: list[str], host: Path) -> None:
         (folder / "gcs.toml").write_text(
             f'role = "gcs"\nhandshake = "127.0.0.1:{port}"\nsealed = "127.0.0.1:{sealed}"\n'
             f'plaintext = "127.0.0.1:{free_port()}"\napplication = "127.0.0.1:{free_port()}"\n'
-            'gcs_key = "keys/gcs.key"\ndrone_key = "keys/drone.key"\n', "utf-8",
-        )  # fmt: skip
+            'gcs_key = "keys/gcs.key"\ndrone_key = "keys/drone.key"\n',
+            "utf-8",
+        )
 
         def answers() -> bool:
             told = subprocess.run(
@@ -218,8 +227,10 @@ def judge_service(account: Account, windows: list[str], host: Path) -> None:
 
         service = subprocess.Popen(
             [windows[0], str(host), "run", "station.toml"],
-            cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             log = folder / "pqlink.log"
             told = "no log" if not log.exists() else log.read_text("utf-8", errors="replace")[-300:]
@@ -238,8 +249,11 @@ def main() -> int:
     given = parser.parse_args()
     wine = shutil.which("wine")
     if wine is None or not given.exe.exists():
-        print(f"error: {'there is no wine' if wine is None else f'{given.exe} is not there'}\n"
-              "  next: ./images/build.sh windows-test", file=sys.stderr)  # fmt: skip
+        print(
+            f"error: {'there is no wine' if wine is None else f'{given.exe} is not there'}\n"
+            "  next: ./images/build.sh windows-test",
+            file=sys.stderr,
+        )
         return 4
     account = Account()
     for role, suite in zip(("gcs", "drone"), SUITES, strict=True):

@@ -59,17 +59,26 @@ class Wine:
         (scratch / "prefix").mkdir()
         self.drive = scratch / "prefix" / "drive_c"
         self.environment = {
-            **os.environ, "WINEPREFIX": str(scratch / "prefix"), "WINEDEBUG": "-all", "HOME": str(scratch),
-            "WINEDLLOVERRIDES": "mscoree=;mshtml=", "XDG_RUNTIME_DIR": str(scratch),
-        }  # fmt: skip
+            **os.environ,
+            "WINEPREFIX": str(scratch / "prefix"),
+            "WINEDEBUG": "-all",
+            "HOME": str(scratch),
+            "WINEDLLOVERRIDES": "mscoree=;mshtml=",
+            "XDG_RUNTIME_DIR": str(scratch),
+        }
 
     def run(self, *words: str) -> tuple[int, str]:
         """(exit code, what was printed). Through a file: wine's services inherit a pipe and keep it."""
         with tempfile.TemporaryFile() as out:
             done = subprocess.run(
-                ["wine", *words], stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False, timeout=180,
+                ["wine", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                check=False,
+                timeout=180,
                 env=self.environment,
-            )  # fmt: skip
+            )
             out.seek(0)
             return done.returncode, out.read().decode("utf-8", errors="replace")
 
@@ -376,9 +385,13 @@ def test(folder: Path, count: int) -> Account:
     account = Account()
     parts: list[Callable[[Account, Wine], None]] = [
         lambda account, wine: own_rounds(account, wine, count),
-        deaf_is_sent_break, hung_is_ended, brief_waits_longer, wrong_settings_are_told,
-        foreground_ends_with_its_program, station_boots,
-    ]  # fmt: skip
+        deaf_is_sent_break,
+        hung_is_ended,
+        brief_waits_longer,
+        wrong_settings_are_told,
+        foreground_ends_with_its_program,
+        station_boots,
+    ]
     with prefix(folder) as wine:
         for part in parts:
             try:

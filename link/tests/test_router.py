@@ -77,8 +77,9 @@ def test_a_guest_takes_the_queue_of_its_direction_and_is_counted_apart() -> None
     router.due(1 * S)
     passed = 5 - counts["down"].lost_queue + 1  # the peer's own was the last to come, and is lost
     assert router.guests == {
-        "up": {"offered": 1, "delivered": 1}, "down": {"offered": 5, "delivered": passed},
-    }  # fmt: skip
+        "up": {"offered": 1, "delivered": 1},
+        "down": {"offered": 5, "delivered": passed},
+    }
     assert counts["down"].delivered == passed
     router.restart(1)
     assert router.guests["down"] == {"offered": 0, "delivered": 0}

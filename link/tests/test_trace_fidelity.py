@@ -30,9 +30,13 @@ def player(trace: Trace, **settings: float) -> Channel:
 def fading(seed: int, length_ms: int = 300_000) -> Trace:
     """Two states, both rates and delays known: 64 kbit/s and 20 ms, 9.6 kbit/s, 90 ms and all lost."""
     text = gilbert_elliott(
-        State(900, "0", "64000", "20"), State(120, "100", "9600", "90"),
-        length_ms=length_ms, slot_ms=5, seed=seed, meta={},
-    )  # fmt: skip
+        State(900, "0", "64000", "20"),
+        State(120, "100", "9600", "90"),
+        length_ms=length_ms,
+        slot_ms=5,
+        seed=seed,
+        meta={},
+    )
     return parse_trace(text.encode())
 
 
@@ -95,9 +99,13 @@ def test_other_packets_meet_fades_of_the_same_lengths(seed: int, every_ms: float
 def test_an_overloaded_link_delivers_the_rate_of_the_trace(seed: int) -> None:
     """Twice as much is offered as it carries: what is sent is the integral of the rate, step by step."""
     text = gilbert_elliott(
-        State(900, "0", "128000", "20"), State(120, "0", "19200", "90"),
-        length_ms=300_000, slot_ms=5, seed=seed, meta={},
-    )  # fmt: skip
+        State(900, "0", "128000", "20"),
+        State(120, "0", "19200", "90"),
+        length_ms=300_000,
+        slot_ms=5,
+        seed=seed,
+        meta={},
+    )
     trace = parse_trace(text.encode())
     size, channel, now_ns, out_bits = 100, player(trace, queue_ms=50), 0, 0
     every_ns = round(size * 8 / (2 * (trace.mean_rate_bit_s or 0)) * 1e9)

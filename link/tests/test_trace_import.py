@@ -261,17 +261,25 @@ def test_what_holds_no_reports_is_refused(content: bytes) -> None:
 
 def test_a_generated_trace_says_so_and_keeps_its_means() -> None:
     text = gilbert_elliott(
-        State(900, "0", "64000"), State(100, "100", "9600"),
-        length_ms=2_000_000, slot_ms=5, seed=3, meta={"licence": "MIT"},
-    )  # fmt: skip
+        State(900, "0", "64000"),
+        State(100, "100", "9600"),
+        length_ms=2_000_000,
+        slot_ms=5,
+        seed=3,
+        meta={"licence": "MIT"},
+    )
     trace = trace_of(text)
     assert trace.meta["origin"] == "synthetic" and "no radio was measured" in trace.meta["source"]
     assert trace.mean_loss_pct == pytest.approx(10, abs=1)
     assert trace.end_ns == 2_000_000 * MS_NS
     assert text == gilbert_elliott(
-        State(900, "0", "64000"), State(100, "100", "9600"),
-        length_ms=2_000_000, slot_ms=5, seed=3, meta={"licence": "MIT"},
-    )  # fmt: skip
+        State(900, "0", "64000"),
+        State(100, "100", "9600"),
+        length_ms=2_000_000,
+        slot_ms=5,
+        seed=3,
+        meta={"licence": "MIT"},
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,13 @@ def verdict(
     sizes: dict[int, int], *, received: int | None = None, profile: str | None = "intervals_320hz"
 ) -> bool:
     return check_traffic(
-        count=sum(sizes.values()), duration_s=DURATION_S, nominal_hz=RATE_HZ, sizes=sizes, profile=profile,
+        count=sum(sizes.values()),
+        duration_s=DURATION_S,
+        nominal_hz=RATE_HZ,
+        sizes=sizes,
+        profile=profile,
         received_count=received,
-    ).ok  # fmt: skip
+    ).ok
 
 
 def test_the_profile_itself_passes() -> None:
@@ -48,9 +52,13 @@ def test_mutants_are_rejected_each_by_its_check() -> None:
     }
     for name, (mutant, received, check) in cases.items():
         result = check_traffic(
-            count=sum(mutant.values()), duration_s=DURATION_S, nominal_hz=RATE_HZ, sizes=mutant,
-            profile="intervals_320hz", received_count=received,
-        )  # fmt: skip
+            count=sum(mutant.values()),
+            duration_s=DURATION_S,
+            nominal_hz=RATE_HZ,
+            sizes=mutant,
+            profile="intervals_320hz",
+            received_count=received,
+        )
         failed = [line.name for line in result.checks if not line.ok]
         assert check in failed, name
         assert result.reason is not None and check in result.reason

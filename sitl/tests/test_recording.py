@@ -71,8 +71,11 @@ def test_every_frame_is_kept_byte_for_byte_with_its_time() -> None:
     assert [one.time_us for one in read] == [NOW_NS // 1000 + index for index in range(len(sent))]
     size = sum(8 + len(frame) for frame in sent)
     assert kept.account() == {
-        "frame_count": len(sent), "bytes": size, "unframed_count": 0, "left_out_count": 0,
-    }  # fmt: skip
+        "frame_count": len(sent),
+        "bytes": size,
+        "unframed_count": 0,
+        "left_out_count": 0,
+    }
 
 
 def test_a_datagram_of_several_frames_gives_each_of_them() -> None:

@@ -84,10 +84,16 @@ def test_what_came_up_is_counted_by_sender_and_kind() -> None:
     account.heard(heartbeat(254, 1))
     assert account.report() == [
         {"system": 254, "component": 1, "frames": {"HEARTBEAT": 1}},
-        {"system": 255, "component": 190, "frames": {
-            "COMMAND_LONG 60000": 1, "COMMAND_LONG MAV_CMD_COMPONENT_ARM_DISARM": 1, "HEARTBEAT": 2,
-        }},
-    ]  # fmt: skip
+        {
+            "system": 255,
+            "component": 190,
+            "frames": {
+                "COMMAND_LONG 60000": 1,
+                "COMMAND_LONG MAV_CMD_COMPONENT_ARM_DISARM": 1,
+                "HEARTBEAT": 2,
+            },
+        },
+    ]
 
 
 def test_a_stranger_cannot_make_the_account_grow() -> None:

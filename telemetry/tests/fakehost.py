@@ -62,8 +62,11 @@ class FakeHost:
         self.write("proc/stat", STAT)
         self.write("proc/meminfo", MEMINFO)
         self.write("proc/loadavg", "0.50 0.40 0.30 1/200 4242\n")
-        self.write("proc/pressure/cpu", "some avg10=1.00 avg60=0.50 avg300=0.10 total=123456\nfull avg10=0.00 "
-                   "avg60=0.00 avg300=0.00 total=0\n")  # fmt: skip
+        self.write(
+            "proc/pressure/cpu",
+            "some avg10=1.00 avg60=0.50 avg300=0.10 total=123456\nfull avg10=0.00 "
+            "avg60=0.00 avg300=0.00 total=0\n",
+        )
         self.write("proc/self/net/snmp", SNMP)
         self.write("proc/self/net/dev", NET_DEV)
 

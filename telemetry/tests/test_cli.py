@@ -60,9 +60,13 @@ def test_the_end_of_standard_input_ends_the_sampler_cleanly(tmp_path: Path) -> N
     out = tmp_path / "telemetry.lp"
     line = ["sample", "--role", "gcs", "--ring", "lab", "--out", str(out), "--stop-with-stdin"]
     sampler = subprocess.Popen(
-        [sys.executable, "-m", "pqtelemetry", *line], env={**os.environ, "PYTHONPATH": SOURCE},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "pqtelemetry", *line],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     wait_for(sampler, lambda: out.exists() and out.stat().st_size > 2000)
     stdout, stderr = sampler.communicate(timeout=LIMIT_S)  # closes its standard input
     assert (sampler.returncode, stderr) == (0, "")

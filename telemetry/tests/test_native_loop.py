@@ -195,16 +195,26 @@ def row(kind: str, within: float, cpu: float, **counts: int) -> dict[str, Any]:
     whole = {"expected_count": 100, "got_count": 98, "late_count": 1, "lost_count": 1}
     whole |= {"stored_count": 98, "stale_count": 1, "failed_count": 0, **counts}
     return {
-        "kind": kind, "within_half_ms_pct": within, "cpu_pct": cpu, "steal_pct": 0.0, "load1": 0.1,
-        "scheduling": "SCHED_FIFO 20", "loop": "native", "counts": whole,
-    }  # fmt: skip
+        "kind": kind,
+        "within_half_ms_pct": within,
+        "cpu_pct": cpu,
+        "steal_pct": 0.0,
+        "load1": 0.1,
+        "scheduling": "SCHED_FIFO 20",
+        "loop": "native",
+        "counts": whole,
+    }
 
 
 def test_the_schedules_verdict_is_of_medians_and_of_every_account() -> None:
     rows = [
-        row("sampler", 99.9, 1.5), row("bare", 99.95, 1.4), row("sampler", 99.6, 1.9), row("bare", 99.9, 1.5),
-        row("sampler", 90.0, 2.9), row("bare", 99.0, 1.6),
-    ]  # fmt: skip
+        row("sampler", 99.9, 1.5),
+        row("bare", 99.95, 1.4),
+        row("sampler", 99.6, 1.9),
+        row("bare", 99.9, 1.5),
+        row("sampler", 90.0, 2.9),
+        row("bare", 99.0, 1.6),
+    ]
     told = punctual.summary(rows)
     assert [target["met"] for target in told["targets"]] == [True, True, True]
     assert told["sampler_within_half_ms_pct"] == 99.6

@@ -63,9 +63,13 @@ class Bench:
         self.lines: list[dict[str, Any]] = []
         self.gaps: list[dict[str, Any]] = []
         self.loop = PowerLoop(
-            chip, Schedule(MS, MS), self.clock, self.writer,
-            lambda line: self.lines.append(json.loads(line)), self.gaps.append,
-        )  # fmt: skip
+            chip,
+            Schedule(MS, MS),
+            self.clock,
+            self.writer,
+            lambda line: self.lines.append(json.loads(line)),
+            self.gaps.append,
+        )
 
     def run(self) -> None:
         self.loop.run()

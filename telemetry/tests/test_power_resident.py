@@ -283,9 +283,16 @@ def test_a_slice_of_nothing_says_so(tmp_path: Path) -> None:
 @pytest.mark.linux("the power sampler runs on Linux alone")
 def test_a_stalled_reader_does_not_stall_the_sampler(tmp_path: Path) -> None:
     sampler = start(
-        "power", "--sensor", "model", "--out", str(tmp_path / "power.bin"), "--duration-s", "3",
-        "--max-bytes", str(1 << 20),
-    )  # fmt: skip
+        "power",
+        "--sensor",
+        "model",
+        "--out",
+        str(tmp_path / "power.bin"),
+        "--duration-s",
+        "3",
+        "--max-bytes",
+        str(1 << 20),
+    )
     assert sampler.wait(timeout=LIMIT_S) == 0, "nobody read its pipe"
     assert len(read_raw(tmp_path / "power.bin").samples) > 500
     sampler.communicate()

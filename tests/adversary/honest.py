@@ -69,11 +69,15 @@ def look(root: Path, *, this_tree: bool = False) -> Seen:
     failed = [result for result in results if result.status == "fail"]
     ours = [result for result in failed if this_tree or result.name not in MADE_AGAIN]
     return Seen(
-        root.name, str(plan.get("scenario")), ring, len(list((data / "cells").iterdir())), cpu_s,
+        root.name,
+        str(plan.get("scenario")),
+        ring,
+        len(list((data / "cells").iterdir())),
+        cpu_s,
         tuple(f"{result.name}: {result.observed}" for result in ours),
         tuple(result.name for result in failed if result not in ours),
         tuple(result.name for result in results if result.status == "warn"),
-    )  # fmt: skip
+    )
 
 
 def tables(found: Iterable[Seen]) -> str:

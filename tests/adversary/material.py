@@ -81,9 +81,12 @@ def lossy(folder: Path) -> Path:
                 offered, lost = _lose(cell, role, rng)
                 # the handshakes' packets go through it, too, before the traffic
                 document["router"][direction] |= {
-                    "offered": offered + 120, "lost": lost, "delivered": offered + 120 - lost,
-                    "late_count": offered + 120 - lost, "late_sum_ns": 20_000 * offered,
-                }  # fmt: skip
+                    "offered": offered + 120,
+                    "lost": lost,
+                    "delivered": offered + 120 - lost,
+                    "late_count": offered + 120 - lost,
+                    "late_sum_ns": 20_000 * offered,
+                }
             save(cell.folder / "link.json", document)
 
     return _synthetic(folder, impair, session_s=4.0)
@@ -123,8 +126,12 @@ def _synthetic(folder: Path, change: Callable[[Path], None], **options: object) 
     fixture_handshake.TIMES.setdefault(SUITES[2], fixture_handshake.TIMES[SUITES[0]])
     root = folder / fixtures_make.RUN_ID
     given: dict[str, object] = {
-        "suites": SUITES, "repetitions": REPETITIONS, "handshakes": HANDSHAKES, "bulk": False, **options
-    }  # fmt: skip
+        "suites": SUITES,
+        "repetitions": REPETITIONS,
+        "handshakes": HANDSHAKES,
+        "bulk": False,
+        **options,
+    }
     fixtures_make.make_work_dir(root, **given)  # type: ignore[arg-type]
     change(root)
     rebuild(root)
@@ -188,10 +195,14 @@ def _canary(cell: Cell) -> None:
     first, last = told["t_on_ns"] // BIN_NS, told["t_off_ns"] // BIN_NS
     count = 20
     told |= {
-        "for_s": (told["t_off_ns"] - told["t_on_ns"]) / 10**9, "size_bytes": 120, "seed": 5,
-        "pulse_on_ms": None, "pulse_off_ms": None, "skipped_count": 0,
+        "for_s": (told["t_off_ns"] - told["t_on_ns"]) / 10**9,
+        "size_bytes": 120,
+        "seed": 5,
+        "pulse_on_ms": None,
+        "pulse_off_ms": None,
+        "skipped_count": 0,
         "sent_count": count * (last + 1 - first),
-    }  # fmt: skip
+    }
     bins = [{"episode": 1, "bin": number, "sent": count} for number in range(first, last + 1)]
     cell.put_lines("canary/attack.ndjson", [header, told, *bins])
     rows = [json.loads(line) for line in (cell.folder / "bins.ndjson").read_text().splitlines()]
@@ -217,9 +228,12 @@ def _lose(cell: Cell, sender: str, rng: random.Random) -> tuple[int, int]:
         window = both[receiver]["windows"]["traffic"]
         over = 24 * len(lost)
         for name, less in (
-            ("rx_ok", len(lost)), ("rx_ok_bytes", size), ("plaintext_out", len(lost)),
-            ("plaintext_out_bytes", size - over), ("open_count", len(lost)),
-        ):  # fmt: skip
+            ("rx_ok", len(lost)),
+            ("rx_ok_bytes", size),
+            ("plaintext_out", len(lost)),
+            ("plaintext_out_bytes", size - over),
+            ("open_count", len(lost)),
+        ):
             window[name] = int(window[name]) - less
         if lost:
             window["digest_rx"] = f"{rng.getrandbits(64):016x}"

@@ -216,9 +216,11 @@ class Bundle:
             settings = {k: v for k, v in condition.items() if k not in _SCOPE}
             settings |= {block: scenario.get(block) for block in _BLOCKS}
             content = {
-                "condition": settings, "providers": {role: built[role] for role in ROLES},
-                "repetition": row["repetition"], "suite": row["suite_id"],
-            }  # fmt: skip
+                "condition": settings,
+                "providers": {role: built[role] for role in ROLES},
+                "repetition": row["repetition"],
+                "suite": row["suite_id"],
+            }
             key = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
             renamed[row["cell_id"]] = row["cell_id"] = hashlib.sha256(key).hexdigest()[:16]
         save(self.data / "plan.json", plan)

@@ -54,9 +54,13 @@ def play(
         environment["ANSIBLE_CONFIG"] = str(config)
     return subprocess.run(
         ["ansible-playbook", *options, "-c", "local", "-e", json.dumps(variables), str(file)],
-        capture_output=True, text=True, timeout=100, check=False, cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=folder,
         env={**os.environ, **environment},
-    )  # fmt: skip
+    )
 
 
 def playbook(folder: Path, name: str, *words: str, tree: Path = ROOT, timeout_s: float = 100) -> Played:
@@ -67,7 +71,12 @@ def playbook(folder: Path, name: str, *words: str, tree: Path = ROOT, timeout_s:
     environment["ANSIBLE_STDOUT_CALLBACK"] = "ansible.posix.json"
     done = subprocess.run(
         ["ansible-playbook", name, *words],
-        capture_output=True, text=True, timeout=timeout_s, check=False, cwd=tree / "ansible",
-        env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        cwd=tree / "ansible",
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+    )
     return read(done.returncode, done.stdout, done.stderr, 0.0)

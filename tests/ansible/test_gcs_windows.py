@@ -55,10 +55,19 @@ def play(folder: Path, tasks: list[dict[str, Any]], **more: Any) -> str:
     file.write_text(yaml.safe_dump(document))
     done = subprocess.run(
         ["ansible-playbook", "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), str(file)],
-        capture_output=True, text=True, timeout=100, check=False, cwd=folder,
-        env={**os.environ, "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"), "ANSIBLE_REMOTE_TEMP": str(folder / "tmp"),
-             "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(folder / "home")},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=folder,
+        env={
+            **os.environ,
+            "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
+            "ANSIBLE_REMOTE_TEMP": str(folder / "tmp"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_HOME": str(folder / "home"),
+        },
+    )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done.stdout
 
@@ -84,9 +93,16 @@ def render(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """station/render with what the tests give; its exit code is checked."""
     own = {name: value for name, value in GIVEN.items() if name.startswith("gcs_windows_")}
     done = subprocess.run(
-        [str(ROOT / "station/render"), str(folder), *(f"{name}={value}" for name, value in {**own, **more}.items())],
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+        [
+            str(ROOT / "station/render"),
+            str(folder),
+            *(f"{name}={value}" for name, value in {**own, **more}.items()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done
 
@@ -163,15 +179,21 @@ def test_the_endpoints_settings_are_ones_it_takes(rendered: Path) -> None:
     assert _parser().parse_args(words).verb == "gcs"
     found = EndpointConfig.from_environment("gcs", environment)
     assert (found.handshake_port, found.sealed_port, found.control_port) == (
-        config.HANDSHAKE_PORT, config.SEALED_PORT["gcs"], config.CONTROL_PORT,
-    )  # fmt: skip
+        config.HANDSHAKE_PORT,
+        config.SEALED_PORT["gcs"],
+        config.CONTROL_PORT,
+    )
     assert (found.peer, found.ring, found.telemetry_rate_hz) == (DRONE, "hardware", 10)
     assert {name: route.source for name, route in found.routes.items()} == {
-        "mavproxy": "127.0.0.1", "direct": "127.0.0.1",
-    }  # fmt: skip
+        "mavproxy": "127.0.0.1",
+        "direct": "127.0.0.1",
+    }
     assert {name for name in environment if not name.startswith("PQ_")} == {
-        "PYTHONPATH", "PYTHONUTF8", "PYTHONUNBUFFERED", "OQS_INSTALL_PATH",
-    }  # fmt: skip
+        "PYTHONPATH",
+        "PYTHONUTF8",
+        "PYTHONUNBUFFERED",
+        "OQS_INSTALL_PATH",
+    }
     assert {name for name in environment if name.startswith("PQ_")} <= {
         name for name, _, _ in config.VARIABLES
     }
@@ -194,9 +216,14 @@ def test_both_services_meet_on_the_same_ports(rendered: Path) -> None:
 def test_the_preflight_looks_at_every_port_they_listen_on(variables: dict[str, Any]) -> None:
     assert variables["gcs_windows_ports"] == {
         "tcp": [config.HANDSHAKE_PORT, config.CONTROL_PORT, 48070],
-        "udp": [config.SEALED_PORT["gcs"], config.PLAINTEXT_IN_PORT["gcs"], mavproxy.GROUND_MASTER_PORT, 47012,
-                mavproxy.GROUND_CLIENT_PORT],
-    }  # fmt: skip
+        "udp": [
+            config.SEALED_PORT["gcs"],
+            config.PLAINTEXT_IN_PORT["gcs"],
+            mavproxy.GROUND_MASTER_PORT,
+            47012,
+            mavproxy.GROUND_CLIENT_PORT,
+        ],
+    }
 
 
 def test_without_traffic_there_is_one_service_and_no_route_to_the_other(tmp_path: Path) -> None:
@@ -340,9 +367,10 @@ def validation(folder: Path, **given: Any) -> None:
     names = sorted(yaml_of("defaults/main.yml"))
     task = {
         "ansible.builtin.validate_argument_spec": {
-            "argument_spec": spec, "provided_arguments": "{{ {" + ", ".join(f"'{n}': {n}" for n in names) + "} }}",
+            "argument_spec": spec,
+            "provided_arguments": "{{ {" + ", ".join(f"'{n}': {n}" for n in names) + "} }}",
         }
-    }  # fmt: skip
+    }
     play(folder, [task], **given)
 
 
@@ -433,9 +461,10 @@ def test_teardown_takes_away_whatever_the_role_makes() -> None:
     }
     taken = {
         key.rpartition(".")[2]
-        for task in TASKS["teardown"] for key, value in task.items()
+        for task in TASKS["teardown"]
+        for key, value in task.items()
         if isinstance(value, dict) and value.get("state") == "absent"
-    }  # fmt: skip
+    }
     assert made & used == made
     assert taken == made
     restored = next(task for task in TASKS["teardown"] if task["name"].startswith("Give back"))

@@ -196,8 +196,10 @@ def test_the_delivered_station_is_linux_and_three_lines_make_it_windows(tmp_path
         name: value for name, value in windows["groundstation"].items() if name not in linux["groundstation"]
     }
     assert more == {
-        "pqlab_platform": "windows/amd64", "ansible_connection": "ssh", "ansible_shell_type": "powershell",
-    }  # fmt: skip
+        "pqlab_platform": "windows/amd64",
+        "ansible_connection": "ssh",
+        "ansible_shell_type": "powershell",
+    }
 
 
 def provisioned(folder: Path, *, windows: bool) -> Played:

@@ -57,10 +57,16 @@ def test_right_names_pass(tmp_path: Path) -> None:
         (ROOT / "ansible/inventories/sim.ini").read_text() + "ansible_password={{ my_own_password }}\n"
     )
     given = {
-        "scenario": "smoke", "pqlab_power": "none", "companion_pi_reboot": False, "ansible_user": "pi",
-        "ansible_become_password": "x", "ansible_psrp_protocol": "https", "ansible_shell_type": "sh",
-        "ansible_python_interpreter": "python3", "my_own_password": "x",
-    }  # fmt: skip
+        "scenario": "smoke",
+        "pqlab_power": "none",
+        "companion_pi_reboot": False,
+        "ansible_user": "pi",
+        "ansible_become_password": "x",
+        "ansible_psrp_protocol": "https",
+        "ansible_shell_type": "sh",
+        "ansible_python_interpreter": "python3",
+        "my_own_password": "x",
+    }
     words = ("collect.yml", "-i", str(inventory), "--check", "-e")
     played = playbook(tmp_path, *words, json.dumps(given))
     assert played.said(REFUSED) == ""

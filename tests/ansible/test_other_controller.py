@@ -46,9 +46,13 @@ def test_a_bundle_is_collected_from_another_controller_as_often_as_asked(tmp_pat
         {"name": "Last", **collect},
     ]
     variables = {
-        "lab_here": str(here), "lab_tree": str(there), "lab_controller_is_here": False,
-        "lab_inventory": "none", "campaign_out": "", "campaign_journals": False,
-    }  # fmt: skip
+        "lab_here": str(here),
+        "lab_tree": str(there),
+        "lab_controller_is_here": False,
+        "lab_inventory": "none",
+        "campaign_out": "",
+        "campaign_journals": False,
+    }
     done = play(tmp_path, steps, variables)
     played = read(done.returncode, done.stdout, done.stderr, 0.0)
     names = [task for _, task, result in played.rows if not result.get("skipped")]
@@ -89,10 +93,14 @@ def test_the_checkout_reaches_a_folder_that_is_roots(tmp_path: Path) -> None:
     parts = [{"ansible.builtin.include_role": {"name": "campaign", "tasks_from": "tree"}}]
     gone = [{"ansible.builtin.include_role": {"name": "campaign", "tasks_from": "teardown"}}]
     variables = {
-        "lab_here": str(here), "lab_tree": str(tree), "lab_keys": str(here / "keys"),
-        "lab_controller_is_here": False, "lab_inventory": str(here / "inventory.ini"),
-        "lab_state": str(tree / ".state/campaign"), "ansible_become_exe": str(tmp_path / "sudo"),
-    }  # fmt: skip
+        "lab_here": str(here),
+        "lab_tree": str(tree),
+        "lab_keys": str(here / "keys"),
+        "lab_controller_is_here": False,
+        "lab_inventory": str(here / "inventory.ini"),
+        "lab_state": str(tree / ".state/campaign"),
+        "ansible_become_exe": str(tmp_path / "sudo"),
+    }
     done = play(tmp_path, parts, variables)
     played = read(done.returncode, done.stdout, done.stderr, 0.0)
     assert played.code == 0, played.failures or played.text[-3000:]

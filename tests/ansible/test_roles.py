@@ -30,10 +30,15 @@ def endpoint_unit(folder: Path, device_tree: Path, kind: str = "image") -> str:
     }
     assert given
     variables = {
-        "tunnel_endpoint_device_tree": str(device_tree), "tunnel_endpoint_kind": kind, "pqlab_role": "drone",
-        "service_unit_kind": kind, "service_unit_name": "pqtunnel-drone", "service_unit_artefact": "tunnel",
-        "service_unit_group_lines": {"results": []}, "service_unit_tree": "/opt/pqlab/tunnel-x",
-    }  # fmt: skip
+        "tunnel_endpoint_device_tree": str(device_tree),
+        "tunnel_endpoint_kind": kind,
+        "pqlab_role": "drone",
+        "service_unit_kind": kind,
+        "service_unit_name": "pqtunnel-drone",
+        "service_unit_artefact": "tunnel",
+        "service_unit_group_lines": {"results": []},
+        "service_unit_tree": "/opt/pqlab/tunnel-x",
+    }
     render = {"ansible.builtin.template": {"src": template, "dest": str(unit)}, "vars": given}
     tasks = [service["Look which board this is"], render]
     done = play(folder, tasks, variables, roles=("service_unit", "tunnel_endpoint"))

@@ -29,9 +29,10 @@ def world(tmp_path: Path) -> World:
     # what compose would put into its files, at the time of `up`
     engine = tmp_path / "bin" / "docker"
     text = engine.read_text().replace(
-        "case \"$*\" in\n",
-        "case \"$*\" in *' up '*) env >\"$WORLD/environment\" ;; esac\ncase \"$*\" in\n", 1,
-    )  # fmt: skip
+        'case "$*" in\n',
+        'case "$*" in *\' up \'*) env >"$WORLD/environment" ;; esac\ncase "$*" in\n',
+        1,
+    )
     engine.write_text(text)
     return world
 
@@ -41,9 +42,14 @@ def up(world: World, **given: str) -> tuple[subprocess.CompletedProcess[str], li
     names = ("SITL_BINARY", "SITL_DEFAULTS", "INFLUXDB_IMAGE", "INFLUXDB_TOKEN")
     inherited = {k: v for k, v in world.environment.items() if k not in names}
     done = subprocess.run(
-        [world.here / "compose/lab.sh", "up"], env={**inherited, **given}, capture_output=True, text=True,
-        timeout=60, check=False, cwd=world.here,
-    )  # fmt: skip
+        [world.here / "compose/lab.sh", "up"],
+        env={**inherited, **given},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=world.here,
+    )
     lines = [line for line in world.changed() if " up " in line]
     files = re.findall(r"-f (?:compose/)?(\S+\.yml)", lines[-1]) if lines else []
     seen: dict[str, str] = {}

@@ -42,14 +42,27 @@ class Chrome:
         self._log = (profile / "chromium.log").open("wb")
         self._process = subprocess.Popen(
             [
-                binary, "--headless=new", "--remote-debugging-pipe", f"--user-data-dir={profile}",
+                binary,
+                "--headless=new",
+                "--remote-debugging-pipe",
+                f"--user-data-dir={profile}",
                 # the container has no privilege for the browser's own sandbox, and no network at all
-                "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run",
-                "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                "--hide-scrollbars", "--force-color-profile=srgb", "--lang=en-GB",
+                "--no-sandbox",
+                "--disable-dev-shm-usage",
+                "--disable-gpu",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--hide-scrollbars",
+                "--force-color-profile=srgb",
+                "--lang=en-GB",
             ],
-            preexec_fn=place, close_fds=False, stdout=self._log, stderr=self._log,
-        )  # fmt: skip
+            preexec_fn=place,
+            close_fds=False,
+            stdout=self._log,
+            stderr=self._log,
+        )
         os.close(to_browser)
         os.close(from_browser)
         self._buffer = b""

@@ -69,9 +69,13 @@ def arrange(world: World, moment: str) -> None:
     store = world.begin(12, total=30, condition="watched")
     canary: tuple[float, str, dict[str, Any]] = (4.0, "window_start", {"window": "canary"})
     tell(
-        store, NOW_NS, (40.0, "window_start", {"window": "traffic"}), (32.0, "timed_event", forged),
-        (6.0, "window_end", {"window": "traffic"}), canary,
-    )  # fmt: skip
+        store,
+        NOW_NS,
+        (40.0, "window_start", {"window": "traffic"}),
+        (32.0, "timed_event", forged),
+        (6.0, "window_end", {"window": "traffic"}),
+        canary,
+    )
     world.database.alarm = (1, 0)
     world.database.rekeys_s = (12.0, 24.0)
     world.database.gone = moment == "database-gone"

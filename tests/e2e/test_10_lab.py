@@ -51,9 +51,12 @@ SERVED = {
 def test_no_outgoing_connection_can_take_a_served_port(service: str) -> None:
     """Each port that is open there, and that the kernel could give to a connection going out, is reserved."""
     found = docker(
-        "exec", container(service), "sh", "-c",
+        "exec",
+        container(service),
+        "sh",
+        "-c",
         "cat /proc/sys/net/ipv4/ip_local_reserved_ports; cat /proc/net/tcp /proc/net/udp",
-    ).splitlines()  # fmt: skip
+    ).splitlines()
     spans = [part.partition("-") for part in found[0].split(",") if part]
     reserved = {port for low, _, high in spans for port in range(int(low), int(high or low) + 1)}
     bound = {int(line.split()[1].partition(":")[2], 16) for line in found[1:] if "local_address" not in line}

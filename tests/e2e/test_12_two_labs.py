@@ -35,8 +35,12 @@ def test_they_measure_side_by_side_and_end_apart(tmp_path: Path) -> None:
         assert len(containers(OF_SECOND)) == 7
         beside = subprocess.Popen(
             ["./pqlab", "run", "smoke", *ONE, "--out", str(tmp_path / "1")],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
         second = pqlab("run", "smoke", *ONE, "--out", str(tmp_path / "2"), timeout_s=400, env=SECOND)
         out, err = beside.communicate(timeout=400)
         assert beside.returncode in (0, 1, 3) and second.code in (0, 1, 3), err[-2000:] + second.text[-2000:]

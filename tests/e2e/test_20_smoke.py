@@ -72,9 +72,23 @@ def test_the_standalone_checker_says_the_same_in_a_bare_container(bundle: Path, 
         mounts = ["-v", f"{checker}:/verify.pyz:ro"]
         mounts += ["-v", f"{root}:/{root.name}:ro"] if root.is_dir() else []
         told = run(
-            "docker", "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", *mounts,
-            "pqlab/base:dev", "python3", "-I", "-S", "/verify.pyz", "--json", f"/{root.name}",
-        )  # fmt: skip
+            "docker",
+            "run",
+            "--rm",
+            "--network",
+            "none",
+            "--read-only",
+            "--cap-drop",
+            "ALL",
+            *mounts,
+            "pqlab/base:dev",
+            "python3",
+            "-I",
+            "-S",
+            "/verify.pyz",
+            "--json",
+            f"/{root.name}",
+        )
         ours = pqlab("verify", "--json", str(root))
         assert told.code == ours.code == {bundle: 0, tampered: 5}.get(root, 4), told.text[-2000:]
         if root.is_dir():

@@ -88,14 +88,46 @@ class Observed:
 def observed(lab: None) -> Observed:
     image = json.loads(docker("inspect", container("gcs")))[0]["Config"]["Image"]
     sniffer = subprocess.Popen(
-        ["docker", "run", "--rm", "--network", f"container:{container('gcs')}", "--cap-drop", "ALL",
-         "--cap-add", "NET_RAW", "--user", "0", "--read-only", "--entrypoint", "python3", image,
-         "-c", SNIFFER, "60"],
-        stdout=subprocess.PIPE, text=True, cwd=ROOT,
-    )  # fmt: skip
+        [
+            "docker",
+            "run",
+            "--rm",
+            "--network",
+            f"container:{container('gcs')}",
+            "--cap-drop",
+            "ALL",
+            "--cap-add",
+            "NET_RAW",
+            "--user",
+            "0",
+            "--read-only",
+            "--entrypoint",
+            "python3",
+            image,
+            "-c",
+            SNIFFER,
+            "60",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
     time.sleep(2.0)
-    done = pqlab("run", "smoke", "--suites", "cs-mlkem768-aesgcm-mldsa65", "--reps", "1", "--session-s", "30",
-                 "--json", *BUSY_OK, "--settle-s", "0", timeout_s=240)  # fmt: skip
+    done = pqlab(
+        "run",
+        "smoke",
+        "--suites",
+        "cs-mlkem768-aesgcm-mldsa65",
+        "--reps",
+        "1",
+        "--session-s",
+        "30",
+        "--json",
+        *BUSY_OK,
+        "--settle-s",
+        "0",
+        timeout_s=240,
+    )
     out, _ = sniffer.communicate(timeout=120)
     bundle = measured(done)
     seen = [(bytes.fromhex(payload), int(port)) for payload, port in json.loads(out)]

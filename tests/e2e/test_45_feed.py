@@ -98,8 +98,11 @@ def _ready(stdin: IO[str] | None, image: str, network: str, script: str, *argv: 
     again."""
     started = subprocess.Popen(
         _run_python(image, network, script, *argv),
-        stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, cwd=ROOT,
-    )  # fmt: skip
+        stdin=stdin or subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
     assert started.stdout is not None and started.stdout.readline() == "ready\n"
     return started
 
@@ -116,8 +119,12 @@ def attacked(lab: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[
     sender = _ready(capture.stdout, image, "pqlab_air", SEND, DRONE, str(SEALED_PORT), *counts)
     cell = subprocess.Popen(
         ["./pqlab", "run", str(scenario), "--out", str(folder / "results"), "--json", *BUSY_OK],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+    )
     out, err = cell.communicate(timeout=600)
     capture.terminate()
     capture.wait(timeout=60)

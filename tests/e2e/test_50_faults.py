@@ -52,8 +52,11 @@ def test_kill_9_leaves_latest_alone_and_resume_finishes() -> None:
     short = ("--suites", "cs-mlkem*-aesgcm-mldsa*", "--reps", "1", "--session-s", "3")
     controller = subprocess.Popen(
         ["./pqlab", "run", "smoke", *short, *BUSY_OK],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 60
     sealed_cells: list[Path] = []
     while time.monotonic() < deadline and not sealed_cells:
@@ -81,10 +84,24 @@ def test_wrong_key_says_make_keys(tmp_path: Path) -> None:
     stranger = tmp_path / "keys"
     image = json.loads(docker("inspect", container("gcs")))[0]["Config"]["Image"]
     docker(
-        "run", "--rm", "--network", "none", "--user", f"{os.getuid()}:{os.getgid()}",
-        "-v", f"{tmp_path}:{tmp_path}", "--entrypoint", "python3", image,
-        "-m", "pqtunnel", "keys", "--out", str(stranger), timeout_s=120,
-    )  # fmt: skip
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        "--user",
+        f"{os.getuid()}:{os.getgid()}",
+        "-v",
+        f"{tmp_path}:{tmp_path}",
+        "--entrypoint",
+        "python3",
+        image,
+        "-m",
+        "pqtunnel",
+        "keys",
+        "--out",
+        str(stranger),
+        timeout_s=120,
+    )
     done = pqlab(*ONE, "--reps", "1", "--keys", str(stranger), timeout_s=60)
     assert done.code == 4, done.text
     assert "make keys" in done.text

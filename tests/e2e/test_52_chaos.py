@@ -59,8 +59,11 @@ def during_run(
     short = ("--suites", SUITE, "--reps", "2", "--session-s", "6")
     controller = subprocess.Popen(
         ["./pqlab", "run", "smoke", *short, "--json", *BUSY_OK],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     status = ROOT / "results" / ".work"
     before = {path.name for path in status.glob("2*")}
     deadline_s = time.monotonic() + 120

@@ -95,8 +95,12 @@ def flight(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Spoken]]:
     """A session at work; killed at the end where a test did not end it."""
     process = subprocess.Popen(
         ["./pqlab", "fly", "--out", str(tmp_path / "results")],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
         yield process, Spoken(process)
     finally:
@@ -160,8 +164,11 @@ def test_a_visitor_that_gives_orders_costs_a_measured_cell(tmp_path: Path) -> No
         options = (*one, "--json", "--busy-ok", "--settle-s", "0")
         controller = subprocess.Popen(
             ["./pqlab", "run", "smoke", *options, "--out", str(tmp_path / "results")],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         said = Spoken(controller, "stderr")
         said.wait_for("attempt 2")
         docker("exec", ground, "rm", "/tmp/visitor")

@@ -56,9 +56,12 @@ def test_every_request_is_acknowledged_and_the_bundle_verifies(bundle: Path) -> 
             assert 0 < told["acknowledged"] <= told["sent"] <= told["planned"]
             continue
         assert told == {
-            "planned": COMMANDS + 4, "sent": COMMANDS + 4, "acknowledged": COMMANDS + 4, "refused": 0,
+            "planned": COMMANDS + 4,
+            "sent": COMMANDS + 4,
+            "acknowledged": COMMANDS + 4,
+            "refused": 0,
             "retries": 0,
-        }  # fmt: skip
+        }
         assert value(record, "J", "mission_upload_ms") > value(record, "J", "command_ack_p50_ms") > 0
     told_by_vehicle = json.loads((next(iter(cells_of(bundle, "direct"))) / "traffic.json").read_text())
     report = told_by_vehicle["windows"]["traffic"]["drone"]["source_report"]

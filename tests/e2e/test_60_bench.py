@@ -85,9 +85,12 @@ def test_a_killed_driver_leaves_nothing(victim: str) -> None:
     results = ROOT / "results" / "bench"
     kept = set(results.iterdir()) if results.exists() else set()
     driver = subprocess.Popen(
-        [str(ROOT / "bench" / "run"), "tiny"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True, env={**os.environ, "BENCH_IMAGE": IMAGE},
-    )  # fmt: skip
+        [str(ROOT / "bench" / "run"), "tiny"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "BENCH_IMAGE": IMAGE},
+    )
     try:
         wait_for("both ends of the tunnel run", 60, lambda: len(programs()) >= 3)
         assert interfaces() == before, "nothing of the bench may show in the machine's own namespace"

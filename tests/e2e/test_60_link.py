@@ -136,9 +136,12 @@ def test_a_switch_is_quick_and_leaves_direct_routes(control: LinkControl) -> Non
 
 def test_clean_within_ten_seconds_of_killing_the_controller(control: LinkControl) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER], cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", HOLDER],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline().strip() == "held"
     assert control.state()["settings"]["up"]["loss_pct"] == 100
@@ -216,15 +219,50 @@ def test_a_routed_session_shows_no_mavlink_in_clear() -> None:
     """A whole cell through the router, watched from the router's own interface."""
     image = json.loads(docker("inspect", container("gcs")))[0]["Config"]["Image"]
     sniffer = subprocess.Popen(
-        ["docker", "run", "--rm", "--label", "pqlab.tool=test", "--network", f"container:{container('link')}",
-         "--cap-drop", "ALL", "--cap-add", "NET_RAW", "--user", "0", "--read-only", "--entrypoint", "python3",
-         image, "-c", SNIFFER, "30"],
-        stdout=subprocess.PIPE, text=True, cwd=ROOT,
-    )  # fmt: skip
+        [
+            "docker",
+            "run",
+            "--rm",
+            "--label",
+            "pqlab.tool=test",
+            "--network",
+            f"container:{container('link')}",
+            "--cap-drop",
+            "ALL",
+            "--cap-add",
+            "NET_RAW",
+            "--user",
+            "0",
+            "--read-only",
+            "--entrypoint",
+            "python3",
+            image,
+            "-c",
+            SNIFFER,
+            "30",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
     done = run(
-        "./pqlab", "run", "smoke", "--suites", "cs-mlkem768-aesgcm-mldsa65", "--reps", "1",
-        "--session-s", "4", "--with", "link-0", "--json", *BUSY_OK, "--settle-s", "0", timeout_s=120,
-    )  # fmt: skip
+        "./pqlab",
+        "run",
+        "smoke",
+        "--suites",
+        "cs-mlkem768-aesgcm-mldsa65",
+        "--reps",
+        "1",
+        "--session-s",
+        "4",
+        "--with",
+        "link-0",
+        "--json",
+        *BUSY_OK,
+        "--settle-s",
+        "0",
+        timeout_s=120,
+    )
     out, _ = sniffer.communicate(timeout=60)
     bundle = measured(done)
     seen = [(bytes.fromhex(payload), int(port)) for payload, port in json.loads(out)]

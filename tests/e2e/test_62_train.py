@@ -80,10 +80,24 @@ def test_the_models_say_what_the_trained_ones_said(trained: Finished, where: str
         done = run("./pqdetect", "selftest", "--models", str(models), timeout_s=120)
     else:
         done = run(
-            "docker", "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", "--tmpfs",
-            "/tmp", "--user", f"{models.stat().st_uid}:{os.getgid()}", "-v", f"{models}:/models:ro",
-            "pqlab/detector-tst:dev", "selftest", timeout_s=120,
-        )  # fmt: skip
+            "docker",
+            "run",
+            "--rm",
+            "--network",
+            "none",
+            "--read-only",
+            "--cap-drop",
+            "ALL",
+            "--tmpfs",
+            "/tmp",
+            "--user",
+            f"{models.stat().st_uid}:{os.getgid()}",
+            "-v",
+            f"{models}:/models:ro",
+            "pqlab/detector-tst:dev",
+            "selftest",
+            timeout_s=120,
+        )
     assert done.code == 0, done.text
     assert {line.split()[1].rstrip(":") for line in done.out.splitlines() if line[:3] == "[x]"} == LEARNED
 

@@ -84,9 +84,18 @@ def test_it_cannot_be_pointed_elsewhere() -> None:
         lab = {"HERE": "198.18.2.60", "DRONE": "198.18.2.20", "GCS": "198.18.2.30", "LINK": "198.18.2.50"}
         given = [f"-ePQATTACK_{key}={value}" for key, value in {**lab, name: address}.items()]
         done = run(
-            "docker", "run", "--rm", "--label", "pqlab.tool=test", "--network", "none", *given,
-            "pqlab/attacker:dev", "attacker", timeout_s=30,
-        )  # fmt: skip
+            "docker",
+            "run",
+            "--rm",
+            "--label",
+            "pqlab.tool=test",
+            "--network",
+            "none",
+            *given,
+            "pqlab/attacker:dev",
+            "attacker",
+            timeout_s=30,
+        )
         assert done.code == 4 and address in done.text, done.text
 
 
@@ -128,9 +137,12 @@ def test_the_bundle_is_whole(attacked: Path) -> None:
 
 def test_the_air_is_quiet_within_a_second_of_killing_the_controller() -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER], cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", HOLDER],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert holder.stdout is not None and holder.stdout.readline().strip() == "on"
     before = received()
     time.sleep(0.5)

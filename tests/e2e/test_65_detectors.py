@@ -22,9 +22,21 @@ OURS = "label=com.docker.compose.project=pqlab"
 def bundle() -> Path:
     """One cell without a detector and one with XGBoost."""
     done = run(
-        "./pqlab", "run", "detectors", "--suites", SUITE, "--condition", "baseline", "--condition", "xgboost",
-        "--session-s", "5", "--json", *BUSY_OK, timeout_s=600,
-    )  # fmt: skip
+        "./pqlab",
+        "run",
+        "detectors",
+        "--suites",
+        SUITE,
+        "--condition",
+        "baseline",
+        "--condition",
+        "xgboost",
+        "--session-s",
+        "5",
+        "--json",
+        *BUSY_OK,
+        timeout_s=600,
+    )
     return measured(done)
 
 

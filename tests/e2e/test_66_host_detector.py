@@ -64,9 +64,23 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def bundle(box: str, inventory: Path) -> Path:
     done = run(
-        "./pqlab", "run", "detectors", "--suites", SUITE, "--condition", "baseline", "--condition", "xgboost",
-        "--session-s", "5", "--inventory", str(inventory), "--json", *BUSY_OK, timeout_s=600,
-    )  # fmt: skip
+        "./pqlab",
+        "run",
+        "detectors",
+        "--suites",
+        SUITE,
+        "--condition",
+        "baseline",
+        "--condition",
+        "xgboost",
+        "--session-s",
+        "5",
+        "--inventory",
+        str(inventory),
+        "--json",
+        *BUSY_OK,
+        timeout_s=600,
+    )
     return measured(done)
 
 
@@ -112,9 +126,19 @@ def test_a_detector_that_is_not_there_is_told_before_the_first_cell(box: str, in
     other = inventory.with_name("other.ini")
     other.write_text(inventory.read_text().replace("pqlab_detectors=xgboost", "pqlab_detectors=tst"))
     done = run(
-        "./pqlab", "run", "detectors", "--suites", SUITE, "--condition", "tst", "--session-s", "5",
-        "--inventory", str(other), timeout_s=120,
-    )  # fmt: skip
+        "./pqlab",
+        "run",
+        "detectors",
+        "--suites",
+        SUITE,
+        "--condition",
+        "tst",
+        "--session-s",
+        "5",
+        "--inventory",
+        str(other),
+        timeout_s=120,
+    )
     assert done.code == 4
     assert "detector 'tst' does not run on this host" in done.text
     assert "provision.yml" in done.text

@@ -109,11 +109,28 @@ def test_a_deleted_file_is_all_that_changes(board: None) -> None:
 
 def test_tune_sets_real_settings_and_untune_gives_them_back(board: None) -> None:
     packed = subprocess.run(
-        ["tar", "-cz", "-C", "conduct/src", "pqlab/__init__.py", "pqlab/doctor",
-         "-C", "../../evidence/src", "pqevidence/__init__.py", "pqevidence/errors.py",
-         "-C", "../../tunnel/src", "pqtunnel", "-C", "../../base/src", "pqbase"],
-        cwd=ROOT, capture_output=True, check=True,
-    )  # fmt: skip
+        [
+            "tar",
+            "-cz",
+            "-C",
+            "conduct/src",
+            "pqlab/__init__.py",
+            "pqlab/doctor",
+            "-C",
+            "../../evidence/src",
+            "pqevidence/__init__.py",
+            "pqevidence/errors.py",
+            "-C",
+            "../../tunnel/src",
+            "pqtunnel",
+            "-C",
+            "../../base/src",
+            "pqbase",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
     ssh("mkdir -p lab && tar -xz -C lab", stdin=packed.stdout)
     read = "cat /proc/sys/net/core/rmem_max /proc/sys/net/core/wmem_max"
     call = (
@@ -135,9 +152,22 @@ def test_a_scenario_through_the_emulated_pi_makes_a_bundle_of_ring_lab(board: No
     assert found["providers"]["status"] == "ok", found["providers"]
     assert "synthetic" in found["drone power"]["observed"], found["drone power"]
     done = pqlab(
-        "run", "smoke", "--suites", SUITE, "--reps", "1", "--session-s", "5", "--inventory", INVENTORY,
-        "--out", str(results), "--json", *BUSY_OK, timeout_s=400,
-    )  # fmt: skip
+        "run",
+        "smoke",
+        "--suites",
+        SUITE,
+        "--reps",
+        "1",
+        "--session-s",
+        "5",
+        "--inventory",
+        INVENTORY,
+        "--out",
+        str(results),
+        "--json",
+        *BUSY_OK,
+        timeout_s=400,
+    )
     bundle = measured(done)
     verified = pqlab("verify", str(bundle))
     assert verified.code in (0, 3), verified.text[-4000:]

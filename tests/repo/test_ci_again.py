@@ -25,8 +25,12 @@ def _checked(folder: Path, source: str, *others: str) -> tuple[int, str]:
     done = subprocess.run(
         [str(ROOT / ".ci" / "pytest"), "-q", str(folder / "test_it.py"), *others],
         env={"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHON": sys.executable, "TMPDIR": str(folder)},
-        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     return done.returncode, done.stdout + done.stderr
 
 

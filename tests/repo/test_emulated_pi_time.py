@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a row of a table stays on its line
 """The time that the emulated Pi is served: a client's arithmetic on the answer gives back the server's
 clock."""
 
@@ -62,8 +61,11 @@ def test_the_guest_is_reached_through_the_drones_ports() -> None:
 
     ports = {(kind, there) for kind, _, there in host.FORWARDS}
     assert ports == {
-        ("tcp", 22), ("tcp", config.CONTROL_PORT), ("udp", config.SEALED_PORT["drone"]), ("udp", config.PLAINTEXT_IN_PORT["drone"]),
-    }  # fmt: skip
+        ("tcp", 22),
+        ("tcp", config.CONTROL_PORT),
+        ("udp", config.SEALED_PORT["drone"]),
+        ("udp", config.PLAINTEXT_IN_PORT["drone"]),
+    }
     line = " ".join(host.command(",snapshot=on"))
     assert all(f"hostfwd={kind}::{here}-:{there}" in line for kind, here, there in host.FORWARDS)
     assert host.first_login("ssh-ed25519 AAAA x", 1_700_000_000.9) == "go 1700000000 c3NoLWVkMjU1MTkgQUFBQSB4"

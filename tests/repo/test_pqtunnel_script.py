@@ -31,9 +31,14 @@ class Script:
 
     def run(self, *words: str) -> tuple[int, list[str]]:
         done = subprocess.run(
-            [self.home / "pqtunnel", *words], cwd=self.here, env=self.environment, capture_output=True,
-            text=True, timeout=LIMIT_S, check=False,
-        )  # fmt: skip
+            [self.home / "pqtunnel", *words],
+            cwd=self.here,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
         return done.returncode, self.noted.read_text().splitlines() if self.noted.exists() else []
 
 

@@ -44,8 +44,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def start(environment: dict[str, str], *command: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         ["sh", str(STATION), *command],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_words_arrive_whole_and_the_status_comes_back(environment: dict[str, str]) -> None:

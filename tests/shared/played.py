@@ -56,9 +56,15 @@ def play(playbook: str, *words: str, timeout_s: float = 900) -> Played:
     """Run a playbook to its end."""
     started = time.monotonic()
     done = subprocess.run(
-        command(playbook, *words), cwd=ANSIBLE, env=environment(), capture_output=True, text=True,
-        timeout=timeout_s, stdin=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
+        command(playbook, *words),
+        cwd=ANSIBLE,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
     return read(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
 
 

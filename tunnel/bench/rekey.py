@@ -85,19 +85,26 @@ class End:
         other = "gcs" if role == "drone" else "drone"
         host, port = self.plain.getsockname()
         settings = {
-            "PQ_PEER": HOSTS[other], "PQ_BIND": HOSTS[role], "PQ_CONTROL_BIND": "127.0.0.1",
-            "PQ_HANDSHAKE_PORT": str(ports["handshake"]), "PQ_SEALED_PORT": str(ports[f"{role} sealed"]),
+            "PQ_PEER": HOSTS[other],
+            "PQ_BIND": HOSTS[role],
+            "PQ_CONTROL_BIND": "127.0.0.1",
+            "PQ_HANDSHAKE_PORT": str(ports["handshake"]),
+            "PQ_SEALED_PORT": str(ports[f"{role} sealed"]),
             "PQ_PEER_SEALED_PORT": str(ports[f"{other} sealed"]),
             "PQ_CONTROL_PORT": str(ports[f"{role} control"]),
             "PQ_PLAINTEXT_PORT": str(ports[f"{role} plain"]),
-            "PQ_PLAINTEXT_TARGET": f"{host}:{port}", "PQ_KEYS": str(folder / role),
-            "PQ_STATE": str(folder / "state" / role), "PQ_TELEMETRY_RATE_HZ": "0", "PQ_DATAPLANE": dataplane,
-        }  # fmt: skip
+            "PQ_PLAINTEXT_TARGET": f"{host}:{port}",
+            "PQ_KEYS": str(folder / role),
+            "PQ_STATE": str(folder / "state" / role),
+            "PQ_TELEMETRY_RATE_HZ": "0",
+            "PQ_DATAPLANE": dataplane,
+        }
         self.target = (HOSTS[role], ports[f"{role} plain"])
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pqtunnel", role], env={**os.environ, **settings},
+            [sys.executable, "-m", "pqtunnel", role],
+            env={**os.environ, **settings},
             stdout=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
         tls = TlsFiles.in_folder(folder / "controller")
         self.rpc = RpcClient("127.0.0.1", ports[f"{role} control"], tls, server_name=role)
 
@@ -179,9 +186,12 @@ def direction_report(
 ) -> dict[str, Any]:
     """Losses and gaps of one direction."""
     found: list[Switch] = switches(
-        [row[0] for row in sent], [row[1] for row in sent], [row[0] for row in received],
-        [row[2] for row in received], SPAN_NS,
-    )  # fmt: skip
+        [row[0] for row in sent],
+        [row[1] for row in sent],
+        [row[0] for row in received],
+        [row[2] for row in received],
+        SPAN_NS,
+    )
     got = {row[0] for row in received}
     sent_at = {row[0]: row[1] for row in sent}
     delays = sorted(row[2] - sent_at[row[0]] for row in received)
@@ -198,12 +208,16 @@ def direction_report(
     paced = [rows for rows, pause_ns in zip(near, pauses, strict=True) if pause_ns <= PACE * 1e9 / HZ]
     over_between = sum(1 for rows in paced if largest_gap_ns([row[0] for row in rows]) > LIMIT * 1e9 / HZ)
     return {
-        "sent_count": len(sent), "received_count": len(received),
+        "sent_count": len(sent),
+        "received_count": len(received),
         "lost_count": sum(1 for row in sent if row[0] not in got),
-        "duplicate_count": len(received) - len(got), "switches": len(found),
+        "duplicate_count": len(received) - len(got),
+        "switches": len(found),
         "late_old_epoch_count": sum(one.late for one in found),
-        "judged_switches": len(judged), "judged_over_count": over,
-        "judged_between": len(paced), "judged_between_over_count": over_between,
+        "judged_switches": len(judged),
+        "judged_over_count": over,
+        "judged_between": len(paced),
+        "judged_between_over_count": over_between,
         "largest_judged_gap_ms": max(judged) / 1e6 if judged else None,
         "largest_gap_ms": gaps[-1] / 1e6 if gaps else None,
         "median_gap_ms": statistics.median(gaps) / 1e6 if gaps else None,
@@ -214,8 +228,9 @@ def direction_report(
         "largest_send_gap_ms": max((one.send_gap_ns for one in found), default=0) / 1e6,
         "gaps_over_two_intervals": sum(1 for one in found if one.gap_ns > LIMIT * 1e9 / HZ),
         "largest_gap_anywhere_ms": largest_gap_ns(sorted(row[2] for row in received)) / 1e6,
-        "delay_p50_ms": statistics.median(delays) / 1e6, "delay_max_ms": delays[-1] / 1e6,
-    }  # fmt: skip
+        "delay_p50_ms": statistics.median(delays) / 1e6,
+        "delay_max_ms": delays[-1] / 1e6,
+    }
 
 
 def measure(ends: dict[str, End], run: Run) -> dict[str, Any]:
@@ -259,11 +274,15 @@ def measure(ends: dict[str, End], run: Run) -> dict[str, Any]:
         "up": direction_report(rows["gcs"]["tx"], rows["drone"]["rx"]),
     }
     return {
-        "name": run.name, "suites": list(run.suites), "every_s": run.every_s,
-        "rekeys": counters["drone"]["rekey_completed"], "rekeys_failed": counters["drone"]["rekey_failed"],
+        "name": run.name,
+        "suites": list(run.suites),
+        "every_s": run.every_s,
+        "rekeys": counters["drone"]["rekey_completed"],
+        "rekeys_failed": counters["drone"]["rekey_failed"],
         "rekeys_asked": run.rekeys,
         "last_epoch": max(key for key, _, _ in rows["drone"]["tx"]) >> EPOCH_SHIFT,
-        "send_interval_ms": 1e3 / HZ, "wall_s": wall_s,
+        "send_interval_ms": 1e3 / HZ,
+        "wall_s": wall_s,
         "lost_count": sum(side["lost_count"] for side in both.values()),
         "not_ready_count": sum(counters[role]["not_ready"] for role in counters),
         "queue_full_count": sum(counters[role]["queue_full"] for role in counters),
@@ -276,9 +295,11 @@ def measure(ends: dict[str, End], run: Run) -> dict[str, Any]:
         "largest_added_gap_ms": max(side["largest_added_gap_ms"] for side in both.values()),
         "largest_added_gap_between_ms": max(side["largest_added_gap_between_ms"] for side in both.values()),
         "rekey_median_ms": statistics.median(walls) / 1e6 if walls else None,
-        "rekey_max_ms": walls[-1] / 1e6 if walls else None, "cpu_share": cpu_share,
-        "load_average": [load_before, os.getloadavg()[0]], "directions": both,
-    }  # fmt: skip
+        "rekey_max_ms": walls[-1] / 1e6 if walls else None,
+        "cpu_share": cpu_share,
+        "load_average": [load_before, os.getloadavg()[0]],
+        "directions": both,
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:

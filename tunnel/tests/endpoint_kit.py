@@ -141,9 +141,14 @@ class Lab:
     ) -> None:
         # The gcs expects the drone's sealed packets from the address it dialled from and a configured port.
         sealed = str(free_port("127.0.0.2"))
-        self.gcs = Side("gcs", keys, state, PQ_DATAPLANE={"mixed": "python"}.get(plane, plane),
-                        PQ_PEER_SEALED_PORT=sealed if sealed_port is None else "9",
-                        **(gcs or {}))  # fmt: skip
+        self.gcs = Side(
+            "gcs",
+            keys,
+            state,
+            PQ_DATAPLANE={"mixed": "python"}.get(plane, plane),
+            PQ_PEER_SEALED_PORT=sealed if sealed_port is None else "9",
+            **(gcs or {}),
+        )
         handshake = self.gcs.agent.endpoint.handshake_address
         assert handshake is not None
         try:

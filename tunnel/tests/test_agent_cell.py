@@ -98,8 +98,14 @@ def test_windows_keep_exact_time_and_their_own_counts(lab_pair: Lab) -> None:
     if sys.platform == "win32":
         assert "no kernel receive timestamps" in events.pop(1)["reason"]
     assert [row["event"] for row in events] == [
-        "prepare", "start", "gate_open", "gate_close", "gate_open", "gate_close", "stop",
-    ]  # fmt: skip
+        "prepare",
+        "start",
+        "gate_open",
+        "gate_close",
+        "gate_open",
+        "gate_close",
+        "stop",
+    ]
 
 
 @pytest.mark.native
@@ -122,8 +128,10 @@ def test_stop_ends_a_running_window_early(lab_pair: Lab) -> None:
     def run() -> None:
         with lab_pair.drone.client() as client:
             try:
-                client.call("event", {"cell_id": "cell-1", "kind": "traffic_run", "window": "traffic",
-                                      "duration_s": 30})  # fmt: skip
+                client.call(
+                    "event",
+                    {"cell_id": "cell-1", "kind": "traffic_run", "window": "traffic", "duration_s": 30},
+                )
             except RemoteError as error:
                 outcome.append(error.code)
 
@@ -232,8 +240,15 @@ def test_window_starts_its_source_and_reports_it(with_traffic: tuple[Lab, Traffi
     pair.handshakes()
     service.on_start = lambda: pair.drone.plain.send(b"the source's first")
     spec = {"source": "auto", "rate_hz": 320, "seed": 7}
-    opened = pair.drone.call("event", cell_id="cell-1", kind="traffic_open", window="traffic",
-                             route="mavproxy", spec=spec, spec_settle_s=0.1)  # fmt: skip
+    opened = pair.drone.call(
+        "event",
+        cell_id="cell-1",
+        kind="traffic_open",
+        window="traffic",
+        route="mavproxy",
+        spec=spec,
+        spec_settle_s=0.1,
+    )
     assert opened["source"] == "embedded"
     ran = pair.drone.call("event", cell_id="cell-1", kind="traffic_run", window="traffic", duration_s=0.1)
     assert ran["source_report"] == {"sent": {"count": 7}, "received": {"count": 0}}
@@ -266,8 +281,17 @@ def test_refused_source_leaves_no_window_open(with_traffic: tuple[Lab, TrafficSe
     pair, service = with_traffic
     pair.prepare()
     service.refuse = True
-    assert _code(pair.drone, "event", cell_id="cell-1", kind="traffic_open", window="traffic",
-                 spec={"source": "auto"}) == "no_source"  # fmt: skip
+    assert (
+        _code(
+            pair.drone,
+            "event",
+            cell_id="cell-1",
+            kind="traffic_open",
+            window="traffic",
+            spec={"source": "auto"},
+        )
+        == "no_source"
+    )
     assert not pair.drone.agent.endpoint.dataplane.gate_is_open
     service.refuse = False
     service.on_start = lambda: pair.drone.plain.send(b"x")

@@ -96,8 +96,10 @@ def test_stamps_within_the_fault_are_shifted_and_no_others(faults: Faults, rows:
     assert [int(row[4]) for row in out] == [start - 5000, start + 250 * MS, end - 2000 + 250 * MS, end]
     event = json.dumps({"event": "gate_close", "t_ns": start + 7, "mono_ns": 5})
     assert json.loads(faults.shifted("events", [event])[0]) == {
-        "event": "gate_close", "t_ns": start + 7 + 250 * MS, "mono_ns": 5,
-    }  # fmt: skip
+        "event": "gate_close",
+        "t_ns": start + 7 + 250 * MS,
+        "mono_ns": 5,
+    }
     own = json.dumps({"event": "clock_offset", "t_ns": start + 7})
     assert json.loads(faults.shifted("events", [own])[0])["t_ns"] == start + 7
     assert faults.shifted("log", ["as it is"]) == ["as it is"]

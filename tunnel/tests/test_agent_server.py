@@ -124,8 +124,13 @@ def test_an_id_may_be_a_number_and_is_another_one_than_its_text(tls_folder: Path
             for text in (b"7", b'"7"', b"7", b"-1", b'"7"', b"0")
         ]
     assert [(answer["id"], answer["result"]["n"]) for answer in answers] == [
-        (7, 1), ("7", 2), (7, 1), (-1, 3), ("7", 2), (0, 4)
-    ]  # fmt: skip
+        (7, 1),
+        ("7", 2),
+        (7, 1),
+        (-1, 3),
+        ("7", 2),
+        (0, 4),
+    ]
 
 
 def test_endless_request_is_cut_off(tls_folder: Path) -> None:

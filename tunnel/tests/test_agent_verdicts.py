@@ -20,8 +20,12 @@ def test_lines_of_all_detectors_within_the_cell_by_time(tmp_path: Path) -> None:
     write(tmp_path, "tst", "verdicts.ndjson", 25, 90)
     rows = [json.loads(line) for line in Verdicts(tmp_path).lines(10, 50)]
     assert [(row["detector"], row["t_ns"]) for row in rows] == [
-        ("xgboost", 10), ("xgboost", 20), ("tst", 25), ("xgboost", 30), ("xgboost", 50),
-    ]  # fmt: skip
+        ("xgboost", 10),
+        ("xgboost", 20),
+        ("tst", 25),
+        ("xgboost", 30),
+        ("xgboost", 50),
+    ]
 
 
 def test_a_line_that_stands_in_both_files_counts_once(tmp_path: Path) -> None:

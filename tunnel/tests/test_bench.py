@@ -53,9 +53,11 @@ def test_the_published_set_is_ninety_eight_files_under_their_published_names() -
     by_category = {c: sum(p.startswith(c + "/") for p in published) for c in ("kem", "sig", "aead", "suites")}
     assert by_category == {"kem": 27, "sig": 24, "aead": 24, "suites": 23} and len(published) == 98
     assert {
-        "kem/ML_KEM_512_keygen.json", "sig/ML_DSA_44_sign.json", "aead/AES_256_GCM_encrypt_64B.json",
+        "kem/ML_KEM_512_keygen.json",
+        "sig/ML_DSA_44_sign.json",
+        "aead/AES_256_GCM_encrypt_64B.json",
         "suites/cs_classicmceliece348864_aesgcm_falcon512_full_handshake.json",
-    } <= published  # fmt: skip
+    } <= published
     assert len({b.path for b in benchmarks}) == len(benchmarks) == 27 + 24 + 24 + 72
     assert len(PUBLISHED_SUITES) == 23
 
@@ -76,9 +78,10 @@ def test_the_core_of_a_run_is_given_back_whatever_happens() -> None:
 def test_each_kind_of_operation_really_runs(tmp_path: Path) -> None:
     try:
         benchmarks = [
-            b for b in all_benchmarks(load())
+            b
+            for b in all_benchmarks(load())
             if b.algorithm in ("ML-KEM-512", "Falcon-512", "Ascon-128a", "cs-mlkem512-aesgcm-mldsa44")
-        ]  # fmt: skip
+        ]
     except ProviderMissing as error:
         pytest.skip(str(error))
     result = runner.run(tmp_path, benchmarks, 6, None, Progress(io.StringIO()))
@@ -225,9 +228,17 @@ def test_a_terminal_gets_one_rewritten_line_and_a_log_plain_lines() -> None:
 @pytest.mark.linux("runs the whole ladder, which takes minutes under wine")
 def test_killed_without_a_word_and_started_again_it_does_only_what_is_missing(tmp_path: Path) -> None:
     command = [
-        sys.executable, "-m", "pqtunnel", "bench", "--out", str(tmp_path), "--set", "ladder",
-        "--count", "300",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pqtunnel",
+        "bench",
+        "--out",
+        str(tmp_path),
+        "--set",
+        "ladder",
+        "--count",
+        "300",
+    ]
     begun = 0
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as first:

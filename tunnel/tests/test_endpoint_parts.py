@@ -25,9 +25,13 @@ from pqtunnel.endpoint.stream import ConnectionLostError, FrameStream
 from waiting import LIMIT_S, wait_until
 
 ROW = st.tuples(
-    st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1), st.integers(24, 65_507),
-    st.integers(0, 2**63), st.integers(0, 2**63), st.integers(0, 2),
-)  # fmt: skip
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**64 - 1),
+    st.integers(24, 65_507),
+    st.integers(0, 2**63),
+    st.integers(0, 2**63),
+    st.integers(0, 2),
+)
 
 
 @given(sent=st.lists(ROW, max_size=20), received=st.lists(ROW, max_size=20), page=st.integers(1, 7))
@@ -258,8 +262,9 @@ def test_telemetry_lines_by_time(tmp_path: Path, block: int) -> None:
 @given(
     st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=8)),
     st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=3),
-    st.integers(0, 12), st.integers(0, 12),
-)  # fmt: skip
+    st.integers(0, 12),
+    st.integers(0, 12),
+)
 def test_a_block_has_the_lines_of_its_bytes(lines: list[str], rest: str, since: int, limit: int) -> None:
     block = LineBlock("".join(f"{line}\n" for line in lines).encode() + rest.encode())
     assert (len(block), block.lines()) == (len(lines), lines), "a last line without its end is none yet"

@@ -108,8 +108,9 @@ def test_plain_is_never_entered_by_one_end_alone_nor_by_accident(pair: Lab) -> N
 def test_a_plain_cell_has_no_handshake_no_rekey_and_no_redial(pair: Lab) -> None:
     pair.prepare(suite="plain", allow_plain=True)
     for kind, params, code in (
-        ("handshake_block", {"count": 1}, "plain_cell"), ("rekey", {}, "rekey_refused"),
-    ):  # fmt: skip
+        ("handshake_block", {"count": 1}, "plain_cell"),
+        ("rekey", {}, "rekey_refused"),
+    ):
         with pytest.raises(RemoteError) as caught:
             pair.event(kind, **params)
         assert caught.value.code == code

@@ -139,8 +139,10 @@ def test_each_ends_wall_is_work_and_waiting(lab_pair: Lab) -> None:
         assert metered[4]  # of fast handshakes one in twenty, the fifth first
         # Readings stand around the wall, so that they may see what is done just outside it, and a thread that
         # loses the processor just there waits outside its wall.
-        beyond_ns = [wall["cpu_ns"] + wall["runqueue_ns"] - (wall["end_ns"] - wall["start_ns"])
-                     for *_, wall in spans.values()]  # fmt: skip
+        beyond_ns = [
+            wall["cpu_ns"] + wall["runqueue_ns"] - (wall["end_ns"] - wall["start_ns"])
+            for *_, wall in spans.values()
+        ]
         assert min(beyond_ns) <= 1_000_000
 
 

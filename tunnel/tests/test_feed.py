@@ -117,8 +117,12 @@ def test_counters_of_interface_and_udp(tmp_path: Path) -> None:
     (tmp_path / "dev").write_text(DEV)
     (tmp_path / "snmp").write_text(SNMP)
     assert hostnet.interface_counters("eth1", tmp_path) == {
-        "rx_bytes": 5050, "rx_packets": 47, "rx_dropped": 2, "tx_bytes": 6060, "tx_packets": 58,
-    }  # fmt: skip
+        "rx_bytes": 5050,
+        "rx_packets": 47,
+        "rx_dropped": 2,
+        "tx_bytes": 6060,
+        "tx_packets": 58,
+    }
     assert hostnet.udp_counters(tmp_path) == {"in_errors": 5, "no_ports": 7, "rcvbuf_errors": 4}
     with pytest.raises(hostnet.HostNetError, match="no interface eth9"):
         hostnet.interface_counters("eth9", tmp_path)
@@ -250,9 +254,18 @@ def test_attackers_datagrams_show_within_two_windows_and_plaintext_does_not(
     for name in ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch"):
         assert total[name] == counted[name], name
     assert total["rx_datagrams"] == sum(
-        total[name] for name in ("rx_data", "rx_keepalive", "rx_control", "bad_header", "unknown_index",
-                                 "auth_failed", "replay", "old_epoch")
-    )  # fmt: skip
+        total[name]
+        for name in (
+            "rx_data",
+            "rx_keepalive",
+            "rx_control",
+            "bad_header",
+            "unknown_index",
+            "auth_failed",
+            "replay",
+            "old_epoch",
+        )
+    )
     windows = [line for line in rest if isinstance(line, dict)]
     ks = [line["k"] for line in windows]
     assert ks == list(range(ks[0], ks[0] + len(ks))) and len(ks) >= 2

@@ -207,8 +207,11 @@ def test_command_line_errors_and_codes(tmp_path: Path, capsys: pytest.CaptureFix
         main(["nothing"])
     assert caught.value.code == 2
     capsys.readouterr()
-    for argv, next_step in (([], "./pqtunnel --help"), (["keys", "--speed", "9"], "./pqtunnel --help"),
-                            (["bench"], "./pqtunnel bench --help")):  # fmt: skip
+    for argv, next_step in (
+        ([], "./pqtunnel --help"),
+        (["keys", "--speed", "9"], "./pqtunnel --help"),
+        (["bench"], "./pqtunnel bench --help"),
+    ):
         with pytest.raises(SystemExit) as caught:
             main(argv)
         assert caught.value.code == 2

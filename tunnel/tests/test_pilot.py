@@ -19,12 +19,14 @@ START = "cs-mlkem768-aesgcm-mldsa65"
 SAVING = "cs-mlkem768-chacha20poly1305-mldsa65"
 POLICY = Policy.from_json(
     {
-        "floor_level": 3, "default": START, "dwell_s": 0.001,
+        "floor_level": 3,
+        "default": START,
+        "dwell_s": 0.001,
         "modes": [
             {"name": "saving", "suite": SAVING, "when": {"battery_pct": {"below": 30, "leave_above": 35}}},
         ],
     }
-)  # fmt: skip
+)
 
 
 class Flight:

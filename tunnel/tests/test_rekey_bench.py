@@ -54,8 +54,11 @@ def counts(found: dict[str, Any], bench: ModuleType) -> dict[str, int]:
 def test_even_traffic_has_nothing_over_the_limit(bench: ModuleType) -> None:
     found = report(bench, {})
     assert counts(found, bench) == {
-        "judged_switches": 5, "judged_over_count": 0, "judged_between": 4, "judged_between_over_count": 0
-    }  # fmt: skip
+        "judged_switches": 5,
+        "judged_over_count": 0,
+        "judged_between": 4,
+        "judged_between_over_count": 0,
+    }
     assert found["lost_count"] == 0
     assert found["largest_judged_gap_ms"] == INTERVAL_NS / MS
 

@@ -34,8 +34,14 @@ def test_client_loads_nothing_native() -> None:
         "print([m for m in sys.modules if m.split('.')[0] in ('oqs', 'cryptography', 'pq_ascon', 'ctypes')])"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, check=True, env=environment)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
     assert done.stdout.strip() == "[]"
 
 

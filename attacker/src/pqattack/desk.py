@@ -32,10 +32,16 @@ class Done:
         """Everything but the bins."""
         bins = self.runner.bins
         return {
-            "episode": self.number, **self.episode.as_dict(), "benign": self.episode.benign,
-            "t_on_ns": bins.first_ns, "t_off_ns": bins.last_ns, "sent_count": bins.sent,
-            "failed_count": self.runner.failed, "skipped_count": bins.skipped, "ended": self.runner.ended,
-        }  # fmt: skip
+            "episode": self.number,
+            **self.episode.as_dict(),
+            "benign": self.episode.benign,
+            "t_on_ns": bins.first_ns,
+            "t_off_ns": bins.last_ns,
+            "sent_count": bins.sent,
+            "failed_count": self.runner.failed,
+            "skipped_count": bins.skipped,
+            "ended": self.runner.ended,
+        }
 
     def truth(self) -> Json:
         """The same with the counts by bin, [number, count] in order of time."""

@@ -51,9 +51,15 @@ class Attacker:
         self._interface = ""
         self._macs: dict[str, bytes] = {}
         self._handlers: dict[str, Callable[[Json, object, int], Json]] = {
-            "hello": self._hello, "take": self._take, "renew": self._renew, "start": self._start,
-            "stop": self._stop, "state": self._state, "truth": self._truth, "release": self._release,
-        }  # fmt: skip
+            "hello": self._hello,
+            "take": self._take,
+            "renew": self._renew,
+            "start": self._start,
+            "stop": self._stop,
+            "state": self._state,
+            "truth": self._truth,
+            "release": self._release,
+        }
 
     def answer(self, request: Json, connection: object, now_ns: int) -> Json:
         """{"ok": true, …} or {"ok": false, "code", "error", "hint"}."""

@@ -97,12 +97,14 @@ def run(plan: Plan) -> dict[str, Any]:
         "handshakes": shakes,
         "accounting": accounted,
         "forwarding": {
-            "missing": missing, "loads": forwarding.summaries(taken), "rounds": forwarding.raw(taken)
+            "missing": missing,
+            "loads": forwarding.summaries(taken),
+            "rounds": forwarding.raw(taken),
         },
         "flood": flooded,
         "rekey": rekeyed,
         "machine": verdict(before, Reading.now()),
-    }  # fmt: skip
+    }
     result["targets"] = targets.rows(result)
     return result
 

@@ -28,9 +28,13 @@ class Child:
         self.name = name
         self._errors: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115  lives as long as the child
         self.process = subprocess.Popen(
-            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
             env=dict(environment) if environment is not None else None,
-        )  # fmt: skip
+        )
 
     def line(self) -> str:
         """The next line of its output. Raises ChildFailed at the end of it."""

@@ -65,10 +65,14 @@ class End:
         self._cells += 1
         self._endpoint.prepare(
             CellPlan(
-                cell_id=f"bench-{self._cells}", suite_id=suite_id, min_level=LEVEL, ledger=False, seed=1,
+                cell_id=f"bench-{self._cells}",
+                suite_id=suite_id,
+                min_level=LEVEL,
+                ledger=False,
+                seed=1,
                 drone_auth=drone_auth,
             )
-        )  # fmt: skip
+        )
         self._endpoint.start()
         return {}
 

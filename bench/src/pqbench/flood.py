@@ -29,10 +29,23 @@ def run(where: Spaces, tunnel: Tunnel, seconds: float, rate_hz: int = FORGED_HZ)
     try:
         word = tunnel.drone.ask(do="header_word")["word"]
         command = [
-            binary("pqload"), "flood", "--source", f"{ADDRESS['drone']}:{SOURCE_PORT}",
-            "--target", f"{ADDRESS['gcs']}:{SEALED_PORT['gcs']}", "--rate-hz", str(rate_hz),
-            "--seconds", str(seconds), "--size", str(SIZE_BYTES), "--word", str(word), "--seed", "20260",
-        ]  # fmt: skip
+            binary("pqload"),
+            "flood",
+            "--source",
+            f"{ADDRESS['drone']}:{SOURCE_PORT}",
+            "--target",
+            f"{ADDRESS['gcs']}:{SEALED_PORT['gcs']}",
+            "--rate-hz",
+            str(rate_hz),
+            "--seconds",
+            str(seconds),
+            "--size",
+            str(SIZE_BYTES),
+            "--word",
+            str(word),
+            "--seed",
+            "20260",
+        ]
         gcs_pid = [tunnel.gcs.process.pid]
         before, gcs_ns = tunnel.counters("gcs"), process_cpu_ns(gcs_pid)
         with child("flood", command) as flood:

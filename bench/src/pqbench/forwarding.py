@@ -52,9 +52,17 @@ def loads(seconds: float) -> list[Load]:
 
 def _generator(load: Load, forwarder: Forwarder) -> list[str]:
     common = [
-        "--source", f"{forwarder.source}:{SOURCE_PORT}", "--target", forwarder.entry,
-        "--size", str(load.size_bytes), "--burst", str(load.burst), "--seconds", str(load.seconds),
-    ]  # fmt: skip
+        "--source",
+        f"{forwarder.source}:{SOURCE_PORT}",
+        "--target",
+        forwarder.entry,
+        "--size",
+        str(load.size_bytes),
+        "--burst",
+        str(load.burst),
+        "--seconds",
+        str(load.seconds),
+    ]
     if load.groups_hz is None:
         ack = f"{ADDRESS['drone']}:{ACK_PORT}"
         return [binary("pqload"), "closed", *common, "--window", str(WINDOW), "--ack", ack, "--train", "1"]
@@ -89,9 +97,12 @@ def offer(where: Spaces, load: Load, forwarder: Forwarder) -> dict[str, Any]:
 
 
 def rounds(
-    where: Spaces, forwarders: Mapping[str, Forwarder], wanted: list[Load], count: int,
+    where: Spaces,
+    forwarders: Mapping[str, Forwarder],
+    wanted: list[Load],
+    count: int,
     tell: Callable[[str], None],
-) -> dict[str, dict[str, list[dict[str, Any]]]]:  # fmt: skip
+) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Load key → forwarder → one result a round. Within a round every forwarder meets each load once; who
     goes first moves on from round to round."""
     taken: dict[str, dict[str, list[dict[str, Any]]]] = {

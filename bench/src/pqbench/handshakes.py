@@ -88,11 +88,24 @@ def _certificates(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     for name in ("server", "client"):
         if not (folder / f"{name}.cert.pem").exists():
-            output_of([
-                "openssl", "req", "-x509", "-newkey", "mldsa65", "-nodes", "-days", "2",
-                "-subj", f"/CN=bench-{name}", "-keyout", str(folder / f"{name}.key.pem"),
-                "-out", str(folder / f"{name}.cert.pem"),
-            ])  # fmt: skip
+            output_of(
+                [
+                    "openssl",
+                    "req",
+                    "-x509",
+                    "-newkey",
+                    "mldsa65",
+                    "-nodes",
+                    "-days",
+                    "2",
+                    "-subj",
+                    f"/CN=bench-{name}",
+                    "-keyout",
+                    str(folder / f"{name}.key.pem"),
+                    "-out",
+                    str(folder / f"{name}.cert.pem"),
+                ]
+            )
 
 
 def tls(where: Spaces, kind: Literal["mutual", "server"], count: int) -> dict[str, Any]:
@@ -111,11 +124,15 @@ def tls(where: Spaces, kind: Literal["mutual", "server"], count: int) -> dict[st
         return {"missing": str(error)}
     confirmed = [row["confirmed_ms"] for row in taken["handshakes"]]
     return {
-        "library": taken["library"], "authentication": kind, "n": len(confirmed), "ends_when": TLS_DONE,
-        "wall_ms": confirmed, "wall_median_ms": rounded(median(confirmed)),
+        "library": taken["library"],
+        "authentication": kind,
+        "n": len(confirmed),
+        "ends_when": TLS_DONE,
+        "wall_ms": confirmed,
+        "wall_median_ms": rounded(median(confirmed)),
         "wall_p95_ms": rounded(tail(confirmed, 0.95)),
         "client_finished_median_ms": rounded(median([row["finished_ms"] for row in taken["handshakes"]])),
-    }  # fmt: skip
+    }
 
 
 # ---------------------------------------------------------------------------- Rosenpass
@@ -137,6 +154,8 @@ def rosenpass(where: Spaces, count: int) -> dict[str, Any]:
     except (PeerMissing, ChildFailed) as error:
         return {"missing": str(error)}
     return {
-        "n": len(walls), "wall_ms": walls, "wall_median_ms": rounded(median(walls)),
+        "n": len(walls),
+        "wall_ms": walls,
+        "wall_median_ms": rounded(median(walls)),
         "wall_p95_ms": rounded(tail(walls, 0.95)),
-    }  # fmt: skip
+    }

@@ -92,10 +92,14 @@ def verdict(before: Reading, after: Reading) -> dict[str, Any]:
     if stolen_pct > STEAL_LIMIT_PCT:
         reasons.append(f"the hypervisor took {stolen_pct} % of a core")
     return {
-        "load_average_before": list(before.load), "load_average_after": list(after.load),
-        "foreign_cpu_pct": foreign_pct, "steal_pct": stolen_pct, "is_busy": bool(reasons),
-        "reasons": reasons, "duration_s": round(after.time_s - before.time_s, 1),
-    }  # fmt: skip
+        "load_average_before": list(before.load),
+        "load_average_after": list(after.load),
+        "foreign_cpu_pct": foreign_pct,
+        "steal_pct": stolen_pct,
+        "is_busy": bool(reasons),
+        "reasons": reasons,
+        "duration_s": round(after.time_s - before.time_s, 1),
+    }
 
 
 def facts() -> dict[str, Any]:
@@ -107,6 +111,9 @@ def facts() -> dict[str, Any]:
             break
     memory_kib = int(Path("/proc/meminfo").read_text().split()[1])
     return {
-        "architecture": platform.machine(), "kernel": platform.release(), "cpu_model": model,
-        "cpu_count": os.cpu_count(), "memory_mib": memory_kib // 1024,
-    }  # fmt: skip
+        "architecture": platform.machine(),
+        "kernel": platform.release(),
+        "cpu_model": model,
+        "cpu_count": os.cpu_count(),
+        "memory_mib": memory_kib // 1024,
+    }

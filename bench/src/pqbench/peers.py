@@ -132,11 +132,24 @@ def wireguard(where: Spaces, name: str) -> Iterator[Forwarder]:
             key = Path(f"/tmp/{interface}.key")
             key.touch(mode=0o600)
             key.write_text(secret[side])
-            output_of(where.at(
-                side, "wg", "set", interface, "private-key", str(key), "listen-port", str(port),
-                "peer", public[other], "endpoint", f"{ADDRESS[other]}:{port}",
-                "allowed-ips", f"{INNER[name][other]}/32",
-            ))  # fmt: skip
+            output_of(
+                where.at(
+                    side,
+                    "wg",
+                    "set",
+                    interface,
+                    "private-key",
+                    str(key),
+                    "listen-port",
+                    str(port),
+                    "peer",
+                    public[other],
+                    "endpoint",
+                    f"{ADDRESS[other]}:{port}",
+                    "allowed-ips",
+                    f"{INNER[name][other]}/32",
+                )
+            )
             key.unlink()
             where.ip(side, "address", "add", f"{INNER[name][side]}/24", "dev", interface)
             where.ip(side, "link", "set", interface, "mtu", "1420", "up")

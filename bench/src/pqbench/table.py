@@ -65,12 +65,19 @@ def _forwarding(result: dict[str, Any]) -> list[str]:
             if "missing" in row:
                 body.append((load, name, f"missing: {row['missing']}", *[NONE] * 6))
                 continue
-            body.append((
-                load, name, number(row["received_hz"], 0), number(row["cpu_us_per_packet"]),
-                number(row["cpu_ratio_to_bare"]), number(row["machine_cpu_us_per_packet"]),
-                number(row["p50_us"], 1), number(row["p99_us"], 1),
-                f"{row['lost_count']} of {row['sent_count']}",
-            ))  # fmt: skip
+            body.append(
+                (
+                    load,
+                    name,
+                    number(row["received_hz"], 0),
+                    number(row["cpu_us_per_packet"]),
+                    number(row["cpu_ratio_to_bare"]),
+                    number(row["machine_cpu_us_per_packet"]),
+                    number(row["p50_us"], 1),
+                    number(row["p99_us"], 1),
+                    f"{row['lost_count']} of {row['sent_count']}",
+                )
+            )
     head = (
         "load",
         "forwarder",
@@ -100,20 +107,32 @@ def _handshakes(result: dict[str, Any]) -> list[str]:
     ):
         row = found[key]
         ratio = f"missing: {row['missing']}" if "missing" in row else number(row.get("ratio_median"), 3)
-        body.append((
-            title, str(row.get("n", NONE)), number(row.get("wall_median_ms")),
-            number(row.get("wall_p95_ms")), number(row.get("crypto_median_ms")), ratio,
-        ))  # fmt: skip
+        body.append(
+            (
+                title,
+                str(row.get("n", NONE)),
+                number(row.get("wall_median_ms")),
+                number(row.get("wall_p95_ms")),
+                number(row.get("crypto_median_ms")),
+                ratio,
+            )
+        )
     for row in found["suites"]:
         if "missing" in row:
             body.append(
                 (row["suite_id"], str(row.get("n", NONE)), f"missing: {row['missing']}", NONE, NONE, NONE)
             )
             continue
-        body.append((
-            row["suite_id"], str(row["n"]), number(row["wall_median_ms"]), number(row["wall_p95_ms"]),
-            number(row["crypto_median_ms"]), number(row["ratio_median"], 3),
-        ))  # fmt: skip
+        body.append(
+            (
+                row["suite_id"],
+                str(row["n"]),
+                number(row["wall_median_ms"]),
+                number(row["wall_p95_ms"]),
+                number(row["crypto_median_ms"]),
+                number(row["ratio_median"], 3),
+            )
+        )
     return markdown(("handshake", "n", "median, ms", "p95, ms", "crypto, ms", "wall ÷ crypto"), body)
 
 

@@ -158,14 +158,18 @@ class InfluxView:
     def _refused(self, why: str) -> InfluxError:
         if self._token_from is None:
             return InfluxError(
-                "influx-refused", f"InfluxDB at {self.url} wants a token, and there is none", why,
+                "influx-refused",
+                f"InfluxDB at {self.url} wants a token, and there is none",
+                why,
                 "set INFLUXDB_TOKEN to the token of the database, or switch its authentication off",
-            )  # fmt: skip
+            )
         return InfluxError(
-            "influx-refused", f"InfluxDB at {self.url} refuses the token of {self._token_from}", why,
+            "influx-refused",
+            f"InfluxDB at {self.url} refuses the token of {self._token_from}",
+            why,
             "it is another database's: unset INFLUXDB_TOKEN, or bring the database up anew with it "
             "(make lab-down, make lab-up)",
-        )  # fmt: skip
+        )
 
     def ping(self) -> str:
         """Version of the server; raises InfluxError when it does not answer."""

@@ -186,9 +186,11 @@ def _detectors(text: str, path: Path) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if unknown := [name for name in names if name not in DETECTORS]:
         raise UsageError(
-            "bad-detector", f"{shown(path)}: no detector is named {unknown[0]!r}", "pqlab_detectors names it",
+            "bad-detector",
+            f"{shown(path)}: no detector is named {unknown[0]!r}",
+            "pqlab_detectors names it",
             f"choose of {', '.join(DETECTORS)}, separated by commas",
-        )  # fmt: skip
+        )
     return names
 
 

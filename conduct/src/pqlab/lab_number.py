@@ -46,9 +46,11 @@ def lab_number() -> LabNumber:
     text = os.environ.get(VARIABLE) or "1"
     if text not in tuple(map(str, range(1, MOST + 1))):
         raise UsageError(
-            "no-such-lab", f"{VARIABLE}={text} is no lab", f"a machine has {MOST} at most, by number",
+            "no-such-lab",
+            f"{VARIABLE}={text} is no lab",
+            f"a machine has {MOST} at most, by number",
             f"{VARIABLE}=1 (the default), 2, 3 or 4",
-        )  # fmt: skip
+        )
     return LabNumber(int(text))
 
 

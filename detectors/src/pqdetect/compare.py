@@ -74,9 +74,16 @@ def twin(recording: Recording, number: int) -> Spec:
     rate_hz = float(np.median(tx[flows])) / WINDOW_S - 2.0 if len(flows) else 320.0
     ground = GroundSpec(tx_rate_hz=max(3.0, rate_hz), setup_s=begin_s)
     return Spec(
-        f"twin-{truth.scenario_id}-{number}", (truth.seed * 31 + number) % (1 << 31), truth.kind, "twin",
-        truth.profile, len(recording) * WINDOW_S, link, ground, attacks=_attacks(recording, link.shared),
-    )  # fmt: skip
+        f"twin-{truth.scenario_id}-{number}",
+        (truth.seed * 31 + number) % (1 << 31),
+        truth.kind,
+        "twin",
+        truth.profile,
+        len(recording) * WINDOW_S,
+        link,
+        ground,
+        attacks=_attacks(recording, link.shared),
+    )
 
 
 def _link(profile: str) -> LinkSpec:
@@ -91,10 +98,15 @@ def _link(profile: str) -> LinkSpec:
         return float(np.mean(given.get(name, (0.0, 0.0))))
 
     return LinkSpec(
-        delay_ms=middle("delay_ms"), jitter_ms=middle("jitter_ms"), loss_pct=middle("loss_pct"),
-        rate_kbps=middle("rate_kbps"), queue_ms=middle("queue_ms") or 1000.0,
-        router_pps=middle("router_pps"), shared=bool(given.get("shared")), fifo=bool(given.get("fifo")),
-    )  # fmt: skip
+        delay_ms=middle("delay_ms"),
+        jitter_ms=middle("jitter_ms"),
+        loss_pct=middle("loss_pct"),
+        rate_kbps=middle("rate_kbps"),
+        queue_ms=middle("queue_ms") or 1000.0,
+        router_pps=middle("router_pps"),
+        shared=bool(given.get("shared")),
+        fifo=bool(given.get("fifo")),
+    )
 
 
 def _attacks(recording: Recording, shared: bool) -> tuple[AttackSpec, ...]:
@@ -110,10 +122,14 @@ def _attacks(recording: Recording, shared: bool) -> tuple[AttackSpec, ...]:
         size = int(span[:, :, column("rx_bytes")].sum() / datagrams) if datagrams else 64
         found.append(
             AttackSpec(
-                "flood" if one.kind == "pulsing" else one.kind, (one.t_on_ns - truth.t0_ns) / 1e9, for_s,
-                rate, size, shared,
+                "flood" if one.kind == "pulsing" else one.kind,
+                (one.t_on_ns - truth.t0_ns) / 1e9,
+                for_s,
+                rate,
+                size,
+                shared,
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 
@@ -156,10 +172,16 @@ def _distance(condition: str, name: str, real: NDArray[np.floating], made: NDArr
         return float(np.quantile(known, share)) if len(known) * (1.0 - share) >= 1.0 - 1e-9 else None
 
     return Distance(
-        condition, name, ks_distance(real, made), quantile(real, 0.5), quantile(made, 0.5),
-        quantile(real, 0.95), quantile(made, 0.95), int(np.isfinite(real).sum()),
+        condition,
+        name,
+        ks_distance(real, made),
+        quantile(real, 0.5),
+        quantile(made, 0.5),
+        quantile(real, 0.95),
+        quantile(made, 0.95),
+        int(np.isfinite(real).sum()),
         int(np.isfinite(made).sum()),
-    )  # fmt: skip
+    )
 
 
 def markdown(distances: Sequence[Distance]) -> str:

@@ -245,11 +245,17 @@ def _truth_object(truth: Truth) -> dict[str, Any]:
         }
     )
     return {
-        "schema": TRUTH_SCHEMA, "scenario_id": truth.scenario_id, "kind": truth.kind,
-        "profile": truth.profile, "seed": truth.seed, "source": truth.source,
-        "t0_ns": truth.t0_ns, "t1_ns": truth.t1_ns,
-        "episodes": [asdict(one) for one in truth.episodes], "loss": columns,
-    }  # fmt: skip
+        "schema": TRUTH_SCHEMA,
+        "scenario_id": truth.scenario_id,
+        "kind": truth.kind,
+        "profile": truth.profile,
+        "seed": truth.seed,
+        "source": truth.source,
+        "t0_ns": truth.t0_ns,
+        "t1_ns": truth.t1_ns,
+        "episodes": [asdict(one) for one in truth.episodes],
+        "loss": columns,
+    }
 
 
 def _nullable(values: Floats) -> list[float | None]:
@@ -275,10 +281,16 @@ def read_truth(path: Path) -> Truth:
             raise RecordingError(f"{path}: schema is {given.get('schema')!r}, not {TRUTH_SCHEMA}")
         loss = given["loss"]
         return Truth(
-            given["scenario_id"], given["kind"], given["profile"], given["seed"], given["source"],
-            given["t0_ns"], given["t1_ns"], tuple(Episode(**one) for one in given["episodes"]),
+            given["scenario_id"],
+            given["kind"],
+            given["profile"],
+            given["seed"],
+            given["source"],
+            given["t0_ns"],
+            given["t1_ns"],
+            tuple(Episode(**one) for one in given["episodes"]),
             None if loss is None else LinkTruth(**{name: _column(loss[name]) for name in loss}),
-        )  # fmt: skip
+        )
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

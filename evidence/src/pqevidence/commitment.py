@@ -37,14 +37,18 @@ def place(text: str | None) -> Path | None:
     path = Path(text)
     if path.exists():
         raise UsageError(
-            "exists", f"{shown(path)} is there already", "what was promised is never overwritten",
+            "exists",
+            f"{shown(path)} is there already",
+            "what was promised is never overwritten",
             "name another file: --seal FILE",
-        )  # fmt: skip
+        )
     if not path.absolute().parent.is_dir():
         raise UsageError(
-            "no-folder", f"{shown(path)} cannot be written", "its folder is not there",
+            "no-folder",
+            f"{shown(path)} cannot be written",
+            "its folder is not there",
             "name a file in a folder that is: --seal FILE",
-        )  # fmt: skip
+        )
     return path
 
 
@@ -54,9 +58,11 @@ def write(path: Path, plan: Json, keys: dict[str, str]) -> None:
         path.write_text(json.dumps(document(plan, keys), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise LabError(
-            "not-writable", f"{shown(path)} cannot be written", str(error.strerror or error),
+            "not-writable",
+            f"{shown(path)} cannot be written",
+            str(error.strerror or error),
             "name a file you may write: --seal FILE",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def read(text: str) -> Json:
@@ -69,7 +75,9 @@ def read(text: str) -> Json:
         ) from error
     if not isinstance(loaded, dict) or loaded.get("schema_version") != SCHEMA:
         raise UsageError(
-            "bad-commitment", f"{text} holds no {SCHEMA}", "it is another kind of file",
+            "bad-commitment",
+            f"{text} holds no {SCHEMA}",
+            "it is another kind of file",
             "name a file that --seal has written",
-        )  # fmt: skip
+        )
     return loaded

@@ -71,10 +71,19 @@ def expectations(scenario: Scenario, cells: list[Cell], source: Path | None) -> 
         for row in precision(source, fewest, suites):
             found.append(
                 Expectation(
-                    name, names[0], fewest, suites, row.metric, row.unit, row.scale,
-                    row.half_width, row.detectable, row.reason, row.overall,
+                    name,
+                    names[0],
+                    fewest,
+                    suites,
+                    row.metric,
+                    row.unit,
+                    row.scale,
+                    row.half_width,
+                    row.detectable,
+                    row.reason,
+                    row.overall,
                 )
-            )  # fmt: skip
+            )
     return found
 
 

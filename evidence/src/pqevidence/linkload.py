@@ -30,8 +30,10 @@ def beyond_links(scenario: Scenario, cells: Iterable[Cell]) -> list[str]:
     for condition in scenario.conditions:
         if condition["name"] in planned:
             for name, bit_s in _rates(scenario, condition):
-                found += [f"beyond the link: {name} carries {_rate(bit_s)} to the ground, {text}"
-                          for text in _needs(scenario, bit_s)]  # fmt: skip
+                found += [
+                    f"beyond the link: {name} carries {_rate(bit_s)} to the ground, {text}"
+                    for text in _needs(scenario, bit_s)
+                ]
     return found
 
 

@@ -30,15 +30,21 @@ class Opened:
         self.data = root / "data" if (root / "data").is_dir() else root
         if not (self.data / "plan.json").is_file():
             raise LabError(
-                "not-a-bundle", f"{path} holds no bundle", "there is no data/plan.json in it",
-                "name a folder under results/, or unpack an archive: ./pqlab unpack FILE", EXIT_ENVIRONMENT,
-            )  # fmt: skip
+                "not-a-bundle",
+                f"{path} holds no bundle",
+                "there is no data/plan.json in it",
+                "name a folder under results/, or unpack an archive: ./pqlab unpack FILE",
+                EXIT_ENVIRONMENT,
+            )
         there = importlib.util.find_spec("pandas") is not None
         if frames and not there:
             raise LabError(
-                "no-pandas", "DataFrames were asked for", "pandas is not installed",
-                "pip install pandas, or leave `frames` out", EXIT_ENVIRONMENT,
-            )  # fmt: skip
+                "no-pandas",
+                "DataFrames were asked for",
+                "pandas is not installed",
+                "pip install pandas, or leave `frames` out",
+                EXIT_ENVIRONMENT,
+            )
         self.frames = there if frames is None else frames
 
     @property
@@ -73,9 +79,12 @@ class Opened:
         if not path.is_file():
             known = ", ".join(sorted(file.stem for file in path.parent.glob("*.csv")))
             raise LabError(
-                "no-table", f"the bundle has no table {name}", f"it has {known or 'none'}",
-                "name one of them", EXIT_ENVIRONMENT,
-            )  # fmt: skip
+                "no-table",
+                f"the bundle has no table {name}",
+                f"it has {known or 'none'}",
+                "name one of them",
+                EXIT_ENVIRONMENT,
+            )
         return self._given(_csv(path))
 
     def _records(self) -> Iterator[Row]:
@@ -134,6 +143,9 @@ def _value(text: str | None) -> Any:
 
 def _damaged(path: Path, line: int, why: str) -> LabError:
     return LabError(
-        "raw-data", f"{path.parent.name}/{path.name}, line {line} cannot be read", why,
-        "run `pqlab verify` on the bundle", EXIT_CHECK,
-    )  # fmt: skip
+        "raw-data",
+        f"{path.parent.name}/{path.name}, line {line} cannot be read",
+        why,
+        "run `pqlab verify` on the bundle",
+        EXIT_CHECK,
+    )

@@ -70,9 +70,11 @@ def write_recordings(bundle: Path, out: Path) -> tuple[list[Path], list[str]]:
         written.append(target)
     if not written:
         raise LabError(
-            "no-recording", f"no cell of {bundle.name} holds what its drone saw", "; ".join(left_out[:3]),
+            "no-recording",
+            f"no cell of {bundle.name} holds what its drone saw",
+            "; ".join(left_out[:3]),
             "run a scenario whose conditions have an attack or a detector",
-        )  # fmt: skip
+        )
     return written, left_out
 
 
@@ -82,8 +84,11 @@ def canary_window(cell: RawCell) -> float:
     canary = cell.canary
     if canary is None:
         return math.inf
-    begun = [int(side["open_ns"]) for side in (canary.traffic or {}).values()
-             if isinstance(side, dict) and side.get("open_ns")]  # fmt: skip
+    begun = [
+        int(side["open_ns"])
+        for side in (canary.traffic or {}).values()
+        if isinstance(side, dict) and side.get("open_ns")
+    ]
     begun += [int(row["t_on_ns"]) for row in canary.truth or [] if row.get("t_on_ns")]
     return min(begun, default=math.inf) // WINDOW_NS
 
@@ -128,9 +133,13 @@ def _episode(told: SentEpisode, seen: Seen) -> Json:
     first, last = told.t_on_ns // BIN_NS, (told.t_off_ns + _REACH_NS) // BIN_NS
     felt = sum(count for number, count in seen.refused.items() if first <= number <= last)
     return {
-        "kind": told.asked.kind, "t_on_ns": told.t_on_ns, "t_off_ns": told.t_off_ns,
-        "rate_pps": told.asked.rate_pps, "visible": felt > 0, "sent_count": told.sent,
-    }  # fmt: skip
+        "kind": told.asked.kind,
+        "t_on_ns": told.t_on_ns,
+        "t_off_ns": told.t_off_ns,
+        "rate_pps": told.asked.rate_pps,
+        "visible": felt > 0,
+        "sent_count": told.sent,
+    }
 
 
 def _loss(cell: RawCell, seen: Seen) -> Json | None:

@@ -38,16 +38,19 @@ class Share:
         found = _SHARE.fullmatch(text or "1/1")
         if found is None or not 1 <= int(found[1]) <= int(found[2]):
             raise UsageError(
-                "bad-share", f"--share {text} is no share", "it is k/n with whole numbers, k from 1 to n",
+                "bad-share",
+                f"--share {text} is no share",
+                "it is k/n with whole numbers, k from 1 to n",
                 "--share 1/2 and, on the other pair of hosts, --share 2/2",
-            )  # fmt: skip
+            )
         name = pair if pair is not None else f"pair-{int(found[1])}"
         if not is_pair(name):
             raise UsageError(
-                "bad-pair", f"--pair {name} is no name of a pair",
+                "bad-pair",
+                f"--pair {name} is no name of a pair",
                 "it has up to 32 small letters, digits, `-` and `_`, and begins with a letter or a digit",
                 "--pair bench-1",
-            )  # fmt: skip
+            )
         return cls(int(found[1]), int(found[2]), name)
 
     @classmethod

@@ -28,15 +28,25 @@ def _asked(root: Path, change: Callable[[Json, Json], object]) -> None:
     seeds = {row["cell_id"]: row["seed"] for row in load(root / "data" / "plan.json")["cells"]}
     for cell in cells(root):
         row = {
-            "step": 0, "number": 0, "kind": "mode", "command": "MAV_CMD_DO_SET_MODE",
-            "due_ns": BEGUN_NS + 100_000_000, "sent_ns": BEGUN_NS + 101_000_000,
-            "acknowledged_ns": BEGUN_NS + 107_000_000, "result": 0, "retries_count": 0, "items_count": 0,
+            "step": 0,
+            "number": 0,
+            "kind": "mode",
+            "command": "MAV_CMD_DO_SET_MODE",
+            "due_ns": BEGUN_NS + 100_000_000,
+            "sent_ns": BEGUN_NS + 101_000_000,
+            "acknowledged_ns": BEGUN_NS + 107_000_000,
+            "result": 0,
+            "retries_count": 0,
+            "items_count": 0,
             "reason": None,
-        }  # fmt: skip
+        }
         ground: Json = {
-            "seed": seeds[cell.name], "begun_ns": BEGUN_NS, "sent": {KIND: 1}, "heard": {"COMMAND_ACK": 1},
+            "seed": seeds[cell.name],
+            "begun_ns": BEGUN_NS,
+            "sent": {KIND: 1},
+            "heard": {"COMMAND_ACK": 1},
             "rows": [row],
-        }  # fmt: skip
+        }
         vehicle: Json = {
             "uplink": [{"system": 255, "component": 190, "frames": {KIND: 1}}],
             "beside": {"count": 1, "sizes": {"22": 1}, "kinds": {"COMMAND_ACK": 1}},

@@ -21,9 +21,14 @@ def _settled(root: Path, drone: Json) -> None:
         known = {key: run[key] for key in ("started_ns", "ended_ns", "command")}
         for session in run.setdefault("sessions", [known]):
             session["settle"] = {
-                "asked": True, "quiet": True, "why": None, "waited_s": 1.5, "limit_s": 60.0, "busy_ok": False,
+                "asked": True,
+                "quiet": True,
+                "why": None,
+                "waited_s": 1.5,
+                "limit_s": 60.0,
+                "busy_ok": False,
                 "probes": {"drone": drone, "gcs": QUIET},
-            }  # fmt: skip
+            }
 
     edit(root / "data" / "run.json", found)
 
@@ -31,11 +36,20 @@ def _settled(root: Path, drone: Json) -> None:
 def _reading(window: str, edge: str, t_ns: int) -> Json:
     """A reading of a machine whose neighbours slept."""
     return {
-        "t_ns": t_ns, "host": "controller", "event": "processors", "window": window, "edge": edge,
-        "mono_s": t_ns / 1e9, "used_ms": [0.0, 0.0], "lab_ms": [0.0, 0.0], "lab_total_ms": 0.0,
-        "controller_ms": 0.0, "steal_ms": 0.0, "cores_of": {"drone": [0, 1], "gcs": [0, 1]},
+        "t_ns": t_ns,
+        "host": "controller",
+        "event": "processors",
+        "window": window,
+        "edge": edge,
+        "mono_s": t_ns / 1e9,
+        "used_ms": [0.0, 0.0],
+        "lab_ms": [0.0, 0.0],
+        "lab_total_ms": 0.0,
+        "controller_ms": 0.0,
+        "steal_ms": 0.0,
+        "cores_of": {"drone": [0, 1], "gcs": [0, 1]},
         "throttled_ms": {"drone": 0.0, "gcs": 0.0},
-    }  # fmt: skip
+    }
 
 
 def _write(path: Path, rows: list[Json]) -> None:

@@ -318,9 +318,11 @@ def truth_a_second_late(root: Path) -> None:
     for cell in cells(root):
         first = next(row["bin"] for row in load_lines(cell / "attack.ndjson") if "bin" in row) - S // BIN_NS
         header = {
-            "schema": "pqtunnel/feed/v1", "role": "drone", "bin_ns": BIN_NS,
+            "schema": "pqtunnel/feed/v1",
+            "role": "drone",
+            "bin_ns": BIN_NS,
             "fields": ["rx_datagrams", "tx_data", "auth_failed"],
-        }  # fmt: skip
+        }
         refused = [[number, [COUNT_A_BIN, 7, COUNT_A_BIN]] for number in range(first, first + 25)]
         after = [[number, [1, 7, 0]] for number in range(first + 25, first + 150)]
         rows: list[Any] = [header, *refused, *after]

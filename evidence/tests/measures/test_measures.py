@@ -79,7 +79,10 @@ def test_a_new_measure_is_one_folder_and_one_line(tmp_path: Path) -> None:
     path = os.pathsep.join([str(package.parent), str(TESTS), *filter(None, sys.path)])
     told = subprocess.run(
         [sys.executable, "-c", CARRIED_OUT, str(tmp_path / "bundle")],
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert told.returncode == 0, told.stderr
     assert told.stdout.splitlines() == ["suite_id,cells_count", "True True", "['ok']"]

@@ -35,9 +35,15 @@ class Control:
         self.routes: dict[str, bool] = dict.fromkeys(ROLES, False)
         self._parts: list[str] = []
         self._handlers: dict[str, Callable[[Json, int], Json]] = {
-            "hello": self._hello, "set": self._set, "renew": self._renew, "change": self._change,
-            "clear": self._clear, "state": self._state, "trace": self._trace, "log": self._log,
-        }  # fmt: skip
+            "hello": self._hello,
+            "set": self._set,
+            "renew": self._renew,
+            "change": self._change,
+            "clear": self._clear,
+            "state": self._state,
+            "trace": self._trace,
+            "log": self._log,
+        }
 
     def answer(self, request: Json, now_ns: int) -> Json:
         """{"ok": true, …} or {"ok": false, "code", "error", "hint"}."""

@@ -69,8 +69,10 @@ def has_netem() -> bool:
     try:
         done = subprocess.run(
             ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1us"],
-            capture_output=True, timeout=5, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            timeout=5,
+            check=False,
+        )
         if done.returncode:
             return False
         subprocess.run(

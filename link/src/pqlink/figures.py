@@ -27,9 +27,13 @@ def loss_figures(sent: int, received: int) -> Json:
         return {"n": sent, "received": received, "lost": lost, **nothing}
     low, high = wilson_pct(lost, sent)
     return {
-        "n": sent, "received": received, "lost": lost, "loss_pct": round(100 * lost / sent, 4),
-        "loss_low_pct": round(low, 4), "loss_high_pct": round(high, 4),
-    }  # fmt: skip
+        "n": sent,
+        "received": received,
+        "lost": lost,
+        "loss_pct": round(100 * lost / sent, 4),
+        "loss_low_pct": round(low, 4),
+        "loss_high_pct": round(high, 4),
+    }
 
 
 def time_figures(times_ns: Sequence[int], name: str) -> Json:

@@ -64,15 +64,23 @@ class ProbePlan:
         """From a request. Raises RequestError."""
         try:
             plan = cls(
-                str(given["kind"]), here, peer, int(given["count"]), float(given["rate_hz"]),
-                int(given.get("size_bytes", 64)), float(given.get("patience_s", 1.0)),
-            )  # fmt: skip
+                str(given["kind"]),
+                here,
+                peer,
+                int(given["count"]),
+                float(given["rate_hz"]),
+                int(given.get("size_bytes", 64)),
+                float(given.get("patience_s", 1.0)),
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise RequestError(f"probe: {error!r}", hint="kind, count, rate_hz are needed") from error
         fits = (
-            plan.kind in ("udp", "tcp") and 1 <= plan.count <= MAX_COUNT and 0 < plan.rate_hz <= MAX_RATE_HZ
-            and MIN_BYTES <= plan.size_bytes <= 1472 and 0 < plan.patience_s <= 30
-        )  # fmt: skip
+            plan.kind in ("udp", "tcp")
+            and 1 <= plan.count <= MAX_COUNT
+            and 0 < plan.rate_hz <= MAX_RATE_HZ
+            and MIN_BYTES <= plan.size_bytes <= 1472
+            and 0 < plan.patience_s <= 30
+        )
         if not fits:
             raise RequestError(f"probe: outside its limits: {plan}")
         return plan
@@ -190,10 +198,16 @@ def _udp(plan: ProbePlan) -> Json:
                 sock.sendto(_FORM.pack(token, index[0], time.time_ns(), 0) + padding, target)
     # Only round trips are seen here; how many arrived over there is asked from the echo (`seen`).
     return {
-        "kind": "udp", "sent": plan.count, "returned": len(down), "doubles": doubles, "reordered": reordered,
-        "size_bytes": plan.size_bytes, "rate_hz": plan.rate_hz,
-        "up": time_figures(list(up.values()), "delay"), "down": time_figures(list(down.values()), "delay"),
-    }  # fmt: skip
+        "kind": "udp",
+        "sent": plan.count,
+        "returned": len(down),
+        "doubles": doubles,
+        "reordered": reordered,
+        "size_bytes": plan.size_bytes,
+        "rate_hz": plan.rate_hz,
+        "up": time_figures(list(up.values()), "delay"),
+        "down": time_figures(list(down.values()), "delay"),
+    }
 
 
 def _paced(plan: ProbePlan) -> Iterator[tuple[int, float] | None]:
@@ -262,9 +276,12 @@ def _tcp(plan: ProbePlan) -> Json:
         why = os.strerror(refused[0])
         raise LinkError(f"{len(refused)} of {plan.count} connection attempts: {why}", code="no_echo")
     return {
-        "kind": "tcp", "rate_hz": plan.rate_hz, "limit_ms": 1000 * limit_s,
-        **loss_figures(plan.count, len(times_ns)), **time_figures(times_ns, "rtt"),
-    }  # fmt: skip
+        "kind": "tcp",
+        "rate_hz": plan.rate_hz,
+        "limit_ms": 1000 * limit_s,
+        **loss_figures(plan.count, len(times_ns)),
+        **time_figures(times_ns, "rtt"),
+    }
 
 
 _ports: Final = itertools.cycle(_LOCAL_PORTS)

@@ -169,9 +169,15 @@ def _dataflash_text(content: bytes) -> Iterator[Status]:
 def _of_columns(row: dict[str, int]) -> Status:
     try:
         return Status(
-            t_ns=row["TimeUS"] * _US_NS, rssi=row["RSSI"], remrssi=row["RemRSSI"], txbuf=row["TxBuf"],
-            noise=row["Noise"], remnoise=row["RemNoise"], rxerrors=row["RxErrors"], fixed=row["Fixed"],
-        )  # fmt: skip
+            t_ns=row["TimeUS"] * _US_NS,
+            rssi=row["RSSI"],
+            remrssi=row["RemRSSI"],
+            txbuf=row["TxBuf"],
+            noise=row["Noise"],
+            remnoise=row["RemNoise"],
+            rxerrors=row["RxErrors"],
+            fixed=row["Fixed"],
+        )
     except KeyError as error:
         raise TraceError(
             f"RAD of this log has no column {error}", hint="logs of ArduPilot 3.5 and newer have it"

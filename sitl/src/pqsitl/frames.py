@@ -60,9 +60,16 @@ def local_position_ned(s: FlightState, boot_us: int) -> Message:
 def global_position_int(s: FlightState, boot_us: int) -> Message:
     heading_cdeg = max(256, int(math.degrees(s.yaw_rad) * 100) % 36000)
     return mav.MAVLink_global_position_int_message(
-        _ms(boot_us), _e7(s.lat_deg), _e7(s.lon_deg), int((HOME_ALT_M + s.alt_m) * 1000), int(s.alt_m * 1000),
-        int(s.vel_north_ms * 100), int(s.vel_east_ms * 100), int(-s.climb_ms * 100), heading_cdeg,
-    )  # fmt: skip
+        _ms(boot_us),
+        _e7(s.lat_deg),
+        _e7(s.lon_deg),
+        int((HOME_ALT_M + s.alt_m) * 1000),
+        int(s.alt_m * 1000),
+        int(s.vel_north_ms * 100),
+        int(s.vel_east_ms * 100),
+        int(-s.climb_ms * 100),
+        heading_cdeg,
+    )
 
 
 def vfr_hud(s: FlightState, boot_us: int) -> Message:
@@ -193,9 +200,18 @@ def vibration(s: FlightState, boot_us: int) -> Message:
 def battery_status(s: FlightState, boot_us: int) -> Message:
     cells = [int(s.voltage_v * 1000), *([65535] * 9)]
     return mav.MAVLink_battery_status_message(
-        0, 0, 0, 32767, cells, int(s.current_a * 100), int(s.consumed_mah), int(s.consumed_mah * 0.42),
-        s.battery_remaining_pct, 0, mav.MAV_BATTERY_CHARGE_STATE_OK,
-    )  # fmt: skip
+        0,
+        0,
+        0,
+        32767,
+        cells,
+        int(s.current_a * 100),
+        int(s.consumed_mah),
+        int(s.consumed_mah * 0.42),
+        s.battery_remaining_pct,
+        0,
+        mav.MAV_BATTERY_CHARGE_STATE_OK,
+    )
 
 
 def esc_telemetry(s: FlightState, boot_us: int) -> Message:

@@ -120,10 +120,22 @@ def as_int(item: Any) -> Any | None:
     if not all(math.isfinite(v) and abs(v * scale) < 2**31 for v in (item.x, item.y)):
         return None
     return mav.MAVLink_mission_item_int_message(
-        item.target_system, item.target_component, item.seq, item.frame, item.command, item.current,
-        item.autocontinue, item.param1, item.param2, item.param3, item.param4, round(item.x * scale),
-        round(item.y * scale), item.z, item.mission_type,
-    )  # fmt: skip
+        item.target_system,
+        item.target_component,
+        item.seq,
+        item.frame,
+        item.command,
+        item.current,
+        item.autocontinue,
+        item.param1,
+        item.param2,
+        item.param3,
+        item.param4,
+        round(item.x * scale),
+        round(item.y * scale),
+        item.z,
+        item.mission_type,
+    )
 
 
 class MissionStore:
@@ -191,10 +203,23 @@ class MissionStore:
         for item in items:
             parts.append(
                 _FILE_ITEM.pack(
-                    item.param1, item.param2, item.param3, item.param4, item.x, item.y, item.z, item.seq,
-                    item.command, 0, 0, item.frame, item.current, item.autocontinue, mission_type,
+                    item.param1,
+                    item.param2,
+                    item.param3,
+                    item.param4,
+                    item.x,
+                    item.y,
+                    item.z,
+                    item.seq,
+                    item.command,
+                    0,
+                    0,
+                    item.frame,
+                    item.current,
+                    item.autocontinue,
+                    mission_type,
                 )
-            )  # fmt: skip
+            )
         return b"".join(parts)
 
     @staticmethod

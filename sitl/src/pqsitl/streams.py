@@ -57,9 +57,17 @@ def home_position(s: FlightState, boot_us: int) -> Message:
     lat_deg, lon_deg = degrees_of(*s.home_m)
     level = (1.0, 0.0, 0.0, 0.0)
     return mav.MAVLink_home_position_message(
-        int(lat_deg * 1e7), int(lon_deg * 1e7), round(HOME_ALT_M * 1000), *s.home_m, 0.0, level,
-        0.0, 0.0, 0.0, boot_us,
-    )  # fmt: skip
+        int(lat_deg * 1e7),
+        int(lon_deg * 1e7),
+        round(HOME_ALT_M * 1000),
+        *s.home_m,
+        0.0,
+        level,
+        0.0,
+        0.0,
+        0.0,
+        boot_us,
+    )
 
 
 def gps_global_origin(s: FlightState, boot_us: int) -> Message:
@@ -77,10 +85,21 @@ def position_target(s: FlightState, boot_us: int) -> Message:
     lat_deg, lon_deg = degrees_of(*s.target_m[:2])
     lat_deg, lon_deg = max(-90.0, min(90.0, lat_deg)), max(-180.0, min(180.0, lon_deg))
     return mav.MAVLink_position_target_global_int_message(
-        (boot_us // 1000) & 0xFFFFFFFF, mav.MAV_FRAME_GLOBAL_INT, 0x0FF8,
-        int(lat_deg * 1e7), int(lon_deg * 1e7), HOME_ALT_M + s.target_m[2],
-        0.0, 0.0, 0.0, 0.0, 0.0, 0.0, math.remainder(s.yaw_rad, math.tau), 0.0,
-    )  # fmt: skip
+        (boot_us // 1000) & 0xFFFFFFFF,
+        mav.MAV_FRAME_GLOBAL_INT,
+        0x0FF8,
+        int(lat_deg * 1e7),
+        int(lon_deg * 1e7),
+        HOME_ALT_M + s.target_m[2],
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        math.remainder(s.yaw_rad, math.tau),
+        0.0,
+    )
 
 
 def version(s: FlightState, boot_us: int) -> Any:

@@ -54,9 +54,20 @@ def mission_items(count: int, seed: int) -> list[Any]:
 
 def _item(seq: int, lat_deg: float, lon_deg: float, alt_m: float, frame: int) -> Any:
     return mav.MAVLink_mission_item_int_message(
-        *VEHICLE, seq, frame, mav.MAV_CMD_NAV_WAYPOINT, 0, 1, 0, 0, 0, 0,
-        round(lat_deg * 1e7), round(lon_deg * 1e7), alt_m,
-    )  # fmt: skip
+        *VEHICLE,
+        seq,
+        frame,
+        mav.MAV_CMD_NAV_WAYPOINT,
+        0,
+        1,
+        0,
+        0,
+        0,
+        0,
+        round(lat_deg * 1e7),
+        round(lon_deg * 1e7),
+        alt_m,
+    )
 
 
 @dataclass
@@ -82,11 +93,18 @@ class Exchange:
         """As it stands in the source's report."""
         command = mav.enums["MAV_CMD"][self.command].name if self.command is not None else None
         return {
-            "step": self.due.step, "number": self.due.number, "kind": self.step.kind, "command": command,
-            "due_ns": self.due_ns, "sent_ns": self.sent_ns, "acknowledged_ns": self.acknowledged_ns,
-            "result": self.result, "retries_count": self.retries_count, "items_count": self.items_count,
+            "step": self.due.step,
+            "number": self.due.number,
+            "kind": self.step.kind,
+            "command": command,
+            "due_ns": self.due_ns,
+            "sent_ns": self.sent_ns,
+            "acknowledged_ns": self.acknowledged_ns,
+            "result": self.result,
+            "retries_count": self.retries_count,
+            "items_count": self.items_count,
             "reason": self.reason,
-        }  # fmt: skip
+        }
 
 
 class WorkloadClient:
@@ -161,8 +179,10 @@ class WorkloadClient:
         messages: list[Any] = []
         for message in self._mav.parse_buffer(datagram) or []:
             what = _HEARD.get(message.get_msgId())
-            addressed = (getattr(message, "target_system", STATION[0]),
-                         getattr(message, "target_component", STATION[1]))  # fmt: skip
+            addressed = (
+                getattr(message, "target_system", STATION[0]),
+                getattr(message, "target_component", STATION[1]),
+            )
             if what is None or (message.get_srcSystem(), addressed) != (VEHICLE[0], STATION):
                 continue
             if what == "param" and message.param_index == _ANNOUNCED:

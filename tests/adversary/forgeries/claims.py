@@ -63,10 +63,12 @@ def _real_builds(bundle: Bundle) -> None:
     def built(both: Json) -> None:
         for role in ROLES:
             both[role].update(
-                python="3.13.5", openssl="OpenSSL 3.5.1", cryptography="45.0.0",
+                python="3.13.5",
+                openssl="OpenSSL 3.5.1",
+                cryptography="45.0.0",
                 liboqs={"version": "0.13.0", "sha256": "9a" * 32},
                 ascon_native={"version": "0.2.0", "sha256": "8b" * 32},
-            )  # fmt: skip
+            )
 
     bundle.edit("providers.json", built)
     bundle.rename()
@@ -223,9 +225,10 @@ def _fingerprints(bundle: Bundle) -> None:
     for row in rows:
         if row[0] == "run":
             row[2:] = [
-                str(len(files)), str(sum(p.stat().st_size for p in files)),
+                str(len(files)),
+                str(sum(p.stat().st_size for p in files)),
                 hashlib.sha256("".join(lines).encode()).hexdigest(),
-            ]  # fmt: skip
+            ]
     path.write_text("".join(",".join(row) + "\n" for row in rows))
 
 

@@ -96,7 +96,7 @@ def _unsend(cell: Cell, gone: set[tuple[str, str]]) -> None:
         for role, names in (
             ("drone", ("tx_data", "plaintext_in", "seal_count")),
             ("gcs", ("rx_ok", "plaintext_out", "open_count")),
-        ):  # fmt: skip
+        ):
             window = both[role]["windows"]["traffic"]
             for name in names:
                 window[name] -= len(rows)
@@ -263,8 +263,13 @@ def failed_cell_called_unsupported(bundle: Bundle) -> None:
     """A host lacks the suite, so that its failure is nobody's."""
     cell = bundle.cells[0]
     first = next(row for row in cell.lines("events.ndjson") if row["host"] == "controller")
-    row = {"t_ns": first["t_ns"], "host": "controller", "event": "unsupported", "reason": "no such suite",
-           "suite_id": cell.suite}  # fmt: skip
+    row = {
+        "t_ns": first["t_ns"],
+        "host": "controller",
+        "event": "unsupported",
+        "reason": "no such suite",
+        "suite_id": cell.suite,
+    }
     for path in cell.folder.iterdir():
         if path.is_file():
             path.unlink()

@@ -172,10 +172,15 @@ def half_of_the_handshakes_copied(bundle: Bundle) -> None:
             zero = min(row["start_ns"] for row in found[into])
             by_ns = zero - min(row["start_ns"] for row in found[source])
             found[into] = [
-                {**row, "handshake_id": into, "index": old["index"], "start_ns": row["start_ns"] + by_ns,
-                 "end_ns": row["end_ns"] + by_ns}
+                {
+                    **row,
+                    "handshake_id": into,
+                    "index": old["index"],
+                    "start_ns": row["start_ns"] + by_ns,
+                    "end_ns": row["end_ns"] + by_ns,
+                }
                 for row, old in zip(found[source], found[into], strict=True)
-            ]  # fmt: skip
+            ]
         cell.put_handshakes(found)
 
 

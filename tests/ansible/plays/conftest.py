@@ -26,9 +26,15 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """One command, at the root of the tree unless told otherwise."""
     done = subprocess.run(
-        argv, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=timeout_s,
-        stdin=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
+        argv,
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
     assert not check or done.returncode == 0, f"{' '.join(argv)}: {(done.stdout + done.stderr)[-3000:]}"
     return done
 
@@ -72,12 +78,36 @@ class Host:
             run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", HOST, "-f", str(KEY))
         run("docker", "network", "create", "--subnet", "198.18.9.0/24", HOST)
         run(
-            "docker", "run", "-d", "--name", HOST, "--hostname", HOST, "--label", "pqlab.test=host",
-            "--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec",
-            "--network", HOST, "--ip", ADDRESS, "-v", f"{group}:{seen}:rw",
-            "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN", "--security-opt", "apparmor=unconfined",
-            *options, "pqlab/host:dev",
-        )  # fmt: skip
+            "docker",
+            "run",
+            "-d",
+            "--name",
+            HOST,
+            "--hostname",
+            HOST,
+            "--label",
+            "pqlab.test=host",
+            "--tmpfs",
+            "/run",
+            "--tmpfs",
+            "/run/lock",
+            "--tmpfs",
+            "/tmp:exec",
+            "--network",
+            HOST,
+            "--ip",
+            ADDRESS,
+            "-v",
+            f"{group}:{seen}:rw",
+            "--cap-add",
+            "SYS_ADMIN",
+            "--cap-add",
+            "NET_ADMIN",
+            "--security-opt",
+            "apparmor=unconfined",
+            *options,
+            "pqlab/host:dev",
+        )
         deadline = time.monotonic() + 60
         while self.sh("systemctl is-system-running", check=False).strip() not in ("running", "degraded"):
             assert time.monotonic() < deadline, run("docker", "logs", HOST, check=False).stdout[-2000:]

@@ -53,10 +53,15 @@ def records(bundle: Path) -> list[dict[str, Any]]:
 def smoke() -> Played:
     """Begun, left by Ctrl-C in the middle, attached to by the same command again."""
     first = subprocess.Popen(
-        command("run-scenario.yml", *LAB, "-e", "scenario=smoke", *CALM), cwd=ANSIBLE, env=environment(),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command("run-scenario.yml", *LAB, "-e", "scenario=smoke", *CALM),
+        cwd=ANSIBLE,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
+    )
     deadline = time.monotonic() + 180
     while not (campaign().get("status") or {}).get("done"):
         assert time.monotonic() < deadline, campaign()
@@ -110,9 +115,14 @@ def test_the_bundle_is_the_one_pqlab_run_makes(smoke: Played) -> None:
 
 def test_a_peer_killed_in_its_cell_fails_the_cell_and_heals() -> None:
     first = subprocess.Popen(
-        command("run-scenario.yml", *LAB, *SHORT, "-e", "reps=2"), cwd=ANSIBLE, env=environment(),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        command("run-scenario.yml", *LAB, *SHORT, "-e", "reps=2"),
+        cwd=ANSIBLE,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     deadline = time.monotonic() + 90
     while (status := campaign().get("status") or {}).get("current") is None:
         assert time.monotonic() < deadline, status

@@ -91,8 +91,10 @@ def _control_seeds() -> dict[str, bytes]:
     pulses = {"kind": "pulsing", "for_s": 9, "pulse_on_ms": 200, "pulse_off_ms": 800}
     return {
         "seed-life": lines(
-            {"op": "take", "owner": "c", "hold_s": 1}, {"op": "start", "owner": "c", "attack": flood},
-            {"op": "truth", "owner": "c", "episode": 1}, {"op": "start", "owner": "c", "attack": pulses},
+            {"op": "take", "owner": "c", "hold_s": 1},
+            {"op": "start", "owner": "c", "attack": flood},
+            {"op": "truth", "owner": "c", "episode": 1},
+            {"op": "start", "owner": "c", "attack": pulses},
             {"op": "release", "owner": "c"},
         ),
         "seed-long": lines(
@@ -101,7 +103,7 @@ def _control_seeds() -> dict[str, bytes]:
         ),
         "seed-odd": b'[]\n{"op":7}\n{"op":"start","attack":{"kind":"flood","for_s":1e999}}\n'
         b'{"op":"take","hold_s":1' + b"0" * 400 + b"}\n",
-    }  # fmt: skip
+    }
 
 
 def _hearing_seeds() -> dict[str, bytes]:

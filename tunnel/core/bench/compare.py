@@ -52,12 +52,16 @@ def serve(kind: str, aead: str) -> None:
         config = EndpointConfig.from_environment(
             role,  # type: ignore[arg-type]
             {
-                "PQ_BIND": host, "PQ_PEER": host,
-                "PQ_SEALED_PORT": str(sealed), "PQ_PEER_SEALED_PORT": str(peer),
-                "PQ_PLAINTEXT_PORT": str(plain), "PQ_PLAINTEXT_SOURCE": LOAD[0],
-                "PQ_PLAINTEXT_TARGET": f"{SINK[0]}:{SINK[1]}", "PQ_DATAPLANE": kind,
+                "PQ_BIND": host,
+                "PQ_PEER": host,
+                "PQ_SEALED_PORT": str(sealed),
+                "PQ_PEER_SEALED_PORT": str(peer),
+                "PQ_PLAINTEXT_PORT": str(plain),
+                "PQ_PLAINTEXT_SOURCE": LOAD[0],
+                "PQ_PLAINTEXT_TARGET": f"{SINK[0]}:{SINK[1]}",
+                "PQ_DATAPLANE": kind,
             },
-        )  # fmt: skip
+        )
         plane = planes[role] = make_plane(config, lambda text: print(text, file=sys.stderr))
         plane.open()
         cell = plane.new_cell(load(), ledger=False)
@@ -198,14 +202,18 @@ def main() -> None:
         process.stdin.close()
         process.wait(5)
     result = {
-        "schema": "pqtunnel/forwarding/v1", "aead": given.suite_aead, "size_bytes": SIZE_BYTES,
-        "rounds": given.rounds, "loadavg_start": loadavg_start,
-        "loadavg_end": os.getloadavg(), "cpu_count": os.cpu_count(),
+        "schema": "pqtunnel/forwarding/v1",
+        "aead": given.suite_aead,
+        "size_bytes": SIZE_BYTES,
+        "rounds": given.rounds,
+        "loadavg_start": loadavg_start,
+        "loadavg_end": os.getloadavg(),
+        "cpu_count": os.cpu_count(),
         "loads": {
             name: {kind: summary(taken, by_kind["bare"]) for kind, taken in by_kind.items()}
             for name, by_kind in rows.items()
         },
-    }  # fmt: skip
+    }
     text = json.dumps(result, indent=1)
     if given.json is not None:
         given.json.write_text(text + "\n")

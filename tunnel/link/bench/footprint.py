@@ -40,12 +40,15 @@ def configure(folder: Path) -> int:
     plaintext = free_port(udp)
     for role, own, peer in (("gcs", gcs, drone), ("drone", drone, gcs)):
         lines = [
-            f'role = "{role}"', f'handshake = "127.0.0.1:{handshake}"', f'sealed = "127.0.0.1:{own}"',
+            f'role = "{role}"',
+            f'handshake = "127.0.0.1:{handshake}"',
+            f'sealed = "127.0.0.1:{own}"',
             f"peer_port = {peer}",
             f'plaintext = "127.0.0.1:{plaintext if role == "drone" else free_port(udp)}"',
             f'application = "127.0.0.1:{free_port(udp)}"',
-            f'gcs_key = "keys/{"gcs.key" if role == "gcs" else "gcs.pub"}"', 'drone_key = "keys/drone.key"',
-        ]  # fmt: skip
+            f'gcs_key = "keys/{"gcs.key" if role == "gcs" else "gcs.pub"}"',
+            'drone_key = "keys/drone.key"',
+        ]
         (folder / f"{role}.toml").write_text("\n".join(lines) + "\n", "utf-8")
     return plaintext
 
@@ -111,17 +114,27 @@ def main() -> None:
     given = parser.parse_args()
     rounds = [one_round(given.program) for _ in range(given.rounds)]
     starts = sorted(one["start_to_handshake_ms"] for one in rounds)
-    print(json.dumps({
-        "program_bytes": given.program.stat().st_size,
-        "rounds": given.rounds,
-        "start_to_handshake_ms": {"median": statistics.median(starts), "min": starts[0], "max": starts[-1]},
-        **{
-            name: max((one[name] for one in rounds), key=lambda kib: kib["VmRSS"])
-            for name in rounds[0] if name.endswith("_kib")
-        },
-        "load_average": os.getloadavg()[0],
-        "example": rounds[-1]["line"],
-    }, indent=1))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "program_bytes": given.program.stat().st_size,
+                "rounds": given.rounds,
+                "start_to_handshake_ms": {
+                    "median": statistics.median(starts),
+                    "min": starts[0],
+                    "max": starts[-1],
+                },
+                **{
+                    name: max((one[name] for one in rounds), key=lambda kib: kib["VmRSS"])
+                    for name in rounds[0]
+                    if name.endswith("_kib")
+                },
+                "load_average": os.getloadavg()[0],
+                "example": rounds[-1]["line"],
+            },
+            indent=1,
+        )
+    )
 
 
 if __name__ == "__main__":

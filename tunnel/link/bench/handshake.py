@@ -51,15 +51,27 @@ class Keys:
     def __init__(self, suite_id: str) -> None:
         self.token = get(suite_id).sig.token
         public, secret = load().sig(self.token).generate()
-        self.text = {"suite": suite_id, "id": os.urandom(8).hex(), "psk": os.urandom(32).hex(),
-                     "public": public.hex(), "secret": secret.hex()}  # fmt: skip
+        self.text = {
+            "suite": suite_id,
+            "id": os.urandom(8).hex(),
+            "psk": os.urandom(32).hex(),
+            "public": public.hex(),
+            "secret": secret.hex(),
+        }
 
     def spec(self) -> list[str]:
         """What the oracle takes."""
         text = self.text
         gcs = f"{self.token}:{text['public']}:{text['secret']}"
-        return [f"suite={text['suite']}", f"id={text['id']}", f"psk={text['psk']}", f"gcs={gcs}", "level=1",
-                "index=9", "quiet=1"]  # fmt: skip
+        return [
+            f"suite={text['suite']}",
+            f"id={text['id']}",
+            f"psk={text['psk']}",
+            f"gcs={gcs}",
+            "level=1",
+            "index=9",
+            "quiet=1",
+        ]
 
 
 def _python_end(role: str, address: str, count: int) -> None:
@@ -79,16 +91,32 @@ def _python_end(role: str, address: str, count: int) -> None:
         tracer = Tracer(host=role)
         if server is not None:
             machine = GcsHandshake(
-                identity=identity, psks=psks, accepted={suite.id}, min_level=1, primitives=primitives,
-                rng=os.urandom, tracer=tracer, counters={}, rx_index=9,
-            )  # fmt: skip
+                identity=identity,
+                psks=psks,
+                accepted={suite.id},
+                min_level=1,
+                primitives=primitives,
+                rng=os.urandom,
+                tracer=tracer,
+                counters={},
+                rx_index=9,
+            )
             sock, _ = server.accept()
             started_ns, before_ns = time.monotonic_ns(), time.thread_time_ns()
         else:
             machine = DroneHandshake(
-                suite=suite, psk=psk, psk_keys=psk_keys, trusted=[public], min_level=1, epoch=epoch,
-                primitives=primitives, rng=os.urandom, tracer=tracer, counters={}, rx_index=9,
-            )  # fmt: skip
+                suite=suite,
+                psk=psk,
+                psk_keys=psk_keys,
+                trusted=[public],
+                min_level=1,
+                epoch=epoch,
+                primitives=primitives,
+                rng=os.urandom,
+                tracer=tracer,
+                counters={},
+                rx_index=9,
+            )
             before_ns, started_ns = time.thread_time_ns(), time.monotonic_ns()
             sock = socket.create_connection((host, int(port)))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

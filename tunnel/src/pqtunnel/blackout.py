@@ -72,9 +72,12 @@ def shares(times_ns: Sequence[int], moments_ns: Sequence[int], span_ns: int) -> 
 
 
 def switches(
-    sent_key: Sequence[int], sent_ns: Sequence[int], received_key: Sequence[int], received_ns: Sequence[int],
+    sent_key: Sequence[int],
+    sent_ns: Sequence[int],
+    received_key: Sequence[int],
+    received_ns: Sequence[int],
     span_ns: int = SPAN_NS,
-) -> list[Switch]:  # fmt: skip
+) -> list[Switch]:
     """Every switch of one direction. `sent_ns`: plaintext in at the sender; `received_ns`: handed over at the
     receiver. The first epoch is no switch."""
     got, sent_at = set(received_key), dict(zip(sent_key, sent_ns, strict=True))

@@ -41,14 +41,18 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="pqtunnel", description="Post-quantum MAVLink tunnel: endpoints, keys, suites.",
+        prog="pqtunnel",
+        description="Post-quantum MAVLink tunnel: endpoints, keys, suites.",
         epilog="Exit codes: 0 done, 2 usage or validation, 4 environment.",
-    )  # fmt: skip
+    )
     parser.add_argument("--version", action="version", version=f"pqtunnel {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
-    keys = verbs.add_parser("keys", help="make the lab's keys; what is valid is kept",
-                            description="Make the lab's keys, or complete what is there.")  # fmt: skip
+    keys = verbs.add_parser(
+        "keys",
+        help="make the lab's keys; what is valid is kept",
+        description="Make the lab's keys, or complete what is there.",
+    )
     keys.add_argument("--out", type=Path, default=Path("keys"), help="folder of the keys (default: keys)")
     keys.add_argument("--force", action="store_true", help="replace all keys; restart the lab afterwards")
     keys.add_argument(
@@ -65,14 +69,17 @@ def _parser() -> argparse.ArgumentParser:
     keys.add_argument("--json", action="store_true", help="print what was made and kept as JSON")
 
     for role, does in (("drone", "dials the handshake"), ("gcs", "accepts the handshake")):
-        options = "\n".join(f"  --{_option(name):18} {name}: {text} (default: {default or 'none'})"
-                            for name, default, text in VARIABLES)  # fmt: skip
+        options = "\n".join(
+            f"  --{_option(name):18} {name}: {text} (default: {default or 'none'})"
+            for name, default, text in VARIABLES
+        )
         endpoint = verbs.add_parser(
-            role, help=f"run the {role} agent: {does}, serves RPC until SIGTERM",
+            role,
+            help=f"run the {role} agent: {does}, serves RPC until SIGTERM",
             description=f"Run the {role} agent until SIGTERM. Every option has an environment variable of\n"
             f"the same meaning; the option wins.\n\n{options}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
+        )
         for name, _default, _text in VARIABLES:
             endpoint.add_argument(f"--{_option(name)}", dest=name, help=argparse.SUPPRESS)
         endpoint.add_argument(STDIN_OPTION, action="store_true", help=STDIN_HELP)
@@ -87,8 +94,13 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, required=True, help="result folder; what is finished there is kept"
     )
     bench.add_argument("--count", type=int, default=200, help="iterations a benchmark (default: 200)")
-    bench.add_argument("--set", choices=("published", "all", "ladder"), default="all", dest="which",
-                       help="98 files as in primitives-2026-01, everything, or the ladder")  # fmt: skip
+    bench.add_argument(
+        "--set",
+        choices=("published", "all", "ladder"),
+        default="all",
+        dest="which",
+        help="98 files as in primitives-2026-01, everything, or the ladder",
+    )
     bench.add_argument("--only", metavar="GLOB", help="only raw files whose category/name matches")
     bench.add_argument("--cpu", type=int, help="core to stay on (default: the last one)")
     bench.add_argument(
@@ -130,9 +142,14 @@ def _keys(args: argparse.Namespace) -> int:
         owner = int(uid), int(gid)
     tell = sys.stderr.isatty() and not args.json
     report = provision(
-        args.out, load(), force=args.force, owner=owner, second_pin=args.second_pin, rotate=args.rotate,
+        args.out,
+        load(),
+        force=args.force,
+        owner=owner,
+        second_pin=args.second_pin,
+        rotate=args.rotate,
         progress=lambda text: print(f"\r  {text:40}", end="", file=sys.stderr, flush=True) if tell else None,
-    )  # fmt: skip
+    )
     if tell:
         print("\r" + " " * 44 + "\r", end="", file=sys.stderr)
     if args.json:
@@ -175,13 +192,18 @@ def _suites(args: argparse.Namespace) -> int:
         probed = probe()
     rows = [
         {
-            "id": suite.id, "level": suite.level, "level_label": suite.level_label,
-            "kem": suite.kem.name, "sig": suite.sig.name,
-            "aead": suite.aead.name, "kem_lifecycle": suite.kem.lifecycle,
-            "sig_lifecycle": suite.sig.lifecycle, **probed.get(suite.id, {}),
+            "id": suite.id,
+            "level": suite.level,
+            "level_label": suite.level_label,
+            "kem": suite.kem.name,
+            "sig": suite.sig.name,
+            "aead": suite.aead.name,
+            "kem_lifecycle": suite.kem.lifecycle,
+            "sig_lifecycle": suite.sig.lifecycle,
+            **probed.get(suite.id, {}),
         }
         for suite in chosen
-    ]  # fmt: skip
+    ]
     if args.json:
         print(json.dumps(rows, indent=1))
         return EXIT_OK

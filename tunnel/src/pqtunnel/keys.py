@@ -100,14 +100,16 @@ def provision(
             _chown(root / COMPLETE_FILE, owner)
     except PermissionError as error:
         raise KeyMaterialError(
-            f"{error.filename or root}: {error.strerror or error}", code="keys_not_written",
+            f"{error.filename or root}: {error.strerror or error}",
+            code="keys_not_written",
             hint=f"{key_owner_hint()}, or choose a folder you may write with --out",
-        ) from error  # fmt: skip
+        ) from error
     except OSError as error:
         raise KeyMaterialError(
-            f"{error.filename or root}: {error.strerror or error}", code="keys_not_written",
+            f"{error.filename or root}: {error.strerror or error}",
+            code="keys_not_written",
             hint="choose a folder you may write with --out, or free space",
-        ) from error  # fmt: skip
+        ) from error
     report.gcs_key_id = identities[0].key_id.hex()
     report.next_key_id = identities[1].key_id.hex() if len(identities) > 1 else ""
     return report
@@ -218,9 +220,10 @@ def _rotate(root: Path) -> None:
     following, present = root / NEXT_FOLDER, root / "gcs"
     if not (following / IDENTITY_FILE).is_file():
         raise KeyMaterialError(
-            "there is no next identity to rotate to", code="no_next_identity",
+            "there is no next identity to rotate to",
+            code="no_next_identity",
             hint="./pqtunnel keys --second-pin, deploy the drone's folder, then --rotate",
-        )  # fmt: skip
+        )
     shutil.rmtree(present / "sig")
     (following / "sig").rename(present / "sig")
     (following / IDENTITY_FILE).replace(present / IDENTITY_FILE)

@@ -132,8 +132,13 @@ def certificate_is_good(cert_pem: bytes, key_pem: bytes, authority: Authority, r
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=not signs_certificates, key_cert_sign=signs_certificates,
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
         crl_sign=signs_certificates,
-        content_commitment=False, key_encipherment=False, data_encipherment=False, key_agreement=False,
-        encipher_only=False, decipher_only=False,
-    )  # fmt: skip
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

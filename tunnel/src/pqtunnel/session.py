@@ -54,9 +54,16 @@ class Received:
     __slots__ = ("epoch", "first", "kind", "newest", "payload", "reason", "sequence")
 
     def __init__(
-        self, kind: int, payload: bytes, epoch: int, sequence: int, reason: str = "", *,
-        newest: bool = False, first: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        kind: int,
+        payload: bytes,
+        epoch: int,
+        sequence: int,
+        reason: str = "",
+        *,
+        newest: bool = False,
+        first: bool = False,
+    ) -> None:
         self.kind = kind
         self.payload = payload
         self.epoch = epoch
@@ -311,9 +318,13 @@ class Session:
         else:
             counters[_RX_COUNTER[packet_type]] += 1
         return Received(
-            packet_type, payload, entry.epoch, sequence,
-            newest=current and sequence >= expected, first=current and expected == 0,
-        )  # fmt: skip
+            packet_type,
+            payload,
+            entry.epoch,
+            sequence,
+            newest=current and sequence >= expected,
+            first=current and expected == 0,
+        )
 
     def keepalive_due(self, now_ns: int) -> bool:
         """True when nothing was sent for 1 s; the shell asks at least every 250 ms."""

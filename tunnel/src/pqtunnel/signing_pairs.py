@@ -59,8 +59,9 @@ def signing_pairs(
         if not _proves(primitives, token, public_key, bytes(secret_key)):
             raise KeyMaterialError(
                 f"a fresh {scheme.name} key pair does not verify its own signature",
-                code="selftest_failed", hint="the library is broken on this host: `./pqtunnel selftest`",
-            )  # fmt: skip
+                code="selftest_failed",
+                hint="the library is broken on this host: `./pqtunnel selftest`",
+            )
         write_private(path, bytes(secret_key))
         public[token] = bytes(public_key)
         report.made.append(f"{name}/{token}")

@@ -17,9 +17,12 @@ def test_gap_late_and_lost_packets_are_ascribed_to_their_switch() -> None:
     received = [(at_ns + MS, one) for at_ns, one in sent if one not in lost]
     received[99] = (sent[99][0] + 10 * MS, key(0, 99))  # comes after three packets of epoch 1
     first, second = switches(
-        [one for _, one in sent], [at for at, _ in sent],
-        [one for _, one in received], [at for at, _ in received], span_ns=100 * MS,
-    )  # fmt: skip
+        [one for _, one in sent],
+        [at for at, _ in sent],
+        [one for _, one in received],
+        [at for at, _ in received],
+        span_ns=100 * MS,
+    )
     assert (first.epoch, first.late, first.lost) == (1, 1, 0)
     assert (second.epoch, second.late, second.lost) == (2, 0, 1)
     assert first.gap_ns == 6 * MS  # where packet 99 should have been
@@ -38,9 +41,11 @@ def test_switches_closer_than_their_spans_count_nothing_twice() -> None:
     delay |= {number: 641 * MS - number * step for number in range(121, 129)}
     arrived = [(at_ns + delay[number], one) for number, (at_ns, one) in enumerate(sent) if one not in lost]
     found = switches(
-        [one for _, one in sent], [at for at, _ in sent],
-        [one for _, one in arrived], [at for at, _ in arrived],
-    )  # fmt: skip
+        [one for _, one in sent],
+        [at for at, _ in sent],
+        [one for _, one in arrived],
+        [at for at, _ in arrived],
+    )
     assert [one.epoch for one in found] == list(range(1, 11))
     assert {one.epoch: one.lost for one in found if one.lost} == {4: 1, 8: 1}
     assert {one.epoch: one.late for one in found if one.late} == {3: 1}
@@ -52,9 +57,11 @@ def test_a_pause_over_the_border_between_two_switches_is_the_later_ones() -> Non
     # the border between both switches (200 and 400 ms) is at 300 ms: nothing comes from 291 to 330 ms
     arrived = [(at + (40 - (at // MS - 290)) * MS if 300 * MS <= at < 330 * MS else at, k) for at, k in sent]
     first, second = switches(
-        [one for _, one in sent], [at for at, _ in sent],
-        [one for _, one in arrived], [at for at, _ in arrived],
-    )  # fmt: skip
+        [one for _, one in sent],
+        [at for at, _ in sent],
+        [one for _, one in arrived],
+        [at for at, _ in arrived],
+    )
     assert (first.added_ns, second.added_ns) == (0, 30 * MS)
     assert (first.gap_ns, second.gap_ns) == (10 * MS, 40 * MS)
     assert first.send_gap_ns == second.send_gap_ns == 10 * MS

@@ -33,9 +33,15 @@ def test_an_unpinned_gcs_hears_not_a_byte(lab: Lab, pinned: bool) -> None:
         thread = threading.Thread(target=listen)
         thread.start()
         dialer = Dialer(
-            listener.getsockname(), "127.0.0.1", MLKEM, lab.psk, PskKeys.derive(lab.psk.psk),
-            [lab.identity.public], 1, lab.primitives,
-        )  # fmt: skip
+            listener.getsockname(),
+            "127.0.0.1",
+            MLKEM,
+            lab.psk,
+            PskKeys.derive(lab.psk.psk),
+            [lab.identity.public],
+            1,
+            lab.primitives,
+        )
         with pytest.raises(errors.PeerAlert if pinned else errors.PolicyRefused):
             dialer.dial(0, 0, 1, lab.drone_counters)
         thread.join(LIMIT_S)

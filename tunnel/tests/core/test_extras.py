@@ -59,8 +59,10 @@ def test_hybrid_secrets_enter_their_own_slots(secret: bytes, th2: bytes) -> None
     made = epoch_secrets(HYBRID, keys, given_secret, th2, b"")
     expected = derive_epoch(keys, secret[32:], th2, 32, 12, x25519_secret=secret[:32])
     assert (made.drone.key, made.gcs.iv, made.session_id) == (
-        expected.drone.key, expected.gcs.iv, expected.session_id,
-    )  # fmt: skip
+        expected.drone.key,
+        expected.gcs.iv,
+        expected.session_id,
+    )
     assert not any(given_secret)
 
 
@@ -226,9 +228,12 @@ def test_spec_ascon_aead128_gives_the_published_answers() -> None:
 @pytest.mark.native
 @settings(max_examples=60, deadline=None)
 @given(
-    key=st.binary(min_size=16, max_size=16), nonce=st.binary(min_size=16, max_size=16),
-    aad=st.binary(max_size=40), plaintext=st.binary(max_size=70), flip=st.integers(0, 2**16),
-)  # fmt: skip
+    key=st.binary(min_size=16, max_size=16),
+    nonce=st.binary(min_size=16, max_size=16),
+    aad=st.binary(max_size=40),
+    plaintext=st.binary(max_size=70),
+    flip=st.integers(0, 2**16),
+)
 def test_library_and_specification_agree(
     native: Primitives, key: bytes, nonce: bytes, aad: bytes, plaintext: bytes, flip: int
 ) -> None:

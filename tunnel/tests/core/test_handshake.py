@@ -40,8 +40,12 @@ def test_counts_of_a_good_handshake(lab: Lab) -> None:
     lab.handshake()
     assert lab.drone_counters == {"hs_started": 1, "hs_verifies": 1, "hs_encaps": 1, "hs_completed": 1}
     assert lab.gcs_counters == {
-        "hs_started": 1, "hs_keygens": 1, "hs_signatures": 1, "hs_decaps": 1, "hs_completed": 1,
-    }  # fmt: skip
+        "hs_started": 1,
+        "hs_keygens": 1,
+        "hs_signatures": 1,
+        "hs_decaps": 1,
+        "hs_completed": 1,
+    }
 
 
 def test_epoch_travels_in_hello(lab: Lab) -> None:

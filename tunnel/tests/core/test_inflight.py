@@ -99,12 +99,14 @@ def test_a_failed_rekey_is_proposed_again() -> None:
 @given(
     steps=st.lists(
         st.tuples(
-            st.none() | st.floats(-10, 110), st.none() | st.floats(-80, 200), st.none() | st.floats(-10, 110),
+            st.none() | st.floats(-10, 110),
+            st.none() | st.floats(-80, 200),
+            st.none() | st.floats(-10, 110),
             st.booleans(),
         ),
         max_size=60,
     )
-)  # fmt: skip
+)
 def test_whatever_the_inputs_no_suite_lies_below_the_floor_and_switches_keep_their_distance(
     steps: list[tuple[float | None, float | None, float | None, bool]],
 ) -> None:

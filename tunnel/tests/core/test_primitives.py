@@ -69,9 +69,11 @@ def test_signatures_verify_and_malformed_ones_do_not(native: Primitives, token: 
 
 @settings(max_examples=40, deadline=None)
 @given(
-    key=st.binary(min_size=16, max_size=16), nonce=st.binary(min_size=16, max_size=16),
-    plaintext=st.binary(max_size=90), aad=st.binary(max_size=40),
-)  # fmt: skip
+    key=st.binary(min_size=16, max_size=16),
+    nonce=st.binary(min_size=16, max_size=16),
+    plaintext=st.binary(max_size=90),
+    aad=st.binary(max_size=40),
+)
 def test_native_ascon_equals_the_pure_python_one(
     key: bytes, nonce: bytes, plaintext: bytes, aad: bytes
 ) -> None:

@@ -46,12 +46,19 @@ def test_registry_tables(text: str) -> None:
     for sig in ALL_SIGS.values():
         size = f"≤ {sig.signature_bytes}" if sig.variable_length else str(sig.signature_bytes)
         assert table[sig.token] == [
-            f"{sig.code:02x}", str(sig.level), str(sig.public_key_bytes), size, f"{sig.allowance_s:g}",
-        ]  # fmt: skip
+            f"{sig.code:02x}",
+            str(sig.level),
+            str(sig.public_key_bytes),
+            size,
+            f"{sig.allowance_s:g}",
+        ]
     for aead in ALL_AEADS.values():
         assert table[aead.token] == [
-            f"{aead.code:02x}", str(aead.key_bytes), str(aead.nonce_bytes), str(aead.tag_bytes),
-        ]  # fmt: skip
+            f"{aead.code:02x}",
+            str(aead.key_bytes),
+            str(aead.nonce_bytes),
+            str(aead.tag_bytes),
+        ]
 
 
 def test_frame_and_packet_tables(text: str) -> None:

@@ -82,9 +82,10 @@ def test_psk_thief_without_the_session_gets_no_working_keys(lab: Lab) -> None:
     # PSK and the session id (it travels in the clear) are known, the old rekey secret is not.
     old = lab.handshake()
     thief = lab.drone(
-        epoch=1, rekey=RekeyFrom(old[0].session_id, old[0].epoch, b"guess" + bytes(27)),
+        epoch=1,
+        rekey=RekeyFrom(old[0].session_id, old[0].epoch, b"guess" + bytes(27)),
         rng=CountingRng(b"thief"),
-    )  # fmt: skip
+    )
     gcs = lab.gcs(rekey_basis=basis_of(old[1]))
     with pytest.raises(errors.BadFinished):
         converse(thief, gcs)
@@ -227,10 +228,12 @@ def test_policy_is_asked_before_the_session(lab: Lab) -> None:
 def test_rekey_material_has_its_lengths_and_does_not_print() -> None:
     secret = b"rekey secret of 32 bytes, indeed"
     for make in (
-        lambda: RekeyFrom(b"s" * 16, 0, b""), lambda: RekeyFrom(bytes(16), 0, secret),
-        lambda: RekeyFrom(b"s" * 15, 0, secret), lambda: RekeyBasis(b"short", 0, secret),
+        lambda: RekeyFrom(b"s" * 16, 0, b""),
+        lambda: RekeyFrom(bytes(16), 0, secret),
+        lambda: RekeyFrom(b"s" * 15, 0, secret),
+        lambda: RekeyBasis(b"short", 0, secret),
         lambda: RekeyBasis(b"drone-01", 0, secret + b"x"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(errors.KeyMaterialError):
             make()
     for value in (RekeyFrom(b"s" * 16, 0, secret), RekeyBasis(b"drone-01", 0, secret)):

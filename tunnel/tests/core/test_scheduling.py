@@ -54,16 +54,24 @@ def test_no_primitive_pays_for_the_thread_clock_and_no_wall_for_the_readings() -
     tracer.finish()
     tracer.finish()
     assert meter.order == [
-        "begin", "wall",  # accept
-        "cpu", "wall",  # keygen: read before it starts
-        "cpu", "wall",  # sign: one reading for both
-        "wall", "cpu",  # server_hello: read after the primitive ended
-        "wall", "end",
-    ]  # fmt: skip
+        "begin",
+        "wall",  # accept
+        "cpu",
+        "wall",  # keygen: read before it starts
+        "cpu",
+        "wall",  # sign: one reading for both
+        "wall",
+        "cpu",  # server_hello: read after the primitive ended
+        "wall",
+        "end",
+    ]
     rows = {row["step"]: row for row in tracer.rows()}
     assert [rows[step].get("cpu_ns") for step in ("accept", "keygen", "sign", "server_hello")] == [
-        None, 5 - 3, 8 - 5, None,
-    ]  # fmt: skip
+        None,
+        5 - 3,
+        8 - 5,
+        None,
+    ]
     wall = rows["handshake"]
     assert (wall["cpu_ns"], wall["runqueue_ns"], wall["involuntary"]) == (10 - 1, 340 - 100, 2)
     assert "scheduling_reason" not in wall

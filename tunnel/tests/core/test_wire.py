@@ -89,14 +89,25 @@ def test_inner_ciphertext_length_must_be_the_registrys() -> None:
 
 
 @given(
-    purpose=st.integers(0, 255), flags=st.integers(0, 255), epoch=st.integers(0, 2**32 - 1),
-    index=st.integers(0, 2**24 - 1), seed=st.binary(min_size=1, max_size=8),
-)  # fmt: skip
+    purpose=st.integers(0, 255),
+    flags=st.integers(0, 255),
+    epoch=st.integers(0, 2**32 - 1),
+    index=st.integers(0, 2**24 - 1),
+    seed=st.binary(min_size=1, max_size=8),
+)
 def test_hello_round_trip(purpose: int, flags: int, epoch: int, index: int, seed: bytes) -> None:
     hello = wire.Hello(
-        1, purpose, stream(seed + b"s", 3), flags, stream(seed + b"d", 8), stream(seed + b"n", 32), epoch,
-        index, stream(seed + b"o", 16), stream(seed + b"m", 32),
-    )  # fmt: skip
+        1,
+        purpose,
+        stream(seed + b"s", 3),
+        flags,
+        stream(seed + b"d", 8),
+        stream(seed + b"n", 32),
+        epoch,
+        index,
+        stream(seed + b"o", 16),
+        stream(seed + b"m", 32),
+    )
     frame = hello.encode_unauthenticated() + hello.mac
     assert wire.check_header(frame[:4], wire.HELLO, None) == (wire.HELLO, len(frame) - 4)
     assert len(frame) - 4 == wire.HELLO_BODY_BYTES

@@ -137,20 +137,35 @@ def build(case: Case) -> dict[str, Any]:
 
         def make_gcs(held: RekeyBasis | None) -> GcsHandshake:
             return GcsHandshake(
-                identity=identity, psks=PskStore([psk]), accepted={suite.id}, min_level=1,
-                primitives=primitives, rng=lambda count: stream(b"gcs nonce", count), tracer=Tracer(),
-                counters={}, rx_index=0x600C57, rekey_basis=lambda session_id: held,
+                identity=identity,
+                psks=PskStore([psk]),
+                accepted={suite.id},
+                min_level=1,
+                primitives=primitives,
+                rng=lambda count: stream(b"gcs nonce", count),
+                tracer=Tracer(),
+                counters={},
+                rx_index=0x600C57,
+                rekey_basis=lambda session_id: held,
                 drone_keys=(lambda drone_id: {suite.sig.token: drone_pair[0]}) if signs else None,
-            )  # fmt: skip
+            )
 
         basis = RekeyBasis(psk.key_id, OLD_SESSION.epoch, OLD_SESSION.rekey_secret)
         gcs, forgetful = make_gcs(basis if rekeys else None), make_gcs(None)
         drone = DroneHandshake(
-            suite=suite, psk=psk, trusted=[identity.public], min_level=1, epoch=7, primitives=primitives,
-            rng=lambda count: stream(b"drone nonce", count), tracer=Tracer(), counters={}, rx_index=0x00D207,
+            suite=suite,
+            psk=psk,
+            trusted=[identity.public],
+            min_level=1,
+            epoch=7,
+            primitives=primitives,
+            rng=lambda count: stream(b"drone nonce", count),
+            tracer=Tracer(),
+            counters={},
+            rx_index=0x00D207,
             rekey=OLD_SESSION if rekeys else None,
             signing_keys={suite.sig.token: drone_pair[1]} if signs else None,
-        )  # fmt: skip
+        )
         drone.start()
         frames = {"challenge": b"".join(gcs.start())}
         frames["hello"] = b"".join(deliver(drone, frames["challenge"]))

@@ -123,16 +123,31 @@ def test_the_vectors_come_out_byte_for_byte(
 
     def gcs_spec(held: str | None) -> list[str]:
         return spec(
-            psk, identity, secret=True, suite=suite.id, nonce=stream(b"gcs nonce", 32), index=0x600C57,
-            old=held, pair=of["pair"][0], signature=of["signature"][0],
+            psk,
+            identity,
+            secret=True,
+            suite=suite.id,
+            nonce=stream(b"gcs nonce", 32),
+            index=0x600C57,
+            old=held,
+            pair=of["pair"][0],
+            signature=of["signature"][0],
             drone_key=signing[1][0] if signs else None,
-        )  # fmt: skip
+        )
 
     drone_spec = spec(
-        psk, identity, secret=False, suite=suite.id, nonce=stream(b"drone nonce", 32), index=0x00D207,
-        epoch=7, old=old, encaps=of["encaps"][0], sign=signing[1][1] if signs else None,
+        psk,
+        identity,
+        secret=False,
+        suite=suite.id,
+        nonce=stream(b"drone nonce", 32),
+        index=0x00D207,
+        epoch=7,
+        old=old,
+        encaps=of["encaps"][0],
+        sign=signing[1][1] if signs else None,
         signature=of["signature"][1] if signs else None,
-    )  # fmt: skip
+    )
     field, frames = transcript_vectors._field, vector["frames"]
     with rust_machine() as drone, rust_machine() as gcs:
         challenge = gcs.begin("gcs", gcs_spec(old))
@@ -248,8 +263,14 @@ def test_each_of_the_72_between_rust_and_python(
 def test_a_refusal_reaches_the_other_end_by_its_alert(native: Primitives) -> None:
     lab = Lab(primitives=native, sig_tokens=["mldsa65"])
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
-        stranger = spec(DronePsk(lab.psk.key_id, bytes(32)), lab.identity, secret=False,
-                        suite="cs-mlkem768-aesgcm-mldsa65", index=1, epoch=0)  # fmt: skip
+        stranger = spec(
+            DronePsk(lab.psk.key_id, bytes(32)),
+            lab.identity,
+            secret=False,
+            suite="cs-mlkem768-aesgcm-mldsa65",
+            index=1,
+            epoch=0,
+        )
         address = "{}:{}".format(*server.getsockname())
         arguments = [program("oracle"), "drone", address, "1", *stranger]
         rust = pool.submit(subprocess.run, arguments, capture_output=True, text=True, timeout=30)
@@ -357,11 +378,26 @@ def test_altered_messages_are_refused_by_the_same_name(native: Primitives) -> No
     assert given.pair and given.encapsulated and given.signature
     common: dict[str, object] = {"suite": suite.id, "epoch": 0}
     machines = {
-        "drone": spec(lab.psk, lab.identity, secret=False, nonce=nonces["drone"], index=0xD0D0D0,
-                      encaps=pair_of(*given.encapsulated), **common),
-        "gcs": spec(lab.psk, lab.identity, secret=True, nonce=nonces["gcs"], index=0x6C6C6C,
-                    pair=pair_of(*given.pair), signature=given.signature.hex(), **common),
-    }  # fmt: skip
+        "drone": spec(
+            lab.psk,
+            lab.identity,
+            secret=False,
+            nonce=nonces["drone"],
+            index=0xD0D0D0,
+            encaps=pair_of(*given.encapsulated),
+            **common,
+        ),
+        "gcs": spec(
+            lab.psk,
+            lab.identity,
+            secret=True,
+            nonce=nonces["gcs"],
+            index=0x6C6C6C,
+            pair=pair_of(*given.pair),
+            signature=given.signature.hex(),
+            **common,
+        ),
+    }
     conversations = {"drone": [challenge, server_hello, finished], "gcs": [hello, client_kem]}
     rng, seen = random.Random(20261124), set()
     with rust_machine() as rust:

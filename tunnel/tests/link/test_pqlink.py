@@ -291,10 +291,17 @@ class SpecEnd:
     def _serve(self, sock: socket.socket) -> None:
         index = 1000 + len(self.made)
         machine = GcsHandshake(
-            identity=self.identity, psks=PskStore([self.psk]), accepted={SUITE}, min_level=1,
-            primitives=self.native, rng=os.urandom, tracer=Tracer(), counters={}, rx_index=index,
+            identity=self.identity,
+            psks=PskStore([self.psk]),
+            accepted={SUITE},
+            min_level=1,
+            primitives=self.native,
+            rng=os.urandom,
+            tracer=Tracer(),
+            counters={},
+            rx_index=index,
             rekey_basis=self._basis,
-        )  # fmt: skip
+        )
 
         def install() -> None:
             if machine.established is not None and machine.established not in self.made:
@@ -311,11 +318,18 @@ class SpecEnd:
         """As a drone: a new session, or a rekey of the last."""
         last = self.made[-1] if self.made else None
         machine = DroneHandshake(
-            suite=get(SUITE), psk=self.psk, trusted=[self.identity.public], min_level=1, epoch=len(self.made),
-            primitives=self.native, rng=os.urandom, tracer=Tracer(), counters={},
+            suite=get(SUITE),
+            psk=self.psk,
+            trusted=[self.identity.public],
+            min_level=1,
+            epoch=len(self.made),
+            primitives=self.native,
+            rng=os.urandom,
+            tracer=Tracer(),
+            counters={},
             rx_index=1000 + len(self.made),
             rekey=RekeyFrom(last.session_id, last.epoch, last.rekey_secret) if last else None,
-        )  # fmt: skip
+        )
         with socket.create_connection(("127.0.0.1", self.ports["handshake"]), timeout=10) as sock:
             converse(FrameStream(sock, time.monotonic_ns()), machine, Tracer())
         assert machine.established is not None

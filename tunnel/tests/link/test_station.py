@@ -429,9 +429,17 @@ def test_fifty_drones_at_once_beside_silent_strangers(
         wait_for("evictions", lambda: station.status().get("hs_evicted", 0) >= STRANGERS - 64 - FLEET)
         before_kib = resident_kib(station.pid)
         arguments = [
-            program("farm"), station.drones, tmp_path / "gcs.pub", "{}:{}".format(*handshake),
-            f"127.0.0.1:{station.ports['gcs']}", SUITE, "20", "50", "1", "hold",
-        ]  # fmt: skip
+            program("farm"),
+            station.drones,
+            tmp_path / "gcs.pub",
+            "{}:{}".format(*handshake),
+            f"127.0.0.1:{station.ports['gcs']}",
+            SUITE,
+            "20",
+            "50",
+            "1",
+            "hold",
+        ]
         farm = subprocess.Popen(
             list(map(str, arguments)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -37,10 +37,18 @@ def established(
 
     mine, theirs = ("drone", "gcs") if role == "drone" else ("gcs", "drone")
     return Established(
-        role=role, suite=suite, epoch=epoch, session_id=bytes(16), peer_key_id=bytes(8),
-        handshake_id="00" * 8, rx_index=rx_index, tx_index=tx_index,
-        keys=TrafficKeys(*direction(mine), *direction(theirs)), rekey_secret=bytes(32), exporter=bytes(32),
-    )  # fmt: skip
+        role=role,
+        suite=suite,
+        epoch=epoch,
+        session_id=bytes(16),
+        peer_key_id=bytes(8),
+        handshake_id="00" * 8,
+        rx_index=rx_index,
+        tx_index=tx_index,
+        keys=TrafficKeys(*direction(mine), *direction(theirs)),
+        rekey_secret=bytes(32),
+        exporter=bytes(32),
+    )
 
 
 def outcome(call: Any, *arguments: Any) -> Any:
@@ -51,9 +59,14 @@ def outcome(call: Any, *arguments: Any) -> Any:
         return type(error).__name__, str(error), error.code, error.hint
     if hasattr(result, "reason"):
         return (
-            result.kind, result.payload, result.epoch, result.sequence, result.reason,
-            result.newest, result.first,
-        )  # fmt: skip
+            result.kind,
+            result.payload,
+            result.epoch,
+            result.sequence,
+            result.reason,
+            result.newest,
+            result.first,
+        )
     return result
 
 

@@ -34,10 +34,14 @@ class PlanePair:
             peer.bind(("127.0.0.3", 0))
             peer.settimeout(LIMIT_S)
             settings = {
-                "PQ_BIND": host, "PQ_PEER": HOSTS["gcs" if role == "drone" else "drone"],
-                "PQ_SEALED_PORT": "0", "PQ_PLAINTEXT_PORT": "0", "PQ_PLAINTEXT_SOURCE": "127.0.0.3",
-                "PQ_PLAINTEXT_TARGET": f"127.0.0.3:{peer.getsockname()[1]}", "PQ_DATAPLANE": kinds[role],
-            }  # fmt: skip
+                "PQ_BIND": host,
+                "PQ_PEER": HOSTS["gcs" if role == "drone" else "drone"],
+                "PQ_SEALED_PORT": "0",
+                "PQ_PLAINTEXT_PORT": "0",
+                "PQ_PLAINTEXT_SOURCE": "127.0.0.3",
+                "PQ_PLAINTEXT_TARGET": f"127.0.0.3:{peer.getsockname()[1]}",
+                "PQ_DATAPLANE": kinds[role],
+            }
             config = EndpointConfig.from_environment(role, settings)  # type: ignore[arg-type]
             plane = self.planes[role] = make_plane(config, self.notes.append)
             plane.open()

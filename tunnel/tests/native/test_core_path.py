@@ -34,9 +34,13 @@ _steps = st.one_of(
     st.tuples(st.just("answer"), _sources, st.integers(0, 4)),
     st.tuples(st.just("noise"), _sources, st.binary(max_size=10)),
     st.tuples(st.just("set_peer"), _sources),
-    st.tuples(st.just("wait"), st.sampled_from(
-        [1, CHALLENGE_EVERY_NS - 1, CHALLENGE_EVERY_NS, CHALLENGE_VALID_NS - 1, CHALLENGE_VALID_NS])),
-)  # fmt: skip
+    st.tuples(
+        st.just("wait"),
+        st.sampled_from(
+            [1, CHALLENGE_EVERY_NS - 1, CHALLENGE_EVERY_NS, CHALLENGE_VALID_NS - 1, CHALLENGE_VALID_NS]
+        ),
+    ),
+)
 
 
 @settings(max_examples=300, deadline=None)

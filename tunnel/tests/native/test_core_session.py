@@ -30,15 +30,21 @@ _steps = st.one_of(
     st.tuples(st.just("recent"), _ends, st.integers(0, 3)),
     st.tuples(st.just("truncate"), _ends, st.integers(0, 1 << 30), st.integers(0, 60)),
     st.tuples(st.just("flip"), _ends, st.integers(0, 1 << 30), st.integers(0, 1 << 12)),
-    st.tuples(st.just("header"), _ends, st.integers(0, 1 << 30), st.integers(0, 15), st.integers(0, 15),
-              st.integers(0, (1 << 32) - 1)),
+    st.tuples(
+        st.just("header"),
+        _ends,
+        st.integers(0, 1 << 30),
+        st.integers(0, 15),
+        st.integers(0, 15),
+        st.integers(0, (1 << 32) - 1),
+    ),
     st.tuples(st.just("noise"), _ends, st.binary(max_size=80)),
     st.tuples(st.just("wait"), st.sampled_from([1, S // 2, S - 1, S, 2 * S, 3 * S, 600 * S])),
     st.tuples(st.just("ask"), _ends, st.integers(0, 5)),
     st.tuples(st.just("close"), _ends),
     st.tuples(st.just("rtt"), _ends, st.sampled_from([-S, 0, S // 2, S, 4 * S, 1000 * S])),
     st.tuples(st.just("other_mode"), _ends, st.integers(0, 5)),
-)  # fmt: skip
+)
 
 
 class World:

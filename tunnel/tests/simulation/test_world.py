@@ -103,14 +103,23 @@ def test_a_storm_of_rekeys_is_one_at_a_time() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    seed=st.integers(0, 2**32), loss=st.floats(0, 0.4), duplicate=st.floats(0, 0.3),
-    reorder=st.floats(0, 0.3), delay_ms=st.integers(0, 150), jitter_ms=st.integers(0, 60),
+    seed=st.integers(0, 2**32),
+    loss=st.floats(0, 0.4),
+    duplicate=st.floats(0, 0.3),
+    reorder=st.floats(0, 0.3),
+    delay_ms=st.integers(0, 150),
+    jitter_ms=st.integers(0, 60),
     rekeys_ms=st.lists(st.integers(0, 8_000), max_size=8),
-)  # fmt: skip
+)
 def test_any_network_delivers_at_most_once_and_heals(
-    seed: int, loss: float, duplicate: float, reorder: float, delay_ms: int, jitter_ms: int,
+    seed: int,
+    loss: float,
+    duplicate: float,
+    reorder: float,
+    delay_ms: int,
+    jitter_ms: int,
     rekeys_ms: list[int],
-) -> None:  # fmt: skip
+) -> None:
     world = World(seed)
     for role in world.network.links:
         world.network.links[role] = Link(delay_ms * MS, jitter_ms * MS, loss, duplicate, reorder)

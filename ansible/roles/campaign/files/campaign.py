@@ -209,12 +209,20 @@ def begin(folder: Path, command: list[str], heal: list[str], results: Path) -> N
         # systemd takes words apart as a shell does: a checkout may lie in a folder with blanks
         after = shlex.join([sys.executable, str(Path(__file__).resolve()), "after", str(folder.resolve())])
         unit = [
-            "systemd-run", *manager, "--quiet", "--collect", f"--unit={UNIT}",
+            "systemd-run",
+            *manager,
+            "--quiet",
+            "--collect",
+            f"--unit={UNIT}",
             f"--working-directory={Path.cwd()}",
-            "--property=KillMode=mixed", f"--property=TimeoutStopSec={STOP_LIMIT_S:.0f}",
-            f"--property=ExecStopPost={after}", f"--setenv=PATH={os.environ['PATH']}",
-            "--", *body, f"transient systemd unit {UNIT}.service",
-        ]  # fmt: skip
+            "--property=KillMode=mixed",
+            f"--property=TimeoutStopSec={STOP_LIMIT_S:.0f}",
+            f"--property=ExecStopPost={after}",
+            f"--setenv=PATH={os.environ['PATH']}",
+            "--",
+            *body,
+            f"transient systemd unit {UNIT}.service",
+        ]
         done = subprocess.run(unit, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"systemd-run did not begin the campaign: {done.stderr.strip()}")
@@ -283,9 +291,15 @@ def heal(folder: Path) -> Json | None:
         return None
     try:
         done = subprocess.run(
-            order["heal"], cwd=order["cwd"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=HEAL_LIMIT_S, check=False,
-        )  # fmt: skip
+            order["heal"],
+            cwd=order["cwd"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=HEAL_LIMIT_S,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return {"code": None, "told": str(error), "at_utc": now()}
     return {"code": done.returncode, "told": done.stdout.strip()[-TAIL_BYTES:], "at_utc": now()}

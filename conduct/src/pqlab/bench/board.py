@@ -55,10 +55,14 @@ class BoardLog:
             middle = median(own)
             aes = algorithm == "AES-256-CTR"
             table.add(
-                algorithm=algorithm, operation=operation, size_bytes=size,
-                throughput_mbs=middle if aes else None, time_us=None if aes else middle, n=len(own),
+                algorithm=algorithm,
+                operation=operation,
+                size_bytes=size,
+                throughput_mbs=middle if aes else None,
+                time_us=None if aes else middle,
+                n=len(own),
                 reason=None if own else "not in the log",
-            )  # fmt: skip
+            )
         return table
 
 
@@ -98,9 +102,13 @@ def parse(data: bytes) -> BoardLog:
 
 
 def _take(
-    algorithm: str, size: re.Match[str] | None, found: re.Match[str], number: int,
-    values: dict[tuple[str, int], list[float]], refused: list[Refused],
-) -> None:  # fmt: skip
+    algorithm: str,
+    size: re.Match[str] | None,
+    found: re.Match[str],
+    number: int,
+    values: dict[tuple[str, int], list[float]],
+    refused: list[Refused],
+) -> None:
     amount, unit = float(found[1]), found[2]
     if algorithm == "RSA-2048":
         place = RSA_BYTES
@@ -123,9 +131,12 @@ def read_log(path: Path) -> BoardLog:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise LabError(
-                "board-log", f"{path.name} is larger than {MAX_BYTES >> 20} MiB", "a serial log is text",
-                "name the log of one run", EXIT_CHECK,
-            )  # fmt: skip
+                "board-log",
+                f"{path.name} is larger than {MAX_BYTES >> 20} MiB",
+                "a serial log is text",
+                "name the log of one run",
+                EXIT_CHECK,
+            )
         log = parse(path.read_bytes())
     except OSError as error:
         raise LabError(
@@ -134,7 +145,10 @@ def read_log(path: Path) -> BoardLog:
     if not log.values:
         told = f"{len(log.refused)} lines looked like one" if log.refused else "no line looks like one"
         raise LabError(
-            "board-log", f"{path.name} holds no result of the ladder", told,
-            "log the board's serial output from its start", EXIT_CHECK,
-        )  # fmt: skip
+            "board-log",
+            f"{path.name} holds no result of the ladder",
+            told,
+            "log the board's serial output from its start",
+            EXIT_CHECK,
+        )
     return log

@@ -39,15 +39,21 @@ def write(folder: Path, energy_folder: Path | None, board_log: Path | None, out:
     """
     if out.exists():
         raise LabError(
-            "exists", f"{out.name} is there already", "a bundle is written once",
-            "name another --out, or check this one: ./pqlab bench-report --check", EXIT_USAGE,
-        )  # fmt: skip
+            "exists",
+            f"{out.name} is there already",
+            "a bundle is written once",
+            "name another --out, or check this one: ./pqlab bench-report --check",
+            EXIT_USAGE,
+        )
     mode = tree.object_of(folder / "environment.json").get("mode")
     if mode == "energy" and energy_folder is not None:
         raise LabError(
-            "bench-mode", "both folders are of the energy mode", "one bundle holds one energy run",
-            "name a performance folder first", EXIT_USAGE,
-        )  # fmt: skip
+            "bench-mode",
+            "both folders are of the energy mode",
+            "one bundle holds one energy run",
+            "name a performance folder first",
+            EXIT_USAGE,
+        )
     sources = {"performance": folder, "energy": energy_folder} if mode != "energy" else {"energy": folder}
     out.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
@@ -100,9 +106,12 @@ def make(data: Path) -> list[Check]:
 
 
 def _report(
-    data: Path, measured: tree.Tree | None, run: energy.Run | None, board: BoardLog | None,
+    data: Path,
+    measured: tree.Tree | None,
+    run: energy.Run | None,
+    board: BoardLog | None,
     made: dict[str, Values],
-) -> Report:  # fmt: skip
+) -> Report:
     environment = measured.environment if measured is not None else run.environment if run is not None else {}
     sections: list[Section | None] = []
     answer: Section | None = None
@@ -131,23 +140,28 @@ def _report(
         sections_energy.recommendations(
             verdicts.time_verdicts(measured) if measured is not None else [],
             verdicts.energy_verdicts(run) if run is not None else [],
-            f"{ring}, {host}", run is not None and run.synthetic,
+            f"{ring}, {host}",
+            run is not None and run.synthetic,
         )
-    )  # fmt: skip
+    )
     if measured is not None:
         sections.append(sections_time.integrity_section(measured))
     checks = measured.checks if measured is not None else ()
     counts = (("pass", sum(c.passed for c in checks)), ("fail", sum(not c.passed for c in checks)))
     return Report(
-        title="Primitive benchmark", subtitle="Post-quantum MAVLink tunnel lab",
-        run_id=f"build {environment.get('build', 'unknown')}", ring=ring, verdicts=counts,
+        title="Primitive benchmark",
+        subtitle="Post-quantum MAVLink tunnel lab",
+        run_id=f"build {environment.get('build', 'unknown')}",
+        ring=ring,
+        verdicts=counts,
         head=(("host", label(host)), ("cpu", label(environment.get("cpu") or "not reported"))),
         numbers_sha256=numbers_sha256(data),
-        sections=tuple(_compact(folded(s)) for s in sections if s is not None), answer=answer,
+        sections=tuple(_compact(folded(s)) for s in sections if s is not None),
+        answer=answer,
         tiles="checks of the raw files",
         footer="Every file this page links lies in the same bundle; ./pqlab bench-report --check makes its "
         "numbers again from the raw ones.",
-    )  # fmt: skip
+    )
 
 
 def _compact(section: Section) -> Section:
@@ -168,15 +182,23 @@ def check(root: Path) -> list[Check]:
         results += make(again)
         wanted = {p.relative_to(again).as_posix() for p in again.glob("analysis/*.csv")} | set(MADE)
         there = {p.relative_to(root / "data").as_posix() for p in (root / "data").glob("analysis/*")}
-        bad = sorted((wanted ^ (there | set(MADE))) | {
-            name for name in wanted & (there | set(MADE))
-            if not (root / "data" / name).is_file()
-            or (root / "data" / name).read_bytes() != (again / name).read_bytes()
-        })  # fmt: skip
+        bad = sorted(
+            (wanted ^ (there | set(MADE)))
+            | {
+                name
+                for name in wanted & (there | set(MADE))
+                if not (root / "data" / name).is_file()
+                or (root / "data" / name).read_bytes() != (again / name).read_bytes()
+            }
+        )
     results.append(
-        Check("tables and page follow from the raw files", not bad, ", ".join(bad) or "as expected",
-              "the same bytes")
-    )  # fmt: skip
+        Check(
+            "tables and page follow from the raw files",
+            not bad,
+            ", ".join(bad) or "as expected",
+            "the same bytes",
+        )
+    )
     return results
 
 
@@ -188,5 +210,6 @@ def _fixity(root: Path) -> Check:
         return Check("every file as sealed", False, str(error), "none changed, added or missing")
     bad = sorted(set(promised) ^ present)
     bad += [name for name in sorted(present & set(promised)) if sha512_file(root / name) != promised[name]]
-    return Check("every file as sealed", not bad, ", ".join(bad[:5]) or "as expected",
-                 "none changed, added or missing")  # fmt: skip
+    return Check(
+        "every file as sealed", not bad, ", ".join(bad[:5]) or "as expected", "none changed, added or missing"
+    )

@@ -183,11 +183,21 @@ def _result(
     head = rows[0]
     short = time_ms / 1e3 < ALONE_PERIODS * limits.period_s
     return Result(
-        head["category"], head["algorithm"], head["operation"], head["sizes_bytes"].get("payload"),
-        once, twice, _additive(once, twice), len(rows), time_ms, _middle(watts), _middle(volts),
-        _middle(amps), "not resolvable: shorter than two samples" if short else "resolvable by length",
+        head["category"],
+        head["algorithm"],
+        head["operation"],
+        head["sizes_bytes"].get("payload"),
+        once,
+        twice,
+        _additive(once, twice),
+        len(rows),
+        time_ms,
+        _middle(watts),
+        _middle(volts),
+        _middle(amps),
+        "not resolvable: shorter than two samples" if short else "resolvable by length",
         once.reason,
-    )  # fmt: skip
+    )
 
 
 def _mean(blocks: list[Energy], rows: list[dict[str, Any]]) -> Energy:

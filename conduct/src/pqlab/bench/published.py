@@ -46,9 +46,11 @@ def load() -> Published:
     folder = reference_dir()
     if folder is None:
         raise LabError(
-            "no-reference", "the published tables are not at hand", "results/reference is missing",
+            "no-reference",
+            "the published tables are not at hand",
+            "results/reference is missing",
             "run from the checkout",
-        )  # fmt: skip
+        )
     return _load(folder)
 
 
@@ -58,11 +60,13 @@ def _load(folder: Traversable) -> Published:
 
     return Published(
         {(r["algorithm"], r["operation"]): r for r in rows("primitives-2026-01.csv")},
-        {(r["algorithm"], r["operation"], int(r["payload_bytes"])): r
-         for r in rows("primitives-2026-01-aead.csv")},
+        {
+            (r["algorithm"], r["operation"], int(r["payload_bytes"])): r
+            for r in rows("primitives-2026-01-aead.csv")
+        },
         {r["suite_id"]: r for r in rows("primitives-2026-01-suites.csv")},
         {r["algorithm"]: r for r in rows("primitives-2026-01-sizes.csv")},
         {(r["algorithm"], r["operation"]): r for r in rows("power-2026-01.csv")},
         {(r["algorithm"], int(r["size_bytes"])): r for r in rows("esp32c6-ladder.csv")},
         {r["file"]: r for r in rows("provenance.csv")},
-    )  # fmt: skip
+    )

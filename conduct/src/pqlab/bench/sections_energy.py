@@ -81,41 +81,68 @@ def _sensor(run: Run) -> Facts:
     header = run.header
     calibration = header.get("calibration") or {}
     items: tuple[tuple[str, Cell], ...] = (
-        ("sensor", label(header.get("sensor"))), ("class", label(header.get("sensor_class"))),
+        ("sensor", label(header.get("sensor"))),
+        ("class", label(header.get("sensor_class"))),
         ("rate", label(f"{header.get('rate_hz')} Hz, {header.get('mode')}")),
-        ("calibration", label(calibration.get("method", "none"))), ("samples", blocks.count(run.samples)),
+        ("calibration", label(calibration.get("method", "none"))),
+        ("samples", blocks.count(run.samples)),
         ("operations", blocks.count(len(run.results))),
         ("algorithms", blocks.count(len({one.algorithm for one in run.results}))),
         ("sensor lost", label(run.lost_reason or "no")),
-    )  # fmt: skip
+    )
     return Facts("energy-sensor", "Sensor", items)
 
 
 def _table(category: str, title: str, rows: list[Row], where: str) -> Table:
     columns = (
-        Column("operation"), Column("energy", "µJ net", True), Column("published energy", "µJ gross", True),
-        Column("U", "µJ", True), Column("power", "W gross", True), Column("published power", "W", True),
-        Column("time", "ms", True), Column("published time", "ms", True), Column("additive"),
-        Column("one alone"), Column("blocks", "", True), Column("ring"), Column("host"),
-    )  # fmt: skip
+        Column("operation"),
+        Column("energy", "µJ net", True),
+        Column("published energy", "µJ gross", True),
+        Column("U", "µJ", True),
+        Column("power", "W gross", True),
+        Column("published power", "W", True),
+        Column("time", "ms", True),
+        Column("published time", "ms", True),
+        Column("additive"),
+        Column("one alone"),
+        Column("blocks", "", True),
+        Column("ring"),
+        Column("host"),
+    )
     lines = []
     for row in rows:
         reason = "not resolvable" if row["resolvable"] is False else row["reason"]
         additive = row["additive"]
-        told = blocks.missing("one of the two is missing") if additive is None else label(
-            "yes" if additive else "no: these joules are not to be used"
-        )  # fmt: skip
+        told = (
+            blocks.missing("one of the two is missing")
+            if additive is None
+            else label("yes" if additive else "no: these joules are not to be used")
+        )
         lines.append(
-            [label(name_of(row)), _micro(row["energy_j"], reason),
-             _micro_published(row["published_energy_j"]),
-             _micro(row["u_energy_j"], reason), shown(row["power_w"], row["reason"]),
-             published_cell(row["published_power_w"], "not in power-2026-01"),
-             shown(row["time_ms"], row["reason"]),
-             published_cell(row["published_time_ms"], "not in power-2026-01"), told, label(row["alone"]),
-             blocks.count(str(row["blocks"])), label(row["ring"]), label(row["host"])]
-        )  # fmt: skip
-    return Table(f"energy-{category}", f"{title}: energy of one operation", columns, blocks.rows_of(lines),
-                 where, SOURCE)  # fmt: skip
+            [
+                label(name_of(row)),
+                _micro(row["energy_j"], reason),
+                _micro_published(row["published_energy_j"]),
+                _micro(row["u_energy_j"], reason),
+                shown(row["power_w"], row["reason"]),
+                published_cell(row["published_power_w"], "not in power-2026-01"),
+                shown(row["time_ms"], row["reason"]),
+                published_cell(row["published_time_ms"], "not in power-2026-01"),
+                told,
+                label(row["alone"]),
+                blocks.count(str(row["blocks"])),
+                label(row["ring"]),
+                label(row["host"]),
+            ]
+        )
+    return Table(
+        f"energy-{category}",
+        f"{title}: energy of one operation",
+        columns,
+        blocks.rows_of(lines),
+        where,
+        SOURCE,
+    )
 
 
 def _micro(value: object, reason: object) -> Cell:
@@ -167,8 +194,9 @@ def _drawings(table: Values, where: str) -> list[Figure]:
     drawn.append(_aead(aead, where))
     electric = [
         Point(name_of(r), _family(r), _f(r["voltage_v"]), _f(r["current_a"]))
-        for r in rows if r["voltage_v"] is not None and r["current_a"] is not None
-    ]  # fmt: skip
+        for r in rows
+        if r["voltage_v"] is not None and r["current_a"] is not None
+    ]
     drawn.append(
         _scatter(
             "fig-energy-electrical",
@@ -234,9 +262,15 @@ def _strips(figure_id: str, title: str, rows: list[Row], where: str) -> Figure |
 
 
 def _scatter(
-    figure_id: str, title: str, x_title: str, y_title: str, points: list[Point], where: str, x_unit: str,
+    figure_id: str,
+    title: str,
+    x_title: str,
+    y_title: str,
+    points: list[Point],
+    where: str,
+    x_unit: str,
     y_unit: str,
-) -> Figure | None:  # fmt: skip
+) -> Figure | None:
     if not points:
         return None
     return _figure(
@@ -267,8 +301,9 @@ def _aead(rows: list[Row], where: str) -> Figure | None:
     for name in sorted({f"{r['algorithm']} {r['operation']}" for r in rows}):
         own = sorted(
             (_f(r["payload_bytes"]), _f(r["energy_j"]))
-            for r in rows if f"{r['algorithm']} {r['operation']}" == name
-        )  # fmt: skip
+            for r in rows
+            if f"{r['algorithm']} {r['operation']}" == name
+        )
         if len(own) > 1:
             lines.append(figures.Curve(name, None, tuple(own)))
     if not lines:
@@ -289,9 +324,14 @@ def _heat(rows: list[Row], where: str, column: str = "energy_j") -> Figure | Non
     title = f"{'Energy' if energy else 'Time'} of every operation"
     figure_id = "fig-energy-heat" if energy else "fig-energy-heat-time"
     svg = figures.heat_map(
-        f"svg-{figure_id}", title, names, operations, values, "mJ" if energy else "ms",
+        f"svg-{figure_id}",
+        title,
+        names,
+        operations,
+        values,
+        "mJ" if energy else "ms",
         empty="no figure",
-    )  # fmt: skip
+    )
     return _figure(figure_id, title, svg, where)
 
 
@@ -301,11 +341,14 @@ def recommendations(times: list[Verdict], energy: list[Verdict], where: str, syn
         Finding(
             f"{one.use}: {one.winner} {word}.",
             f"{one.value}; {one.next_name} needs {one.ratio:.2f} times that",
-            f"n = {one.n}, intervals apart from all others", where, (), "plain",
+            f"n = {one.n}, intervals apart from all others",
+            where,
+            (),
+            "plain",
         )
         for verdicts, word in ((times, "takes the least time"), (energy, "takes the least energy"))
         for one in verdicts
-    ]  # fmt: skip
+    ]
     empty = "No recommendation: in no group do the intervals of one algorithm lie apart from all others."
     parts: list[Block] = [Findings("bench-recommendations", tuple(items), empty)]
     if synthetic:
@@ -313,7 +356,9 @@ def recommendations(times: list[Verdict], energy: list[Verdict], where: str, syn
             Paragraphs("no-energy-verdict", ("Synthetic samples give no recommendation on energy.",))
         )
     return Section(
-        "recommendations", "Recommendations", tuple(parts),
+        "recommendations",
+        "Recommendations",
+        tuple(parts),
         "Generated from verdicts: an algorithm is named only where its interval lies below every other's. "
         "Speed says nothing about the security of a family.",
-    )  # fmt: skip
+    )

@@ -38,12 +38,16 @@ def levels_table(where: str) -> Table:
         for level, what in AS_HARD_AS.items()
     ]
     return Table(
-        "bench-levels", "NIST levels", (Column("level"), Column("at least as hard as"), Column("algorithms")),
-        blocks.rows_of(rows), where, None,
+        "bench-levels",
+        "NIST levels",
+        (Column("level"), Column("at least as hard as"), Column("algorithms")),
+        blocks.rows_of(rows),
+        where,
+        None,
         "The published appendix gives bits of classical and quantum security. NIST defines its levels by "
         "comparison and not in bits. ML-DSA-44, of level 2, stands with level 1, as the suites pair it.",
         sortable=False,
-    )  # fmt: skip
+    )
 
 
 def families_table(where: str) -> Table:
@@ -54,8 +58,12 @@ def families_table(where: str) -> Table:
             members = [one.name for one in registry.values() if one.family == token]
             if members:
                 rows.append(
-                    [label(name), label(kind), label(", ".join(members)),
-                     label(HARD_PROBLEM.get(name, "not stated here"))]
-                )  # fmt: skip
+                    [
+                        label(name),
+                        label(kind),
+                        label(", ".join(members)),
+                        label(HARD_PROBLEM.get(name, "not stated here")),
+                    ]
+                )
     columns = tuple(Column(name) for name in ("family", "kind", "members", "rests on"))
     return Table("bench-families", "Families", columns, blocks.rows_of(rows), where, None, sortable=False)

@@ -41,9 +41,10 @@ def ladder_section(ladder: Values, board: BoardLog | None) -> Section | None:
         for row in own:
             size = "" if row["size_bytes"] is None else f" {row['size_bytes']} B"
             cells: list[Cell] = [
-                label(f"{row['operation']}{size}"), shown(row["measured"], row["reason"] or "no run"),
+                label(f"{row['operation']}{size}"),
+                shown(row["measured"], row["reason"] or "no run"),
                 published_cell(row["published"], "not published"),
-            ]  # fmt: skip
+            ]
             if board is not None:
                 cells.append(shown(row["board"], "not in the log"))
             rows.append([*cells, label(row["ring"] or "–"), label(row["host"] or "–")])

@@ -69,11 +69,12 @@ def summary(tree: Tree, times: Values) -> Section:
     first = min(one.first_ns for one in tree.files)
     last = max(one.last_ns for one in tree.files)
     facts: list[tuple[str, Cell]] = [
-        ("raw files", blocks.count(len(tree.files))), ("iterations", blocks.count(total)),
+        ("raw files", blocks.count(len(tree.files))),
+        ("iterations", blocks.count(total)),
         ("published files and iterations", label("98, 19,600")),
         ("success rate", label(f"{100 * good / total:.2f} %")),
         ("from first to last iteration", label(f"{(last - first) / 60e9:.1f} min")),
-    ]  # fmt: skip
+    ]
     facts += [
         (f"{word} files", blocks.count(len(tree.of(category)))) for category, word in CATEGORIES.items()
     ]
@@ -82,14 +83,20 @@ def summary(tree: Tree, times: Values) -> Section:
         own = [r for r in times.rows if r["category"] == category and r["median_ms"] is not None]
         for row in sorted(own, key=_median)[:2]:
             rows.append(
-                [label(f"{CATEGORIES[category]}: {name_of(row)}"), number(_median(row)),
-                 published_cell(row["published_median_ms"])]
-            )  # fmt: skip
+                [
+                    label(f"{CATEGORIES[category]}: {name_of(row)}"),
+                    number(_median(row)),
+                    published_cell(row["published_median_ms"]),
+                ]
+            )
     fastest = Table(
-        "bench-fastest", "Shortest medians by category",
+        "bench-fastest",
+        "Shortest medians by category",
         (Column("operation"), Column("median", "ms", True), Column("published median", "ms", True)),
-        blocks.rows_of(rows), _where(tree), "analysis/times.csv",
-    )  # fmt: skip
+        blocks.rows_of(rows),
+        _where(tree),
+        "analysis/times.csv",
+    )
     return Section("summary", "Summary", (Facts("bench-facts", "What was measured", tuple(facts)), fastest))
 
 
@@ -107,9 +114,18 @@ def _where(tree: Tree) -> str:
 def setting(environment: dict[str, object]) -> Section:
     """§2 and §3: the machine, the builds, how it was measured."""
     keys = (
-        "host", "machine", "board", "cpu", "kernel", "governor", "pinned_cpu", "load_average", "timer",
-        "timer_overhead_ns", "build",
-    )  # fmt: skip
+        "host",
+        "machine",
+        "board",
+        "cpu",
+        "kernel",
+        "governor",
+        "pinned_cpu",
+        "load_average",
+        "timer",
+        "timer_overhead_ns",
+        "build",
+    )
     items = tuple((key.replace("_", " "), _fact(environment.get(key))) for key in keys)
     answers = environment.get("selftest")
     told = answers if isinstance(answers, list) else []
@@ -124,10 +140,13 @@ def setting(environment: dict[str, object]) -> Section:
         "The published column is of another machine: it is context and no comparison of versions.",
     )
     return Section(
-        "setting", "Machine and method",
-        (Facts("bench-environment", "Where this ran", items),
-         Paragraphs("bench-method", sentences, as_list=True)),
-    )  # fmt: skip
+        "setting",
+        "Machine and method",
+        (
+            Facts("bench-environment", "Where this ran", items),
+            Paragraphs("bench-method", sentences, as_list=True),
+        ),
+    )
 
 
 def _fact(value: object) -> Cell:
@@ -147,15 +166,28 @@ def coverage(tree: Tree) -> Section:
     for kind, registry in (("KEM", KEMS), ("signature", SIGS)):
         for algorithm in registry.values():
             rows.append(
-                [label(algorithm.name), label(kind), label(algorithm.level), label(algorithm.family),
-                 label(algorithm.standard), label(str(algorithm.lifecycle)),
-                 _done(done.get(algorithm.name))]
-            )  # fmt: skip
+                [
+                    label(algorithm.name),
+                    label(kind),
+                    label(algorithm.level),
+                    label(algorithm.family),
+                    label(algorithm.standard),
+                    label(str(algorithm.lifecycle)),
+                    _done(done.get(algorithm.name)),
+                ]
+            )
     for aead in AEADS.values():
         rows.append(
-            [label(aead.name), label("AEAD"), blocks.not_applicable(), blocks.not_applicable(),
-             label(aead.standard), label(str(aead.lifecycle)), _done(done.get(aead.name))]
-        )  # fmt: skip
+            [
+                label(aead.name),
+                label("AEAD"),
+                blocks.not_applicable(),
+                blocks.not_applicable(),
+                label(aead.standard),
+                label(str(aead.lifecycle)),
+                _done(done.get(aead.name)),
+            ]
+        )
     columns = tuple(
         Column(c) for c in ("algorithm", "kind", "level", "family", "standard", "state", "measured")
     )
@@ -178,9 +210,15 @@ def times_section(tree: Tree, times: Values, category: str, title: str) -> Secti
     drawn = (_drawing(tree, category, title), _boxes(tree, category, title))
     parts: list[Block] = [one for one in drawn if one is not None]
     parts.append(
-        Table(f"bench-{category}", f"{title}: time an operation", _TIME_COLUMNS, blocks.rows_of(rows),
-              _where(tree), "analysis/times.csv")
-    )  # fmt: skip
+        Table(
+            f"bench-{category}",
+            f"{title}: time an operation",
+            _TIME_COLUMNS,
+            blocks.rows_of(rows),
+            _where(tree),
+            "analysis/times.csv",
+        )
+    )
     return Section(category, title, tuple(parts))
 
 
@@ -196,10 +234,15 @@ _LETTERS = {"encapsulate": "encaps", "decapsulate": "decaps", "encrypt": "encaps
 
 def _dots(tree: Tree, category: str) -> list[figures.Dot]:
     return [
-        figures.Dot(_dot_label(one), _LETTERS.get(str(one.head["operation"]), str(one.head["operation"])),
-                    one.row["median_ms"], *one.quartiles_ms)
-        for one in tree.of(category) if one.row["median_ms"] and one.quartiles_ms
-    ]  # fmt: skip
+        figures.Dot(
+            _dot_label(one),
+            _LETTERS.get(str(one.head["operation"]), str(one.head["operation"])),
+            one.row["median_ms"],
+            *one.quartiles_ms,
+        )
+        for one in tree.of(category)
+        if one.row["median_ms"] and one.quartiles_ms
+    ]
 
 
 def answer(tree: Tree, times: Values) -> Section:
@@ -217,13 +260,20 @@ def answer(tree: Tree, times: Values) -> Section:
     if dots:
         parts.append(
             Figure(
-                "fig-bench-answer", "Time of each operation by algorithm: median and quartiles",
+                "fig-bench-answer",
+                "Time of each operation by algorithm: median and quartiles",
                 figures.dot_rows("svg-bench-answer", "Operations", "median time, ms (log scale)", dots),
-                _where(tree), "analysis/times.csv",
-                (("s-1", "K keygen"), ("s-2", "E encaps"), ("s-3", "D decaps"), ("s-4", "S sign"),
-                 ("s-5", "V verify")),
+                _where(tree),
+                "analysis/times.csv",
+                (
+                    ("s-1", "K keygen"),
+                    ("s-2", "E encaps"),
+                    ("s-3", "D decaps"),
+                    ("s-4", "S sign"),
+                    ("s-5", "V verify"),
+                ),
             )
-        )  # fmt: skip
+        )
     return Section("answer", "In short", tuple(parts))
 
 
@@ -234,9 +284,12 @@ def _drawing(tree: Tree, category: str, title: str) -> Figure | None:
     what = "median time, ms (log scale)"
     svg = figures.dot_rows(f"fig-{category}-timing", f"{title}: time", what, dots)
     return Figure(
-        f"fig-{category}-timing", f"{title}: median and quartiles of each operation", svg, _where(tree),
+        f"fig-{category}-timing",
+        f"{title}: median and quartiles of each operation",
+        svg,
+        _where(tree),
         "analysis/times.csv",
-    )  # fmt: skip
+    )
 
 
 def _boxes(tree: Tree, category: str, title: str) -> Figure | None:
@@ -246,11 +299,17 @@ def _boxes(tree: Tree, category: str, title: str) -> Figure | None:
             operation = "" if category == "suites" else f" {one.head['operation']}"
             rows.append(
                 Box(
-                    f"{_dot_label(one).removeprefix('cs-')}{operation}", _family_name(one), one.row["n"],
-                    one.row["min_ms"], one.quartiles_ms[0], one.row["median_ms"], one.quartiles_ms[1],
-                    one.row["p95_ms"], one.row["max_ms"],
+                    f"{_dot_label(one).removeprefix('cs-')}{operation}",
+                    _family_name(one),
+                    one.row["n"],
+                    one.row["min_ms"],
+                    one.quartiles_ms[0],
+                    one.row["median_ms"],
+                    one.quartiles_ms[1],
+                    one.row["p95_ms"],
+                    one.row["max_ms"],
                 )
-            )  # fmt: skip
+            )
     if not rows:
         return None
     figure_id = f"fig-{category}-boxes"
@@ -282,9 +341,10 @@ def sizes_section(tree: Tree, sizes: Values) -> Section | None:
         ("sig", ("public_key", "secret_key", "signature")),
     ):
         names = list(
-            dict.fromkeys(str(o.head["algorithm"]) for o in tree.of(category)
-                          if o.head["operation"] == "keygen")
-        )  # fmt: skip
+            dict.fromkeys(
+                str(o.head["algorithm"]) for o in tree.of(category) if o.head["operation"] == "keygen"
+            )
+        )
         values = {(r["algorithm"], r["quantity"]): r for r in sizes.rows}
         rows = []
         for name in names:
@@ -300,9 +360,15 @@ def sizes_section(tree: Tree, sizes: Values) -> Section | None:
                 word = column.replace("_", " ")
                 heads += [Column(word, "B", True), Column(f"published {word}", "B", True)]
             parts.append(
-                Table(f"bench-{category}-sizes", f"{CATEGORIES[category]} sizes", tuple(heads),
-                      blocks.rows_of(rows), _where(tree), "analysis/sizes.csv")
-            )  # fmt: skip
+                Table(
+                    f"bench-{category}-sizes",
+                    f"{CATEGORIES[category]} sizes",
+                    tuple(heads),
+                    blocks.rows_of(rows),
+                    _where(tree),
+                    "analysis/sizes.csv",
+                )
+            )
     return Section("sizes", "Sizes", tuple(parts)) if parts else None
 
 
@@ -315,9 +381,12 @@ def integrity_section(tree: Tree) -> Section:
             continue
         good, bad = sum(o.row["n"] for o in own), sum(o.row["failed"] for o in own)
         rows.append(
-            [label(word), *(blocks.count(n) for n in (len(own), good + bad, good, bad)),
-             label(f"{100 * good / max(good + bad, 1):.2f} %")]
-        )  # fmt: skip
+            [
+                label(word),
+                *(blocks.count(n) for n in (len(own), good + bad, good, bad)),
+                label(f"{100 * good / max(good + bad, 1):.2f} %"),
+            ]
+        )
         first, last = min(o.first_ns for o in own), max(o.last_ns for o in own)
         when.append([label(word), label(utc_page(first)), number((last - first) / 60e9)])
     checks = [
@@ -331,14 +400,38 @@ def integrity_section(tree: Tree) -> Section:
     counted = [Column("category"), *(Column(c, "", True) for c in ("files", "iterations", "good", "failed"))]
     where = _where(tree)
     parts: Sequence[Block] = (
-        Table("bench-integrity", "Validation by category", (*counted, Column("success rate")),
-              blocks.rows_of(rows), where, "analysis/timeline.csv"),
-        Table("bench-checks", "Consistency checks, recomputed from the raw files",
-              tuple(Column(c) for c in ("check", "result", "observed", "expected")),
-              blocks.rows_of(checks), where, "analysis/integrity.csv"),
-        Table("bench-timeline", "When", (Column("category"), Column("first iteration", "UTC"),
-              Column("to the last", "min", True)), blocks.rows_of(when), where, "analysis/timeline.csv"),
-        Table("bench-raw", "Raw files", (Column("file"), Column("n", "", True), Column("size", "B", True)),
-              blocks.rows_of(files), where, "analysis/files.csv", collapsed=True),
-    )  # fmt: skip
+        Table(
+            "bench-integrity",
+            "Validation by category",
+            (*counted, Column("success rate")),
+            blocks.rows_of(rows),
+            where,
+            "analysis/timeline.csv",
+        ),
+        Table(
+            "bench-checks",
+            "Consistency checks, recomputed from the raw files",
+            tuple(Column(c) for c in ("check", "result", "observed", "expected")),
+            blocks.rows_of(checks),
+            where,
+            "analysis/integrity.csv",
+        ),
+        Table(
+            "bench-timeline",
+            "When",
+            (Column("category"), Column("first iteration", "UTC"), Column("to the last", "min", True)),
+            blocks.rows_of(when),
+            where,
+            "analysis/timeline.csv",
+        ),
+        Table(
+            "bench-raw",
+            "Raw files",
+            (Column("file"), Column("n", "", True), Column("size", "B", True)),
+            blocks.rows_of(files),
+            where,
+            "analysis/files.csv",
+            collapsed=True,
+        ),
+    )
     return Section("integrity", "Integrity and raw data", tuple(parts))

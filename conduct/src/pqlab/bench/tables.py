@@ -42,16 +42,26 @@ def times(tree: Tree, published: Published) -> Table:
         payload = head["sizes_bytes"].get("payload")
         theirs = published.time_of(category, str(head["algorithm"]), str(head["operation"]), payload)
         table.add(
-            category=category, algorithm=head["algorithm"], operation=head["operation"],
+            category=category,
+            algorithm=head["algorithm"],
+            operation=head["operation"],
             payload_bytes=payload,
-            **{name: row[name]
-               for name in ("median_ms", "mean_ms", "min_ms", "max_ms", "stdev_ms", "p95_ms")},
-            **{f"published_{name}": value(theirs, name)
-               for name in ("median_ms", "mean_ms", "min_ms", "max_ms")},
-            median_low_ms=one.low_ms, median_high_ms=one.high_ms, n=row["n"], failed=row["failed"],
-            ring=tree.ring, host=tree.host, published_in="primitives-2026-01" if theirs else None,
+            **{
+                name: row[name] for name in ("median_ms", "mean_ms", "min_ms", "max_ms", "stdev_ms", "p95_ms")
+            },
+            **{
+                f"published_{name}": value(theirs, name)
+                for name in ("median_ms", "mean_ms", "min_ms", "max_ms")
+            },
+            median_low_ms=one.low_ms,
+            median_high_ms=one.high_ms,
+            n=row["n"],
+            failed=row["failed"],
+            ring=tree.ring,
+            host=tree.host,
+            published_in="primitives-2026-01" if theirs else None,
             reason=None if row["n"] else "no iteration succeeded",
-        )  # fmt: skip
+        )
     return table
 
 
@@ -65,9 +75,13 @@ def sizes(tree: Tree, published: Published) -> Table:
         for quantity, size in one.head["sizes_bytes"].items():
             if quantity != "message":
                 table.add(
-                    algorithm=one.head["algorithm"], quantity=quantity, size_bytes=size,
-                    published_bytes=value(theirs, f"{quantity}_bytes"), ring=tree.ring, host=tree.host,
-                )  # fmt: skip
+                    algorithm=one.head["algorithm"],
+                    quantity=quantity,
+                    size_bytes=size,
+                    published_bytes=value(theirs, f"{quantity}_bytes"),
+                    ring=tree.ring,
+                    host=tree.host,
+                )
     return table
 
 
@@ -80,19 +94,32 @@ def energy(run: Run, published: Published) -> Table:
         once = one.once
         additive = one.additivity
         table.add(
-            category=one.category, algorithm=one.algorithm, operation=one.operation,
-            payload_bytes=one.payload_bytes, energy_j=once.per_operation_j,
+            category=one.category,
+            algorithm=one.algorithm,
+            operation=one.operation,
+            payload_bytes=one.payload_bytes,
+            energy_j=once.per_operation_j,
             published_energy_j=None if microjoules is None else microjoules / 1e6,
             u_energy_j=once.u_per_operation_j,
             gross_j=None if once.gross_j is None else once.gross_j / once.operations,
-            time_ms=one.time_ms, published_time_ms=value(theirs, "time_ms"), power_w=one.busy_w,
-            published_power_w=value(theirs, "power_w"), idle_w=once.idle_w, operations=once.operations,
-            blocks=one.blocks, resolvable=once.resolvable, alone=one.alone,
+            time_ms=one.time_ms,
+            published_time_ms=value(theirs, "time_ms"),
+            power_w=one.busy_w,
+            published_power_w=value(theirs, "power_w"),
+            idle_w=once.idle_w,
+            operations=once.operations,
+            blocks=one.blocks,
+            resolvable=once.resolvable,
+            alone=one.alone,
             additive=additive[0] if additive else None,
             additivity_difference_j=additive[1] if additive else None,
-            additivity_u_j=additive[2] if additive else None, voltage_v=one.voltage_v,
-            current_a=one.current_a, ring=run.ring, host=str(run.environment["host"]), reason=one.reason,
-        )  # fmt: skip
+            additivity_u_j=additive[2] if additive else None,
+            voltage_v=one.voltage_v,
+            current_a=one.current_a,
+            ring=run.ring,
+            host=str(run.environment["host"]),
+            reason=one.reason,
+        )
     return table
 
 
@@ -102,18 +129,24 @@ def ladder(tree: Tree | None, board: BoardLog | None, published: Published) -> T
     for one in tree.of("ladder") if tree else []:
         algorithm = str(one.head["algorithm"])
         size = one.head["sizes_bytes"].get("payload", one.head["sizes_bytes"].get("modulus"))
-        table.add(**_rung(one, algorithm, size, board, published), ring=tree.ring if tree else None,
-                  host=tree.host if tree else None)  # fmt: skip
+        table.add(
+            **_rung(one, algorithm, size, board, published),
+            ring=tree.ring if tree else None,
+            host=tree.host if tree else None,
+        )
     if not table.rows and board is not None:
         for own in board.table().rows:
             algorithm, size = str(own["algorithm"]), int(str(own["size_bytes"]))
             values = board.values.get((algorithm, size))
             table.add(
-                algorithm=algorithm, operation=own["operation"], size_bytes=size, unit=_unit(algorithm),
+                algorithm=algorithm,
+                operation=own["operation"],
+                size_bytes=size,
+                unit=_unit(algorithm),
                 published=_published(published, algorithm, size),
                 board=own["throughput_mbs"] if algorithm.startswith("AES") else own["time_us"],
                 reason=None if values else "not in the log",
-            )  # fmt: skip
+            )
     return table
 
 
@@ -128,13 +161,17 @@ def _rung(
     own = board.table().rows if board is not None else []
     theirs = next((r for r in own if (r["algorithm"], r["size_bytes"]) == (algorithm, size)), None)
     return {
-        "algorithm": algorithm, "operation": one.head["operation"], "size_bytes": size,
-        "unit": _unit(algorithm), "measured": measured,
+        "algorithm": algorithm,
+        "operation": one.head["operation"],
+        "size_bytes": size,
+        "unit": _unit(algorithm),
+        "measured": measured,
         "published": _published(published, algorithm, size) if full else None,
         "board": (theirs["throughput_mbs"] or theirs["time_us"]) if theirs and full else None,
-        "median_ms": middle, "n": one.row["n"],
+        "median_ms": middle,
+        "n": one.row["n"],
         "reason": None if middle is not None else "no iteration succeeded",
-    }  # fmt: skip
+    }
 
 
 def _unit(algorithm: str) -> str:
@@ -159,9 +196,12 @@ def files(tree: Tree) -> Table:
     table = Table("files", FILES)
     for one in tree.files:
         table.add(
-            category=one.row["category"], file=one.path, n=one.row["n"], failed=one.row["failed"],
+            category=one.row["category"],
+            file=one.path,
+            n=one.row["n"],
+            failed=one.row["failed"],
             size_bytes=one.size_bytes,
-        )  # fmt: skip
+        )
     return table
 
 
@@ -173,8 +213,12 @@ def timeline(tree: Tree) -> Table:
         first, last = min(one.first_ns for one in own), max(one.last_ns for one in own)
         good, bad = sum(one.row["n"] for one in own), sum(one.row["failed"] for one in own)
         table.add(
-            category=category, files_count=len(own), iterations=good + bad, good=good, failed=bad,
+            category=category,
+            files_count=len(own),
+            iterations=good + bad,
+            good=good,
+            failed=bad,
             first_utc=utc_page(first),
             to_the_last_min=(last - first) / 60e9,
-        )  # fmt: skip
+        )
     return table

@@ -112,8 +112,9 @@ def _summaries(root: Path) -> summary.Check:
         own = summary.as_csv([row for row in rows if row["category"] == category])
         if not path.is_file() or path.read_text(encoding="utf-8") != own:
             bad.append(path.name)
-    return summary.Check("summaries follow from the raw files", not bad, ", ".join(bad) or "as expected",
-                         "the same bytes")  # fmt: skip
+    return summary.Check(
+        "summaries follow from the raw files", not bad, ", ".join(bad) or "as expected", "the same bytes"
+    )
 
 
 def _measured(root: Path, path: Path) -> Measured:
@@ -123,9 +124,16 @@ def _measured(root: Path, path: Path) -> Measured:
     quarter, three = quantile7(kept, 0.25), quantile7(kept, 0.75)
     both = (quarter, three) if quarter is not None and three is not None else None
     return Measured(
-        head, summary.row_of(head, iterations), low, high, both, iterations[0].started_ns,
-        _end(iterations), path.stat().st_size, path.relative_to(root).as_posix(),
-    )  # fmt: skip
+        head,
+        summary.row_of(head, iterations),
+        low,
+        high,
+        both,
+        iterations[0].started_ns,
+        _end(iterations),
+        path.stat().st_size,
+        path.relative_to(root).as_posix(),
+    )
 
 
 def _end(iterations: list[Iteration]) -> int:

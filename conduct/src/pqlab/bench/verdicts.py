@@ -88,11 +88,13 @@ def _least_energy(use: str, results: Sequence[Result], operations: set[str]) -> 
         own = [
             (r, _Candidate(name, e - u, e, e + u))
             for r in results
-            if r.algorithm == name and r.operation in operations
+            if r.algorithm == name
+            and r.operation in operations
             and (e := r.once.per_operation_j) is not None
             and (u := r.once.u_per_operation_j) is not None
-            and r.additivity is not None and r.additivity[0]
-        ]  # fmt: skip
+            and r.additivity is not None
+            and r.additivity[0]
+        ]
         if len(own) == len(operations):
             candidates.append(_add(name, [candidate for _, candidate in own]))
             blocks += [r.once.blocks for r, _ in own]
@@ -103,9 +105,11 @@ def _sum(tree: Tree, category: str, name: str, operations: set[str]) -> _Candida
     parts = [
         _Candidate(name, one.low_ms, one.row["median_ms"], one.high_ms)
         for one in tree.of(category)
-        if one.head["algorithm"] == name and one.head["operation"] in operations
-        and one.low_ms is not None and one.high_ms is not None
-    ]  # fmt: skip
+        if one.head["algorithm"] == name
+        and one.head["operation"] in operations
+        and one.low_ms is not None
+        and one.high_ms is not None
+    ]
     return _add(name, parts) if len(parts) == len(operations) else None
 
 

@@ -80,9 +80,11 @@ class AttackControl:
                 return truth
             if time.monotonic() > deadline_s:
                 raise AttackFailure(
-                    "attack-endless", f"episode {number} does not end", f"waited {limit_s + _SLACK_S:g} s",
+                    "attack-endless",
+                    f"episode {number} does not end",
+                    f"waited {limit_s + _SLACK_S:g} s",
                     "docker stop pqlab-attacker-1",
-                )  # fmt: skip
+                )
             time.sleep(_POLL_S)
 
     def stop(self) -> None:

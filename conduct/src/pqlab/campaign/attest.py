@@ -138,10 +138,14 @@ class Attester:
     def _join(self, role: str, lost: list[str]) -> None:
         end = self._ends[role]
         asked = {
-            "op": "begin", "run_id": self._store.run_id, "plan_sha256": self.plan_sha256,
-            "segment": end.segment + 1, "since": end.count, "lost": lost,
+            "op": "begin",
+            "run_id": self._store.run_id,
+            "plan_sha256": self.plan_sha256,
+            "segment": end.segment + 1,
+            "since": end.count,
+            "lost": lost,
             **({"earlier": end.head} if end.head else {}),
-        }  # fmt: skip
+        }
         answer = self._pair.agents[role].call("attest", asked, timeout_s=_TIMEOUT_S)
         end.keep(answer)
         self.keys[role] = str(answer["public_key"])

@@ -101,9 +101,11 @@ def _keep_trace(store: Store, sha256: str, file: Path) -> None:
     content = file.read_bytes()
     if hashlib.sha256(content).hexdigest() != sha256:
         raise LabError(
-            "trace-changed", f"{shown(file)} was changed while the run began",
-            "its digest is not the one that the scenario was checked with", "start the run again",
-        )  # fmt: skip
+            "trace-changed",
+            f"{shown(file)} was changed while the run began",
+            "its digest is not the one that the scenario was checked with",
+            "start the run again",
+        )
     write_atomic(trace_path(store.data, sha256), content, durable=True)
 
 

@@ -373,9 +373,14 @@ class CellRunner:
     # ------------------------------------------------------------------ gathering
 
     def _collect(
-        self, cell: Cell, condition: Json, agents: dict[str, Agent], journal: Journal, raw: RawCell,
+        self,
+        cell: Cell,
+        condition: Json,
+        agents: dict[str, Agent],
+        journal: Journal,
+        raw: RawCell,
         killed: Mapping[str, LastWords],
-    ) -> AgentFailure | None:  # fmt: skip
+    ) -> AgentFailure | None:
         """Stop both ends and fetch all their streams, both at once; of an end that was killed on purpose what
         it held before. Returns what prevented it, or None."""
         kept = ["ledger"] if keeps_ledger(self._scenario.data, condition) else []

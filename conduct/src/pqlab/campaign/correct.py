@@ -72,9 +72,13 @@ def correct(
     now_ns = clock.realtime_ns()
     layers = load_corrections(base.data)
     layer = Correction(
-        number=1 + len(layers), action=action, reason=reason, created_utc=utc_text(now_ns),
-        of_run=base.run_id, cells=tuple(sorted(set(chosen))),
-    )  # fmt: skip
+        number=1 + len(layers),
+        action=action,
+        reason=reason,
+        created_utc=utc_text(now_ns),
+        of_run=base.run_id,
+        cells=tuple(sorted(set(chosen))),
+    )
     store = Store(results, f"{utc_basic(now_ns)}-{token}")
     store.lock()
     try:
@@ -110,11 +114,18 @@ def _fill(base: Bundle, store: Store, layer: Correction, now_ns: int, clock: Clo
     store.write(
         "run.json",
         {
-            **kept, "run_id": store.run_id, "started_ns": now_ns, "ended_ns": ended_ns,
-            "pqlab_version": __version__, "command": ["pqlab", "correct"], "corrects": layer.of_run,
-            "lineage": extension.lineage(REASON), "influx": None, "sessions": [],
+            **kept,
+            "run_id": store.run_id,
+            "started_ns": now_ns,
+            "ended_ns": ended_ns,
+            "pqlab_version": __version__,
+            "command": ["pqlab", "correct"],
+            "corrects": layer.of_run,
+            "lineage": extension.lineage(REASON),
+            "influx": None,
+            "sessions": [],
         },
-    )  # fmt: skip
+    )
 
 
 def checked_reason(text: str) -> str:
@@ -123,16 +134,19 @@ def checked_reason(text: str) -> str:
     low, high = REASON_CHARS
     if not low <= len(reason) <= high or not reason.isprintable():
         raise UsageError(
-            "bad-reason", f"the reason has {len(reason)} characters",
+            "bad-reason",
+            f"the reason has {len(reason)} characters",
             f"{low} to {high} are asked for: whoever reads the bundle must understand what was wrong",
             '--reason "a backup ran on the machine during these cells"',
-        )  # fmt: skip
+        )
     for rule in FORBIDDEN:
         if find_forbidden(reason.encode(), rule) is not None:
             raise UsageError(
-                "bad-reason", f"the reason holds {rule.what}", "a bundle is given to strangers",
+                "bad-reason",
+                f"the reason holds {rule.what}",
+                "a bundle is given to strangers",
                 "say it without",
-            )  # fmt: skip
+            )
     return reason
 
 
@@ -142,10 +156,11 @@ def _resolve(bundle: Bundle, text: str) -> str:
     if len(found) == 1 and len(text) >= _MIN_ID_CHARS and re.fullmatch(r"[0-9a-f]+", text):
         return found[0]
     raise UsageError(
-        "no-such-cell", f"{text!r} names {len(found) or 'no'} cells of this bundle",
+        "no-such-cell",
+        f"{text!r} names {len(found) or 'no'} cells of this bundle",
         f"an id, or at least {_MIN_ID_CHARS} hex digits that only one id begins with, is needed",
         "the report lists the ids, and so does data/plan.json",
-    )  # fmt: skip
+    )
 
 
 def _check_results(bundle: Bundle, cells: tuple[str, ...]) -> None:
@@ -160,6 +175,8 @@ def _check_results(bundle: Bundle, cells: tuple[str, ...]) -> None:
         if cell_id in gone or verdicts.get(cell_id) != "pass":
             state = gone.get(cell_id) or f"its verdict is {verdicts.get(cell_id)}"
             raise UsageError(
-                "nothing-to-withdraw", f"{cell_id} has no result that could be withdrawn", state,
+                "nothing-to-withdraw",
+                f"{cell_id} has no result that could be withdrawn",
+                state,
                 "say something about it instead: --remark CELL_ID",
-            )  # fmt: skip
+            )

@@ -82,21 +82,39 @@ class ComposeDetector:
         image = self._script("image", self._service)
         (image_id,) = self._docker("image", "inspect", "--format", "{{.Id}}", image)
         told = self._docker(
-            "run", "--rm", "--network", "none", "--label", "pqlab.tool=card", image, "card",
-            "--model", MODELS[self._name], limit_s=_CARD_LIMIT_S,
-        )  # fmt: skip
+            "run",
+            "--rm",
+            "--network",
+            "none",
+            "--label",
+            "pqlab.tool=card",
+            image,
+            "card",
+            "--model",
+            MODELS[self._name],
+            limit_s=_CARD_LIMIT_S,
+        )
         try:
             card: Json = json.loads("\n".join(told))
-            return {"image": image, "image_id": image_id, "model": card["name"],
-                    "sha256": card["sha256"], "card": card}  # fmt: skip
+            return {
+                "image": image,
+                "image_id": image_id,
+                "model": card["name"],
+                "sha256": card["sha256"],
+                "card": card,
+            }
         except (ValueError, KeyError) as error:
             raise self._error("its model's card cannot be read", repr(error)) from error
 
     def usage(self) -> Json:
         """cpu_ns and rss_bytes of its control group, and when that was read."""
         told: Json = {
-            "t_ns": time.time_ns(), "cpu_ns": None, "rss_bytes": None, "frozen": self._frozen, "reason": None,
-        }  # fmt: skip
+            "t_ns": time.time_ns(),
+            "cpu_ns": None,
+            "rss_bytes": None,
+            "frozen": self._frozen,
+            "reason": None,
+        }
         if self._files is None:
             return {**told, "reason": "this host shows no control group of the container"}
         try:

@@ -71,10 +71,19 @@ class Campaign:
         fast = hosts.fast_power(hello)
         observers = around.observers if observers_vary(scenario.data) else NO_OBSERVERS
         self._runner = CellRunner(
-            pair, scenario, around.clock, around.timeline, gate, fast, residents, observers,
-            neighbours=around.neighbours, supervisor=around.supervisor,
-            canary_by_agent=bool(around.inventory.detectors), tell=store.tell_event,
-        )  # fmt: skip
+            pair,
+            scenario,
+            around.clock,
+            around.timeline,
+            gate,
+            fast,
+            residents,
+            observers,
+            neighbours=around.neighbours,
+            supervisor=around.supervisor,
+            canary_by_agent=bool(around.inventory.detectors),
+            tell=store.tell_event,
+        )
         self._residents = residents
         self._settler = Settler(around, pair, store, scenario.ring)
         self._attester = Attester(pair, store, active=attests(hello))
@@ -310,9 +319,13 @@ class Campaign:
             self._settler.settle()
         if self._flies or mended:
             wait_for_vehicle(
-                self._pair.drone, self._scenario, around.clock, around.reporter.note,
-                grace_s=PUT_BACK_S if mended else 0.0, again=True,
-            )  # fmt: skip
+                self._pair.drone,
+                self._scenario,
+                around.clock,
+                around.reporter.note,
+                grace_s=PUT_BACK_S if mended else 0.0,
+                again=True,
+            )
 
     def _count_bad(self, verdict: str) -> None:
         self._bad_count += verdict in FAILED_VERDICTS

@@ -146,9 +146,11 @@ def check_whole(root: Path) -> None:
     Raises LabError not-sealed, damaged; BagError for entries and tag files that cannot be read."""
     if not (root / "bagit.txt").is_file():
         raise LabError(
-            "not-sealed", f"{shown(root)} is no sealed bundle", "only sealed cells can be taken over",
+            "not-sealed",
+            f"{shown(root)} is no sealed bundle",
+            "only sealed cells can be taken over",
             "finish it first: ./pqlab resume",
-        )  # fmt: skip
+        )
     require_safe(root)
     tags = [name for name in (*bag.TAG_FILES, bag.INFO, bag.TAGMANIFEST) if (root / name).is_file()]
     digests = {name: bag.sha512_file(root / name) for name in (*tags, *bag.payload(root))}

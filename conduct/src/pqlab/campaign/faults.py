@@ -184,9 +184,11 @@ class DiskFull:
             self._file.unlink(missing_ok=True)
         except OSError as error:
             raise LabError(
-                "disk-full-stays", f"{self._file.name} still fills the cell's disk", str(error),
+                "disk-full-stays",
+                f"{self._file.name} still fills the cell's disk",
+                str(error),
                 f"remove it: rm {self._file}",
-            ) from error  # fmt: skip
+            ) from error
         return running
 
 

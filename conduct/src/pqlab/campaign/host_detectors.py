@@ -69,14 +69,19 @@ class HostDetector:
         told = self._ask("facts")
         try:
             return {
-                "image": "installed on the drone's host", "image_id": f"sha256:{told['code_sha256']}",
-                "model": told["model"], "sha256": told["sha256"], "card": told["card"],
-            }  # fmt: skip
+                "image": "installed on the drone's host",
+                "image_id": f"sha256:{told['code_sha256']}",
+                "model": told["model"],
+                "sha256": told["sha256"],
+                "card": told["card"],
+            }
         except KeyError as error:
             raise LabError(
-                "detector", f"detector {self._name} does not say what it is", f"{error} is missing",
+                "detector",
+                f"detector {self._name} does not say what it is",
+                f"{error} is missing",
                 "ansible-playbook provision.yml brings agent and detector of one tree",
-            ) from error  # fmt: skip
+            ) from error
 
     def usage(self) -> Json:
         """cpu_ns and rss_bytes of its process, and when that was read on its host."""

@@ -120,9 +120,11 @@ class LinkControl:
             part = self.connection.call("log", first=len(found))["rows"]
             if not part:
                 raise LinkFailure(
-                    "link-log", "the link router lost its account of the packets",
-                    f"{len(found)} of {rows} rows are there", "docker logs pqlab-link-1",
-                )  # fmt: skip
+                    "link-log",
+                    "the link router lost its account of the packets",
+                    f"{len(found)} of {rows} rows are there",
+                    "docker logs pqlab-link-1",
+                )
             found += part
         return found[:rows]
 

@@ -81,9 +81,14 @@ def start_profile(profile: str) -> None:
     what = f"the services of profile {profile} do not start"
     try:
         done = subprocess.run(
-            [str(script), "profile", profile], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=_START_LIMIT_S, check=False,
-        )  # fmt: skip
+            [str(script), "profile", profile],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_START_LIMIT_S,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LabError("profile-start", what, str(error), "make lab-status") from error
     if done.returncode:

@@ -83,11 +83,14 @@ class ComposeNeighbours:
             ticks = self._ticks()
             used_ms = ticks["tasks"] if used_ns is None or lab_ms is None else [ns / 1e6 for ns in used_ns]
             return {
-                "used_ms": used_ms, "lab_ms": lab_ms, "steal_ms": ticks["steal"],
+                "used_ms": used_ms,
+                "lab_ms": lab_ms,
+                "steal_ms": ticks["steal"],
                 "lab_total_ms": sum(total_ns for total_ns, _ in self._seen.values()) / 1e6,
-                "controller_ms": _own_ms(), "cores_of": self._cores_of,
+                "controller_ms": _own_ms(),
+                "cores_of": self._cores_of,
                 "throttled_ms": {name: throttled_ms(files[name]) for name in ENDS if name in files},
-            }  # fmt: skip
+            }
         except (OSError, ValueError) as error:
             self._groups = {}
             return {"reason": f"a control group of the lab cannot be read: {error}"}

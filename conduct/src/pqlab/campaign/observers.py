@@ -59,8 +59,11 @@ class ComposeObservers:
         time of all cores together."""
         services, ends = self._services(), {}
         told: Json = {
-            "services": {}, "t_ns": time.time_ns(), "machine": self._machine(), "reason": self._reason,
-        }  # fmt: skip
+            "services": {},
+            "t_ns": time.time_ns(),
+            "machine": self._machine(),
+            "reason": self._reason,
+        }
         for name, (pid, files) in services.items():
             told["services"][name] = _group_use(files)
             if name in ENDS:
@@ -139,9 +142,13 @@ def containers(project: str) -> list[tuple[str, int]]:
 
 def _docker(*arguments: str) -> list[str]:
     done = subprocess.run(
-        ["docker", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=_ENGINE_LIMIT_S, check=True,
-    )  # fmt: skip
+        ["docker", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_ENGINE_LIMIT_S,
+        check=True,
+    )
     return done.stdout.splitlines()
 
 

@@ -99,6 +99,11 @@ def _document(
     around: Surroundings, waited_s: float, probes: Mapping[str, Probe], *, quiet: bool | None, why: str | None
 ) -> Json:
     return {
-        "asked": True, "quiet": quiet, "why": why, "waited_s": round(waited_s, 3), "limit_s": around.settle_s,
-        "busy_ok": around.busy_ok, "probes": {role: probe.as_dict() for role, probe in probes.items()},
-    }  # fmt: skip
+        "asked": True,
+        "quiet": quiet,
+        "why": why,
+        "waited_s": round(waited_s, 3),
+        "limit_s": around.settle_s,
+        "busy_ok": around.busy_ok,
+        "probes": {role: probe.as_dict() for role, probe in probes.items()},
+    }

@@ -200,10 +200,16 @@ class Store:
         done, total = verdicts.total(), len(records)
         begun = "starting" if self.is_locked() else "begun"
         return {
-            "run_id": self.run_id, "scenario": plan["scenario"], "done": done, "total": total,
+            "run_id": self.run_id,
+            "scenario": plan["scenario"],
+            "done": done,
+            "total": total,
             "state": WHOLE if done and done == total else begun,
-            "verdict_counts": dict(sorted(verdicts.items())), "current": None, "eta_s": None, "error": None,
-        }  # fmt: skip
+            "verdict_counts": dict(sorted(verdicts.items())),
+            "current": None,
+            "eta_s": None,
+            "error": None,
+        }
 
     def begin_events(self) -> None:
         """A cell begins: what was told of the one before it is over."""

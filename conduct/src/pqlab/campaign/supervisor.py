@@ -170,18 +170,24 @@ def run_docker(*arguments: str) -> str:
     """The engine's command line. Raises LabError where it fails or does not answer."""
     try:
         done = subprocess.run(
-            ["docker", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=_LIMIT_S, check=False,
-        )  # fmt: skip
+            ["docker", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LabError(
             "no-engine", "the container engine does not answer", str(error), "make lab-status"
         ) from error
     if done.returncode:
         raise LabError(
-            "engine", f"docker {arguments[0]} failed", done.stderr.strip() or f"code {done.returncode}",
+            "engine",
+            f"docker {arguments[0]} failed",
+            done.stderr.strip() or f"code {done.returncode}",
             "make lab-status",
-        )  # fmt: skip
+        )
     return done.stdout
 
 

@@ -158,10 +158,15 @@ class Timeline:
         owner = str(cell.cell_id)
         link.take(owner, up, down, cell.seed, self._traces())
         self._document = {
-            "schema_version": SCHEMA_VERSION, "cell_id": owner, "seed": cell.seed,
+            "schema_version": SCHEMA_VERSION,
+            "cell_id": owner,
+            "seed": cell.seed,
             "set": {"up": up.as_dict(), "down": down.as_dict()},
-            "netem_in_kernel": link.hello()["netem"], "probes": None, "router": None, "lapsed": None,
-        }  # fmt: skip
+            "netem_in_kernel": link.hello()["netem"],
+            "probes": None,
+            "router": None,
+            "lapsed": None,
+        }
         if (probe := block.get("probe")) is not None:
             self._journal.event("window_start", window=PROBE_WINDOW)
             self._document["probes"] = probe_link(link.connection, up, down, ProbeSettings(**probe))
@@ -248,10 +253,14 @@ class Timeline:
         if kind in _HANDLED_BY_AGENT:
             return self._at_agent
         return {
-            "link": self._change_link, "partition": self._change_link, "peer_kill": self._peer_kill,
-            "disk_full": self._disk_full, "attack": self._begin_attack, "ground_pause": self._ground_pause,
+            "link": self._change_link,
+            "partition": self._change_link,
+            "peer_kill": self._peer_kill,
+            "disk_full": self._disk_full,
+            "attack": self._begin_attack,
+            "ground_pause": self._ground_pause,
             AGENT_CANARY: self._agent_canary,
-        }[kind]  # fmt: skip
+        }[kind]
 
     def _change_link(self, event: Json, agents: dict[str, Agent]) -> Json:
         settings = event.get("link") or {}
@@ -298,13 +307,17 @@ class Timeline:
         else:
             self._poll(
                 lambda: int(drone.call("counters")["counters"].get("hs_completed", 0)) > before,
-                until_s, f"a session with the {role}",
-            )  # fmt: skip
+                until_s,
+                f"a session with the {role}",
+            )
         session_s = self._clock.monotonic_s()
         self._journal.event(
-            "recovered", timed="peer_kill", role=role, agent_ms=round(1e3 * (agent_s - killed_s), 3),
+            "recovered",
+            timed="peer_kill",
+            role=role,
+            agent_ms=round(1e3 * (agent_s - killed_s), 3),
             recovery_ms=round(1e3 * (session_s - killed_s), 3),
-        )  # fmt: skip
+        )
         # its traffic source has run on without it, and would into the next cell: a window's end stops it
         for kind in ("traffic_open", "traffic_close"):
             self._agent_event(agent, kind, {"window": RECOVERED_WINDOW})
@@ -360,9 +373,13 @@ class Timeline:
         undone: list[Json] = []
         # the disk first: what comes after it writes
         steps = (
-            self._heal_disk, self._keep_canary, self._heal_attack, self._heal_link, self._heal_restarts,
+            self._heal_disk,
+            self._keep_canary,
+            self._heal_attack,
+            self._heal_link,
+            self._heal_restarts,
             self._heal_view,
-        )  # fmt: skip
+        )
         for step in steps:
             try:
                 undone += step()
@@ -476,17 +493,21 @@ class Timeline:
     def _need_link(self) -> LinkControl:
         if self._link is None:
             raise LinkFailure(
-                "no-link", f"condition `{self._condition['name']}` needs the link router",
-                "there is none here", "./compose/lab.sh profile link",
-            )  # fmt: skip
+                "no-link",
+                f"condition `{self._condition['name']}` needs the link router",
+                "there is none here",
+                "./compose/lab.sh profile link",
+            )
         return self._link
 
     def _need_attacker(self) -> AttackControl:
         if self._attack is None:
             raise AttackFailure(
-                "no-attacker", f"condition `{self._condition['name']}` needs the attacker",
-                "there is none here: it runs in the container lab alone", "./compose/lab.sh profile attacker",
-            )  # fmt: skip
+                "no-attacker",
+                f"condition `{self._condition['name']}` needs the attacker",
+                "there is none here: it runs in the container lab alone",
+                "./compose/lab.sh profile attacker",
+            )
         return self._attack
 
     def _write(self) -> None:
@@ -496,9 +517,11 @@ class Timeline:
 
 def _no_return(what: str, why: str = "") -> LabError:
     return LabError(
-        "no-return", f"{what} did not come back within {RETURN_S:g} s of the kill", why,
+        "no-return",
+        f"{what} did not come back within {RETURN_S:g} s of the kill",
+        why,
         f"docker compose -p {lab_number().project} ps -a, and the logs of that container",
-    )  # fmt: skip
+    )
 
 
 def _as_agent_failure(role: str, error: LabError) -> AgentFailure:

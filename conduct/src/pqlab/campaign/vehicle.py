@@ -24,9 +24,14 @@ PUT_BACK_S = 30.0
 
 
 def wait_for_vehicle(
-    drone: Agent, scenario: Scenario, clock: Clock, note: Callable[[str], None], *, grace_s: float = 0.0,
+    drone: Agent,
+    scenario: Scenario,
+    clock: Clock,
+    note: Callable[[str], None],
+    *,
+    grace_s: float = 0.0,
     again: bool = False,
-) -> bool:  # fmt: skip
+) -> bool:
     """Return when the scenario's source would start at once: True for one that has to fly first. Raises
     LabError (exit 4) when it will not. grace_s: how long the service may stay silent; again: it has flown
     before, so that not to hover any more is worth saying."""

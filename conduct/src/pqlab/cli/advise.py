@@ -23,9 +23,11 @@ _EXAMPLE: Final = "./pqlab advise --rate-kbps 800 --delay-ms 60 --loss-pct 0"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "bundles", nargs="*", metavar="BUNDLE",
+        "bundles",
+        nargs="*",
+        metavar="BUNDLE",
         help="path or run id of bundles with cells over radio links (default: results/latest)",
-    )  # fmt: skip
+    )
     parser.add_argument("--rate-kbps", type=float, metavar="N", help="rate of your radio, each way, kbit/s")
     parser.add_argument("--delay-ms", type=float, metavar="MS", help="one way, ms")
     parser.add_argument("--loss-pct", type=float, metavar="PCT", help="packets lost, each way, percent")
@@ -34,14 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--profile", metavar="OVERLAY", help="take the radio from an overlay in scenarios/overlays/"
     )
     parser.add_argument(
-        "--host", metavar="BUNDLE",
+        "--host",
+        metavar="BUNDLE",
         help="bundle whose drone and ground do the work (default: the first bundle's)",
-    )  # fmt: skip
+    )
     parser.add_argument("--level", type=int, default=1, metavar="L", help="least NIST level: 1, 3 or 5 (1)")
     parser.add_argument(
-        "--without", action="append", metavar="NAME",
+        "--without",
+        action="append",
+        metavar="NAME",
         help="family or AEAD that must not be in it; repeat or separate by commas",
-    )  # fmt: skip
+    )
     parser.add_argument("--outage-s", type=float, metavar="S", help="longest loss of control you tolerate, s")
     parser.add_argument(
         "--flight-min", type=float, default=30.0, metavar="MIN", help="length of a flight (30)"
@@ -55,9 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--battery-wh", type=float, metavar="WH", help="for the share that handshakes take")
     parser.add_argument(
-        "--validate", action="store_true",
+        "--validate",
+        action="store_true",
         help="leave out each measured radio in turn, foretell it from the others, and count",
-    )  # fmt: skip
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,10 +87,12 @@ def run(args: argparse.Namespace) -> int:
         evidence = gather(roots, host)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise LabError(
-            "damaged", f"{', '.join(map(shown, roots))} cannot be read as evidence",
+            "damaged",
+            f"{', '.join(map(shown, roots))} cannot be read as evidence",
             f"a file is not what its format says ({type(error).__name__}: {error})",
-            f"./pqlab verify {shown(roots[0])} names it", EXIT_CHECK,
-        ) from error  # fmt: skip
+            f"./pqlab verify {shown(roots[0])} names it",
+            EXIT_CHECK,
+        ) from error
     model = Model(evidence)
     if question is None:
         return _validate(model, as_json=args.json)
@@ -134,9 +142,11 @@ def _radio(args: argparse.Namespace) -> Radio:
     if args.profile is not None:
         if any(value is not None for value in told):
             raise UsageError(
-                "bad-radio", "--profile and a radio of your own do not go together", "each is a whole radio",
+                "bad-radio",
+                "--profile and a radio of your own do not go together",
+                "each is a whole radio",
                 f"./pqlab advise --profile {args.profile}",
-            )  # fmt: skip
+            )
         link = (read_overlay(args.profile, None).data.get("condition") or {}).get("link")
         found = radio_of(link)
         if not isinstance(found, Radio):
@@ -145,7 +155,9 @@ def _radio(args: argparse.Namespace) -> Radio:
         return asked_radio(found.rate_kbps, found.delay_ms, found.loss_pct, args.mtu)
     if any(value is None for value in told):
         raise UsageError(
-            "no-radio", "advice needs a radio: --rate-kbps, --delay-ms and --loss-pct",
-            "the radio decides by far more than the processor", _EXAMPLE,
-        )  # fmt: skip
+            "no-radio",
+            "advice needs a radio: --rate-kbps, --delay-ms and --loss-pct",
+            "the radio decides by far more than the processor",
+            _EXAMPLE,
+        )
     return asked_radio(args.rate_kbps, args.delay_ms, args.loss_pct, args.mtu)

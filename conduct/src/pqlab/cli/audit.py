@@ -34,9 +34,12 @@ def _published(args: argparse.Namespace) -> int:
     folder = reference_dir()
     if folder is None:
         raise LabError(
-            "no-reference", "the published tables are not here", "results/reference is part of the checkout",
-            "run it in the checkout", EXIT_ENVIRONMENT,
-        )  # fmt: skip
+            "no-reference",
+            "the published tables are not here",
+            "results/reference is part of the checkout",
+            "run it in the checkout",
+            EXIT_ENVIRONMENT,
+        )
     claims = judge(folder)
     counts = {
         verdict: sum(claim.verdict == verdict for claim in claims) for verdict in (FOLLOWS, FAILS, OPEN)

@@ -28,9 +28,12 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
     _add_list(parser, "--suites", "GLOB", "suites instead of the scenario's")
     parser.add_argument("--reps", type=int, metavar="N", help="repetitions of each suite and condition")
     parser.add_argument(
-        "--with", dest="overlays", action="append", metavar="OVERLAY",
+        "--with",
+        dest="overlays",
+        action="append",
+        metavar="OVERLAY",
         help="overlay laid over the scenario (name in scenarios/overlays/, or path); repeat for more",
-    )  # fmt: skip
+    )
     _add_list(parser, "--level", "L", "only suites of this NIST level (1, 3, 5)")
     _add_list(parser, "--family", "NAME", "only suites with this KEM or signature family, or this AEAD")
     _add_list(parser, "--tag", "TAG", "only suites of this lifecycle (standard, draft, …)")

@@ -35,9 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", metavar="FILE", help="write every effect as a table")
     parser.add_argument("--html", metavar="FILE", help="write a page, self-contained")
     parser.add_argument(
-        "--fail-on", action="append", metavar="WHAT", default=[],
+        "--fail-on",
+        action="append",
+        metavar="WHAT",
+        default=[],
         help="end with 1 where B regressed, improved or any (of both); with a least size: regressed:5%%",
-    )  # fmt: skip
+    )
     parser.add_argument("--junit", metavar="FILE", help="write JUnit XML, one test case an effect")
     parser.add_argument(
         "--unverified", action="store_true", help="do not verify the bundles first; the output says so"
@@ -247,12 +250,19 @@ def _grid(rows: list[Row]) -> Iterator[str]:
     heads = ("metric", "condition", "ring", "n", "A", "B", "published", "effect", "95 % interval", "verdict")
     lines = [
         (
-            str(row["metric"]), str(row["condition"]), str(row["ring"]), str(row["n_pairs"]),
-            beside(row, "a_median"), beside(row, "b_median"), beside(row, "published"),
-            effect_text(row), interval_text(row), str(row["verdict"]),
+            str(row["metric"]),
+            str(row["condition"]),
+            str(row["ring"]),
+            str(row["n_pairs"]),
+            beside(row, "a_median"),
+            beside(row, "b_median"),
+            beside(row, "published"),
+            effect_text(row),
+            interval_text(row),
+            str(row["verdict"]),
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     columns = list(zip(heads, zip(*lines, strict=True), strict=True))
     told = {head: values[0] for head, values in columns if head in _SAME and len(set(values)) == 1}
     same = ", ".join(f"{head} {value}" for head, value in told.items() if value != "–")

@@ -18,13 +18,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_bundle(parser)
     parser.add_argument("--reason", metavar="TEXT", required=True, help="what was wrong, in a sentence")
     parser.add_argument(
-        "--withdraw", action="append", metavar="CELL",
+        "--withdraw",
+        action="append",
+        metavar="CELL",
         help="cell whose result is taken back (id or its beginning); repeat or separate by commas",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--remark", action="append", nargs="?", const="", metavar="CELL",
+        "--remark",
+        action="append",
+        nargs="?",
+        const="",
+        metavar="CELL",
         help="say the reason of this cell, or of the whole run, and change nothing",
-    )  # fmt: skip
+    )
     parser.add_argument("--keys", metavar="DIR", help="keys the new files are searched for (default: keys)")
     add_out(parser, "results folder of the new bundle (default: results)")
 
@@ -38,18 +44,24 @@ def run(args: argparse.Namespace) -> int:
 
     if bool(args.withdraw) == bool(args.remark):
         raise UsageError(
-            "usage", "give either --withdraw or --remark", "a correction is one layer of one kind",
+            "usage",
+            "give either --withdraw or --remark",
+            "a correction is one layer of one kind",
             "./pqlab correct --help",
-        )  # fmt: skip
+        )
     results = results_dir(args.out)
     keys = Path(args.keys) if args.keys else project_root() / "keys"
     root = locate(args.bundle, results)
     sealed = correct(
-        root, results,
+        root,
+        results,
         action=WITHDRAW if args.withdraw else REMARK,
-        cells=listed(args.withdraw or args.remark), reason=args.reason, clock=SystemClock(),
-        token=secrets.token_hex(3), secrets=secret_files(keys) if args.keys or keys.is_dir() else [],
-    )  # fmt: skip
+        cells=listed(args.withdraw or args.remark),
+        reason=args.reason,
+        clock=SystemClock(),
+        token=secrets.token_hex(3),
+        secrets=secret_files(keys) if args.keys or keys.is_dir() else [],
+    )
     if args.json:
         print_json({"bundle": shown(sealed), "corrects": root.name})
         return EXIT_OK

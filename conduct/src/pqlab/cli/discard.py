@@ -30,10 +30,11 @@ def run(args: argparse.Namespace) -> int:
             _refuse(store, known, out_option(results))
         if is_whole(store):
             raise LabError(
-                "run-whole", f"run {store.run_id} has all its cells and is being sealed, or was killed then",
+                "run-whole",
+                f"run {store.run_id} has all its cells and is being sealed, or was killed then",
                 "what is left to do takes seconds, and another process may be at it",
                 f"./pqlab resume {store.run_id}{out_option(results)}",
-            )  # fmt: skip
+            )
         store.lock()
     thrown = []
     for store in stores:
@@ -52,11 +53,14 @@ def run(args: argparse.Namespace) -> int:
 def _refuse(store: Store, known: list[str], option: str) -> None:
     if (store.results / store.run_id / "bagit.txt").is_file():
         raise UsageError(
-            "sealed", f"run {store.run_id} is finished and sealed",
+            "sealed",
+            f"run {store.run_id} is finished and sealed",
             "`discard` throws stopped runs away and no results",
             f"remove its folder yourself if you mean it: {shown(store.results / store.run_id)}",
-        )  # fmt: skip
+        )
     raise LabError(
-        "no-run", f"there is no run {store.run_id} in work under {shown(store.results)}",
-        "in work: " + (", ".join(known) or "none"), f"./pqlab status{option}",
-    )  # fmt: skip
+        "no-run",
+        f"there is no run {store.run_id} in work under {shown(store.results)}",
+        "in work: " + (", ".join(known) or "none"),
+        f"./pqlab status{option}",
+    )

@@ -28,10 +28,12 @@ _HOW = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "kind", choices=sorted([*_KINDS, PARQUET]), metavar="KIND",
+        "kind",
+        choices=sorted([*_KINDS, PARQUET]),
+        metavar="KIND",
         help="tlog: the MAVLink frames the ground received; pcapng: the tunnel's datagrams, without content; "
         "parquet: records, spans, ledgers and tables as typed columns with units",
-    )  # fmt: skip
+    )
     add_bundle(parser)
     parser.add_argument("--cell", metavar="ID", help="only cells whose id begins so")
     parser.add_argument(
@@ -49,9 +51,11 @@ def run(args: argparse.Namespace) -> int:
 
     if args.kind == PARQUET and args.cell:
         raise UsageError(
-            "cell-of-tables", "--cell does not go with parquet", "a table has the rows of all cells",
+            "cell-of-tables",
+            "--cell does not go with parquet",
+            "a table has the rows of all cells",
             "leave --cell out, and choose rows by their cell_id",
-        )  # fmt: skip
+        )
     bundle = locate(args.bundle, project_root() / "results")
     require_safe(bundle)
     folder = out_folder(args.out, bundle.parent / f"export-{bundle.name}")
@@ -75,9 +79,11 @@ def run(args: argparse.Namespace) -> int:
         written.append({"cell_id": cell["cell_id"], "file": shown(target), **told})
     if not written:
         raise LabError(
-            "nothing-recorded", f"no cell of {bundle.name} has what a {args.kind} is made of",
-            _HOW[args.kind], "what was not recorded is not exported; set it, and run again",
-        )  # fmt: skip
+            "nothing-recorded",
+            f"no cell of {bundle.name} has what a {args.kind} is made of",
+            _HOW[args.kind],
+            "what was not recorded is not exported; set it, and run again",
+        )
     if args.json:
         print_json({"kind": args.kind, "files": written, "cells_without": without})
         return EXIT_OK
@@ -113,8 +119,9 @@ def _chosen(plan: dict[str, Any], prefix: str | None) -> list[dict[str, Any]]:
         raise UsageError(
             "unknown-cell",
             f"no cell of this bundle begins with {prefix}" if prefix else "the plan has no cell",
-            f"it has {len(known)} cells", "the verdict matrix of report.html leads to each cell and its id",
-        )  # fmt: skip
+            f"it has {len(known)} cells",
+            "the verdict matrix of report.html leads to each cell and its id",
+        )
     return chosen
 
 

@@ -49,18 +49,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for-s", type=_positive_s, metavar="N", help="end by itself after N seconds (default: never)"
     )
     parser.add_argument(
-        "--rate-hz", type=_rate_hz, default=RATE_HZ, metavar="N",
+        "--rate-hz",
+        type=_rate_hz,
+        default=RATE_HZ,
+        metavar="N",
         help=f"frames a second that the vehicle sends (default: {RATE_HZ:g}; less for a narrow radio)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--udp-port", type=int, metavar="N",
+        "--udp-port",
+        type=int,
+        metavar="N",
         help=f"where a ground station of this machine listens (default: {UDP_PORT}, LAB=2 {UDP_PORT + 100};"
         " 0: nowhere)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--tcp-port", type=int, metavar="N",
+        "--tcp-port",
+        type=int,
+        metavar="N",
         help=f"where one may connect (default: {TCP_PORT}, LAB=2 {TCP_PORT + 100}; 0: any that is free)",
-    )  # fmt: skip
+    )
     add_out(parser)
 
 
@@ -127,9 +134,16 @@ def run(args: argparse.Namespace) -> int:
         held.callback(router.close)
         held.callback(attacker.close)
         session = Session(
-            pair, clock, book, say, router, attacker, _services(router, attacker, say), f"fly-{name}",
+            pair,
+            clock,
+            book,
+            say,
+            router,
+            attacker,
+            _services(router, attacker, say),
+            f"fly-{name}",
             args.rate_hz,
-        )  # fmt: skip
+        )
         why = "an error"
         try:
             port.begin((ground, session.begin(suite_id, link)))
@@ -179,9 +193,11 @@ def _fly(
             say(error.as_lab_error().text())
         if port.lost is not None:
             raise LabError(
-                "ground-port-lost", "the way from the ground port to the vehicle is cut", port.lost,
+                "ground-port-lost",
+                "the way from the ground port to the vehicle is cut",
+                port.lost,
                 "make lab-status; docker logs pqlab-mavproxy-gcs-1",
-            )  # fmt: skip
+            )
         if over.is_set():
             return f"--for-s {for_s:g}"
         if lines.ended:
@@ -215,9 +231,11 @@ def _address(project: str | None) -> str:
     """Address of the ground's container on the lab's internal network. Raises LabError without one."""
     if project is None:
         raise UsageError(
-            "no-containers", "only the container lab is flown", "this inventory's hosts are no containers",
+            "no-containers",
+            "only the container lab is flown",
+            "this inventory's hosts are no containers",
             "make lab-up, then ./pqlab fly",
-        )  # fmt: skip
+        )
     told = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}"
     command = ["docker", "inspect", "-f", told, container_of(project, GROUND)]
     try:

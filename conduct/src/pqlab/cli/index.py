@@ -22,13 +22,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folder", nargs="?", metavar="DIR", help="folder that holds bundles and archives (default: results)"
     )
     parser.add_argument(
-        "--out", metavar="DIR",
+        "--out",
+        metavar="DIR",
         help="folder to write into (default: the same); outside DIR it keeps what was verified",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--require", action="append", metavar="RULE",
+        "--require",
+        action="append",
+        metavar="RULE",
         help="refuse what this rule would mark: licensed, attested, timed, …; repeat or separate by commas",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--day", metavar="DATE", help="no run may have ended after this day, UTC (default: today)"
     )
@@ -55,21 +58,30 @@ def run(args: argparse.Namespace) -> int:
     root = results_dir(args.folder)
     if not root.is_dir():
         raise LabError(
-            "no-bundle", f"there is no folder {shown(root)}", "an index is made of a folder of bundles",
+            "no-bundle",
+            f"there is no folder {shown(root)}",
+            "an index is made of a folder of bundles",
             "name one, such as results",
-        )  # fmt: skip
+        )
     require, day = required(list(listed(args.require))), _day(args.day)
     out = out_folder(args.out, root).resolve()
     looks = Looks(None) if args.unverified else beside(out, root)
     found = look_through(
-        root, verify=not args.unverified, looks=looks, skip=_own(root, out), day=day, require=require,
+        root,
+        verify=not args.unverified,
+        looks=looks,
+        skip=_own(root, out),
+        day=day,
+        require=require,
         jobs=args.jobs or os.cpu_count() or 1,
-    )  # fmt: skip
+    )
     if not found.entries and not found.refused:
         raise LabError(
-            "no-bundle", f"{shown(root)} holds no bundle", f"{len(found.others)} other entries were seen",
+            "no-bundle",
+            f"{shown(root)} holds no bundle",
+            f"{len(found.others)} other entries were seen",
             "name the folder that holds the bundles, not one of them; ./pqlab run smoke makes one",
-        )  # fmt: skip
+        )
     lines = lines_of(found.entries)
     drawn = [line for line in lines if len(line.runs) > 1]
     tables = [bundle_table(found, lines), handshake_table(found.entries, lines)]
@@ -85,17 +97,22 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(
             {
-                "page": shown(out / "index.html"), "pages": [shown(out / name) for name in texts],
-                "tables": [shown(path) for path in written], "exit_code": code,
-                "bundles_count": len(found.entries), "lines_count": len(drawn), "kept_count": kept,
+                "page": shown(out / "index.html"),
+                "pages": [shown(out / name) for name in texts],
+                "tables": [shown(path) for path in written],
+                "exit_code": code,
+                "bundles_count": len(found.entries),
+                "lines_count": len(drawn),
+                "kept_count": kept,
                 "refused": [{"bundle": n, "check": s.check, "reason": s.why} for n, s in refused],
                 "marked": [
                     {"bundle": entry.name, "check": mark.check, "reason": mark.why}
-                    for entry in found.entries for mark in entry.marks
+                    for entry in found.entries
+                    for mark in entry.marks
                 ],
                 "not_looked_into": [{"name": name, "reason": why} for name, why in found.others],
             }
-        )  # fmt: skip
+        )
         return code
     print(
         f"{len(found.entries)} bundles, {len(drawn)} lines of like runs; {len(refused)} submissions refused"

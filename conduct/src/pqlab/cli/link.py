@@ -89,8 +89,11 @@ def run(args: argparse.Namespace) -> int:
             "show and ranks read a trace; the others write one with --out",
         )
     work: dict[str, Callable[[argparse.Namespace], Json]] = {
-        "import": _import, "generate": _generate, "show": _show, "ranks": _ranks
-    }  # fmt: skip
+        "import": _import,
+        "generate": _generate,
+        "show": _show,
+        "ranks": _ranks,
+    }
     try:
         told = work[args.do](args)
     except LinkError as error:
@@ -137,19 +140,25 @@ def _generate(args: argparse.Namespace) -> Json:
         raise _usage(f"`link generate` needs --{lack[0].replace('_', '-')}", "it has no default")
     good = State(
         _whole(args.good_ms, "--good-ms"),
-        loss_pct=args.good_loss_pct or "0", rate_bit_s=args.rate_bit_s, delay_ms=args.delay_ms,
-    )  # fmt: skip
+        loss_pct=args.good_loss_pct or "0",
+        rate_bit_s=args.rate_bit_s,
+        delay_ms=args.delay_ms,
+    )
     bad = State(
-        _whole(args.bad_ms, "--bad-ms"), loss_pct=args.bad_loss_pct or "100",
-        rate_bit_s=args.bad_rate_bit_s or args.rate_bit_s, delay_ms=args.bad_delay_ms or args.delay_ms,
-    )  # fmt: skip
+        _whole(args.bad_ms, "--bad-ms"),
+        loss_pct=args.bad_loss_pct or "100",
+        rate_bit_s=args.bad_rate_bit_s or args.rate_bit_s,
+        delay_ms=args.bad_delay_ms or args.delay_ms,
+    )
     words = [f"{o.name} {getattr(args, o.name[2:].replace('-', '_'))}" for o in _OPTIONS if _kept(o, args)]
     text = gilbert_elliott(
-        good, bad,
-        length_ms=_whole(args.length_ms, "--length-ms"), slot_ms=_whole(args.slot_ms or "5", "--slot-ms"),
+        good,
+        bad,
+        length_ms=_whole(args.length_ms, "--length-ms"),
+        slot_ms=_whole(args.slot_ms or "5", "--slot-ms"),
         seed=_whole(args.seed or "1", "--seed"),
         meta={"made_by": f"./pqlab link generate {' '.join(words)}", **_licence(args)},
-    )  # fmt: skip
+    )
     return _written(args.out, text, {})
 
 
@@ -192,9 +201,10 @@ def _ardupilot(args: argparse.Namespace) -> Json:
         for text, option in ((args.from_s, "--from-s"), (args.to_s, "--to-s"))
     )
     reports = [
-        r for r in radios[radio]
+        r
+        for r in radios[radio]
         if (low_ns is None or r.t_ns >= low_ns) and (high_ns is None or r.t_ns <= high_ns)
-    ]  # fmt: skip
+    ]
     given = Given(
         packets_hz=None
         if args.packets_hz is None
@@ -237,9 +247,12 @@ def _captures(args: argparse.Namespace) -> Json:
     }
     made = from_captures(sent, received, Clocks(args.one_clock, least), rate_bit_s=rate, meta=meta)
     counts = {
-        "packets_count": made.packets, "lost_count": made.lost, "outside_count": made.outside,
-        "doubles_count": made.doubles, "strangers_count": made.strangers,
-    }  # fmt: skip
+        "packets_count": made.packets,
+        "lost_count": made.lost,
+        "outside_count": made.outside,
+        "doubles_count": made.doubles,
+        "strangers_count": made.strangers,
+    }
     return _written(args.out, made.text, counts)
 
 

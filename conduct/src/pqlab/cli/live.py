@@ -23,9 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--inventory", metavar="FILE", help="names the database (default: the container lab's)"
     )
     parser.add_argument(
-        "--port", type=int, metavar="N",
+        "--port",
+        type=int,
+        metavar="N",
         help=f"port on 127.0.0.1 (default: {DEFAULT_PORT}, LAB=2 {DEFAULT_PORT + 100}; 0: any that is free)",
-    )  # fmt: skip
+    )
     parser.add_argument("--once", action="store_true", help="print the document once, serve nothing")
     add_out(parser)
 

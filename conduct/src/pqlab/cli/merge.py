@@ -70,9 +70,12 @@ def _named_once(paths: list[Path]) -> None:
     for place, path in enumerate(paths):
         if path in paths[:place]:
             raise LabError(
-                "same-bundle", f"{shown(path)} is named twice",
-                "a bundle counted twice would be measured once", "name each bundle once", EXIT_USAGE,
-            )  # fmt: skip
+                "same-bundle",
+                f"{shown(path)} is named twice",
+                "a bundle counted twice would be measured once",
+                "name each bundle once",
+                EXIT_USAGE,
+            )
 
 
 def _verified(path: Path) -> tuple[Part, list[str]]:
@@ -84,9 +87,12 @@ def _verified(path: Path) -> tuple[Part, list[str]]:
     require_safe(path)
     if is_merged(path):
         raise LabError(
-            "merged-part", f"{shown(path)} is a merged bundle", "a merge is made of what each pair measured",
-            "name its parts: they lie below data/parts", EXIT_USAGE,
-        )  # fmt: skip
+            "merged-part",
+            f"{shown(path)} is a merged bundle",
+            "a merge is made of what each pair measured",
+            "name its parts: they lie below data/parts",
+            EXIT_USAGE,
+        )
     results = verify_bundle(path)
     failed = {result.name: result for result in results if result.status == "fail"}
     if "share_owned" in failed:

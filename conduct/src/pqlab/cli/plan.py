@@ -51,9 +51,10 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         help="bundle that gives expected times and spread (default for times: the newest)",
     )
     parser.add_argument(
-        "--seal", metavar="FILE",
+        "--seal",
+        metavar="FILE",
         help="write the digest of the plan, to publish before the run; a run adds its agents' keys",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--into", metavar="BUNDLE", help="sealed bundle to add to: only the cells that it lacks are run"
     )
@@ -82,9 +83,11 @@ def share_of(args: argparse.Namespace, scenario: Scenario) -> Share | None:
             else ("--into", "what is added to a bundle of one pair is no share of a campaign")
         )
         raise UsageError(
-            "not-shared", f"a share of a campaign does not go with {option}", why,
+            "not-shared",
+            f"a share of a campaign does not go with {option}",
+            why,
             "leave one of them out; shares are put together with ./pqlab merge",
-        )  # fmt: skip
+        )
     return share
 
 
@@ -92,9 +95,11 @@ def require_simulated(args: argparse.Namespace, inventory: Inventory) -> None:
     """Raises UsageError for `--host-seed` where hosts are real."""
     if args.host_seed is not None and inventory.ring != SIM:
         raise UsageError(
-            "not-simulated", "--host-seed is of ring sim alone", f"{inventory.file.name} names real hosts",
+            "not-simulated",
+            "--host-seed is of ring sim alone",
+            f"{inventory.file.name} names real hosts",
             "--inventory ansible/inventories/sim.ini, or leave it out",
-        )  # fmt: skip
+        )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -55,10 +55,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(
             {
-                "report": shown(html), "markdown": shown(markdown), "same_as_sealed": same,
+                "report": shown(html),
+                "markdown": shown(markdown),
+                "same_as_sealed": same,
                 "figures": [shown(path) for path in drawn],
             }
-        )  # fmt: skip
+        )
         return EXIT_OK
     if same is not None:
         print("the same bytes as in the bundle" if same else "differs from the report in the bundle")

@@ -63,9 +63,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--max-fail", type=_positive, metavar="N", help="stop after N failed or invalid cells; work is kept"
     )
     parser.add_argument(
-        "--settle-s", type=_seconds, default=SETTLE_S, metavar="S",
+        "--settle-s",
+        type=_seconds,
+        default=SETTLE_S,
+        metavar="S",
         help=f"how long to wait for a quiet machine before the first cell (default {SETTLE_S:g})",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--busy-ok",
         action="store_true",

@@ -59,11 +59,13 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(
             {
-                "inventory": shown(path), "how": written.how if written else "not written",
+                "inventory": shown(path),
+                "how": written.how if written else "not written",
                 "kept": shown(written.kept) if written and written.kept else None,
-                "exit_code": code, "findings": [finding.as_dict() for finding in findings],
+                "exit_code": code,
+                "findings": [finding.as_dict() for finding in findings],
             }
-        )  # fmt: skip
+        )
         return code
     if findings:
         print(render_table(findings))
@@ -93,9 +95,11 @@ def _ask(prompt: str) -> str:
         return input(prompt)
     except EOFError:
         raise UsageError(
-            "unanswered", "the questions were not answered to the end", "nothing was written",
+            "unanswered",
+            "the questions were not answered to the end",
+            "nothing was written",
             "./pqlab setup, or give answers as options: ./pqlab setup --help",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _of_inventory(path: Path) -> Answers:
@@ -105,9 +109,11 @@ def _of_inventory(path: Path) -> Answers:
     needed = [key for key in ("drone", "drone_user", "gcs", "gcs_user") if not answers[key]]
     if missing := [f"{variable} of the {role}" for role, variable in map(_VARIABLES.__getitem__, needed)]:
         raise UsageError(
-            "not-reached", f"{shown(path)} does not say how its hosts are reached by ssh",
-            f"it has no {', no '.join(missing)}", "./pqlab doctor --inventory FILE asks their agents instead",
-        )  # fmt: skip
+            "not-reached",
+            f"{shown(path)} does not say how its hosts are reached by ssh",
+            f"it has no {', no '.join(missing)}",
+            "./pqlab doctor --inventory FILE asks their agents instead",
+        )
     windows = by_role["gcs"].get("pqlab_platform", "").startswith("windows/")
     answers |= {
         "drone_link": answers["drone_link"] or answers["drone"],

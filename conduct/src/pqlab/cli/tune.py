@@ -17,9 +17,12 @@ HELP = "set governor, turbo and socket buffers of this machine for a run (root);
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to remember."""
     parser.add_argument(
-        "--state", type=Path, default=tuning.DEFAULT_STATE, metavar="FILE",
+        "--state",
+        type=Path,
+        default=tuning.DEFAULT_STATE,
+        metavar="FILE",
         help=f"what to give back (default: {tuning.DEFAULT_STATE})",
-    )  # fmt: skip
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -19,13 +19,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="warnings count as failed checks")
     parser.add_argument("--junit", metavar="FILE", help="write JUnit XML, one test case a check")
     parser.add_argument(
-        "--sealed", action="append", metavar="FILE",
+        "--sealed",
+        action="append",
+        metavar="FILE",
         help="hold the bundle against a file that --seal wrote before the run; repeat for more",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--tsr", action="append", metavar="FILE",
+        "--tsr",
+        action="append",
+        metavar="FILE",
         help="an RFC 3161 time stamp over a file of --sealed or over the bundle; repeat for more",
-    )  # fmt: skip
+    )
     parser.add_argument("--tsa", metavar="FILE", help="certificates (PEM) of authorities that you trust")
     parser.add_argument(
         "--export", metavar="FILE", help="write these checks as one file that needs Python alone"
@@ -52,9 +56,14 @@ def run(args: argparse.Namespace) -> int:
         raise
     stamps = Stamps.of(args.tsr, args.tsa)
     return carry_out(
-        path, shown(path), as_json=args.json, strict=args.strict, junit=args.junit, sealed=args.sealed or (),
+        path,
+        shown(path),
+        as_json=args.json,
+        strict=args.strict,
+        junit=args.junit,
+        sealed=args.sealed or (),
         stamps=stamps,
-    )  # fmt: skip
+    )
 
 
 def _export(target: Path, *, as_json: bool) -> int:

@@ -182,14 +182,22 @@ def requirements(pair: Pair) -> tuple[Requirement, ...]:
         )
     rows += [
         Requirement(
-            "ring", "need", "both ends claim the inventory's ring", of(_ring), "provision both ends again",
+            "ring",
+            "need",
+            "both ends claim the inventory's ring",
+            of(_ring),
+            "provision both ends again",
             host=BOTH_ENDS,
         ),
         Requirement(
-            "providers", "need", "equal builds at both ends", of(_match), "provision both ends from one tree",
+            "providers",
+            "need",
+            "equal builds at both ends",
+            of(_match),
+            "provision both ends from one tree",
             host=BOTH_ENDS,
         ),
-    ]  # fmt: skip
+    ]
     for role in ROLES:
         rows.append(
             Requirement(

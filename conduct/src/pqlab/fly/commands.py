@@ -44,9 +44,11 @@ def parse(line: str) -> Command | None:
     if name not in COMMANDS:
         close = nearest(name, list(COMMANDS))
         raise UsageError(
-            "no-command", f"there is no command `{name}`", f"commands: {', '.join(COMMANDS)}",
+            "no-command",
+            f"there is no command `{name}`",
+            f"commands: {', '.join(COMMANDS)}",
             f"did you mean `{close}`?" if close else "help",
-        )  # fmt: skip
+        )
     takes, does = COMMANDS[name]
     if bool(takes) != (len(rest) == 1) or len(rest) > 1:
         wanted = f"`{name} {takes}`".replace(" `", "`")
@@ -92,9 +94,11 @@ def link_of(name: str) -> LinkProfile | None:
     if block is None:
         close = nearest(name, [*known, OFF])
         raise UsageError(
-            "no-link-profile", f"there is no link profile `{name}`", f"profiles: {', '.join([*known, OFF])}",
+            "no-link-profile",
+            f"there is no link profile `{name}`",
+            f"profiles: {', '.join([*known, OFF])}",
             f"did you mean `{close}`?" if close else f"name one of them, or {OFF}",
-        )  # fmt: skip
+        )
     try:
         return LinkProfile(name, Side.parse(block.get("up")), Side.parse(block.get("down")))
     except LinkError as error:
@@ -121,9 +125,11 @@ def attack_of(name: str) -> str | None:
     if name not in KINDS:
         close = nearest(name, [*KINDS, OFF])
         raise UsageError(
-            "no-attack", f"there is no attack `{name}`", f"kinds: {', '.join([*KINDS, OFF])}",
+            "no-attack",
+            f"there is no attack `{name}`",
+            f"kinds: {', '.join([*KINDS, OFF])}",
             f"did you mean `{close}`?" if close else "docs/ATTACKS.md tells of each",
-        )  # fmt: skip
+        )
     return name
 
 

@@ -46,7 +46,9 @@ class Pulse:
                     return
                 if told["state"] != "running":
                     self.lost = LabError(
-                        "session-over", f"the {agent.role}'s agent ended the session",
-                        f"it is {told['state']} now", f"docker logs pqlab-{agent.role}-1 has the reason",
-                    )  # fmt: skip
+                        "session-over",
+                        f"the {agent.role}'s agent ended the session",
+                        f"it is {told['state']} now",
+                        f"docker logs pqlab-{agent.role}-1 has the reason",
+                    )
                     return

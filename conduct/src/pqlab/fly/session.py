@@ -125,16 +125,22 @@ class Session:
         for role, told in facts.items():
             if told["state"] != "idle":
                 raise LabError(
-                    "agent-held", f"the {role}'s agent still holds cell {told['cell_id']}",
-                    "a controller that was killed left it", "./pqlab heal, then the same command again",
-                )  # fmt: skip
+                    "agent-held",
+                    f"the {role}'s agent still holds cell {told['cell_id']}",
+                    "a controller that was killed left it",
+                    "./pqlab heal, then the same command again",
+                )
         self._suites = _available(facts)
         self._require(suite_id)
         self._wait_for_vehicle()
         orders = {
-            "cell_id": self._cell_id, "suite_id": suite_id, "min_level": 1, "ledger": False,
-            "seed": self._seed, "accepted_suites": list(self._suites),
-        }  # fmt: skip
+            "cell_id": self._cell_id,
+            "suite_id": suite_id,
+            "min_level": 1,
+            "ledger": False,
+            "seed": self._seed,
+            "accepted_suites": list(self._suites),
+        }
         self._pair.both("prepare", orders, timeout_s=60.0)
         self._held = True
         self._pair.both("start", {"cell_id": self._cell_id})
@@ -174,9 +180,12 @@ class Session:
         told = self._pair.gcs.call("event", {**opening, "spec": station})
         self._open.append("gcs")
         spec = {
-            "source": "auto", "profile": PROFILE, "rate_hz": self._rate_hz, "seed": self._seed,
+            "source": "auto",
+            "profile": PROFILE,
+            "rate_hz": self._rate_hz,
+            "seed": self._seed,
             "duration_s": None,
-        }  # fmt: skip
+        }
         flown = self._pair.drone.call("event", {**opening, "spec": spec})
         self._open.append("drone")
         self._book.event("vehicle", source=flown["source"])
@@ -325,13 +334,15 @@ class Session:
         flood = kind == "handshake-flood"
         episode = Episode.parse(
             {
-                "kind": kind, "for_s": ATTACK_S, "seed": self._seed,
+                "kind": kind,
+                "for_s": ATTACK_S,
+                "seed": self._seed,
                 "rate_pps": _BENIGN_PPS if kind in BENIGN else _HANDSHAKES_PPS if flood else None,
                 "target": "gcs" if flood else None,
                 "path": "link" if self.link_name is not None and not flood else None,
                 **({"pulse_on_ms": 200, "pulse_off_ms": 800} if kind == "pulsing" else {}),
             }
-        )  # fmt: skip
+        )
         self._attacker.take(self._cell_id)
         try:
             self._clock.sleep(_LISTEN_S)
@@ -386,9 +397,11 @@ class Session:
     def _require(self, suite_id: str) -> str:
         if suite_id not in self._suites:
             raise UsageError(
-                "no-suite-here", f"{suite_id} is not available here",
-                "a provider of one end lacks it, or its self-test failed", "./pqtunnel suites says why",
-            )  # fmt: skip
+                "no-suite-here",
+                f"{suite_id} is not available here",
+                "a provider of one end lacks it, or its self-test failed",
+                "./pqtunnel suites says why",
+            )
         return suite_id
 
     def _wait_for_vehicle(self) -> None:
@@ -399,10 +412,11 @@ class Session:
             facts = self._pair.drone.call("hello").get("traffic") or {}
             if facts.get("available") is False or self._clock.monotonic_s() > deadline_s:
                 raise LabError(
-                    "vehicle-not-ready", "the vehicle does not fly",
+                    "vehicle-not-ready",
+                    "the vehicle does not fly",
                     str(facts.get("reason") or "it was waited for"),
                     "docker logs pqlab-sitl-1; make lab-status",
-                )  # fmt: skip
+                )
             if facts.get("ready", True):
                 return
             phase = (facts.get("arducopter") or {}).get("phase")

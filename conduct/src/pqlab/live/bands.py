@@ -33,9 +33,11 @@ class Band:
     def as_dict(self) -> Json:
         """JSON-ready."""
         return {
-            "kind": self.kind, "from_s": self.from_s, "to_s": self.to_s,
+            "kind": self.kind,
+            "from_s": self.from_s,
+            "to_s": self.to_s,
             "told": f"{self.told} (harmless)" if self.benign else self.told,
-        }  # fmt: skip
+        }
 
 
 def bands_of(events: Iterable[Json], condition: Mapping[str, Any], now_s: float) -> list[Band]:

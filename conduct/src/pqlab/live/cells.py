@@ -49,10 +49,14 @@ class CellRows:
 
 def _told(cell: Json, record: Json) -> Json:
     row: Json = {
-        "cell_id": cell["cell_id"], "position": cell["position"], "suite_id": cell["suite_id"],
-        "condition": cell["condition"], "repetition": cell["repetition"],
-        "verdict": str(record["verdict"]), "reason": record.get("reason"),
-    }  # fmt: skip
+        "cell_id": cell["cell_id"],
+        "position": cell["position"],
+        "suite_id": cell["suite_id"],
+        "condition": cell["condition"],
+        "repetition": cell["repetition"],
+        "verdict": str(record["verdict"]),
+        "reason": record.get("reason"),
+    }
     for column, (letter, name, factor) in FIGURES.items():
         value = value_of(record, letter, name)
         row[column] = None if value is None else factor * value

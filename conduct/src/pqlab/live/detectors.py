@@ -22,9 +22,10 @@ def told(row: Json, bands: Sequence[Band], now_s: float) -> Json:
     if degraded:
         impaired = under_way(bands, "impairment", now_s)
         parts.append(
-            (f"DEGRADED, as the link is impaired ({impaired.told})", "good") if impaired
+            (f"DEGRADED, as the link is impaired ({impaired.told})", "good")
+            if impaired
             else ("DEGRADED", "bad")
-        )  # fmt: skip
+        )
     elif not alarm and parts[0][0] == "no attack":
         parts.append(("not degraded", "good"))
     tone = next((tone for tone in ("bad", "warn") if any(part[1] == tone for part in parts)), "good")
@@ -43,9 +44,10 @@ def _attack(alarm: bool, bands: Sequence[Band], now_s: float) -> tuple[str, str]
             return "canary under way, not seen yet", "warn"
     if attack is not None and attack.benign:
         return (
-            (f"ATTACK, and what is under way is harmless ({attack.told})", "bad") if alarm
+            (f"ATTACK, and what is under way is harmless ({attack.told})", "bad")
+            if alarm
             else (f"no attack; {attack.told} under way, which is harmless", "good")
-        )  # fmt: skip
+        )
     if attack is not None and alarm:
         return f"ATTACK, and the cell's own is under way or has just ended ({attack.told})", "good"
     if attack is not None and now_s <= attack.to_s:

@@ -34,9 +34,11 @@ def checked_port(port: int) -> int:
     """The port. Raises UsageError (exit 2) for a number that is none."""
     if not 0 <= port <= LAST_PORT:
         raise UsageError(
-            "bad-port", f"--port {port} is no port", f"ports go from 1 to {LAST_PORT}; 0 is any that is free",
+            "bad-port",
+            f"--port {port} is no port",
+            f"ports go from 1 to {LAST_PORT}; 0 is any that is free",
             f"./pqlab live --port {DEFAULT_PORT}",
-        )  # fmt: skip
+        )
     return port
 
 
@@ -55,14 +57,20 @@ class LiveServer(ThreadingHTTPServer):
             if error.errno == errno.EADDRINUSE:
                 other = port + 1 if port < LAST_PORT else 0
                 raise LabError(
-                    "port-taken", f"port {port} on this machine is taken", "another program listens on it",
-                    f"./pqlab live --port {other}", EXIT_ENVIRONMENT,
-                ) from error  # fmt: skip
+                    "port-taken",
+                    f"port {port} on this machine is taken",
+                    "another program listens on it",
+                    f"./pqlab live --port {other}",
+                    EXIT_ENVIRONMENT,
+                ) from error
             if error.errno == errno.EACCES:
                 raise LabError(
-                    "port-refused", f"this user may not listen on port {port}",
-                    "low ports are for root", f"./pqlab live --port {DEFAULT_PORT}", EXIT_ENVIRONMENT,
-                ) from error  # fmt: skip
+                    "port-refused",
+                    f"this user may not listen on port {port}",
+                    "low ports are for root",
+                    f"./pqlab live --port {DEFAULT_PORT}",
+                    EXIT_ENVIRONMENT,
+                ) from error
             raise
 
     @property

@@ -200,18 +200,22 @@ class Snapshot:
         page = bundle / "data" / "report.html"
         served = bundle.parent == self._results.resolve() and page.is_file()
         return {
-            "run_id": bundle.name, "bundle": shown(bundle),
+            "run_id": bundle.name,
+            "bundle": shown(bundle),
             "report": f"/bundle/{bundle.name}/data/report.html" if served else None,
-        }  # fmt: skip
+        }
 
     def _ended(self, bundle: Path) -> Json:
         run, plan = (read_json(bundle / "data" / name) for name in ("run.json", "plan.json"))
         return {
-            **self._told_bundle(bundle.resolve()), "scenario": run["scenario"],
-            "verdict_counts": run.get("verdict_counts") or {}, "total": len(plan["cells"]),
-            "warnings": run.get("warnings") or [], "ended_ns": run.get("ended_ns"),
+            **self._told_bundle(bundle.resolve()),
+            "scenario": run["scenario"],
+            "verdict_counts": run.get("verdict_counts") or {},
+            "total": len(plan["cells"]),
+            "warnings": run.get("warnings") or [],
+            "ended_ns": run.get("ended_ns"),
             "cells": self._rows.of(bundle / "data", plan),
-        }  # fmt: skip
+        }
 
     # ------------------------------------------------------------------ the database
 
@@ -241,8 +245,11 @@ class Snapshot:
         except InfluxError as error:
             return _no_database(f"{error.what}: {error.why}")
         return {
-            "influx": {"ok": True, "why": None}, "panels": panels, "verdicts": verdicts, "silent": silent,
-        }  # fmt: skip
+            "influx": {"ok": True, "why": None},
+            "panels": panels,
+            "verdicts": verdicts,
+            "silent": silent,
+        }
 
     def _sensor_reasons(self, view: InfluxView, since_ns: int) -> dict[str, str]:
         """Sensor → why it has no value, in its host's own words; told once a minute."""
@@ -308,9 +315,11 @@ def _empty(why: str | None) -> list[Json]:
 
 def _no_database(why: str) -> Json:
     return {
-        "influx": {"ok": False, "why": why}, "panels": _empty("the database does not answer"),
-        "verdicts": [], "silent": None,
-    }  # fmt: skip
+        "influx": {"ok": False, "why": why},
+        "panels": _empty("the database does not answer"),
+        "verdicts": [],
+        "silent": None,
+    }
 
 
 def _panel(view: InfluxView, panel: Panel, reasons: dict[str, str], since_ns: int) -> Json:

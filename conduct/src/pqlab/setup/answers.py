@@ -44,9 +44,11 @@ class Question:
         """The answer. Raises UsageError (exit 2) naming where it was given."""
         if not self.allowed(value) or value.startswith(PLACEHOLDER):
             raise UsageError(
-                "bad-answer", f"{origin} {value!r} will not do", f"it is {self.expected}",
+                "bad-answer",
+                f"{origin} {value!r} will not do",
+                f"it is {self.expected}",
                 f"correct {origin}: {self.text}",
-            )  # fmt: skip
+            )
         return value
 
 
@@ -135,14 +137,18 @@ def from_file(path: Path) -> Answers:
         if key not in known:
             near = get_close_matches(key, known, n=1)
             raise UsageError(
-                "bad-answers", f"{shown(path)}: nothing is asked that is named {key!r}",
-                f"known are {', '.join(known)}", f"did you mean {near[0]}?" if near else "take it out",
-            )  # fmt: skip
+                "bad-answers",
+                f"{shown(path)}: nothing is asked that is named {key!r}",
+                f"known are {', '.join(known)}",
+                f"did you mean {near[0]}?" if near else "take it out",
+            )
         if not isinstance(value, str):
             raise UsageError(
-                "bad-answers", f"{shown(path)}: {key} = {value!r} is no text", "every answer is one",
+                "bad-answers",
+                f"{shown(path)}: {key} = {value!r} is no text",
+                "every answer is one",
                 f'write {key} = "…"',
-            )  # fmt: skip
+            )
         known[key].checked(value, f"{shown(path)}: {key}")
     return dict(document)
 
@@ -172,10 +178,11 @@ def complete(given: Mapping[str, str], ask: Callable[[str], str] | None) -> Answ
 def _require(missing: list[Question]) -> None:
     if missing:
         raise UsageError(
-            "unanswered", f"not known: {', '.join(question.option for question in missing)}",
+            "unanswered",
+            f"not known: {', '.join(question.option for question in missing)}",
             "nobody is here to be asked (no terminal)",
             "give them as options, or as a TOML file: --answers FILE",
-        )  # fmt: skip
+        )
 
 
 def _asked(question: Question, default: str | None, ask: Callable[[str], str]) -> str:

@@ -53,26 +53,61 @@ def requirements(host: Host, seen: Seen, answers: Answers) -> tuple[Requirement,
         return (*rows, *_reachable(host, of, where))
     again = f"ssh {host.login}"
     rows += [
-        Requirement("system", "need", "a Linux with Python 3, for Ansible", of(_system),
-                    f"{again} sudo apt-get install python3", host=where),
+        Requirement(
+            "system",
+            "need",
+            "a Linux with Python 3, for Ansible",
+            of(_system),
+            f"{again} sudo apt-get install python3",
+            host=where,
+        ),
         Requirement("sudo", "note", "without a password", of(_sudo), "give every playbook -K", host=where),
-        Requirement("clock", "want", f"within {OFFSET_WANT_MS:g} ms of this machine's", of(_clock),
-                    "provision.yml sets up time synchronisation there (role common)", host=where),
+        Requirement(
+            "clock",
+            "want",
+            f"within {OFFSET_WANT_MS:g} ms of this machine's",
+            of(_clock),
+            "provision.yml sets up time synchronisation there (role common)",
+            host=where,
+        ),
         Requirement("ports", "need", "free, or held by our own services", of(_ports), "", host=where),
         *_reachable(host, of, where),
-        Requirement("link", "want", "reaches the other end's link address", of(_link),
-                    f"{again} ping {host.peer}", host=where),
-        Requirement("controller", "want", "sees this machine at the address that is let in", of(_controller),
-                    "", host=where),
-    ]  # fmt: skip
+        Requirement(
+            "link",
+            "want",
+            "reaches the other end's link address",
+            of(_link),
+            f"{again} ping {host.peer}",
+            host=where,
+        ),
+        Requirement(
+            "controller",
+            "want",
+            "sees this machine at the address that is let in",
+            of(_controller),
+            "",
+            host=where,
+        ),
+    ]
     if host.role == "drone":
         rows += [
-            Requirement("board", "want" if answers["ring"] == "hardware" else "note",
-                        "a board revision, for ring hardware", of(_board),
-                        "a Raspberry Pi, or ./pqlab setup --ring lab --force", host=where),
-            Requirement("i2c", "note", "a bus for the power sensor", of(_i2c),
-                        "provision.yml turns it on and reboots once (role companion_pi)", host=where),
-        ]  # fmt: skip
+            Requirement(
+                "board",
+                "want" if answers["ring"] == "hardware" else "note",
+                "a board revision, for ring hardware",
+                of(_board),
+                "a Raspberry Pi, or ./pqlab setup --ring lab --force",
+                host=where,
+            ),
+            Requirement(
+                "i2c",
+                "note",
+                "a bus for the power sensor",
+                of(_i2c),
+                "provision.yml turns it on and reboots once (role companion_pi)",
+                host=where,
+            ),
+        ]
     return tuple(rows)
 
 
@@ -80,9 +115,15 @@ def _reachable(
     host: Host, of: Callable[[Read], Callable[[System], Reading]], where: str
 ) -> tuple[Requirement, ...]:
     return (
-        Requirement("control port", "need", "48080/tcp is not swallowed on the way", of(_control),
-                    f"open 48080/tcp of {host.address} for this machine in the firewall between", host=where),
-    )  # fmt: skip
+        Requirement(
+            "control port",
+            "need",
+            "48080/tcp is not swallowed on the way",
+            of(_control),
+            f"open 48080/tcp of {host.address} for this machine in the firewall between",
+            host=where,
+        ),
+    )
 
 
 def _ssh(host: Host, seen: Seen, _answers: Answers) -> Reading:
@@ -134,9 +175,10 @@ def _ports(host: Host, seen: Seen, _answers: Answers) -> Reading:
     if taken and not ours:
         kind, port = taken[0]
         return Reading(
-            False, f"taken by another program: {', '.join(f'{p}/{k}' for k, p in taken)}",
+            False,
+            f"taken by another program: {', '.join(f'{p}/{k}' for k, p in taken)}",
             f"ssh {host.login} sudo ss -lnp{kind[0]} sport = :{port}",
-        )  # fmt: skip
+        )
     return Reading(True, f"{told}: {'held by ' + ', '.join(ours) if ours else 'free'}")
 
 
@@ -153,9 +195,10 @@ def _bound(seen: Seen) -> set[tuple[str, int]]:
 
 def _control(_host: Host, seen: Seen, _answers: Answers) -> Reading:
     told = {
-        "open": "an agent, or something else, listens", "refused": "reached; nothing listens yet",
+        "open": "an agent, or something else, listens",
+        "refused": "reached; nothing listens yet",
         "silent": "no answer at all",
-    }  # fmt: skip
+    }
     return Reading(seen.control != "silent", told[seen.control])
 
 
@@ -177,9 +220,10 @@ def _controller(host: Host, seen: Seen, answers: Answers) -> Reading:
         return Reading(None, "it does not say where it sees us", f"ssh {host.login} echo '$SSH_CONNECTION'")
     same = at.removeprefix("::ffff:") == answers["controller"] or not _is_ip(answers["controller"])
     return Reading(
-        same, f"sees this machine at {at}" + ("" if same else f", and {answers['controller']} is let in"),
+        same,
+        f"sees this machine at {at}" + ("" if same else f", and {answers['controller']} is let in"),
         f"./pqlab setup --controller {at} --force",
-    )  # fmt: skip
+    )
 
 
 def _is_ip(address: str) -> bool:

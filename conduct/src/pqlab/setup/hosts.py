@@ -86,9 +86,14 @@ def look(host: Host, knock: Callable[[str, int], str] = reach) -> Seen:
     command = "ver" if host.windows else f"sh -s -- {host.peer}"
     try:
         done = subprocess.run(
-            [*SSH, host.login, command], input="" if host.windows else LOOK,
-            capture_output=True, text=True, errors="replace", timeout=LOOK_S, check=False,
-        )  # fmt: skip
+            [*SSH, host.login, command],
+            input="" if host.windows else LOOK,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LOOK_S,
+            check=False,
+        )
     except FileNotFoundError:
         seen.refused = "no command ssh on this machine"
         return seen
@@ -114,9 +119,11 @@ def look(host: Host, knock: Callable[[str, int], str] = reach) -> Seen:
 def _read_clock(host: Host, seen: Seen) -> None:
     """The exchange with the shortest round trip, and its half as bound."""
     with subprocess.Popen(
-        [*SSH, host.login, CLOCK_COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [*SSH, host.login, CLOCK_COMMAND],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-    ) as child:  # fmt: skip
+    ) as child:
         try:
             best: Offset | None = None
             for _ in range(CLOCK_SAMPLES):

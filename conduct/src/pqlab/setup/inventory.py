@@ -60,9 +60,11 @@ def put(path: Path, text: str, *, force: bool) -> Written:
         return Written("written", f"wrote {name}")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            "not-an-inventory", f"{name} is there and cannot be read", str(error),
+            "not-an-inventory",
+            f"{name} is there and cannot be read",
+            str(error),
             "name another file: --inventory FILE",
-        ) from error  # fmt: skip
+        ) from error
     if before == text:
         return Written("unchanged", f"{name} says this already; nothing was written")
     if before == TEMPLATE:
@@ -70,11 +72,12 @@ def put(path: Path, text: str, *, force: bool) -> Written:
         return Written("replaced", f"wrote {name} over the delivered one, which held placeholders alone")
     if not force:
         raise UsageError(
-            "inventory-there", f"{name} is there, with other values; nothing was written",
+            "inventory-there",
+            f"{name} is there, with other values; nothing was written",
             f"these lines would change: {'; '.join(differences(before, text)) or 'comments alone'}",
             "--force writes it anew and keeps the old one beside it; --inventory FILE writes elsewhere; "
             f"./pqlab setup --check --inventory {name} tests what it says",
-        )  # fmt: skip
+        )
     kept = _free(path)
     path.rename(kept)
     write_atomic(path, text)

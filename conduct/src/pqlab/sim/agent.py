@@ -63,14 +63,21 @@ class SimAgent:
         self._state = CellState(lab.clock.monotonic_s)
         self._world: CellWorld | None = None
         self._methods: dict[str, Callable[[Json], Json]] = {
-            "hello": self._hello, "counters": self._counters, "prepare": self._prepare,
-            "start": self._start, "event": self._event, "stop": self._stop, "fetch": self._fetch,
-        }  # fmt: skip
+            "hello": self._hello,
+            "counters": self._counters,
+            "prepare": self._prepare,
+            "start": self._start,
+            "event": self._event,
+            "stop": self._stop,
+            "fetch": self._fetch,
+        }
         self._kinds: dict[str, Callable[[Json], Json]] = {
-            "handshake_block": self._handshake_block, "traffic_open": self._traffic_open,
-            "traffic_run": self._traffic_run, "traffic_close": self._traffic_close,
+            "handshake_block": self._handshake_block,
+            "traffic_open": self._traffic_open,
+            "traffic_run": self._traffic_run,
+            "traffic_close": self._traffic_close,
             "rekey_schedule": self._rekey_schedule,
-        }  # fmt: skip
+        }
 
     def call(self, method: str, params: Json) -> Json:
         """Carry out one method. Raises RemoteError, as a real agent's answer would."""

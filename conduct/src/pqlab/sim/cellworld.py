@@ -99,10 +99,18 @@ class CellWorld:
         self._spending = clock
         try:
             made = handshake(
-                clock, suite, index=self._dialled, epoch=self._dialled, rekey=rekey, ends=self._ends,
-                identities=self._identities, accepted=self._accepted, min_level=self._min_level,
-                primitives=self._primitives, rng=self._rng,
-            )  # fmt: skip
+                clock,
+                suite,
+                index=self._dialled,
+                epoch=self._dialled,
+                rekey=rekey,
+                ends=self._ends,
+                identities=self._identities,
+                accepted=self._accepted,
+                min_level=self._min_level,
+                primitives=self._primitives,
+                rng=self._rng,
+            )
         finally:
             self._spending = self._clock
         self._dialled += 1
@@ -183,9 +191,14 @@ class CellWorld:
     # ------------------------------------------------------------------ workload
 
     def _asking(
-        self, one: Asked, workload: Workload, tallies: dict[Role, tuple[Tally, Tally]], end_ns: int,
-        *, waited: bool = False,
-    ) -> Action:  # fmt: skip
+        self,
+        one: Asked,
+        workload: Workload,
+        tallies: dict[Role, tuple[Tally, Tally]],
+        end_ns: int,
+        *,
+        waited: bool = False,
+    ) -> Action:
         """One exchange: its lane, then frame after frame, each when the one before it was heard. waited: it
         has its place in the lane."""
 
@@ -257,11 +270,19 @@ class CellWorld:
                 self._spoken = suite
                 self.drone.counters.add_rekey("rekey_completed")
                 self.drone.event(
-                    "rekey", at_ns=now_ns, epoch_from=old.epoch, epoch_to=made.drone.epoch,
-                    suite_from=before.id, suite_to=suite.id, handshake_id=made.drone.handshake_id,
-                    start_ns=START_NS + at_ns, end_ns=START_NS + made.drone_ready_ns,
-                    switch_ns=START_NS + now_ns, result="completed", reason="schedule",
-                )  # fmt: skip
+                    "rekey",
+                    at_ns=now_ns,
+                    epoch_from=old.epoch,
+                    epoch_to=made.drone.epoch,
+                    suite_from=before.id,
+                    suite_to=suite.id,
+                    handshake_id=made.drone.handshake_id,
+                    start_ns=START_NS + at_ns,
+                    end_ns=START_NS + made.drone_ready_ns,
+                    switch_ns=START_NS + now_ns,
+                    result="completed",
+                    reason="schedule",
+                )
 
             self._plan(made.gcs_ready_ns, lambda now_ns: self._install(self.gcs, made, now_ns))
             self._plan(made.drone_ready_ns, switch)

@@ -22,9 +22,15 @@ _WHY = "virtual time has no sensors"
 def host(machine: SimMachine) -> Json:
     """Host facts of drone, gcs and controller alike: nothing of this machine enters a simulated bundle."""
     return {
-        "machine": "simulated", "cpu_model": "none: virtual time", "cpu_count": 1, "cpu_features": [],
-        "kernel": "none: virtual time", "board_revision": None, "in_container": False, **machine.facts(),
-    }  # fmt: skip
+        "machine": "simulated",
+        "cpu_model": "none: virtual time",
+        "cpu_count": 1,
+        "cpu_features": [],
+        "kernel": "none: virtual time",
+        "board_revision": None,
+        "in_container": False,
+        **machine.facts(),
+    }
 
 
 def controller_facts(machine: SimMachine) -> Json:

@@ -91,16 +91,26 @@ def handshake(
     }
     common: dict[str, Any] = {"min_level": min_level, "primitives": primitives, "rng": rng.randbytes}
     drone = DroneHandshake(
-        suite=suite, psk=identities.psk, trusted=[identities.gcs.public], epoch=epoch,
-        tracer=tracers["drone"], counters=counts["drone"],
+        suite=suite,
+        psk=identities.psk,
+        trusted=[identities.gcs.public],
+        epoch=epoch,
+        tracer=tracers["drone"],
+        counters=counts["drone"],
         rx_index=new_index(rng.randbytes, ends["drone"].session),
-        rekey=ends["drone"].book.rekey_from() if rekey else None, **common,
-    )  # fmt: skip
+        rekey=ends["drone"].book.rekey_from() if rekey else None,
+        **common,
+    )
     gcs = GcsHandshake(
-        identity=identities.gcs, psks=identities.psks, accepted=accepted, tracer=tracers["gcs"],
-        counters=counts["gcs"], rx_index=new_index(rng.randbytes, ends["gcs"].session),
-        rekey_basis=ends["gcs"].book.basis, **common,
-    )  # fmt: skip
+        identity=identities.gcs,
+        psks=identities.psks,
+        accepted=accepted,
+        tracer=tracers["gcs"],
+        counters=counts["gcs"],
+        rx_index=new_index(rng.randbytes, ends["gcs"].session),
+        rekey_basis=ends["gcs"].book.basis,
+        **common,
+    )
     tracers["drone"].mark("connect", "io")
     drone.start()
     clock.advance_to(wire.connect(clock.mono_ns()))

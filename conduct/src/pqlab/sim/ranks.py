@@ -67,9 +67,11 @@ def independent(trace: Trace) -> Side:
         delay_ns = sum(delay * long for delay, long in told) / max(1, sum(long for _, long in told))
     rate = trace.mean_rate_bit_s or 0.0
     return Side(
-        delay_ms=delay_ns / _MS_NS, loss_pct=trace.mean_loss_pct or 0.0, rate_kbps=rate / 1000,
+        delay_ms=delay_ns / _MS_NS,
+        loss_pct=trace.mean_loss_pct or 0.0,
+        rate_kbps=rate / 1000,
         queue_ms=QUEUE_MS if rate else 0.0,
-    )  # fmt: skip
+    )
 
 
 def ranks(trace: Trace, handshakes: int, seed: int) -> list[Rank]:
@@ -152,8 +154,9 @@ def _handshake(
     rng = random.Random(f"ranks {seed} {name}")
     primitives = SimPrimitives(rng, clock.advance)
     ends: dict[Role, End] = {
-        "drone": End("drone", clock, primitives, False), "gcs": End("gcs", clock, primitives, False)
-    }  # fmt: skip
+        "drone": End("drone", clock, primitives, False),
+        "gcs": End("gcs", clock, primitives, False),
+    }
     length_ms = trace.end_ns // _MS_NS
     begin_ms = length_ms * number // handshakes
     # the way back is half a trace further on: the two do not fade together
@@ -163,9 +166,19 @@ def _handshake(
     )
     air = Air(up, down)
     made = handshake(
-        clock, suite, index=0, epoch=0, rekey=False, ends=ends, identities=identities, accepted={suite.id},
-        min_level=suite.level, primitives=primitives, rng=rng, wire=air,
-    )  # fmt: skip
+        clock,
+        suite,
+        index=0,
+        epoch=0,
+        rekey=False,
+        ends=ends,
+        identities=identities,
+        accepted={suite.id},
+        min_level=suite.level,
+        primitives=primitives,
+        rng=rng,
+        wire=air,
+    )
     return made.drone_ready_ns / 1e9, air.sent_bytes
 
 

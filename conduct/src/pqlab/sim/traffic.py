@@ -54,9 +54,15 @@ class Tally:
 
     def __init__(self) -> None:
         self.report: Json = {
-            "count": 0, "bytes": 0, "first_ns": None, "last_ns": None, "sizes": {},
-            "corrupt": 0, "duplicate": 0, "missing": 0,
-        }  # fmt: skip
+            "count": 0,
+            "bytes": 0,
+            "first_ns": None,
+            "last_ns": None,
+            "sizes": {},
+            "corrupt": 0,
+            "duplicate": 0,
+            "missing": 0,
+        }
 
     def note(self, size: int, t_ns: int) -> None:
         report = self.report

@@ -85,12 +85,18 @@ class Asked:
         over = [turn.kind for turn in self.turns[: self.done]]
         items = sum(kind in ("MISSION_ITEM_INT", "PARAM_VALUE") for kind in over)
         return {
-            "step": self.due.step, "number": self.due.number, "kind": self.step.kind,
+            "step": self.due.step,
+            "number": self.due.number,
+            "kind": self.step.kind,
             "command": command if self.sent_ns is not None else None,
-            "due_ns": self.due_ns, "sent_ns": self.sent_ns, "acknowledged_ns": self.acknowledged_ns,
+            "due_ns": self.due_ns,
+            "sent_ns": self.sent_ns,
+            "acknowledged_ns": self.acknowledged_ns,
             "result": 0 if self.acknowledged_ns is not None else None,
-            "retries_count": 0, "items_count": items, "reason": reason,
-        }  # fmt: skip
+            "retries_count": 0,
+            "items_count": items,
+            "reason": reason,
+        }
 
 
 class Workload:
@@ -122,9 +128,12 @@ class Workload:
         """Part `workload` of the ground's report."""
         rows = sorted((one.row() for one in self.exchanges), key=lambda row: (row["step"], row["number"]))
         return {
-            "seed": self._seed, "begun_ns": self._begun_ns, "sent": dict(sorted(self.sent.items())),
-            "heard": dict(sorted(self.heard.items())), "rows": rows,
-        }  # fmt: skip
+            "seed": self._seed,
+            "begun_ns": self._begun_ns,
+            "sent": dict(sorted(self.sent.items())),
+            "heard": dict(sorted(self.heard.items())),
+            "rows": rows,
+        }
 
     def at_vehicle(self) -> Json:
         """Parts `uplink` and `beside` of the vehicle's report."""

@@ -28,10 +28,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--bundle", type=Path, nargs="+", default=[], help="campaigns with detectors: cost, verdicts"
     )
     parser.add_argument(
-        "--add", action="store_true",
+        "--add",
+        action="store_true",
         help="put --live and --bundle in the place of the lab's part of the results there; judge no test "
         "recording again; alone: write CSV and SVG again",
-    )  # fmt: skip
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -38,10 +38,15 @@ def run(args: argparse.Namespace) -> int:
         made = simulate(spec)
         spent_s = time.process_time() - start
         told = {
-            "scenario_id": spec.scenario_id, "kind": spec.kind, "theme": spec.theme,
-            "profile": spec.profile, "windows": len(made), "episodes": len(made.truth.episodes),
-            "cpu_s": round(spent_s, 4), "times_real_time": round(spec.duration_s / max(spent_s, 1e-9)),
-        }  # fmt: skip
+            "scenario_id": spec.scenario_id,
+            "kind": spec.kind,
+            "theme": spec.theme,
+            "profile": spec.profile,
+            "windows": len(made),
+            "episodes": len(made.truth.episodes),
+            "cpu_s": round(spent_s, 4),
+            "times_real_time": round(spec.duration_s / max(spent_s, 1e-9)),
+        }
         if args.out is not None:
             try:
                 recording.write(made, args.out / spec.scenario_id)

@@ -36,11 +36,13 @@ def run(args: argparse.Namespace) -> int:
             seen = sniffer.counter.take()
             spent_us = (time.process_time_ns() - before_ns) / 1e3
             told = {
-                "k": number, "datagrams": seen.datagrams, "bytes": seen.size_bytes,
+                "k": number,
+                "datagrams": seen.datagrams,
+                "bytes": seen.size_bytes,
                 "malformed": seen.malformed,
                 "sources": sorted(str(ipaddress.IPv4Address(one)) for one in seen.sources)[:16],
                 "cpu_us_per_packet": round(spent_us / seen.datagrams, 2) if seen.datagrams else None,
-            }  # fmt: skip
+            }
             print(json.dumps(told), flush=True)
     finally:
         sniffer.close()

@@ -177,9 +177,11 @@ def kinds(part: Json, which: str) -> str:
                 items.append(_dot(x, dot, name, f"{group}, {name}: {value * 100:.1f} %"))
     title = f"Visible episodes found, by kind of attack ({which})"
     return document(
-        title, "One dot a detector at the rule of its card.", [*items, *_legend(names, dots=True)],
+        title,
+        "One dot a detector at the rule of its card.",
+        [*items, *_legend(names, dots=True)],
         max(bottom + 40, 300),
-    )  # fmt: skip
+    )
 
 
 def _share(value: float) -> float:

@@ -40,50 +40,61 @@ def _bundle(folder: Path) -> Json:
     except FileNotFoundError as error:
         raise DetectError(
             f"{folder} is no bundle of a campaign with detectors: it has no {Path(error.filename).name}",
-            code="bundle", hint="./pqlab run detectors; other campaigns are judged by recordings (--live)",
-        ) from error  # fmt: skip
+            code="bundle",
+            hint="./pqlab run detectors; other campaigns are judged by recordings (--live)",
+        ) from error
     except (OSError, ValueError) as error:
         raise DetectError(
-            f"{folder} is no bundle of a campaign with detectors: {error}", code="bundle",
+            f"{folder} is no bundle of a campaign with detectors: {error}",
+            code="bundle",
             hint="./pqlab run detectors",
-        ) from error  # fmt: skip
+        ) from error
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["verdict"] == "pass":
             groups[row["condition"]].append(row)
     verdicts = [row["verdict"] for row in rows]
     return {
-        "run_id": run["run_id"], "scenario": run["scenario"], "ring": rows[0]["ring"] if rows else None,
+        "run_id": run["run_id"],
+        "scenario": run["scenario"],
+        "ring": rows[0]["ring"] if rows else None,
         "loadavg": [round(run["loadavg_start"][0], 1), round(run["loadavg_end"][0], 1)],
         "cells": {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))},
         "conditions": [_condition(name, members, data) for name, members in groups.items()],
-    }  # fmt: skip
+    }
 
 
 def _condition(name: str, rows: list[Row], data: Path) -> Json:
     others = _numbers(rows, "others_cpu_ms")
     told: Json = {
-        "condition": name, "detector": rows[0]["detector"], "n": len(rows),
+        "condition": name,
+        "detector": rows[0]["detector"],
+        "n": len(rows),
         "attack": _attack(rows, data),
-        "others_cpu_ms_max": max(others, default=None), "others_n": len(others),
-    }  # fmt: skip
+        "others_cpu_ms_max": max(others, default=None),
+        "others_n": len(others),
+    }
     if rows[0]["detector"] in ("", NONE):
         return told
     due, made = sum(_numbers(rows, "due_count")), sum(_numbers(rows, "verdict_count"))
     episodes, found = sum(_numbers(rows, "episode_count")), sum(_numbers(rows, "detected_count"))
     quiet_h = made * WINDOW_S / 3600
     return told | {
-        "model": rows[0]["model"], "history": rows[0]["history"],
-        "cpu_pct": spread(_numbers(rows, "cpu_mean_pct")), "rss_mb": spread(_numbers(rows, "rss_mb")),
+        "model": rows[0]["model"],
+        "history": rows[0]["history"],
+        "cpu_pct": spread(_numbers(rows, "cpu_mean_pct")),
+        "rss_mb": spread(_numbers(rows, "rss_mb")),
         "latency_p95_ms": spread(_numbers(rows, "latency_p95_ms")),
-        "due": int(due), "verdicts": int(made), "late": int(sum(_numbers(rows, "deadline_missed_count"))),
+        "due": int(due),
+        "verdicts": int(made),
+        "late": int(sum(_numbers(rows, "deadline_missed_count"))),
         # of a condition with an attack the time of the attack is not told apart here
         "false_alarms": rate(int(sum(_numbers(rows, "false_alarm_count"))), 0.0 if episodes else quiet_h),
         "found": proportion(int(found), int(episodes)),
         "delay_s": spread(_numbers(rows, "delay_s")),
         "canaries": proportion(sum(row["canary_raised"] == "true" for row in rows), len(rows)),
         "canary_delay_s": spread(_numbers(rows, "canary_delay_s")),
-    }  # fmt: skip
+    }
 
 
 def _attack(rows: list[Row], data: Path) -> Json | None:
@@ -115,7 +126,10 @@ def spread(values: Sequence[float]) -> Json:
             place += 1
         place = max(place - 1, 0)
     return {
-        "value": round(median(ordered), 4), "low": round(ordered[place], 4),
-        "high": round(ordered[n - 1 - place], 4), "max": round(ordered[-1], 4), "n": n,
+        "value": round(median(ordered), 4),
+        "low": round(ordered[place], 4),
+        "high": round(ordered[n - 1 - place], 4),
+        "max": round(ordered[-1], 4),
+        "n": n,
         "what": "95 % interval of the median" if n >= LEAST_FOR_INTERVAL else "range",
-    }  # fmt: skip
+    }

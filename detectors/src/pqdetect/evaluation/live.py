@@ -50,7 +50,10 @@ def attacks(alarms: Mapping[str, Flags], data: Dataset) -> list[Json]:
         found = {name: [float(values[n]) for n in numbers] for name, values in delays.items()}
         rows.append(
             {
-                "kind": kind, "profile": profile, "rate_pps": rate, "episodes": len(numbers),
+                "kind": kind,
+                "profile": profile,
+                "rate_pps": rate,
+                "episodes": len(numbers),
                 "loss": [round(loss, 4) for loss in losses],
                 "loss_reason": None if losses else "nothing was sent to the drone in these episodes",
                 "delays_s": {
@@ -58,7 +61,7 @@ def attacks(alarms: Mapping[str, Flags], data: Dataset) -> list[Json]:
                     for name, values in found.items()
                 },
             }
-        )  # fmt: skip
+        )
     return rows
 
 

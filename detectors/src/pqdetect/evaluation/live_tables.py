@@ -30,19 +30,24 @@ def live(results: Json) -> str:
     head = ["attack", "link", "rate, 1/s", "episodes", "loss, median", *(f"`{name}`" for name in names)]
     rows = [
         [
-            row["kind"], row["profile"], f"{row['rate_pps']:g}", str(row["episodes"]),
+            row["kind"],
+            row["profile"],
+            f"{row['rate_pps']:g}",
+            str(row["episodes"]),
             f"{median(row['loss']) * 100:.0f} %" if row["loss"] else "–",
             *(_found(row["delays_s"][name]) for name in names),
         ]
         for row in part["attacks"]
-    ]  # fmt: skip
+    ]
     calm = [
         [
-            row["kind"], str(row["recordings"]), f"{row['minutes']:.1f}",
+            row["kind"],
+            str(row["recordings"]),
+            f"{row['minutes']:.1f}",
             *(str(row["false"][name]) for name in names),
         ]
         for row in part["quiet"]
-    ]  # fmt: skip
+    ]
     runs = Counter(row["scenario_id"].rpartition("/")[0] for row in part["recordings"])
     told = ", ".join(f"`{run}` {count}" for run, count in sorted(runs.items()))
     return "\n\n".join(
@@ -79,10 +84,13 @@ def simulator(results: Json) -> str:
         far = sorted((row for row in known if row["ks"] > FAR_KS), key=lambda row: -row["ks"])
         same = sum(row["ks"] <= 0.1 for row in known)
         rows = [
-            [row["feature"], f"{row['ks']:.2f}", *(_g(row[side]) for side in (
-                "lab_median", "sim_median", "lab_p95", "sim_p95"))]
+            [
+                row["feature"],
+                f"{row['ks']:.2f}",
+                *(_g(row[side]) for side in ("lab_median", "sim_median", "lab_p95", "sim_p95")),
+            ]
             for row in far
-        ]  # fmt: skip
+        ]
         told = (
             f"**{condition}**: {known[0]['lab_count']:,} windows of the lab, {known[0]['sim_count']:,} of "
             f"twins. Of {len(known)} features {same} lie within 0.1 (Kolmogorov–Smirnov), {len(far)} beyond "
@@ -114,16 +122,20 @@ def _campaign(bundle: Json) -> str:
         false = one["false_alarms"]
         rows.append(
             [
-                f"`{one['condition']}`", f"`{one['model']}`, {one['history']}",
-                "–" if attack is None else f"{attack['kind']}, {attack['rate_pps']:g}/s", str(one["n"]),
-                _spread(one["cpu_pct"], 2), number(one["cpu_pct"].get("max")),
+                f"`{one['condition']}`",
+                f"`{one['model']}`, {one['history']}",
+                "–" if attack is None else f"{attack['kind']}, {attack['rate_pps']:g}/s",
+                str(one["n"]),
+                _spread(one["cpu_pct"], 2),
+                number(one["cpu_pct"].get("max")),
                 number(one["rss_mb"].get("max"), 1),
-                f"{one['verdicts']} of {one['due']}, {one['late']} late", _spread(one["latency_p95_ms"], 0),
+                f"{one['verdicts']} of {one['due']}, {one['late']} late",
+                _spread(one["latency_p95_ms"], 0),
                 f"{false['count']}" if false["value"] is None else f"{false['count']}: {hourly(false)}",
                 "–" if attack is None else f"{percent(one['found'])}, {_spread(one['delay_s'], 2)}",
                 f"{percent(one['canaries'])}, {_spread(one['canary_delay_s'], 2)}",
             ]
-        )  # fmt: skip
+        )
     bare = [one for one in bundle["conditions"] if "model" not in one]
     cpu = [one["others_cpu_ms_max"] for one in bare if one["others_cpu_ms_max"] is not None]
     cells = ", ".join(f"{count} {verdict}" for verdict, count in bundle["cells"].items())
@@ -136,9 +148,19 @@ def _campaign(bundle: Json) -> str:
         note += f" In its {cells_count} cells without a detector all detectors together used at most "
         note += f"{max(cpu):.3f} ms of CPU."
     head = [
-        "condition", "model, history", "attack", "cells", "CPU, % of a core", "most", "RSS, MB",
-        "windows judged", "latency p95, ms", "false alarms: an hour", "found, delay s", "canary, delay s",
-    ]  # fmt: skip
+        "condition",
+        "model, history",
+        "attack",
+        "cells",
+        "CPU, % of a core",
+        "most",
+        "RSS, MB",
+        "windows judged",
+        "latency p95, ms",
+        "false alarms: an hour",
+        "found, delay s",
+        "canary, delay s",
+    ]
     return f"{note}\n\n{markdown(head, rows)}"
 
 

@@ -115,9 +115,10 @@ class Evaluation:
         if told != (mine := {name: model.sha256 for name, model in self.models.items()}):
             other = sorted(name for name in told | mine if told.get(name) != mine.get(name))
             raise DetectError(
-                f"{path} was made of other models ({', '.join(other)})", code="results",
+                f"{path} was made of other models ({', '.join(other)})",
+                code="results",
                 hint="./pqdetect evaluate, without --add",
-            )  # fmt: skip
+            )
         self._folders()
         if "degraded_curve" not in results:
             results["degraded_curve"] = self._degraded(
@@ -134,9 +135,10 @@ class Evaluation:
                     pass
             except OSError as error:
                 raise DetectError(
-                    f"{folder}: {error.strerror or error}", code="folder",
+                    f"{folder}: {error.strerror or error}",
+                    code="folder",
                     hint="name a folder that this user may write",
-                ) from error  # fmt: skip
+                ) from error
 
     def _degraded(self, test: Dataset, default: str) -> Json:
         """The trade of DEGRADED for the default detector and the rule beside it."""
@@ -286,9 +288,10 @@ def find_recordings(folders: Sequence[Path]) -> list[Path]:
         here = sorted(path.parent for path in folder.rglob(TRUTH_FILE) if (path.parent / BINS_FILE).is_file())
         if not here:
             raise DetectError(
-                f"{folder} holds no recording ({BINS_FILE} with {TRUTH_FILE})", code="recording",
+                f"{folder} holds no recording ({BINS_FILE} with {TRUTH_FILE})",
+                code="recording",
                 hint="./pqlab recording BUNDLE --out DIR",
-            )  # fmt: skip
+            )
         found += here
     return found
 
@@ -303,7 +306,16 @@ def write_default(results: Json, models: Path) -> None:
 def _facts(model: Model) -> Json:
     """What the property table shows of a card."""
     keys = (
-        "kind", "parameters_count", "size_bytes", "history_windows", "window_s", "time_to_first_verdict_s",
-        "inference", "seed", "stages", "signals", "rules",
-    )  # fmt: skip
+        "kind",
+        "parameters_count",
+        "size_bytes",
+        "history_windows",
+        "window_s",
+        "time_to_first_verdict_s",
+        "inference",
+        "seed",
+        "stages",
+        "signals",
+        "rules",
+    )
     return {key: model.card.get(key) for key in keys}

@@ -49,8 +49,15 @@ def targets(results: Json, which: str = "test") -> list[Json]:
             _holds(degraded["precision"]["value"], 0.95),
         ),
     ]
-    counts = (found["n"], None, None, None, one["delay_loss_30pct_s"]["n"], degraded["recall"]["n"],
-              degraded["precision"]["n"])  # fmt: skip
+    counts = (
+        found["n"],
+        None,
+        None,
+        None,
+        one["delay_loss_30pct_s"]["n"],
+        degraded["recall"]["n"],
+        degraded["precision"]["n"],
+    )
     return [
         {"what": w, "target": t, "value": v, "met": m, "model": name, "n": n}
         for (w, t, v, m), n in zip(rows, counts, strict=True)
@@ -151,8 +158,10 @@ def _cost(results: Json) -> list[Row]:
         if one.get("model") == results["winner"]["default"]
     ]
     rows = []
-    for key, what, ceiling in (("cpu_pct", "CPU, most of any cell, % of a core", 2.0),
-                               ("rss_mb", "memory, most of any cell, MB", 100.0)):  # fmt: skip
+    for key, what, ceiling in (
+        ("cpu_pct", "CPU, most of any cell, % of a core", 2.0),
+        ("rss_mb", "memory, most of any cell, MB", 100.0),
+    ):
         values = [one[key]["max"] for one in mine if one[key]["value"] is not None]
         if values:
             cells = sum(one[key]["n"] for one in mine)
@@ -213,9 +222,15 @@ def attack_table(part: Json) -> str:
             ]
         )
     head = [
-        "detector", "window AUROC", "visible episodes found", "… with ≥ 30 % loss", "… held out",
-        "false alarms/h", "delay ≥ 30 % loss, p50 / p90 s", "free time in alarm",
-    ]  # fmt: skip
+        "detector",
+        "window AUROC",
+        "visible episodes found",
+        "… with ≥ 30 % loss",
+        "… held out",
+        "false alarms/h",
+        "delay ≥ 30 % loss, p50 / p90 s",
+        "free time in alarm",
+    ]
     note = (
         f"{part['recordings_count']} recordings, {part['attack_free_hours']:.3g} attack-free hours, "
         f"{part['episodes_visible']} visible episodes, {part['episodes_loss_30pct']} of them with "
@@ -307,9 +322,14 @@ def degraded_table(part: Json) -> str:
             ]
         )
     head = [
-        "detector", "window AUROC", "stretches found", "… ≥ 3 s long", "alarms right",
-        "windows found", "windows right",
-    ]  # fmt: skip
+        "detector",
+        "window AUROC",
+        "stretches found",
+        "… ≥ 3 s long",
+        "alarms right",
+        "windows found",
+        "windows right",
+    ]
     return markdown(head, rows)
 
 

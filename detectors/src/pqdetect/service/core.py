@@ -77,9 +77,13 @@ class Core:
     """One detector's state. `step` several times a window; `wait_ns` says when next."""
 
     def __init__(
-        self, name: str, watcher: Watcher, mono_ns: Callable[[], int], real_ns: Callable[[], int],
+        self,
+        name: str,
+        watcher: Watcher,
+        mono_ns: Callable[[], int],
+        real_ns: Callable[[], int],
         cost: Callable[[], Cost],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._name = name
         self._watcher = watcher
         self._mono_ns = mono_ns

@@ -46,9 +46,12 @@ class Telegraf:
     """Lines over TCP; what cannot be sent at once is dropped and counted. It is a view, not the record."""
 
     def __init__(
-        self, address: tuple[str, int] | None, host: str = "drone", ring: str = "lab",
+        self,
+        address: tuple[str, int] | None,
+        host: str = "drone",
+        ring: str = "lab",
         clock_s: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._address = address
         self._tags = host, ring
         self._clock_s = clock_s

@@ -28,9 +28,15 @@ class Resident:
     def lie_down(self, card: dict[str, Any], name: str) -> None:
         """Say where this is, and stand still until SIGCONT. Raises OSError when that cannot be written."""
         document = {
-            "schema": SCHEMA, "name": name, "pid": os.getpid(), "started_ticks": started_ticks(),
-            "model": card["name"], "sha256": card["sha256"], "code_sha256": code_sha256(), "card": card,
-        }  # fmt: skip
+            "schema": SCHEMA,
+            "name": name,
+            "pid": os.getpid(),
+            "started_ticks": started_ticks(),
+            "model": card["name"],
+            "sha256": card["sha256"],
+            "code_sha256": code_sha256(),
+            "card": card,
+        }
         new = self._path.with_name(f"{FILE}.new")
         new.write_text(json.dumps(document, sort_keys=True) + "\n", encoding="utf-8")
         new.replace(self._path)

@@ -130,9 +130,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--telegraf", default=os.environ.get("PQ_TELEGRAF", ""), help="host:port of a line-protocol listener"
     )
     parser.add_argument(
-        "--asleep", action="store_true",
+        "--asleep",
+        action="store_true",
         help=f"write {RESIDENT} beside the verdicts, then stand still until SIGCONT",
-    )  # fmt: skip
+    )
     parser.add_argument("--host", default=os.environ.get("PQ_ROLE", "drone"), help="end whose feed it is")
 
 
@@ -150,14 +151,17 @@ def run(args: argparse.Namespace) -> int:
         file = VerdictFile(Path(args.verdicts))
     except OSError as error:
         raise DetectError(
-            f"verdicts cannot be written to {args.verdicts}: {error}", code="no_verdicts",
+            f"verdicts cannot be written to {args.verdicts}: {error}",
+            code="no_verdicts",
             hint="name a folder this user may write: --verdicts or PQ_VERDICTS",
-        ) from error  # fmt: skip
+        ) from error
     told = Told()
     asked = {
-        signal.SIGTERM: told.end, signal.SIGINT: told.end, signal.SIGUSR1: told.forget,
+        signal.SIGTERM: told.end,
+        signal.SIGINT: told.end,
+        signal.SIGUSR1: told.forget,
         signal.SIGUSR2: told.mark,
-    }  # fmt: skip
+    }
 
     def hear(number: int, _frame: FrameType | None) -> None:
         asked[signal.Signals(number)].set()

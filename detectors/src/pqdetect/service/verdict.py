@@ -59,10 +59,15 @@ class Verdict:
     def points(self, host: str, ring: str) -> str:
         """The same for the time-series view: one line of the line protocol, ended by a newline."""
         fields: dict[str, str | int | float] = {
-            "state": self.state, "ready": int(self.state == "ready"), "latency_ms": self.latency_ms,
-            "deadline_met": int(self.deadline_met), "history_windows": self.history_windows,
-            "packets_seen": self.packets_seen, "cpu_ns": self.cpu_ns, "rss_bytes": self.rss_bytes,
-        }  # fmt: skip
+            "state": self.state,
+            "ready": int(self.state == "ready"),
+            "latency_ms": self.latency_ms,
+            "deadline_met": int(self.deadline_met),
+            "history_windows": self.history_windows,
+            "packets_seen": self.packets_seen,
+            "cpu_ns": self.cpu_ns,
+            "rss_bytes": self.rss_bytes,
+        }
         for name in ("attack_score", "degraded_score"):
             if (score := getattr(self, name)) is not None:
                 fields[name] = float(score)

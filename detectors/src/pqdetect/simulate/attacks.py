@@ -77,9 +77,14 @@ def offer(rng: np.random.Generator, attack: AttackSpec, keys: Sessions, bin_coun
     shares = _shares(attack, keys, middle)
     here = attack.kind != "handshake-flood"
     return Offer(
-        first, packets, _size(attack), shares, here and attack.kind != "port-flood", here,
+        first,
+        packets,
+        _size(attack),
+        shares,
+        here and attack.kind != "port-flood",
+        here,
         new_source=False,
-    )  # fmt: skip
+    )
 
 
 def _due(attack: AttackSpec, since_s: Floats) -> Floats:

@@ -23,9 +23,14 @@ _EPOCH_SPAN: Final = 1 << 40
 
 
 def take(
-    rng: np.random.Generator, tally: Tally, packets: Packets, arrivals: Arrivals, keys: Sessions,
-    epoch: NDArray[np.int64], sequence: NDArray[np.int64],
-) -> None:  # fmt: skip
+    rng: np.random.Generator,
+    tally: Tally,
+    packets: Packets,
+    arrivals: Arrivals,
+    keys: Sessions,
+    epoch: NDArray[np.int64],
+    sequence: NDArray[np.int64],
+) -> None:
     """Count the arrivals of the peer's packets. `epoch` and `sequence` are by packet sent."""
     up = np.ones(len(arrivals.time_s), dtype=np.bool_)
     for begin, end in zip(keys.down.start, keys.down.end, strict=True):
@@ -71,9 +76,13 @@ DAMAGE_FIELDS: Final = ("bad_header", "unknown_index", "auth_failed", "replay")
 
 
 def _open(
-    tally: Tally, kind: NDArray[np.int64], packet: NDArray[np.int64], moment: Floats,
-    epoch: NDArray[np.int64], sequence: NDArray[np.int64],
-) -> None:  # fmt: skip
+    tally: Tally,
+    kind: NDArray[np.int64],
+    packet: NDArray[np.int64],
+    moment: Floats,
+    epoch: NDArray[np.int64],
+    sequence: NDArray[np.int64],
+) -> None:
     """Packets whose tag fits: seen before or not, in order or not."""
     # The second copy of a packet was seen before: `unique` keeps the place of each first one.
     firsts = np.unique(packet, return_index=True)[1]

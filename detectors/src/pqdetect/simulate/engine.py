@@ -91,10 +91,16 @@ def simulate(spec: Spec) -> Recording:
         for attack, one, (count, _) in zip(spec.attacks, flood.offers, delivered, strict=True)
     )
     truth = Truth(
-        spec.scenario_id, spec.kind if spec.attacks else spec.theme, spec.profile, spec.seed, "simulator",
-        first_k * WINDOW_NS, (first_k + windows) * WINDOW_NS, episodes,
+        spec.scenario_id,
+        spec.kind if spec.attacks else spec.theme,
+        spec.profile,
+        spec.seed,
+        "simulator",
+        first_k * WINDOW_NS,
+        (first_k + windows) * WINDOW_NS,
+        episodes,
         _loss(rng, packets, arrivals, state, tx_packets, windows),
-    )  # fmt: skip
+    )
     return Recording(truth, first_k, counts, deltas, came)
 
 
@@ -182,15 +188,23 @@ def _episode(attack: AttackSpec, one: attacks.Offer, first_k: int, delivered: ND
         on, off = max(on, came[0] * BIN_S), min(max(off, on), (came[-1] + 1) * BIN_S)
     base = first_k * WINDOW_NS
     return Episode(
-        attack.kind, base + int(on * 1e9), base + int(off * 1e9), attack.rate_pps, reached,
+        attack.kind,
+        base + int(on * 1e9),
+        base + int(off * 1e9),
+        attack.rate_pps,
+        reached,
         int(one.packets.sum()),
-    )  # fmt: skip
+    )
 
 
 def _loss(
-    rng: np.random.Generator, packets: ground.Packets, arrivals: channel.Arrivals, state: channel.Weather,
-    tx_packets: NDArray[np.int64], windows: int,
-) -> LinkTruth:  # fmt: skip
+    rng: np.random.Generator,
+    packets: ground.Packets,
+    arrivals: channel.Arrivals,
+    state: channel.Weather,
+    tx_packets: NDArray[np.int64],
+    windows: int,
+) -> LinkTruth:
     window = np.minimum((packets.sent_s / (BIN_S * WINDOW_BINS)).astype(np.int64), windows - 1)
     sent = np.bincount(window, minlength=windows).astype(np.float64)
     received = np.bincount(window[~arrivals.lost], minlength=windows).astype(np.float64)
@@ -234,9 +248,11 @@ def _deltas(
     slip = rng.poisson(packets / (BIN_S * WINDOW_BINS) * rng.exponential(0.002, windows)).astype(np.float64)
     moved = slip - np.concatenate([[0.0], slip[:-1]])
     size = np.divide(
-        by_window(tally.field("rx_bytes")) + FRAME_OVERHEAD_BYTES * datagrams, datagrams,
-        out=np.zeros(windows), where=datagrams > 0,
-    )  # fmt: skip
+        by_window(tally.field("rx_bytes")) + FRAME_OVERHEAD_BYTES * datagrams,
+        datagrams,
+        out=np.zeros(windows),
+        where=datagrams > 0,
+    )
     found[:, _DELTA["if_rx_packets"]] = np.maximum(0.0, packets + moved)
     found[:, _DELTA["if_rx_bytes"]] = np.maximum(
         0.0,

@@ -99,9 +99,14 @@ def vehicle_bins(
 
 
 def _bursts(
-    rng: np.random.Generator, profile: str, rate_hz: float, begin: float, end: float,
-    packets: NDArray[np.int64], volume: NDArray[np.int64],
-) -> None:  # fmt: skip
+    rng: np.random.Generator,
+    profile: str,
+    rate_hz: float,
+    begin: float,
+    end: float,
+    packets: NDArray[np.int64],
+    volume: NDArray[np.int64],
+) -> None:
     plan = _plans()[profile]
     bursts = np.array(plan["bursts"], dtype=np.float64)
     fixed_hz = sum(row[1] for row in plan["fixed"])

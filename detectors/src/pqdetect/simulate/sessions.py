@@ -87,9 +87,13 @@ def sessions(
     blank = np.array([is_blank for _, is_blank in ordered], dtype=np.bool_)
     places = np.arange(len(ordered))
     return Sessions(
-        np.array([moment for moment, _ in ordered]), np.maximum.accumulate(np.where(blank, places, 0)), blank,
-        max(RETIRE_S, 3 * rtt_s), restarts, setup_end,
-    )  # fmt: skip
+        np.array([moment for moment, _ in ordered]),
+        np.maximum.accumulate(np.where(blank, places, 0)),
+        blank,
+        max(RETIRE_S, 3 * rtt_s),
+        restarts,
+        setup_end,
+    )
 
 
 def _silences(state: Weather) -> list[tuple[float, float]]:

@@ -112,14 +112,24 @@ def _link(rng: np.random.Generator, profile: str, theme: dict[str, float]) -> Li
     bursts = max(given.get("bursts", 0.0), 3.0 if "bursts" in theme else 0.0) * theme.get("bursts", 1.0)
     stalls = max(given.get("stalls", 0.0), 1.5 if "stalls" in theme else 0.0) * theme.get("stalls", 1.0)
     return LinkSpec(
-        delay_ms=value("delay_ms"), jitter_ms=value("jitter_ms"), loss_pct=value("loss_pct"),
-        rate_kbps=value("rate_kbps"), queue_ms=value("queue_ms", 1000.0), router_pps=value("router_pps"),
-        fades=fades * rng.uniform(0.5, 1.5), fade_s=tuple(given.get("fade_s", (0.5, 10.0))),
-        bursts=bursts * rng.uniform(0.5, 1.5), burst_ms=tuple(given.get("burst_ms", (40.0, 600.0))),
-        stalls=stalls * rng.uniform(0.5, 1.5), stall_s=tuple(given.get("stall_s", (0.3, 6.0))),
-        duplicate_pct=value("duplicate_pct"), reorder_pct=value("reorder_pct"),
-        corrupt_pct=value("corrupt_pct"), fifo=bool(given.get("fifo")), shared=bool(given.get("shared")),
-    )  # fmt: skip
+        delay_ms=value("delay_ms"),
+        jitter_ms=value("jitter_ms"),
+        loss_pct=value("loss_pct"),
+        rate_kbps=value("rate_kbps"),
+        queue_ms=value("queue_ms", 1000.0),
+        router_pps=value("router_pps"),
+        fades=fades * rng.uniform(0.5, 1.5),
+        fade_s=tuple(given.get("fade_s", (0.5, 10.0))),
+        bursts=bursts * rng.uniform(0.5, 1.5),
+        burst_ms=tuple(given.get("burst_ms", (40.0, 600.0))),
+        stalls=stalls * rng.uniform(0.5, 1.5),
+        stall_s=tuple(given.get("stall_s", (0.3, 6.0))),
+        duplicate_pct=value("duplicate_pct"),
+        reorder_pct=value("reorder_pct"),
+        corrupt_pct=value("corrupt_pct"),
+        fifo=bool(given.get("fifo")),
+        shared=bool(given.get("shared")),
+    )
 
 
 def _ground(rng: np.random.Generator, profile: str, theme_name: str) -> tuple[GroundSpec, StraySpec]:
@@ -130,9 +140,12 @@ def _ground(rng: np.random.Generator, profile: str, theme_name: str) -> tuple[Gr
 
     narrow = bool(table()["profiles"][profile].get("narrow"))
     tx_profile, tx_rate_hz = [
-        ("intervals_320hz", 320.0), ("intervals_320hz", 320.0), ("streams_12hz", 326.6),
-        ("default_4hz", 109.2), ("intervals_320hz", 50.0),
-    ][int(rng.integers(5))]  # fmt: skip
+        ("intervals_320hz", 320.0),
+        ("intervals_320hz", 320.0),
+        ("streams_12hz", 326.6),
+        ("default_4hz", 109.2),
+        ("intervals_320hz", 50.0),
+    ][int(rng.integers(5))]
     if narrow:
         tx_profile, tx_rate_hz = "intervals_320hz", float(rng.choice([10.0, 20.0]))
     if theme.get("rekeys") and rng.random() < 0.8:
@@ -140,19 +153,29 @@ def _ground(rng: np.random.Generator, profile: str, theme_name: str) -> tuple[Gr
     else:
         rekey_every_s = float(rng.choice([600.0, 600.0, 120.0]))
     ground = GroundSpec(
-        tx_profile=tx_profile, tx_rate_hz=tx_rate_hz, missions=rate("missions"),
-        transfers=rate("transfers"), modes=rate("modes"),
-        joystick=0.0 if narrow else rate("joystick"), pauses=rate("pauses"),
-        rtk=not narrow and bool(rng.random() < hourly["rtk_share"]), rekey_every_s=rekey_every_s,
-        restarts=rate("restarts"), setup_s=_between(rng, (0.3, 20.0)) if rng.random() < 0.5 else 0.0,
+        tx_profile=tx_profile,
+        tx_rate_hz=tx_rate_hz,
+        missions=rate("missions"),
+        transfers=rate("transfers"),
+        modes=rate("modes"),
+        joystick=0.0 if narrow else rate("joystick"),
+        pauses=rate("pauses"),
+        rtk=not narrow and bool(rng.random() < hourly["rtk_share"]),
+        rekey_every_s=rekey_every_s,
+        restarts=rate("restarts"),
+        setup_s=_between(rng, (0.3, 20.0)) if rng.random() < 0.5 else 0.0,
         handshake_bytes=float(rng.choice([3_000, 6_000, 12_000, 20_000, 60_000, 300_000, 1_400_000])),
         shared_nic_pps=_between(rng, (0.5, 60.0)) if rng.random() < 0.25 else 0.0,
         interface_known=bool(rng.random() >= 0.08),
-    )  # fmt: skip
+    )
     strays = StraySpec(
-        scans=rate("scans"), misdirected=rate("misdirected"), foreign_sessions=rate("foreign_sessions"),
-        auth_strays=rate("auth_strays"), stale=rate("stale"), coincide=float(theme.get("coincide", 0.0)),
-    )  # fmt: skip
+        scans=rate("scans"),
+        misdirected=rate("misdirected"),
+        foreign_sessions=rate("foreign_sessions"),
+        auth_strays=rate("auth_strays"),
+        stale=rate("stale"),
+        coincide=float(theme.get("coincide", 0.0)),
+    )
     return ground, strays
 
 
@@ -169,10 +192,16 @@ def _attacks(
         on_s = _between(rng, (0.1, 3.0)) if kind == "pulsing" else 0.0
         found.append(
             AttackSpec(
-                kind, start_s, for_s, rate, size_bytes=int(rng.choice([16, 32, 64, 128, 256, 512, 1024,
-                1400])), through_link=shared and bool(rng.random() < 0.8), on_s=on_s,
-                off_s=_between(rng, (0.2, 5.0)) if kind == "pulsing" else 0.0, variant=int(rng.integers(4)),
+                kind,
+                start_s,
+                for_s,
+                rate,
+                size_bytes=int(rng.choice([16, 32, 64, 128, 256, 512, 1024, 1400])),
+                through_link=shared and bool(rng.random() < 0.8),
+                on_s=on_s,
+                off_s=_between(rng, (0.2, 5.0)) if kind == "pulsing" else 0.0,
+                variant=int(rng.integers(4)),
             )
-        )  # fmt: skip
+        )
         start_s += for_s + _between(rng, QUIET_BETWEEN_S)
     return tuple(found)

@@ -94,9 +94,15 @@ class Evidence:
         """The same as if that radio had not been measured; the hosts' own work stays, it is not the
         radio's."""
         return Evidence(
-            self.host, self.bundles, {r: g for r, g in self.groups.items() if r != left_out},
-            self.names, self.measured_work_s, self.work_s, self.energy_j, self.unused,
-        )  # fmt: skip
+            self.host,
+            self.bundles,
+            {r: g for r, g in self.groups.items() if r != left_out},
+            self.names,
+            self.measured_work_s,
+            self.work_s,
+            self.energy_j,
+            self.unused,
+        )
 
 
 def gather(bundles: Sequence[Path], host: Path | None = None) -> Evidence:
@@ -142,9 +148,11 @@ def _opened(root: Path) -> BundleData:
     bundle = BundleData(root)
     if bundle.untimed:
         raise LabError(
-            "no-claim", f"{root.name} is no evidence: no time of it is a claim", "; ".join(bundle.untimed),
+            "no-claim",
+            f"{root.name} is no evidence: no time of it is a claim",
+            "; ".join(bundle.untimed),
             "name a bundle of hosts of their own",
-        )  # fmt: skip
+        )
     return bundle
 
 
@@ -212,6 +220,8 @@ def _add(found: Evidence, cell: Cell, pair: Pair, radio: Radio) -> None:
 def _nothing(found: Evidence) -> LabError:
     why = "; ".join(f"condition {name}: {why}" for name, why in found.unused.items())
     return LabError(
-        "no-radio", f"{', '.join(found.bundles)} holds no cell over a radio link",
-        why or "no cell with such a condition passed", NEXT,
-    )  # fmt: skip
+        "no-radio",
+        f"{', '.join(found.bundles)} holds no cell over a radio link",
+        why or "no cell with such a condition passed",
+        NEXT,
+    )

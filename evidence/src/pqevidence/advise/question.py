@@ -52,9 +52,11 @@ def excluded_families(names: Collection[str]) -> frozenset[str]:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             raise UsageError(
-                "bad-family", f"--without {name} names no family of suites", f"there are: {', '.join(known)}",
+                "bad-family",
+                f"--without {name} names no family of suites",
+                f"there are: {', '.join(known)}",
                 f"--without {close[0]}" if close else "./pqlab list suites",
-            )  # fmt: skip
+            )
     return frozenset(names)
 
 

@@ -54,9 +54,11 @@ def asked_radio(rate_kbps: float, delay_ms: float, loss_pct: float, mtu_bytes: i
     ):
         if not least <= value <= most:  # False for what is no number, too
             raise UsageError(
-                "bad-radio", f"{option} {value:g} is no radio's", f"it lies between {least:g} and {most:g}",
+                "bad-radio",
+                f"{option} {value:g} is no radio's",
+                f"it lies between {least:g} and {most:g}",
                 f"./pqlab advise --rate-kbps 800 --delay-ms 60 --loss-pct 0, with your {option}",
-            )  # fmt: skip
+            )
     return Radio(rate_kbps, delay_ms, loss_pct, mtu_bytes)
 
 

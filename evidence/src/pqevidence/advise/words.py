@@ -87,9 +87,13 @@ def _told(advice: Advice, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _row(key: str, text: str) -> list[str]:
     return textwrap.wrap(
-        text, _COLUMNS, initial_indent=f"   {key:<{_KEY}}", subsequent_indent=" " * (_KEY + 3),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+        text,
+        _COLUMNS,
+        initial_indent=f"   {key:<{_KEY}}",
+        subsequent_indent=" " * (_KEY + 3),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _short(radio: Radio) -> str:

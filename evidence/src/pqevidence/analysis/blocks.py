@@ -55,10 +55,12 @@ def _moved(logs: Mapping[str, Mapping[B, float]]) -> dict[str, list[float]]:
         moves = _centred({block: median(list(rest.values())) or 0.0 for block, rest in away.items()})
     found = {}
     for suite, cells in logs.items():
-        others = _centred({
-            block: median([value for name, value in rest.items() if name != suite]) or 0.0
-            for block, rest in away.items()
-        })  # fmt: skip
+        others = _centred(
+            {
+                block: median([value for name, value in rest.items() if name != suite]) or 0.0
+                for block, rest in away.items()
+            }
+        )
         steady = [value - others.get(block, 0.0) for block, value in cells.items()]
         centre, own = _mean(steady), _own_share(len(logs))
         found[suite] = [centre + own * (value - centre) for value in steady]

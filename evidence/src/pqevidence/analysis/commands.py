@@ -65,16 +65,27 @@ def _add(
     interval = log_interval(by_cell, seed=seed)
     suite_id, condition, kind, phase = key
     table.add(
-        suite_id=suite_id, condition=condition, kind=kind, phase=phase, ring=found[0][0].ring,
-        n_cells=len(found), sent_count=sum(one.sent_ns is not None for one in every),
-        acknowledged_count=len(values), unanswered_count=sum(one.unanswered for one in every),
-        cut_count=sum(one.cut for one in every), refused_count=sum(one.refused for one in every),
+        suite_id=suite_id,
+        condition=condition,
+        kind=kind,
+        phase=phase,
+        ring=found[0][0].ring,
+        n_cells=len(found),
+        sent_count=sum(one.sent_ns is not None for one in every),
+        acknowledged_count=len(values),
+        unanswered_count=sum(one.unanswered for one in every),
+        cut_count=sum(one.cut for one in every),
+        refused_count=sum(one.refused for one in every),
         retries_count=sum(one.retries_count for one in every),
-        p50_ms=median(values), p95_ms=tail(values, 0.95), max_ms=max(values, default=None),
-        mean_ms=interval.estimate if interval else None, low_ms=interval.low if interval else None,
-        high_ms=interval.high if interval else None, reason=_reason(values, by_cell),
+        p50_ms=median(values),
+        p95_ms=tail(values, 0.95),
+        max_ms=max(values, default=None),
+        mean_ms=interval.estimate if interval else None,
+        low_ms=interval.low if interval else None,
+        high_ms=interval.high if interval else None,
+        reason=_reason(values, by_cell),
         cells=" ".join(cell.cell_id for cell, _ in found),
-    )  # fmt: skip
+    )
 
 
 def _values(members: Sequence[Asked]) -> list[float]:

@@ -198,11 +198,16 @@ def campaign(
             values[cell_id] = 2.0 * factor * math.exp(effects[condition])
             cells.append(
                 SimpleNamespace(
-                    verdict="pass", condition=condition, suite_id=f"suite-{suite}", repetition=block,
-                    cell_id=cell_id, ring="sim", earlier_run=None,
+                    verdict="pass",
+                    condition=condition,
+                    suite_id=f"suite-{suite}",
+                    repetition=block,
+                    cell_id=cell_id,
+                    ring="sim",
+                    earlier_run=None,
                     plan={"block": block, "position": len(cells)},
                 )
-            )  # fmt: skip
+            )
     return cells, values
 
 

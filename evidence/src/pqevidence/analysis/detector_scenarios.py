@@ -39,10 +39,14 @@ def scenario_table(handshakes: Table, cpu: Table, traffic: Table, cells: Table, 
         for name in names:
             values = _values(rows, name, column)
             table.add(
-                metric=metric, unit=unit, condition=name, n_cells=len(values), value=function(values),
+                metric=metric,
+                unit=unit,
+                condition=name,
+                n_cells=len(values),
+                value=function(values),
                 planned_count=len(counted[name]),
                 passed_count=sum(cell.verdict == "pass" for cell in counted[name]),
-            )  # fmt: skip
+            )
     return table
 
 

@@ -138,12 +138,35 @@ def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
     """detector_overhead.csv: a row a contrast, metric, scope (all suites; for handshakes each KEM family)."""
     table = Table(
         "detector_overhead",
-        ("condition", "reference", "detector", "metric", "label", "unit", "scale", "scope", "ring", "n_pairs",
-         "n_suites", "unit_of_inference",
-         "reference_median", "condition_median", "delta", "delta_pct", "effect_mean", "effect_low",
-         "effect_high", "p_holm", "floor", "floor_pairs", "floor_method", "visible_effect", "verdict",
-         "cells"),
-    )  # fmt: skip
+        (
+            "condition",
+            "reference",
+            "detector",
+            "metric",
+            "label",
+            "unit",
+            "scale",
+            "scope",
+            "ring",
+            "n_pairs",
+            "n_suites",
+            "unit_of_inference",
+            "reference_median",
+            "condition_median",
+            "delta",
+            "delta_pct",
+            "effect_mean",
+            "effect_low",
+            "effect_high",
+            "p_holm",
+            "floor",
+            "floor_pairs",
+            "floor_method",
+            "visible_effect",
+            "verdict",
+            "cells",
+        ),
+    )
     conditions = conditions_of(bundle)
     named = {str(c["name"]): str(c.get("detector", NONE)) for c in conditions}
     families = {cell.suite_id: cell.facts.kem_family for cell in bundle.cells if cell.facts}
@@ -170,18 +193,33 @@ def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
             scale = math.exp if metric.scale == "ratio" else float
             low, high = (None if v is None else scale(v) for v in (result.low, result.high))
             table.add(
-                condition=contrast.condition, reference=contrast.reference,
-                detector=named[contrast.condition], metric=metric.name, label=metric.label, unit=metric.unit,
-                scale=metric.scale, scope=scope, ring=ds[0].pair.ring, n_pairs=len(ds), n_suites=result.n,
-                unit_of_inference=SUITE, visible_effect=_scaled(seen_from(result, floor, len(groups)), scale),
-                reference_median=before, condition_median=after, delta=after - before,
+                condition=contrast.condition,
+                reference=contrast.reference,
+                detector=named[contrast.condition],
+                metric=metric.name,
+                label=metric.label,
+                unit=metric.unit,
+                scale=metric.scale,
+                scope=scope,
+                ring=ds[0].pair.ring,
+                n_pairs=len(ds),
+                n_suites=result.n,
+                unit_of_inference=SUITE,
+                visible_effect=_scaled(seen_from(result, floor, len(groups)), scale),
+                reference_median=before,
+                condition_median=after,
+                delta=after - before,
                 delta_pct=100.0 * (after / before - 1.0) if before > 0.0 else None,
                 effect_mean=None if result.mean is None else scale(result.mean),
-                effect_low=low, effect_high=high, p_holm=p_holm, floor=scale(floor.value),
-                floor_pairs=floor.pairs, floor_method=floor.method,
+                effect_low=low,
+                effect_high=high,
+                p_holm=p_holm,
+                floor=scale(floor.value),
+                floor_pairs=floor.pairs,
+                floor_method=floor.method,
                 verdict=verdict_of(result, p_holm, floor),
                 cells=" ".join(sorted(d.pair.condition for d in ds)),
-            )  # fmt: skip
+            )
     return table
 
 
@@ -225,11 +263,28 @@ def quality_table(bundle: BundleData) -> Table:
     """detector_quality.csv: each detector, and each rule on the same windows, against ground truth."""
     table = Table(
         "detector_quality",
-        ("watcher", "kind", "detector", "n_cells", "judged_count", "quiet_h", "false_alarm_count",
-         "false_alarms_per_h", "false_alarms_low_per_h", "false_alarms_high_per_h", "episode_count",
-         "detected_count", "recall_pct", "delay_median_s", "canary_count", "canary_raised_count",
-         "degraded_count", "missing_count", "deadline_missed_count"),
-    )  # fmt: skip
+        (
+            "watcher",
+            "kind",
+            "detector",
+            "n_cells",
+            "judged_count",
+            "quiet_h",
+            "false_alarm_count",
+            "false_alarms_per_h",
+            "false_alarms_low_per_h",
+            "false_alarms_high_per_h",
+            "episode_count",
+            "detected_count",
+            "recall_pct",
+            "delay_median_s",
+            "canary_count",
+            "canary_raised_count",
+            "degraded_count",
+            "missing_count",
+            "deadline_missed_count",
+        ),
+    )
     for detector, cells in watched_cells(bundle).items():
         told = {column: [_whole(cell, name) for cell in cells] for name, column in FIELDS.items()}
         judged = sum(told["verdict_count"])
@@ -237,25 +292,34 @@ def quality_table(bundle: BundleData) -> Table:
             f["value"] for c in cells if (f := c.value("S", "detector_delay_s")) and f["value"] is not None
         ]
         table.add(
-            watcher=detector, kind="detector", detector=detector, n_cells=len(cells), judged_count=judged,
+            watcher=detector,
+            kind="detector",
+            detector=detector,
+            n_cells=len(cells),
+            judged_count=judged,
             **_alarm_rate(
                 sum(told["false_alarm_count"]), sum(_quiet_h(cell, _judged(cell)) for cell in cells)
             ),
             **_recall(sum(told["detected_count"]), sum(told["episode_count"])),
-            delay_median_s=median(delays), canary_count=len(cells),
-            canary_raised_count=sum(told["canary_raised"]), degraded_count=sum(told["degraded_count"]),
+            delay_median_s=median(delays),
+            canary_count=len(cells),
+            canary_raised_count=sum(told["canary_raised"]),
+            degraded_count=sum(told["degraded_count"]),
             missing_count=sum(told["missing_count"]),
             deadline_missed_count=sum(told["deadline_missed_count"]),
-        )  # fmt: skip
+        )
         for rule, counters in RULES.items():
             results = [_rule(cell, counters) for cell in cells]
             table.add(
-                watcher=rule, kind="rule", detector=detector, n_cells=len(cells),
+                watcher=rule,
+                kind="rule",
+                detector=detector,
+                n_cells=len(cells),
                 judged_count=sum(r.judged for r in results),
                 **_alarm_rate(sum(r.false for r in results), sum(r.quiet_h for r in results)),
                 **_recall(sum(len(r.delays_s) for r in results), sum(r.episodes for r in results)),
                 delay_median_s=median([d for r in results for d in r.delays_s]),
-            )  # fmt: skip
+            )
     return table
 
 
@@ -350,18 +414,20 @@ def _whole(cell: Cell, name: str) -> int:
 def _alarm_rate(count: int, hours: float) -> dict[str, Value]:
     low, high = poisson_interval(count)
     return {
-        "quiet_h": hours, "false_alarm_count": count,
+        "quiet_h": hours,
+        "false_alarm_count": count,
         "false_alarms_per_h": count / hours if hours else None,
         "false_alarms_low_per_h": low / hours if hours else None,
         "false_alarms_high_per_h": high / hours if hours else None,
-    }  # fmt: skip
+    }
 
 
 def _recall(detected: int, episodes: int) -> dict[str, Value]:
     return {
-        "episode_count": episodes, "detected_count": detected,
+        "episode_count": episodes,
+        "detected_count": detected,
         "recall_pct": 100.0 * detected / episodes if episodes else None,
-    }  # fmt: skip
+    }
 
 
 def poisson_interval(count: int, level: float = 0.95) -> tuple[float, float]:

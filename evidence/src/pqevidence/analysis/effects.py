@@ -53,11 +53,26 @@ def effects_table(handshakes: Table, seed: int, runs: Runs = ONE_RUN) -> Table:
     table = Table(
         "effects",
         (
-            "part", "family", "reference", "ring", "n_pairs", "n_suites", "unit_of_inference", "ratio",
-            "low_ratio", "high_ratio", "interval_level", "method", "floor_ratio", "floor_pairs",
-            "floor_method", "visible_ratio", "verdict", "cells",
+            "part",
+            "family",
+            "reference",
+            "ring",
+            "n_pairs",
+            "n_suites",
+            "unit_of_inference",
+            "ratio",
+            "low_ratio",
+            "high_ratio",
+            "interval_level",
+            "method",
+            "floor_ratio",
+            "floor_pairs",
+            "floor_method",
+            "visible_ratio",
+            "verdict",
+            "cells",
         ),
-    )  # fmt: skip
+    )
     null = null_of(handshakes.rows, runs)
     rows = passing(handshakes.rows)
     comparisons = [

@@ -168,10 +168,11 @@ def block_energy(
         # each sample's rounding is independent: it averages with their number
         "quantisation": limits.quantum_w / math.sqrt(12) * work.seconds / math.sqrt(busy.samples),
         # both edges of the block, where power steps from idle to busy
-        "alignment": math.sqrt(2) * math.hypot(limits.alignment_s, limits.period_s / math.sqrt(12))
+        "alignment": math.sqrt(2)
+        * math.hypot(limits.alignment_s, limits.period_s / math.sqrt(12))
         * abs(busy.mean_w - idle_w),
         "idle": math.hypot(idles[0].standard_error_w, idles[1].standard_error_w) / 2 * work.seconds,
-    }  # fmt: skip
+    }
     u_j = COVERAGE * math.sqrt(math.fsum(part**2 for part in budget.values()))
     return _told(busy.energy_j, net_j, u_j, idle_w, operations, budget, 1)
 
@@ -222,20 +223,30 @@ def additive(once: Energy, twice: Energy) -> tuple[bool, float, float] | None:
 
 
 def _told(
-    gross_j: float, net_j: float, u_j: float, idle_w: float, operations: int, budget_j: dict[str, float],
+    gross_j: float,
+    net_j: float,
+    u_j: float,
+    idle_w: float,
+    operations: int,
+    budget_j: dict[str, float],
     blocks: int,
-) -> Energy:  # fmt: skip
+) -> Energy:
     """An energy with its number, or `not resolvable` where it does not exceed its own uncertainty."""
     # Work cannot take less than idling: a net energy below zero is one of the sensor's, never a result.
     resolvable = net_j > u_j
     return Energy(
-        gross_j=gross_j, net_j=net_j, u_net_j=u_j,
+        gross_j=gross_j,
+        net_j=net_j,
+        u_net_j=u_j,
         per_operation_j=net_j / operations if resolvable else None,
         u_per_operation_j=u_j / operations if resolvable else None,
-        idle_w=idle_w, operations=operations, resolvable=resolvable,
+        idle_w=idle_w,
+        operations=operations,
+        resolvable=resolvable,
         reason=None if resolvable else "not resolvable: the net energy does not exceed its own uncertainty",
-        budget_j=budget_j, blocks=blocks,
-    )  # fmt: skip
+        budget_j=budget_j,
+        blocks=blocks,
+    )
 
 
 def _number(value: float | None) -> float:

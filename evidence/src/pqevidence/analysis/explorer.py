@@ -40,8 +40,11 @@ def explorer_table(by_suite: Table, primitives: Table, traffic: Table, cpu: Tabl
         }
         lost = [int(number(r, "lost_count")) for r in moved[key] if r["lost_count"] is not None]
         table.add(
-            suite_id=key[0], condition=key[1], ring=row["ring"],
-            level=facts.level_name if facts else None, n_cells=row["n_cells"],
+            suite_id=key[0],
+            condition=key[1],
+            ring=row["ring"],
+            level=facts.level_name if facts else None,
+            n_cells=row["n_cells"],
             handshake_median_ms=row["median_ms"],
             **{f"{step}_median_ms": steps.get((part, step, key[1])) for step, part in parts.items()},
             **_sizes(key[0]),
@@ -53,7 +56,7 @@ def explorer_table(by_suite: Table, primitives: Table, traffic: Table, cpu: Tabl
             },
             lost_count=sum(lost) if lost else None,
             cpu_drone_pct=_median(used[key], "process_mean_pct"),
-        )  # fmt: skip
+        )
     return table
 
 

@@ -24,9 +24,15 @@ def fault_table(bundle: BundleData) -> Table | None:
         ticks = {role: _ticks_ns(cell, role) for role in ROLES}
         for told in recoveries(raw, ticks, one_clock=beside and shared_clock(cell)[0]):
             table.add(
-                **cell_columns(cell), kind=told.kind, role=told.role, at_s=told.at_s, for_s=told.for_s,
-                until=told.until, recovery_ms=told.recovery_ms, reason=told.reason,
-            )  # fmt: skip
+                **cell_columns(cell),
+                kind=told.kind,
+                role=told.role,
+                at_s=told.at_s,
+                for_s=told.for_s,
+                until=told.until,
+                recovery_ms=told.recovery_ms,
+                reason=told.reason,
+            )
     return table if table.rows else None
 
 

@@ -46,10 +46,11 @@ def gate_of(text: str) -> Gate:
     found = _SPELLED.fullmatch(text.strip())
     if found is None:
         raise UsageError(
-            "bad-gate", f"--fail-on {text} says nothing",
+            "bad-gate",
+            f"--fail-on {text} says nothing",
             "it is regressed, improved or any, with a least size or not",
             "--fail-on regressed, or --fail-on regressed:5%",
-        )  # fmt: skip
+        )
     return Gate(found[1], float(found[2] or 0.0))
 
 

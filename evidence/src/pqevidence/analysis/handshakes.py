@@ -37,10 +37,13 @@ WAITING_COLUMNS = tuple(
     f"{role}_{part}"
     for role in ("drone", "gcs")
     for part in (
-        "processor_median_ms", "peer_wait_median_ms", "processor_wait_median_ms", "processor_wait_max_ms",
+        "processor_median_ms",
+        "peer_wait_median_ms",
+        "processor_wait_median_ms",
+        "processor_wait_max_ms",
         "involuntary_count",
     )
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -120,12 +123,23 @@ def handshake_table(bundle: BundleData) -> Table:
         "handshakes",
         (
             *CELL_COLUMNS,
-            "n", "drone_wall_median_ms", "drone_wall_p95_ms", "drone_wall_min_ms", "drone_wall_max_ms",
-            "gcs_wall_median_ms", "gcs_wall_p95_ms", "gcs_wall_min_ms", "gcs_wall_max_ms",
-            "crypto_sum_median_ms", "wall_over_crypto_ratio", "coverage_drone_min_pct",
-            "coverage_gcs_min_pct", *WAITING_COLUMNS, "reason",
+            "n",
+            "drone_wall_median_ms",
+            "drone_wall_p95_ms",
+            "drone_wall_min_ms",
+            "drone_wall_max_ms",
+            "gcs_wall_median_ms",
+            "gcs_wall_p95_ms",
+            "gcs_wall_min_ms",
+            "gcs_wall_max_ms",
+            "crypto_sum_median_ms",
+            "wall_over_crypto_ratio",
+            "coverage_drone_min_pct",
+            "coverage_gcs_min_pct",
+            *WAITING_COLUMNS,
+            "reason",
         ),
-    )  # fmt: skip
+    )
     for cell in bundle.cells:
         rows = handshakes_of(cell)
         if (busy := cell.why_invalid("D", WALL_FIELD)) is not None:
@@ -190,10 +204,23 @@ def primitive_table(bundle: BundleData) -> Table:
     table = Table(
         "primitives",
         (
-            "algorithm", "kind", "level", "operation", "host", "condition", "ring", "n_cells", "n_handshakes",
-            "median_ms", "q1_ms", "q3_ms", "mean_ms", "min_ms", "max_ms",
+            "algorithm",
+            "kind",
+            "level",
+            "operation",
+            "host",
+            "condition",
+            "ring",
+            "n_cells",
+            "n_handshakes",
+            "median_ms",
+            "q1_ms",
+            "q3_ms",
+            "mean_ms",
+            "min_ms",
+            "max_ms",
         ),
-    )  # fmt: skip
+    )
     samples: dict[tuple[str, str, int, str, str, str, str], list[list[float]]] = defaultdict(list)
     for cell in bundle.cells:
         if cell.facts is None or cell.verdict != "pass":
@@ -221,12 +248,22 @@ def primitive_table(bundle: BundleData) -> Table:
         every = [v for values in cells for v in values]
         algorithm, kind, level, operation, host, condition, ring = key
         table.add(
-            algorithm=algorithm, kind=kind, level=level, operation=operation, host=host,
-            condition=condition, ring=ring,
-            n_cells=len(cells), n_handshakes=len(every),
-            median_ms=median(medians), q1_ms=quantile7(medians, 0.25), q3_ms=quantile7(medians, 0.75),
-            mean_ms=mean(every), min_ms=min(every), max_ms=max(every),
-        )  # fmt: skip
+            algorithm=algorithm,
+            kind=kind,
+            level=level,
+            operation=operation,
+            host=host,
+            condition=condition,
+            ring=ring,
+            n_cells=len(cells),
+            n_handshakes=len(every),
+            median_ms=median(medians),
+            q1_ms=quantile7(medians, 0.25),
+            q3_ms=quantile7(medians, 0.75),
+            mean_ms=mean(every),
+            min_ms=min(every),
+            max_ms=max(every),
+        )
     return table
 
 
@@ -261,7 +298,12 @@ def size_table(bundle: BundleData) -> Table:
             known = {int(f["value"]) for f in fields if f is not None and f["value"] is not None}
             found[column] = known.pop() if len(known) == 1 else None
         table.add(
-            algorithm=algorithm, kind=kind, family=family, level=level, ring=ring, n_cells=len(members),
-            **found
-        )  # fmt: skip
+            algorithm=algorithm,
+            kind=kind,
+            family=family,
+            level=level,
+            ring=ring,
+            n_cells=len(members),
+            **found,
+        )
     return table

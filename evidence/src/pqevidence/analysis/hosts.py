@@ -127,7 +127,12 @@ def contrasted(data: MergedData) -> list[Contrasted]:
             null, _ = equal_cells(data, metric, values[metric.name])
             found.append(
                 Contrasted(
-                    CONDITION, contrast.condition, contrast.reference, metric.name, metric.unit, metric.scale,
+                    CONDITION,
+                    contrast.condition,
+                    contrast.reference,
+                    metric.name,
+                    metric.unit,
+                    metric.scale,
                     f"{contrast.condition} {contrast.reference}",
                     {
                         host: [math.fsum(mine[block]) / len(mine[block]) for block in sorted(mine)]
@@ -135,7 +140,7 @@ def contrasted(data: MergedData) -> list[Contrasted]:
                     },
                     null_of(null, metric).floor(costs_of(differences)),
                 )
-            )  # fmt: skip
+            )
     return [*found, *_families(data, handshakes)]
 
 
@@ -158,11 +163,17 @@ def _families(data: MergedData, handshakes: Table) -> list[Contrasted]:
         if common:
             found.append(
                 Contrasted(
-                    FAMILY, f"{part} {family}", reference, HANDSHAKE, "ms", "ratio", "families",
+                    FAMILY,
+                    f"{part} {family}",
+                    reference,
+                    HANDSHAKE,
+                    "ms",
+                    "ratio",
+                    "families",
                     {host: [told[host][name] for name in sorted(common)] for host in sorted(told)},
                     null.floor(costs[part, family, reference]),
                 )
-            )  # fmt: skip
+            )
     return found
 
 
@@ -191,9 +202,14 @@ def host_tables(data: MergedData) -> list[Table]:
 
 def _named(one: Contrasted, ring: str) -> Row:
     return {
-        "kind": one.kind, "contrast": one.what, "reference": one.reference, "metric": one.metric,
-        "unit": one.unit, "scale": one.scale, "ring": ring,
-    }  # fmt: skip
+        "kind": one.kind,
+        "contrast": one.what,
+        "reference": one.reference,
+        "metric": one.metric,
+        "unit": one.unit,
+        "scale": one.scale,
+        "ring": ring,
+    }
 
 
 def _judged(
@@ -277,11 +293,24 @@ def _by_host(found: Sequence[Contrasted], ring: str) -> Table:
     table = Table(
         "effects_by_host",
         (
-            "kind", "contrast", "reference", "metric", "unit", "scale", "ring", "host", "n_units",
-            "mean_effect", "low_effect", "high_effect", "interval_level", "method", "unit_of_inference",
+            "kind",
+            "contrast",
+            "reference",
+            "metric",
+            "unit",
+            "scale",
+            "ring",
+            "host",
+            "n_units",
+            "mean_effect",
+            "low_effect",
+            "high_effect",
+            "interval_level",
+            "method",
+            "unit_of_inference",
             "reason",
         ),
-    )  # fmt: skip
+    )
     for one in found:
         for host, units in one.by_host.items():
             # the very arithmetic of an interval over hosts, over the units of one
@@ -306,11 +335,25 @@ def _left_out(found: Sequence[Contrasted], ring: str) -> Table:
     table = Table(
         "leave_one_host_out",
         (
-            "kind", "contrast", "reference", "metric", "unit", "scale", "ring", "left_out_host", "n_hosts",
-            "mean_effect", "low_effect", "high_effect", "interval_level", "p_holm", "unit_of_inference",
-            "verdict", "reason",
+            "kind",
+            "contrast",
+            "reference",
+            "metric",
+            "unit",
+            "scale",
+            "ring",
+            "left_out_host",
+            "n_hosts",
+            "mean_effect",
+            "low_effect",
+            "high_effect",
+            "interval_level",
+            "p_holm",
+            "unit_of_inference",
+            "verdict",
+            "reason",
         ),
-    )  # fmt: skip
+    )
     hosts = sorted({host for one in found for host in one.by_host})
     if len(hosts) < 2:
         return table
@@ -341,11 +384,25 @@ def _differences(found: Sequence[Contrasted], ring: str) -> Table:
     table = Table(
         "host_differences",
         (
-            "kind", "contrast", "reference", "metric", "unit", "scale", "ring", "host", "other_host",
-            "n_units", "n_other_units", "difference_effect", "p_value", "p_holm", "family_count",
-            "unit_of_inference", "verdict",
+            "kind",
+            "contrast",
+            "reference",
+            "metric",
+            "unit",
+            "scale",
+            "ring",
+            "host",
+            "other_host",
+            "n_units",
+            "n_other_units",
+            "difference_effect",
+            "p_value",
+            "p_holm",
+            "family_count",
+            "unit_of_inference",
+            "verdict",
         ),
-    )  # fmt: skip
+    )
     for family in dict.fromkeys(one.family for one in found if one.kind == CONDITION):
         rows = []
         for one in (one for one in found if one.family == family):

@@ -56,16 +56,29 @@ class LatencyShares:
         """latency_shares.csv: a row where a share grows, and the one before it, so that steps stay steps."""
         table = Table(
             "latency_shares",
-            ("condition", "direction", "ring", "n_cells", "sent_count", "received_count", "within_ms",
-             "share_pct"),
-        )  # fmt: skip
+            (
+                "condition",
+                "direction",
+                "ring",
+                "n_cells",
+                "sent_count",
+                "received_count",
+                "within_ms",
+                "share_pct",
+            ),
+        )
         for (condition, direction), group in sorted(self._groups.items()):
             for place in _told(group.counts):
                 table.add(
-                    condition=condition, direction=direction, ring=min(group.rings, key=RINGS.index),
-                    n_cells=group.cells, sent_count=group.sent, received_count=group.received,
-                    within_ms=TIMES_MS[place], share_pct=100.0 * group.counts[place] / group.sent,
-                )  # fmt: skip
+                    condition=condition,
+                    direction=direction,
+                    ring=min(group.rings, key=RINGS.index),
+                    n_cells=group.cells,
+                    sent_count=group.sent,
+                    received_count=group.received,
+                    within_ms=TIMES_MS[place],
+                    share_pct=100.0 * group.counts[place] / group.sent,
+                )
         return table
 
 

@@ -63,9 +63,12 @@ class Part:
 
 def _not_a_share(run_id: str, why: str) -> LabError:
     return LabError(
-        "no-share", f"{run_id} is no share of a campaign", why,
-        "run it as one: ./pqlab run SCENARIO --share K/N --pair NAME", EXIT_USAGE,
-    )  # fmt: skip
+        "no-share",
+        f"{run_id} is no share of a campaign",
+        why,
+        "run it as one: ./pqlab run SCENARIO --share K/N --pair NAME",
+        EXIT_USAGE,
+    )
 
 
 class MergedData(BundleData):
@@ -77,9 +80,12 @@ class MergedData(BundleData):
         names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
         if not names:
             raise LabError(
-                "not-a-bundle", f"{root} holds no merged bundle", f"data/{PARTS} is empty",
-                "make one: ./pqlab merge BUNDLE BUNDLE", EXIT_CHECK,
-            )  # fmt: skip
+                "not-a-bundle",
+                f"{root} holds no merged bundle",
+                f"data/{PARTS} is empty",
+                "make one: ./pqlab merge BUNDLE BUNDLE",
+                EXIT_CHECK,
+            )
         parts = [Part(folder / name) for name in names]
         self.parts = sorted(parts, key=lambda part: (part.pair, part.run_id))
         first = self.parts[0].bundle

@@ -35,14 +35,20 @@ def pareto_table(by_suite: Table, phi: Table) -> Table:
             rivals = [other for at, other in members if at >= level and other is not row]
             verdict, by = _verdict(row, rivals)
             table.add(
-                suite_id=row["suite_id"], condition=condition, level=level, ring=row["ring"],
-                n_cells=row["n_cells"], median_ms=row["median_ms"],
-                interval_low_ms=row["interval_low_ms"], interval_high_ms=row["interval_high_ms"],
+                suite_id=row["suite_id"],
+                condition=condition,
+                level=level,
+                ring=row["ring"],
+                n_cells=row["n_cells"],
+                median_ms=row["median_ms"],
+                interval_low_ms=row["interval_low_ms"],
+                interval_high_ms=row["interval_high_ms"],
                 public_key_bytes=registry.get(str(row["suite_id"])).kem.public_key_bytes,
                 phi_60s_pct=shares.get((row["suite_id"], condition)),
                 fastest=all(number(row, "median_ms") <= number(r, "median_ms") for r in rivals),
-                verdict=verdict, dominated_by=by,
-            )  # fmt: skip
+                verdict=verdict,
+                dominated_by=by,
+            )
     return table
 
 

@@ -48,13 +48,19 @@ def pooled_table(bundle: BundleData) -> Table | None:
         else:
             verdict = NOT_DISTINGUISHABLE
         table.add(
-            suite_id=suite_id, condition=condition, n_cells=len(used), n_cold=counts[0], n_pooled=counts[1],
+            suite_id=suite_id,
+            condition=condition,
+            n_cells=len(used),
+            n_cold=counts[0],
+            n_pooled=counts[1],
             ring=min((cell.ring for cell in used), key=("sim", "lab", "hardware").index),
             cold_median_ms=median([cold for cold, _ in medians]),
             pooled_median_ms=median([pooled for _, pooled in medians]),
             ratio=None if result.mean is None else math.exp(result.mean),
             ratio_low=None if result.low is None else math.exp(result.low),
             ratio_high=None if result.high is None else math.exp(result.high),
-            method=result.method, verdict=verdict, cells=" ".join(cell.cell_id for cell in used),
-        )  # fmt: skip
+            method=result.method,
+            verdict=verdict,
+            cells=" ".join(cell.cell_id for cell in used),
+        )
     return table

@@ -25,9 +25,17 @@ def roc_table(bundle: BundleData) -> Table:
     """detector_roc.csv: the corners of each detector's curve; none of one without both kinds of windows."""
     table = Table(
         "detector_roc",
-        ("detector", "n_cells", "attacked_count", "quiet_count", "area", "threshold", "found_pct",
-         "false_pct"),
-    )  # fmt: skip
+        (
+            "detector",
+            "n_cells",
+            "attacked_count",
+            "quiet_count",
+            "area",
+            "threshold",
+            "found_pct",
+            "false_pct",
+        ),
+    )
     for detector, cells in watched_cells(bundle).items():
         windows = [window for cell in cells for window in _windows(cell)]
         attacked = sum(attack for _, attack in windows)
@@ -37,10 +45,15 @@ def roc_table(bundle: BundleData) -> Table:
         found = corners(windows)
         for threshold, hits, errors in found:
             table.add(
-                detector=detector, n_cells=len(cells), attacked_count=attacked, quiet_count=quiet,
-                area=area(found), threshold=threshold, found_pct=100.0 * hits / attacked,
+                detector=detector,
+                n_cells=len(cells),
+                attacked_count=attacked,
+                quiet_count=quiet,
+                area=area(found),
+                threshold=threshold,
+                found_pct=100.0 * hits / attacked,
                 false_pct=100.0 * errors / quiet,
-            )  # fmt: skip
+            )
     return table
 
 

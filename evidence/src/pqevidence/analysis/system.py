@@ -81,13 +81,28 @@ def cpu_table(bundle: BundleData) -> Table:
     table = Table(
         "cpu",
         (
-            *CELL_COLUMNS, "host", "span", "n_samples",
-            "system_mean_pct", "steal_mean_pct", "steal_max_pct", "process_mean_pct", "process_max_pct",
-            "container_mean_pct", "sampler_mean_pct", "tunnel_processor_wait_pct", "cpu_pressure_pct",
-            "rss_max_mb", "temperature_mean_c", "temperature_reason",
-            "cpu_valid", "reason", "ledger", "controller_on_dut",
+            *CELL_COLUMNS,
+            "host",
+            "span",
+            "n_samples",
+            "system_mean_pct",
+            "steal_mean_pct",
+            "steal_max_pct",
+            "process_mean_pct",
+            "process_max_pct",
+            "container_mean_pct",
+            "sampler_mean_pct",
+            "tunnel_processor_wait_pct",
+            "cpu_pressure_pct",
+            "rss_max_mb",
+            "temperature_mean_c",
+            "temperature_reason",
+            "cpu_valid",
+            "reason",
+            "ledger",
+            "controller_on_dut",
         ),
-    )  # fmt: skip
+    )
     shared = ((bundle.run or {}).get("controller") or {}).get("controller_on_dut")
     kept = {
         str(condition["name"]): keeps_ledger(bundle.scenario, condition)

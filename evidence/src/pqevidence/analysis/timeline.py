@@ -54,9 +54,18 @@ def timeline_tables(bundle: BundleData) -> list[Table]:
     """timeline.csv, timeline_bands.csv and, where a detector watched, detector_scores.csv."""
     bins = Table(
         "timeline",
-        (*_COLUMNS, "from_s", "to_s", "sent_count", "lost_count", "rate_hz", "loss_pct", "cpu_drone_pct",
-         "cpu_gcs_pct"),
-    )  # fmt: skip
+        (
+            *_COLUMNS,
+            "from_s",
+            "to_s",
+            "sent_count",
+            "lost_count",
+            "rate_hz",
+            "loss_pct",
+            "cpu_drone_pct",
+            "cpu_gcs_pct",
+        ),
+    )
     bands = Table("timeline_bands", (*_COLUMNS, "kind", "from_s", "to_s", "told"))
     scores = Table(
         "detector_scores", (*_COLUMNS, "detector", "t_s", "attack_score", "degraded_score", "attack")
@@ -67,9 +76,11 @@ def timeline_tables(bundle: BundleData) -> list[Table]:
         if span is None:
             continue
         who: dict[str, Value] = {
-            "cell_id": cell.cell_id, "suite_id": cell.suite_id, "condition": cell.condition,
+            "cell_id": cell.cell_id,
+            "suite_id": cell.suite_id,
+            "condition": cell.condition,
             "ring": cell.ring,
-        }  # fmt: skip
+        }
         for row in _bins(cell, span):
             bins.add(**who, **row)
         for kind, start_ns, end_ns, told in _bands(cell, span, conditions.get(cell.condition) or {}):
@@ -80,10 +91,13 @@ def timeline_tables(bundle: BundleData) -> list[Table]:
             end_ns = window_end_ns(int(line["k"]))
             if line.get("state") == "ready" and span.open_ns <= end_ns <= span.end_ns:
                 scores.add(
-                    **who, detector=str(line["detector"]), t_s=span.s(end_ns),
-                    attack_score=float(line["attack_score"]), degraded_score=float(line["degraded_score"]),
+                    **who,
+                    detector=str(line["detector"]),
+                    t_s=span.s(end_ns),
+                    attack_score=float(line["attack_score"]),
+                    degraded_score=float(line["degraded_score"]),
                     attack=bool(line["attack"]),
-                )  # fmt: skip
+                )
     return [table for table in (bins, bands, scores) if table is not scores or table.rows]
 
 
@@ -120,10 +134,11 @@ def _bins(cell: Cell, span: Span) -> Iterator[dict[str, Value]]:
         row: dict[str, Value] = {"from_s": start_s, "to_s": end_s}
         if sent is not None and lost is not None:
             row |= {
-                "sent_count": sent[place], "lost_count": lost[place],
+                "sent_count": sent[place],
+                "lost_count": lost[place],
                 "rate_hz": sent[place] / (end_s - start_s),
                 "loss_pct": 100.0 * lost[place] / sent[place] if sent[place] else None,
-            }  # fmt: skip
+            }
         yield row | {f"cpu_{role}_pct": shares[role][place] for role in ROLES}
 
 

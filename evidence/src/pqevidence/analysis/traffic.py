@@ -105,14 +105,30 @@ def traffic_table(bundle: BundleData, shares: LatencyShares | None = None) -> Ta
         "traffic",
         (
             *CELL_COLUMNS,
-            "window", "route", "direction", "source", "profile", "nominal_rate_hz", "duration_s",
-            "sent_count", "received_count", "lost_count", "loss_pct",
-            "achieved_rate_hz", "rate_deviation_pct",
-            "digest_sent", "digest_received", "digest_equal",
-            "latency_n", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "latency_max_ms",
+            "window",
+            "route",
+            "direction",
+            "source",
+            "profile",
+            "nominal_rate_hz",
+            "duration_s",
+            "sent_count",
+            "received_count",
+            "lost_count",
+            "loss_pct",
+            "achieved_rate_hz",
+            "rate_deviation_pct",
+            "digest_sent",
+            "digest_received",
+            "digest_equal",
+            "latency_n",
+            "latency_p50_ms",
+            "latency_p95_ms",
+            "latency_p99_ms",
+            "latency_max_ms",
             "latency_reason",
         ),
-    )  # fmt: skip
+    )
     for cell in bundle.cells:
         joined = join_ledgers(cell)
         for window in cell.traffic_windows:
@@ -190,11 +206,23 @@ def throughput_table(bundle: BundleData) -> Table:
         "throughput",
         (
             *CELL_COLUMNS,
-            "window", "size_bytes", "duration_s", "offered_pps", "source_pps", "taken_pps", "offered_mbps",
-            "goodput_mbps", "sent_count", "received_count", "corrupt_count", "duplicate_count", "loss_pct",
-            "holds", "knee",
+            "window",
+            "size_bytes",
+            "duration_s",
+            "offered_pps",
+            "source_pps",
+            "taken_pps",
+            "offered_mbps",
+            "goodput_mbps",
+            "sent_count",
+            "received_count",
+            "corrupt_count",
+            "duplicate_count",
+            "loss_pct",
+            "holds",
+            "knee",
         ),
-    )  # fmt: skip
+    )
     for cell in bundle.cells:
         rungs = [_rung(cell, name) for name in cell.traffic_windows if name.startswith(BULK_PREFIX)]
         rows = sorted((r for r in rungs if r is not None), key=lambda r: float(r["offered_pps"] or 0))

@@ -186,10 +186,11 @@ def _energy_product(data: Published, _: str) -> Answer:
     off = {
         f"{r['algorithm']} {r['operation']}": abs(
             float(r["time_ms"]) * float(r["power_w"]) * 1e3 / float(r["energy_uj"]) - 1
-        ) * 100
+        )
+        * 100
         for r in data.energy
         if r["time_ms"] and r["power_w"] and r["energy_uj"]
-    }  # fmt: skip
+    }
     worst = max(off, key=lambda name: off[name])
     verdict = FOLLOWS if off[worst] <= ENERGY_TOLERANCE_PCT else FAILS
     return verdict, f"{len(off)} operations, at most {off[worst]:.1f} % off ({worst})"

@@ -204,6 +204,8 @@ def _quoted(text: str) -> str:
 
 def _bad(path: Path, why: str) -> UsageError:
     return UsageError(
-        "bad-attribution", f"{path.name} cannot be used", why,
-        "docs/BUNDLE.md, \"Who made it\", has an example; without the file a bundle names nobody",
-    )  # fmt: skip
+        "bad-attribution",
+        f"{path.name} cannot be used",
+        why,
+        'docs/BUNDLE.md, "Who made it", has an example; without the file a bundle names nobody',
+    )

@@ -67,9 +67,12 @@ def load_corrections(data_dir: Path) -> list[Correction]:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LabError(
-                "unreadable", f"cannot read {FOLDER}/{path.name}", f"{type(error).__name__}: {error}",
-                "./pqlab verify names every damaged file", EXIT_CHECK,
-            ) from error  # fmt: skip
+                "unreadable",
+                f"cannot read {FOLDER}/{path.name}",
+                f"{type(error).__name__}: {error}",
+                "./pqlab verify names every damaged file",
+                EXIT_CHECK,
+            ) from error
     return sorted(found, key=lambda correction: correction.number)
 
 

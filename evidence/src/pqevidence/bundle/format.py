@@ -58,12 +58,16 @@ def dictionary() -> Json:
     """Every field that a record can hold: letter, unit, source and meaning."""
     fields = [
         {
-            "category": letter, "name": spec.name, "unit": spec.unit, "source": spec.source,
-            "published": list(spec.published), "description": spec.description,
+            "category": letter,
+            "name": spec.name,
+            "unit": spec.unit,
+            "source": spec.source,
+            "published": list(spec.published),
+            "description": spec.description,
         }
         for letter, category in catalogue().items()
         for spec in category.fields.values()
-    ]  # fmt: skip
+    ]
     titles = {letter: category.title for letter, category in catalogue().items()}
     return {"schema_version": "pqlab/fields/v1", "categories": titles, "fields": fields}
 
@@ -85,10 +89,17 @@ def data_package(data: Path) -> Json:
     for (file, header), paths in sorted(kinds.items()):
         name = _slug(file, taken)
         schema = {"fields": _fields(data, header, paths), "missingValues": [""]}
-        resources_told.append({
-            "name": name, "profile": "tabular-data-resource", "path": paths if len(paths) > 1 else paths[0],
-            "format": "csv", "mediatype": "text/csv", "encoding": "utf-8", "schema": schema,
-        })  # fmt: skip
+        resources_told.append(
+            {
+                "name": name,
+                "profile": "tabular-data-resource",
+                "path": paths if len(paths) > 1 else paths[0],
+                "format": "csv",
+                "mediatype": "text/csv",
+                "encoding": "utf-8",
+                "schema": schema,
+            }
+        )
     return {
         "profile": "data-package",
         "name": str(plan["run_id"]).lower(),

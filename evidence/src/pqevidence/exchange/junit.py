@@ -77,10 +77,11 @@ def require_place(file: str | None) -> None:
     if target.parent.is_dir() and not target.is_dir():
         return
     raise UsageError(
-        "no-folder", f"--junit {file} cannot be written",
+        "no-folder",
+        f"--junit {file} cannot be written",
         f"{shown(target.parent)} is no folder" if not target.is_dir() else "it is a folder",
         "make the folder, or name another file",
-    )  # fmt: skip
+    )
 
 
 def _add(suite: ET.Element, case: Case) -> None:

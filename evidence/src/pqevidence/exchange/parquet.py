@@ -188,11 +188,20 @@ def _long(cell: Json, record: Json) -> list[Json]:
             value = field["value"]
             number = isinstance(value, int | float) and not isinstance(value, bool)
             text = None if value is None or number else value if isinstance(value, str) else _json(value)
-            rows.append({
-                **keys, "category": letter, "field": name, "unit": field["unit"],
-                "value": float(value) if number else None, "value_text": text, "validity": field["validity"],
-                "reason": field["reason"], "n": field["n"], "source": field["source"],
-            })  # fmt: skip
+            rows.append(
+                {
+                    **keys,
+                    "category": letter,
+                    "field": name,
+                    "unit": field["unit"],
+                    "value": float(value) if number else None,
+                    "value_text": text,
+                    "validity": field["validity"],
+                    "reason": field["reason"],
+                    "n": field["n"],
+                    "source": field["source"],
+                }
+            )
     return rows
 
 
@@ -257,9 +266,12 @@ class _Sink:
         reading = importlib.import_module("pyarrow.csv")
         types = {field.name: field.type for field in schema}
         options = reading.ConvertOptions(
-            column_types=types, null_values=[""], strings_can_be_null=True, true_values=["true"],
+            column_types=types,
+            null_values=[""],
+            strings_can_be_null=True,
+            true_values=["true"],
             false_values=["false"],
-        )  # fmt: skip
+        )
         try:
             table = reading.read_csv(
                 path, convert_options=options, parse_options=reading.ParseOptions(newlines_in_values=True)
@@ -273,9 +285,11 @@ class _Sink:
 
     def _schema(self, name: str, columns: list[Column]) -> Any:
         types = {
-            "integer": self.arrow.int64(), "number": self.arrow.float64(), "boolean": self.arrow.bool_(),
+            "integer": self.arrow.int64(),
+            "number": self.arrow.float64(),
+            "boolean": self.arrow.bool_(),
             "string": self.arrow.string(),
-        }  # fmt: skip
+        }
         fields = [self.arrow.field(c.name, types[c.kind], metadata=c.told() or None) for c in columns]
         described = {column.name: {"type": column.kind, **column.told()} for column in columns}
         about = {**self.about, "table": name, "columns": described}
@@ -305,9 +319,12 @@ class _Sink:
 def _arrow() -> Any:
     if importlib.util.find_spec("pyarrow") is None:
         raise LabError(
-            "no-pyarrow", "Parquet cannot be written here", "pyarrow is not installed; nothing else needs it",
-            f"{INSTALL} (in .venv: .venv/bin/{INSTALL})", EXIT_ENVIRONMENT,
-        )  # fmt: skip
+            "no-pyarrow",
+            "Parquet cannot be written here",
+            "pyarrow is not installed; nothing else needs it",
+            f"{INSTALL} (in .venv: .venv/bin/{INSTALL})",
+            EXIT_ENVIRONMENT,
+        )
     return importlib.import_module("pyarrow")
 
 

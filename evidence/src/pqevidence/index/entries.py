@@ -102,9 +102,15 @@ class Folder:
 
 
 def look_through(
-    folder: Path, *, verify: bool, looks: Looks | None = None, skip: frozenset[str] = frozenset(),
-    day: date | None = None, require: frozenset[str] = frozenset(), jobs: int = 1,
-) -> Folder:  # fmt: skip
+    folder: Path,
+    *,
+    verify: bool,
+    looks: Looks | None = None,
+    skip: frozenset[str] = frozenset(),
+    day: date | None = None,
+    require: frozenset[str] = frozenset(),
+    jobs: int = 1,
+) -> Folder:
     """Every submission directly in `folder`.
 
     skip: names of the index's own; day: the last on which a run may have ended, UTC (default: today);

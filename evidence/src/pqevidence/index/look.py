@@ -147,15 +147,20 @@ def _answers(path: Path) -> list[Json]:
 
     return [
         {
-            "suite_id": row["suite_id"], "condition": row["condition"], "ring": row["ring"],
-            "cells_count": int(row["n_cells"]), "median_ms": float(row["median_ms"]),
-            "low_ms": real(row.get("interval_low_ms")), "high_ms": real(row.get("interval_high_ms")),
-            "method": row.get("interval_method") or None, "unit": row.get("unit_of_inference") or None,
+            "suite_id": row["suite_id"],
+            "condition": row["condition"],
+            "ring": row["ring"],
+            "cells_count": int(row["n_cells"]),
+            "median_ms": float(row["median_ms"]),
+            "low_ms": real(row.get("interval_low_ms")),
+            "high_ms": real(row.get("interval_high_ms")),
+            "method": row.get("interval_method") or None,
+            "unit": row.get("unit_of_inference") or None,
             "units_count": int(row["n_units"]) if row.get("n_units") else None,
         }
         for row in read_rows(path)
         if row["median_ms"]
-    ]  # fmt: skip
+    ]
 
 
 def _facts(bundle: BundleData, told: Documents) -> Json:

@@ -109,9 +109,13 @@ class Site:
         return self._report(f"Release {release}", answer, sections, entries, back)
 
     def _report(
-        self, title: str, answer: Section, sections: Sequence[Section | None], entries: Sequence[Entry],
+        self,
+        title: str,
+        answer: Section,
+        sections: Sequence[Section | None],
+        entries: Sequence[Entry],
         head: tuple[tuple[str, Cell], ...],
-    ) -> Report:  # fmt: skip
+    ) -> Report:
         cells: Counter[str] = Counter()
         for entry in entries:
             cells.update(dict(entry.verdicts))
@@ -190,25 +194,31 @@ class Site:
             for release, own in releases.items()
         )
         machines = Section(
-            f"machines-{ring}", "Machines and releases",
+            f"machines-{ring}",
+            "Machines and releases",
             (self._machines(ring, entries), Facts(f"releases-{ring}", "Releases, a page each", links)),
             question=question,
-        )  # fmt: skip
+        )
         rows = list(_latest(entries, ring))
         latest = Section(
-            f"answers-{ring}-section", "Newest run of each machine and scenario",
-            self._answers_or_none(f"answers-{ring}", rows, ring), question=question,
+            f"answers-{ring}-section",
+            "Newest run of each machine and scenario",
+            self._answers_or_none(f"answers-{ring}", rows, ring),
+            question=question,
             lead="Times of unlike machines stand beside each other and are never pooled.",
-        )  # fmt: skip
+        )
         return [machines, latest]
 
     def _machines(self, ring: str, entries: Sequence[Entry]) -> Table:
         releases = sorted({str(entry.release) for entry in entries})
         columns = (
-            Column("machine"), Column("bundles", "n", True),
+            Column("machine"),
+            Column("bundles", "n", True),
             *(Column(f"release {release}", "bundles", True) for release in releases),
-            Column("scenarios"), Column("lines over runs", "n", True), Column("newest run, UTC"),
-        )  # fmt: skip
+            Column("scenarios"),
+            Column("lines over runs", "n", True),
+            Column("newest run, UTC"),
+        )
         rows = []
         for key, own in _grouped(entries, _key).items():
             counts = Counter(str(entry.release) for entry in own)
@@ -217,16 +227,22 @@ class Site:
             )
             rows.append(
                 [
-                    machine_cell(own[0]), blocks.count(len(own)),
+                    machine_cell(own[0]),
+                    blocks.count(len(own)),
                     *(blocks.count(counts[release]) for release in releases),
-                    label(", ".join(sorted({str(entry.scenario) for entry in own}))), blocks.count(drawn),
+                    label(", ".join(sorted({str(entry.scenario) for entry in own}))),
+                    blocks.count(drawn),
                     label(own[-1].begun_utc),
                 ]
-            )  # fmt: skip
+            )
         return Table(
-            f"m-{ring}", "Machines, with their bundles by release", columns, blocks.rows_of(rows), ring,
+            f"m-{ring}",
+            "Machines, with their bundles by release",
+            columns,
+            blocks.rows_of(rows),
+            ring,
             source="index.csv",
-        )  # fmt: skip
+        )
 
     def _answers_or_none(self, block_id: str, rows: Sequence[Shown], ring: str) -> tuple[Block, ...]:
         if not rows:
@@ -264,9 +280,12 @@ class Site:
                 Paragraphs(f"left-{ring}", tuple(f"In no line: {text}." for text in left), as_list=True)
             )
         return Section(
-            f"trends-{ring}", "How like runs went over releases", tuple(parts), lead=_LINE,
+            f"trends-{ring}",
+            "How like runs went over releases",
+            tuple(parts),
+            lead=_LINE,
             question=f"Ring {ring}, {_WHAT[ring]}",
-        )  # fmt: skip
+        )
 
     def _refused(self) -> Section | None:
         if not self.folder.refused:
@@ -291,28 +310,46 @@ class Site:
             return None
         columns = (Column("check"), Column("bundle"), Column("what must be known"))
         table = Table(
-            "marked", "Marks on bundles that are in the index", columns, blocks.rows_of(rows), _NOTHING,
-            source="index.csv", collapsed=len(rows) > blocks.MOST_OPEN_ROWS,
-        )  # fmt: skip
+            "marked",
+            "Marks on bundles that are in the index",
+            columns,
+            blocks.rows_of(rows),
+            _NOTHING,
+            source="index.csv",
+            collapsed=len(rows) > blocks.MOST_OPEN_ROWS,
+        )
         return Section("marked-section", "Marked", (table,))
 
     def _bundles(self, entries: Sequence[Entry] | None = None) -> Section | None:
         """A table a ring, newest first."""
         of = self.entries if entries is None else entries
         columns = (
-            Column("bundle"), Column("scenario"), Column("machine"), Column("release"), Column("begun, UTC"),
-            Column("line"), Column("cells"), Column("licence"), Column("signed"), Column("checked"),
-        )  # fmt: skip
+            Column("bundle"),
+            Column("scenario"),
+            Column("machine"),
+            Column("release"),
+            Column("begun, UTC"),
+            Column("line"),
+            Column("cells"),
+            Column("licence"),
+            Column("signed"),
+            Column("checked"),
+        )
         keys = line_keys(self.lines)
         tables = []
         for ring in weakest(of):
             rows = [self._bundle(entry, keys) for entry in reversed(of) if entry.ring == ring]
             tables.append(
                 Table(
-                    f"bundles-{ring}", f"Bundles of ring {ring}, newest first", columns, blocks.rows_of(rows),
-                    ring, source="index.csv", collapsed=len(rows) > blocks.MOST_OPEN_ROWS,
+                    f"bundles-{ring}",
+                    f"Bundles of ring {ring}, newest first",
+                    columns,
+                    blocks.rows_of(rows),
+                    ring,
+                    source="index.csv",
+                    collapsed=len(rows) > blocks.MOST_OPEN_ROWS,
                 )
-            )  # fmt: skip
+            )
         return Section("all", "Bundles", tuple(tables)) if tables else None
 
     def _bundle(self, entry: Entry, keys: dict[str, str]) -> list[Cell]:
@@ -342,15 +379,21 @@ class Site:
         columns = (Column("check"), Column("asks for"), Column("else"), Column("here", "n", True))
         rows = [
             [
-                label(rule.name), label(rule.asks), label("marked" if rule.marks else "refused"),
+                label(rule.name),
+                label(rule.asks),
+                label("marked" if rule.marks else "refused"),
                 blocks.count(refused[rule.name] + marked[rule.name]),
             ]
             for rule in RULES
-        ]  # fmt: skip
+        ]
         table = Table(
-            "rules", "Rules of submission, each a named check", columns, blocks.rows_of(rows), _NOTHING,
+            "rules",
+            "Rules of submission, each a named check",
+            columns,
+            blocks.rows_of(rows),
+            _NOTHING,
             collapsed=True,
-        )  # fmt: skip
+        )
         lead = "The first check that a submission fails refuses it."
         return Section("rules-section", "What a submission is asked", (table,), lead)
 

@@ -56,10 +56,16 @@ def interval(answer: Answer) -> str:
 def answers(block_id: str, caption: str, rows: Sequence[Shown], ring: str, links: Links) -> Table:
     """A row a bundle, suite and condition. No row is of two machines or two runs."""
     columns = (
-        Column("suite"), Column("condition"), Column("machine"), Column("release"),
-        Column("median", "ms", True), Column("95 % interval of the mean", "ms"), Column("cells", "n", True),
-        Column("unit"), Column("bundle"),
-    )  # fmt: skip
+        Column("suite"),
+        Column("condition"),
+        Column("machine"),
+        Column("release"),
+        Column("median", "ms", True),
+        Column("95 % interval of the mean", "ms"),
+        Column("cells", "n", True),
+        Column("unit"),
+        Column("bundle"),
+    )
     lines = [
         [
             label(answer.suite_id.removeprefix("cs-")),
@@ -75,10 +81,15 @@ def answers(block_id: str, caption: str, rows: Sequence[Shown], ring: str, links
         for entry, answer in rows
     ]
     return Table(
-        block_id, caption, columns, blocks.rows_of(lines), ring, source=HANDSHAKES_CSV,
+        block_id,
+        caption,
+        columns,
+        blocks.rows_of(lines),
+        ring,
+        source=HANDSHAKES_CSV,
         note=" ".join(UNITS[unit] for unit in sorted({a.unit for _, a in rows if a.unit in UNITS} - {None})),
         collapsed=len(rows) > blocks.MOST_OPEN_ROWS,
-    )  # fmt: skip
+    )
 
 
 def machine_cell(entry: Entry) -> Cell:
@@ -155,9 +166,14 @@ def _values(line: Line, rows: Sequence[Trend]) -> Table:
             for place, run in enumerate(line.runs)
         ]
     return Table(
-        f"t-{line.key}", f"{line.scenario}, line {line.key}: median cold handshake by run", columns,
-        blocks.rows_of(lines), line.ring, source=HANDSHAKES_CSV, collapsed=True,
-    )  # fmt: skip
+        f"t-{line.key}",
+        f"{line.scenario}, line {line.key}: median cold handshake by run",
+        columns,
+        blocks.rows_of(lines),
+        line.ring,
+        source=HANDSHAKES_CSV,
+        collapsed=True,
+    )
 
 
 def _runs(line: Line, links: Links) -> Table:
@@ -184,10 +200,14 @@ def _runs(line: Line, links: Links) -> Table:
             ]
         )
     return Table(
-        f"r-{line.key}", f"{line.scenario}, line {line.key}: its runs, oldest first", columns,
-        blocks.rows_of(lines), line.ring, source="index.csv",
+        f"r-{line.key}",
+        f"{line.scenario}, line {line.key}: its runs, oldest first",
+        columns,
+        blocks.rows_of(lines),
+        line.ring,
+        source="index.csv",
         collapsed=len(lines) > blocks.MOST_OPEN_ROWS,
-    )  # fmt: skip
+    )
 
 
 def _apart(line: Line) -> Table:
@@ -208,9 +228,13 @@ def _apart(line: Line) -> Table:
             rest = f"and {len(facts) - _MOST_REASONS} more: ./pqlab compare"
             lines.append([label(other), label("–"), label(rest), label("–"), label("–")])
     return Table(
-        f"a-{line.key}", f"{line.scenario}, line {line.key}: why it is not one line with those before it",
-        columns, blocks.rows_of(lines), line.ring, collapsed=len(lines) > blocks.MOST_OPEN_ROWS,
-    )  # fmt: skip
+        f"a-{line.key}",
+        f"{line.scenario}, line {line.key}: why it is not one line with those before it",
+        columns,
+        blocks.rows_of(lines),
+        line.ring,
+        collapsed=len(lines) > blocks.MOST_OPEN_ROWS,
+    )
 
 
 def _short(text: str) -> str:

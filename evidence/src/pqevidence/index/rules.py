@@ -118,7 +118,9 @@ def required(names: list[str]) -> frozenset[str]:
     for name in names:
         if name not in MARKS:
             raise UsageError(
-                "bad-rule", f"--require {plain(name)} is no rule that marks", f"those are {', '.join(MARKS)}",
+                "bad-rule",
+                f"--require {plain(name)} is no rule that marks",
+                f"those are {', '.join(MARKS)}",
                 "the others refuse in any case: docs/INDEX.md",
-            )  # fmt: skip
+            )
     return frozenset(names)

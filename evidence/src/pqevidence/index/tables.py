@@ -19,10 +19,23 @@ def line_keys(lines: Sequence[Line]) -> dict[str, str]:
 def bundle_table(folder: Folder, lines: Sequence[Line]) -> Table:
     """One row a submission, refused ones last, with the check that refuses them."""
     columns = (
-        "bundle", "run_id", "scenario", "ring", "begun_utc", "release", "machine_key", "machine", "line",
-        "licence", "checked", "refused_by", "refused_why", "marks", "sha256",
+        "bundle",
+        "run_id",
+        "scenario",
+        "ring",
+        "begun_utc",
+        "release",
+        "machine_key",
+        "machine",
+        "line",
+        "licence",
+        "checked",
+        "refused_by",
+        "refused_why",
+        "marks",
+        "sha256",
         *(f"{verdict.replace('-', '_')}_count" for verdict in VERDICTS),
-    )  # fmt: skip
+    )
     table = Table(BUNDLES, columns)
     keys = line_keys(lines)
     for entry in (*folder.entries, *folder.refused):
@@ -56,11 +69,23 @@ def handshake_table(entries: Sequence[Entry], lines: Sequence[Line]) -> Table:
     table = Table(
         HANDSHAKES,
         (
-            "bundle", "begun_utc", "release", "machine_key", "line", "ring", "suite_id", "condition",
-            "cells_count", "median_ms", "interval_low_ms", "interval_high_ms", "interval_method",
-            "unit_of_inference", "units_count",
+            "bundle",
+            "begun_utc",
+            "release",
+            "machine_key",
+            "line",
+            "ring",
+            "suite_id",
+            "condition",
+            "cells_count",
+            "median_ms",
+            "interval_low_ms",
+            "interval_high_ms",
+            "interval_method",
+            "unit_of_inference",
+            "units_count",
         ),
-    )  # fmt: skip
+    )
     keys = line_keys(lines)
     for entry in entries:
         for answer in entry.answers:

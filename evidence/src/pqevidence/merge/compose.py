@@ -110,9 +110,12 @@ def compose(parts: Sequence[Part], results: Path) -> Path:
         target = results / str(run_id)
         if target.exists():
             raise LabError(
-                "exists", f"{shown(target)} is there already", "the same parts give the same bundle",
-                f"./pqlab verify {shown(target)}", EXIT_ENVIRONMENT,
-            )  # fmt: skip
+                "exists",
+                f"{shown(target)} is there already",
+                "the same parts give the same bundle",
+                f"./pqlab verify {shown(target)}",
+                EXIT_ENVIRONMENT,
+            )
         bag.write_tags(work)
         os.sync()  # no name before the bytes that it vouches for
         work.rename(target)
@@ -151,7 +154,7 @@ def _crate(data_dir: Path, lineage: Json, texts: dict[str, str]) -> str:
         },
         {"@id": LICENSE_ID, "@type": "CreativeWork", "name": "not stated here: see the parts"},
         *({"@id": folder, "@type": "Dataset", "name": folder} for folder in folders),
-    ]  # fmt: skip
+    ]
     graph += [
         {
             "@id": name,

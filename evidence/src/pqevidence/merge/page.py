@@ -92,20 +92,37 @@ def _answer(data: MergedData, lineage: Json, tables: Mapping[str, Table]) -> Sec
 
 
 def _table(
-    block_id: str, caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], ring: str,
-    source: str | None = None, note: str | None = None,
-) -> blocks.Table:  # fmt: skip
+    block_id: str,
+    caption: str,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Cell]],
+    ring: str,
+    source: str | None = None,
+    note: str | None = None,
+) -> blocks.Table:
     return blocks.Table(
-        block_id, caption, tuple(columns), blocks.rows_of(rows), ring, source=source, note=note,
+        block_id,
+        caption,
+        tuple(columns),
+        blocks.rows_of(rows),
+        ring,
+        source=source,
+        note=note,
         collapsed=len(rows) > blocks.MOST_OPEN_ROWS,
-    )  # fmt: skip
+    )
 
 
 def _parts(lineage: Json, ring: str) -> Section:
     columns = (
-        Column("part"), Column("pair"), Column("share"), Column("repetitions"), Column("cells", "n", True),
-        Column("ended"), Column("attested"), Column("tag manifest, SHA-512"),
-    )  # fmt: skip
+        Column("part"),
+        Column("pair"),
+        Column("share"),
+        Column("repetitions"),
+        Column("cells", "n", True),
+        Column("ended"),
+        Column("attested"),
+        Column("tag manifest, SHA-512"),
+    )
     rows = [
         [
             label(part["run_id"], href=f"{PARTS}/{part['run_id']}/data/report.html"),
@@ -125,9 +142,15 @@ def _parts(lineage: Json, ring: str) -> Section:
 
 def _hosts(lineage: Json, ring: str) -> Section:
     columns = (
-        Column("pair"), Column("end"), Column("counts as host"), Column("machine"), Column("processor"),
-        Column("cores", "n", True), Column("kernel"), Column("board"),
-    )  # fmt: skip
+        Column("pair"),
+        Column("end"),
+        Column("counts as host"),
+        Column("machine"),
+        Column("processor"),
+        Column("cores", "n", True),
+        Column("kernel"),
+        Column("board"),
+    )
     rows = [
         [
             label(pair),
@@ -172,20 +195,35 @@ def _these_conditions(table: Table | None, ring: str) -> Iterator[Section]:
     if not rows:
         return
     columns = (
-        Column("condition"), Column("against"), Column("metric"), Column("blocks", "n", True),
-        Column("mean effect"), Column("95 % interval"), Column("p (Holm)", "", True), Column("verdict"),
-    )  # fmt: skip
+        Column("condition"),
+        Column("against"),
+        Column("metric"),
+        Column("blocks", "n", True),
+        Column("mean effect"),
+        Column("95 % interval"),
+        Column("p (Holm)", "", True),
+        Column("verdict"),
+    )
     lines = [
         [
-            label(row["condition"]), label(row["reference"]), label(_metric(row["metric"])),
-            blocks.count(str(row["n_pairs"])), *_effect(row), _p(row), label(row["verdict"]),
+            label(row["condition"]),
+            label(row["reference"]),
+            label(_metric(row["metric"])),
+            blocks.count(str(row["n_pairs"])),
+            *_effect(row),
+            _p(row),
+            label(row["verdict"]),
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     made = _table(
-        "these-conditions", "Conditions on these boards", columns, lines, ring,
+        "these-conditions",
+        "Conditions on these boards",
+        columns,
+        lines,
+        ring,
         "analysis/condition_effects.csv",
-    )  # fmt: skip
+    )
     yield Section("section-these", "On these boards: conditions", (made,), f"{UNITS['block']} {THESE}")
 
 
@@ -194,16 +232,25 @@ def _these_families(tables: Mapping[str, Table], ring: str) -> Iterator[Section]
     if table is None or not table.rows:
         return
     columns = (
-        Column("part"), Column("family"), Column("against"), Column("suites", "n", True), Column("ratio"),
-        Column("interval"), Column("verdict"),
-    )  # fmt: skip
+        Column("part"),
+        Column("family"),
+        Column("against"),
+        Column("suites", "n", True),
+        Column("ratio"),
+        Column("interval"),
+        Column("verdict"),
+    )
     lines = [
         [
-            label(row["part"]), label(row["family"]), label(row["reference"]),
-            blocks.count(str(row["n_suites"])), *_ratio(row), label(row["verdict"]),
+            label(row["part"]),
+            label(row["family"]),
+            label(row["reference"]),
+            blocks.count(str(row["n_suites"])),
+            *_ratio(row),
+            label(row["verdict"]),
         ]
         for row in table.rows
-    ]  # fmt: skip
+    ]
     made = _table("these-families", "Families on these boards", columns, lines, ring, "analysis/effects.csv")
     yield Section("section-families", "On these boards: families", (made,), f"{UNITS['suite']} {THESE}")
 
@@ -242,25 +289,41 @@ def _over(table: Table, ring: str) -> Section | None:
     if not table.rows:
         return None
     columns = (
-        *_CONTRAST, Column("hosts", "n", True), Column("mean effect"), Column("95 % interval"),
-        Column("p (Holm)", "", True), Column("spread of hosts"), Column("hosts, least to most"),
-        Column("one left out, least to most"), Column("hangs on"), Column("verdict"),
-    )  # fmt: skip
+        *_CONTRAST,
+        Column("hosts", "n", True),
+        Column("mean effect"),
+        Column("95 % interval"),
+        Column("p (Holm)", "", True),
+        Column("spread of hosts"),
+        Column("hosts, least to most"),
+        Column("one left out, least to most"),
+        Column("hangs on"),
+        Column("verdict"),
+    )
     rows = [
         [
-            *_contrast(row), blocks.count(str(row["n_hosts"])), *_effect(row), _p(row),
+            *_contrast(row),
+            blocks.count(str(row["n_hosts"])),
+            *_effect(row),
+            _p(row),
             label(_amount(row, "spread")),
             label(f"{_amount(row, 'least_host_effect')} to {_amount(row, 'most_host_effect')}"),
             label(f"{_amount(row, 'least_left_out_effect')} to {_amount(row, 'most_left_out_effect')}"),
-            label(row["hangs_on_host"] or "–"), label(row["verdict"]),
+            label(row["hangs_on_host"] or "–"),
+            label(row["verdict"]),
         ]
         for row in table.rows
-    ]  # fmt: skip
+    ]
     made = _table(
-        "over-hosts", "Effects on boards like these", columns, rows, ring, "analysis/effects_over_hosts.csv",
+        "over-hosts",
+        "Effects on boards like these",
+        columns,
+        rows,
+        ring,
+        "analysis/effects_over_hosts.csv",
         "Spread: standard deviation of the hosts' values (of a ratio: its factor). Hangs on: hosts without "
         "which the verdict would be another.",
-    )  # fmt: skip
+    )
     return Section("section-over", "On boards like these", (made,), HOST_UNITS)
 
 
@@ -268,38 +331,54 @@ def _by_host(table: Table, ring: str) -> Section | None:
     if not table.rows:
         return None
     columns = (
-        *_CONTRAST, Column("host"), Column("n", "", True), Column("of"), Column("effect"),
+        *_CONTRAST,
+        Column("host"),
+        Column("n", "", True),
+        Column("of"),
+        Column("effect"),
         Column("95 % interval"),
-    )  # fmt: skip
+    )
     rows = [
         [
-            *_contrast(row), label(row["host"]), blocks.count(str(row["n_units"])),
-            label(row["unit_of_inference"]), *_effect(row),
+            *_contrast(row),
+            label(row["host"]),
+            blocks.count(str(row["n_units"])),
+            label(row["unit_of_inference"]),
+            *_effect(row),
         ]
         for row in table.rows
-    ]  # fmt: skip
+    ]
     made = _table("by-host", "Effects by host", columns, rows, ring, "analysis/effects_by_host.csv")
     return Section(
-        "section-by-host", "Effects by host", (made,),
+        "section-by-host",
+        "Effects by host",
+        (made,),
         "Each interval is of one host: conditions by its blocks, families by suites. It says what further "
         "units would give on that very host.",
-    )  # fmt: skip
+    )
 
 
 def _left_out(table: Table, ring: str) -> Section | None:
     if not table.rows:
         return None
     columns = (
-        *_CONTRAST, Column("without"), Column("hosts", "n", True), Column("mean effect"),
-        Column("95 % interval"), Column("verdict"),
-    )  # fmt: skip
+        *_CONTRAST,
+        Column("without"),
+        Column("hosts", "n", True),
+        Column("mean effect"),
+        Column("95 % interval"),
+        Column("verdict"),
+    )
     rows = [
         [
-            *_contrast(row), label(row["left_out_host"]), blocks.count(str(row["n_hosts"])), *_effect(row),
+            *_contrast(row),
+            label(row["left_out_host"]),
+            blocks.count(str(row["n_hosts"])),
+            *_effect(row),
             label(row["verdict"]),
         ]
         for row in table.rows
-    ]  # fmt: skip
+    ]
     made = _table("left-out", "One host left out", columns, rows, ring, "analysis/leave_one_host_out.csv")
     return Section("section-left-out", "One host left out", (made,), HOST_UNITS)
 
@@ -308,42 +387,60 @@ def _differences(table: Table, ring: str) -> Section | None:
     if not table.rows:
         return None
     columns = (
-        *_CONTRAST, Column("host"), Column("other"), Column("difference"), Column("p (Holm)", "", True),
+        *_CONTRAST,
+        Column("host"),
+        Column("other"),
+        Column("difference"),
+        Column("p (Holm)", "", True),
         Column("verdict"),
-    )  # fmt: skip
+    )
     rows = [
         [
-            *_contrast(row), label(row["host"]), label(row["other_host"]),
-            label(_amount(row, "difference_effect")), _p(row), label(row["verdict"]),
+            *_contrast(row),
+            label(row["host"]),
+            label(row["other_host"]),
+            label(_amount(row, "difference_effect")),
+            _p(row),
+            label(row["verdict"]),
         ]
         for row in table.rows
-    ]  # fmt: skip
+    ]
     differing = sum(row["verdict"] == DIFFER for row in table.rows)
     made = _table(
         "host-differences", "Hosts two by two", columns, rows, ring, "analysis/host_differences.csv"
     )
     return Section(
-        "section-differences", "Do hosts differ in an effect?", (made,),
+        "section-differences",
+        "Do hosts differ in an effect?",
+        (made,),
         f"{differing} of {len(table.rows)} comparisons differ (Welch's t over blocks, Holm over the metrics "
         "and pairs of hosts of a contrast). The unit is the block on either host: nothing is said of other "
         "hosts.",
-    )  # fmt: skip
+    )
 
 
 def _times(table: Table, ring: str) -> Section | None:
     if not table.rows:
         return None
     columns = (
-        Column("pair"), Column("suite"), Column("condition"), Column("cells", "n", True),
-        Column("median", "ms", True), Column("95 % interval of the mean", "ms"),
-    )  # fmt: skip
+        Column("pair"),
+        Column("suite"),
+        Column("condition"),
+        Column("cells", "n", True),
+        Column("median", "ms", True),
+        Column("95 % interval of the mean", "ms"),
+    )
     rows = [
         [
-            label(row["pair"]), label(row["suite_id"]), label(row["condition"]),
-            blocks.count(str(row["n_cells"])), blocks.number(real(row["median_ms"])), _interval(row),
+            label(row["pair"]),
+            label(row["suite_id"]),
+            label(row["condition"]),
+            blocks.count(str(row["n_cells"])),
+            blocks.number(real(row["median_ms"])),
+            _interval(row),
         ]
         for row in table.rows
-    ]  # fmt: skip
+    ]
     made = _table(
         "times", "Cold handshake at the drone, by host", columns, rows, ring, "analysis/times_by_host.csv"
     )

@@ -32,9 +32,11 @@ def _no_part_twice(parts: Sequence[Part]) -> None:
     for part, other in _two_by_two(parts):
         if part.run_id == other.run_id:
             _refuse(
-                "same-bundle", f"{part.run_id} is named twice",
-                "a bundle counted twice would be measured once", "name each bundle once",
-            )  # fmt: skip
+                "same-bundle",
+                f"{part.run_id} is named twice",
+                "a bundle counted twice would be measured once",
+                "name each bundle once",
+            )
 
 
 def _one_ring(parts: Sequence[Part]) -> None:
@@ -77,9 +79,12 @@ def _own_blocks(parts: Sequence[Part]) -> None:
 def forged_share(run_id: str, why: str) -> LabError:
     """The refusal of a part that holds what its share does not own."""
     return LabError(
-        "forged-share", f"{run_id} holds other blocks than share and campaign that it names", why,
-        "./pqlab verify names what does not fit; merge what was run", EXIT_CHECK,
-    )  # fmt: skip
+        "forged-share",
+        f"{run_id} holds other blocks than share and campaign that it names",
+        why,
+        "./pqlab verify names what does not fit; merge what was run",
+        EXIT_CHECK,
+    )
 
 
 def _one_build(parts: Sequence[Part]) -> None:
@@ -130,10 +135,11 @@ def _no_cell_twice(parts: Sequence[Part]) -> None:
             owner, other = owners.setdefault(cell.cell_id, part), places.setdefault(place, part)
             if owner is not part and _same_hosts(owner, part):
                 _refuse(
-                    "two-owners", f"cell {cell.cell_id} has two owners: {owner.run_id} and {part.run_id}",
+                    "two-owners",
+                    f"cell {cell.cell_id} has two owners: {owner.run_id} and {part.run_id}",
                     f"pair {part.pair} measured {what} twice, and the merge does not choose",
                     "name one of the two",
-                )  # fmt: skip
+                )
             if owner is not part:
                 _refuse(
                     "cell-of-two-hosts",

@@ -84,11 +84,17 @@ def _asked(row: Json) -> Asked:
         return None if row.get(name) is None else int(row[name])
 
     return Asked(
-        step=int(row["step"]), number=int(row["number"]), kind=str(row["kind"]), due_ns=int(row["due_ns"]),
-        sent_ns=at("sent_ns"), acknowledged_ns=at("acknowledged_ns"), result=at("result"),
-        retries_count=int(row["retries_count"]), items_count=int(row["items_count"]),
+        step=int(row["step"]),
+        number=int(row["number"]),
+        kind=str(row["kind"]),
+        due_ns=int(row["due_ns"]),
+        sent_ns=at("sent_ns"),
+        acknowledged_ns=at("acknowledged_ns"),
+        result=at("result"),
+        retries_count=int(row["retries_count"]),
+        items_count=int(row["items_count"]),
         reason=None if row.get("reason") is None else str(row["reason"]),
-    )  # fmt: skip
+    )
 
 
 def rekey_spans(spans: list[Span]) -> list[tuple[int, int]]:

@@ -83,9 +83,11 @@ def silence(cell: RawCell, failed: int, start_ns: int | None) -> str | None:
     reasons = [
         str(event["reason"])
         for event in cell.events
-        if event.get("host") == "drone" and event.get("event") == "handshake_failed" and event.get("reason")
+        if event.get("host") == "drone"
+        and event.get("event") == "handshake_failed"
+        and event.get("reason")
         and int(event["t_ns"]) >= first_ns
-    ]  # fmt: skip
+    ]
     last = f" (last: {reasons[-1]})" if reasons else ""
     return (
         f"the drone heard nothing for 3 s{when}: the ground or the way to it stood still; "
@@ -130,9 +132,7 @@ def _returned(events: list[Json], kill: Json) -> tuple[float | None, str | None]
 
 def _sampled(events: list[Json], stall: Json, ticks_ns: list[int]) -> tuple[float | None, str | None]:
     role = stall.get("role")
-    ends = [
-        int(e["t_ns"]) for e in events if e.get("host") == role and e.get("event") == f"{STALL}_end"
-    ]  # fmt: skip
+    ends = [int(e["t_ns"]) for e in events if e.get("host") == role and e.get("event") == f"{STALL}_end"]
     begun_ns = int(stall["t_ns"])
     end_ns = min((end for end in ends if end >= begun_ns), default=None)
     if end_ns is None:

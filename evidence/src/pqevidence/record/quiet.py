@@ -121,11 +121,13 @@ def judge_handshakes(cold: Mapping[str, HandshakeTrace], use: Use | None, *, one
     if ends and cold:
         text = "; ".join(dict.fromkeys((*waited.values(), *crowds.values())))
         return Quiet(text, ends, dict.fromkeys(TAILS, text))
-    return Quiet(tails={
-        name: f"of this figure {found.sentence}"
-        for name, statistic in TAILS.items()
-        if (found := waiting_in(walls, waits, statistic)) is not None and found.disturbed
-    })  # fmt: skip
+    return Quiet(
+        tails={
+            name: f"of this figure {found.sentence}"
+            for name, statistic in TAILS.items()
+            if (found := waiting_in(walls, waits, statistic)) is not None and found.disturbed
+        }
+    )
 
 
 def _alone(use: Use | None) -> bool:

@@ -85,9 +85,12 @@ def fill_waiting(sheet: Sheet, cold: dict[str, HandshakeTrace], *, due: bool = T
 
 
 def fill_pressure(
-    sheet: Sheet, telemetry: Mapping[str, Telemetry], shakes_ns: tuple[int, int] | None,
-    traffic_ns: tuple[int, int], raw: RawRun,
-) -> None:  # fmt: skip
+    sheet: Sheet,
+    telemetry: Mapping[str, Telemetry],
+    shakes_ns: tuple[int, int] | None,
+    traffic_ns: tuple[int, int],
+    raw: RawRun,
+) -> None:
     """What the machines and the tunnels' threads waited: categories D (window of cold handshakes, None where
     there is none), N and O (traffic). All are growths of cumulative counters."""
     for host in ROLES:

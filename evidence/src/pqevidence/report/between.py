@@ -108,12 +108,14 @@ def _figure(rows: list[Row], ring: str, *, ratios: bool) -> Figure | None:
         return None
     made = [
         Effect(
-            f"condition {row['condition']}", _words(row), real(row["mean_effect"]),
+            f"condition {row['condition']}",
+            _words(row),
+            real(row["mean_effect"]),
             None if row["low_effect"] is None else (real(row["low_effect"]), real(row["high_effect"])),
             str(row["verdict"]) if row["verdict"] in (IMPROVED, REGRESSED) else "",
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     kind, unit = ("ratio", "B / A (log scale)") if ratios else ("difference", "B − A, points")
     drawn = chosen(made)
     left = f"; {len(drawn)} of {len(rows)}, the rest below" if len(drawn) < len(rows) else ""
@@ -163,12 +165,24 @@ def _effects(block_id: str, title: str, between: Between, ring: str, *, overall:
         block_id,
         f"{title}: B in place of A",
         (
-            Column("condition"), Column("metric"), Column("scope"), Column("n", "", True),
-            Column("A, median", "", True), Column("B, median", "", True), Column("published", "", True),
-            Column("mean effect", "", True), Column("robust effect", "", True), Column("95 % interval"),
-            Column("p (Holm)", "", True), Column("tests", "n", True), Column("noise floor", "", True),
-            Column("floor from"), Column("seen from", "", True), Column("outliers", "n", True),
-            Column("verdict"), Column("ring"),
+            Column("condition"),
+            Column("metric"),
+            Column("scope"),
+            Column("n", "", True),
+            Column("A, median", "", True),
+            Column("B, median", "", True),
+            Column("published", "", True),
+            Column("mean effect", "", True),
+            Column("robust effect", "", True),
+            Column("95 % interval"),
+            Column("p (Holm)", "", True),
+            Column("tests", "n", True),
+            Column("noise floor", "", True),
+            Column("floor from"),
+            Column("seen from", "", True),
+            Column("outliers", "n", True),
+            Column("verdict"),
+            Column("ring"),
         ),
         blocks.rows_of([_row(row) for row in rows]),
         ring,
@@ -176,7 +190,7 @@ def _effects(block_id: str, title: str, between: Between, ring: str, *, overall:
         "Hodges–Lehmann. Less is better for every metric. Seen from: a smaller effect would not have "
         "been seen.",
         collapsed=True,
-    )  # fmt: skip
+    )
     lead = (
         "A pair is the cell of one suite, condition and repetition in each bundle. The two were not measured "
         f"side by side, so the machine's drift between the runs is in the effect. {UNITS['run']}"
@@ -193,20 +207,35 @@ def _row(row: Row) -> list[Cell]:
         return blocks.number(real(row[name])) if row[name] is not None else _none(why)
 
     published = (
-        Cell(significant(real(row["published"])), sort=real(row["published"]), kind="num",
-             title=f"{row['published_source']}: {row['published_known_wrong']}")
+        Cell(
+            significant(real(row["published"])),
+            sort=real(row["published"]),
+            kind="num",
+            title=f"{row['published_source']}: {row['published_known_wrong']}",
+        )
         if row["published"] is not None
         else blocks.not_applicable()
-    )  # fmt: skip
+    )
     return [
-        label(row["condition"]), label(f"{row['metric']}"), label(row["scope"]), value("n_pairs"),
-        value("a_median"), value("b_median"), published,
-        label(effect_text(row), sort=real(row["mean_effect"])), value("robust_effect"),
+        label(row["condition"]),
+        label(f"{row['metric']}"),
+        label(row["scope"]),
+        value("n_pairs"),
+        value("a_median"),
+        value("b_median"),
+        published,
+        label(effect_text(row), sort=real(row["mean_effect"])),
+        value("robust_effect"),
         label(interval_text(row)) if row["low_effect"] is not None else _none(why),
-        value("p_holm"), value("family_count"), value("floor_effect"), label(row["floor_from"]),
-        value("visible_effect"), value("outlier_count"), Cell(str(row["verdict"]), title=why or None),
+        value("p_holm"),
+        value("family_count"),
+        value("floor_effect"),
+        label(row["floor_from"]),
+        value("visible_effect"),
+        value("outlier_count"),
+        Cell(str(row["verdict"]), title=why or None),
         label(row["ring"]),
-    ]  # fmt: skip
+    ]
 
 
 def _none(why: str) -> Cell:

@@ -29,9 +29,14 @@ class Box:
 
 @both
 def boxes(
-    layout: Layout, figure_id: str, title: str, axis_title: str, rows: Sequence[Box], unit: str = "ms",
+    layout: Layout,
+    figure_id: str,
+    title: str,
+    axis_title: str,
+    rows: Sequence[Box],
+    unit: str = "ms",
     left: float = 300.0,
-) -> str:  # fmt: skip
+) -> str:
     """One row a distribution on a log axis, n beside the label, the median as a bold tick and as a number."""
     right, row = layout.pick((66.0, 22.0), (84.0, 22.0 + LABEL))
     top = 24.0

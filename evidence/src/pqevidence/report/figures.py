@@ -126,9 +126,14 @@ class Strip:
 
 @both
 def strips(
-    layout: Layout, figure_id: str, title: str, axis_title: str, rows: Sequence[Strip], unit: str = "ms",
+    layout: Layout,
+    figure_id: str,
+    title: str,
+    axis_title: str,
+    rows: Sequence[Strip],
+    unit: str = "ms",
     left: float = 168.0,
-) -> str:  # fmt: skip
+) -> str:
     """Every run-level value as a dot on a log axis, the median as a bold tick; n beside the label.
 
     ``left`` is the width that labels and n take on a wide window, in pixels.
@@ -390,9 +395,13 @@ _NARROW_FIELDS, _FIELD = 3, 38.0
 
 
 def _heat_list(
-    rows: Sequence[str], columns: Sequence[str], values: dict[tuple[str, str], float], axis: LogAxis,
-    unit: str, width: float,
-) -> tuple[list[str], float]:  # fmt: skip
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: dict[tuple[str, str], float],
+    axis: LogAxis,
+    unit: str,
+    width: float,
+) -> tuple[list[str], float]:
     """A heading a row and under it its fields, each with its column's name; where the drawing ends."""
     items = [svg.text(width, 12, unit, class_="axis", text_anchor="end")]
     step, y = width / _NARROW_FIELDS, 0.0
@@ -421,7 +430,14 @@ def _heat_field(
 ) -> tuple[str, str]:
     """(CSS class of what is printed on it, the shaded field) for a share of the axis from 0 to 1."""
     field = svg.element(
-        "rect", svg.hover(tip), x=place[0], y=place[1], width=size[0], height=size[1], rx=3,
-        class_="heat", fill_opacity=0.08 + 0.82 * share,
-    )  # fmt: skip
+        "rect",
+        svg.hover(tip),
+        x=place[0],
+        y=place[1],
+        width=size[0],
+        height=size[1],
+        rx=3,
+        class_="heat",
+        fill_opacity=0.08 + 0.82 * share,
+    )
     return "heat-text strong" if share > 0.8 else "heat-text", field

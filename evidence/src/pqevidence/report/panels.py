@@ -76,11 +76,16 @@ def _bar(bar: PanelBar, axis: LinearAxis, y: float, part: Panel) -> list[str]:
     end = axis(max(bar.value, 0.0))
     items = [
         svg.element(
-            "rect", svg.hover(f"{bar.label}: {significant(bar.value)} {part.unit}"), x=axis.start, y=y + 3,
-            width=max(end - axis.start, 1.0), height=_ROW - 6, rx=1.5,
+            "rect",
+            svg.hover(f"{bar.label}: {significant(bar.value)} {part.unit}"),
+            x=axis.start,
+            y=y + 3,
+            width=max(end - axis.start, 1.0),
+            height=_ROW - 6,
+            rx=1.5,
             class_=f"bar {family_class(part.family)}",
         )
-    ]  # fmt: skip
+    ]
     if bar.low is not None and bar.high is not None:
         items.append(svg.line(axis(max(bar.low, 0.0)), middle, axis(max(bar.high, 0.0)), middle, "marker"))
         end = max(end, axis(max(bar.high, 0.0)))

@@ -23,9 +23,15 @@ class Point:
 
 @both
 def scatter(
-    layout: Layout, figure_id: str, title: str, x_title: str, y_title: str, points: Sequence[Point],
-    x_unit: str, y_unit: str,
-) -> str:  # fmt: skip
+    layout: Layout,
+    figure_id: str,
+    title: str,
+    x_title: str,
+    y_title: str,
+    points: Sequence[Point],
+    x_unit: str,
+    y_unit: str,
+) -> str:
     """Dots on two log axes; the lowest, highest, leftmost and rightmost carry their names, on a narrow window
     numbers whose names stand below."""
     left, right, height = layout.pick((72.0, 24.0, 380.0), (60.0, 20.0, 260.0))

@@ -36,9 +36,14 @@ class Stacked:
 
 @both
 def stacks(
-    layout: Layout, figure_id: str, title: str, rows: Sequence[Stacked],
-    series: Sequence[tuple[str, str]], unit: str, total: str,
-) -> str:  # fmt: skip
+    layout: Layout,
+    figure_id: str,
+    title: str,
+    rows: Sequence[Stacked],
+    series: Sequence[tuple[str, str]],
+    unit: str,
+    total: str,
+) -> str:
     """series: (CSS class, name) of the parts from left to right; total: what stands behind the bars."""
     left, gap = layout.pick((400.0, 5.0), (46.0, 7.0 + LABEL))
     heads = len({row.group for row in rows if row.group})
@@ -76,9 +81,14 @@ def _stacked(
 
 
 def _stack(
-    layout: Layout, stack: Stack, owner: str, axis: LinearAxis, y: float, series: Sequence[tuple[str, str]],
+    layout: Layout,
+    stack: Stack,
+    owner: str,
+    axis: LinearAxis,
+    y: float,
+    series: Sequence[tuple[str, str]],
     unit: str,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     items = [svg.text(axis.start - 8, y + 11, stack.name, class_="tick", text_anchor="end")]
     whole = sum(stack.parts) if stack.parts is not None else 0.0
     if stack.parts is None or whole <= 0:

@@ -51,9 +51,14 @@ class Strip:
 
 @both
 def timeline(
-    layout: Layout, figure_id: str, title: str, length_s: float, kinds: dict[str, str], bands: Sequence[Band],
+    layout: Layout,
+    figure_id: str,
+    title: str,
+    length_s: float,
+    kinds: dict[str, str],
+    bands: Sequence[Band],
     strips: Sequence[Strip],
-) -> str:  # fmt: skip
+) -> str:
     """kinds: kind of band → CSS class, in the order of the tracks. length_s: end of the time axis."""
     left, right = layout.pick((176.0, 96.0), (44.0, 12.0))
     axis = LinearAxis(0.0, length_s, left, layout.width - right)
@@ -70,9 +75,14 @@ def timeline(
         items.append(svg.text(x, bottom + 16, told, class_="tick", text_anchor="middle"))
     for place, kind in enumerate(used):
         items += _track(
-            layout, kind, kinds[kind], [band for band in bands if band.kind == kind], axis,
-            _TOP + track * place, (top, bottom),
-        )  # fmt: skip
+            layout,
+            kind,
+            kinds[kind],
+            [band for band in bands if band.kind == kind],
+            axis,
+            _TOP + track * place,
+            (top, bottom),
+        )
     y = top
     for head, strip in zip(heads, strips, strict=True):
         items += _strip(layout, strip, axis, y + head)
@@ -91,9 +101,14 @@ def _head_height(layout: Layout, strip: Strip) -> float:
 
 
 def _track(
-    layout: Layout, kind: str, shade: str, bands: Sequence[Band], axis: LinearAxis, y: float,
+    layout: Layout,
+    kind: str,
+    shade: str,
+    bands: Sequence[Band],
+    axis: LinearAxis,
+    y: float,
     reach: tuple[float, float],
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     if layout.narrow:
         yield svg.text(0, y + 12, kind, class_="label small")
         y += LABEL

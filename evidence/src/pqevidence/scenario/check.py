@@ -192,6 +192,13 @@ def _description(error: ValidationError) -> str:
 
 
 def _article(name: str) -> str:
-    words = {"integer": "a whole number", "number": "a number", "object": "a mapping", "array": "a list",
-             "string": "text", "boolean": "true or false", "null": "null"}  # fmt: skip
+    words = {
+        "integer": "a whole number",
+        "number": "a number",
+        "object": "a mapping",
+        "array": "a list",
+        "string": "text",
+        "boolean": "true or false",
+        "null": "null",
+    }
     return words.get(name, name)

@@ -43,9 +43,11 @@ def find_file(name_or_path: str, known: dict[str, Path], what: str, beside: Path
             if candidate.is_file():
                 return candidate
         raise UsageError(
-            f"no-{what}", f"there is no file {name_or_path}", "a name with .yml is taken for a path",
+            f"no-{what}",
+            f"there is no file {name_or_path}",
+            "a name with .yml is taken for a path",
             f"./pqlab validate lists the shipped {what}s",
-        )  # fmt: skip
+        )
     if name_or_path in known:
         return known[name_or_path]
     close = nearest(name_or_path, list(known))

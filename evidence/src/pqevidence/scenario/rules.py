@@ -89,9 +89,11 @@ def _workload(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
     ):
         if traffic[key] != wanted:
             yield Problem(
-                marked.place(at), f"`traffic.workload` needs `{key}: {wanted}`, not {traffic[key]}", why,
+                marked.place(at),
+                f"`traffic.workload` needs `{key}: {wanted}`, not {traffic[key]}",
+                why,
                 f"write `{key}: {wanted}`, or remove `workload`.",
-            )  # fmt: skip
+            )
     uploaded_s: float | None = None
     for number, step in enumerate(steps):
         here: KeyPath = (*at, number)
@@ -107,15 +109,21 @@ def _workload(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
         asks = step["kind"] == "auto" or step["mode"] == "AUTO"
         if asks and (uploaded_s is None or uploaded_s >= step["at_s"]):
             yield Problem(
-                marked.place((*at, number)), f"step `{step['kind']}` asks for AUTO and no mission is there",
-                "the vehicle refuses AUTO without one", "add a `mission_upload` before it.",
-            )  # fmt: skip
+                marked.place((*at, number)),
+                f"step `{step['kind']}` asks for AUTO and no mission is there",
+                "the vehicle refuses AUTO without one",
+                "add a `mission_upload` before it.",
+            )
     try:
         steps_of(steps)
     except SpecError as error:
         if not any(amiss(step["kind"], step) for step in steps):
-            yield Problem(marked.place(at), f"`traffic.workload`: {error}", "the ground would refuse it",
-                          f"{error.hint}.")  # fmt: skip
+            yield Problem(
+                marked.place(at),
+                f"`traffic.workload`: {error}",
+                "the ground would refuse it",
+                f"{error.hint}.",
+            )
 
 
 def _names(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
@@ -173,9 +181,11 @@ def _detectors(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
         if condition["detector"] != "none" and data["traffic"] is None:
             place = marked.place(("conditions", index, "detector"))
             yield Problem(
-                place, f"condition `{condition['name']}` has a detector and the scenario no `traffic`",
-                "there would be nothing to watch", "add `traffic:`, or `detector: none`.",
-            )  # fmt: skip
+                place,
+                f"condition `{condition['name']}` has a detector and the scenario no `traffic`",
+                "there would be nothing to watch",
+                "add `traffic:`, or `detector: none`.",
+            )
 
 
 def _policies(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
@@ -194,14 +204,18 @@ def _policies(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
             Policy.from_json(condition["policy"])
         except TunnelError as error:
             yield Problem(
-                place, f"`policy` of condition `{condition['name']}`: {error}",
-                "it could not be carried out as written", f"{error.hint}",
-            )  # fmt: skip
+                place,
+                f"`policy` of condition `{condition['name']}`: {error}",
+                "it could not be carried out as written",
+                f"{error.hint}",
+            )
         if condition["rekey"] != "none":
             yield Problem(
-                place, f"condition `{condition['name']}` has both `policy` and `rekey`",
-                "each of them decides when to rekey", "keep one of the two.",
-            )  # fmt: skip
+                place,
+                f"condition `{condition['name']}` has both `policy` and `rekey`",
+                "each of them decides when to rekey",
+                "keep one of the two.",
+            )
 
 
 def _timed(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
@@ -254,9 +268,11 @@ def _killed(data: Json, condition: Json, at: KeyPath, marked: MarkedYaml) -> Ite
     ):
         if found:
             yield Problem(
-                marked.place(at), f"condition `{name}` has {what}",
-                "what a killed end counted is gone, so nothing after it could be judged", f"{way}.",
-            )  # fmt: skip
+                marked.place(at),
+                f"condition `{name}` has {what}",
+                "what a killed end counted is gone, so nothing after it could be judged",
+                f"{way}.",
+            )
 
 
 def _attacks(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
@@ -268,9 +284,11 @@ def _attacks(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
         if own != "none":
             if own["for_s"] is None:
                 yield Problem(
-                    marked.place((*at, "attack")), "`attack` lacks `for_s`", "nothing is sent without an end",
+                    marked.place((*at, "attack")),
+                    "`attack` lacks `for_s`",
+                    "nothing is sent without an end",
                     "add `for_s:`",
-                )  # fmt: skip
+                )
                 continue
             begin_s = own["start_s"] or 0.0
             yield from _in_session((*at, "attack"), "the attack", begin_s, own["for_s"], session_s, marked)
@@ -300,21 +318,27 @@ def _episodes(condition: Json, at: KeyPath, marked: MarkedYaml) -> Iterator[Prob
             continue
         if episode.path == "link" and not routed(condition):
             yield Problem(
-                place, f"condition `{name}` attacks over the link and has none",
-                "there is no router whose queues it could share", "add `link: {}`, or `path: direct`.",
-            )  # fmt: skip
+                place,
+                f"condition `{name}` attacks over the link and has none",
+                "there is no router whose queues it could share",
+                "add `link: {}`, or `path: direct`.",
+            )
         if event["at_s"] < busy_until_s:
             yield Problem(
-                place, f"two attacks of condition `{name}` overlap at {event['at_s']:g} s",
-                "there is one attacker", "let one begin after the other has ended.",
-            )  # fmt: skip
+                place,
+                f"two attacks of condition `{name}` overlap at {event['at_s']:g} s",
+                "there is one attacker",
+                "let one begin after the other has ended.",
+            )
         busy_until_s = event["at_s"] + episode.for_s
         total_s += episode.for_s
     if total_s > MAX_CELL_S:
         yield Problem(
-            place, f"condition `{name}` attacks for {total_s:g} s in all",
-            f"a cell holds at most {MAX_CELL_S:g} s of it", "shorten the episodes.",
-        )  # fmt: skip
+            place,
+            f"condition `{name}` attacks for {total_s:g} s in all",
+            f"a cell holds at most {MAX_CELL_S:g} s of it",
+            "shorten the episodes.",
+        )
 
 
 def _in_session(

@@ -45,9 +45,11 @@ def select(data: Json, origins: dict[str, str], marked: MarkedYaml, asked: Overr
         for prefix in asked.only:
             if not prefix or len(prefix) > 16 or set(prefix) - set("0123456789abcdef"):
                 raise UsageError(
-                    "bad-only", f"--only {prefix} is no beginning of a cell id",
-                    "a cell id is 16 of the digits 0-9 and a-f", "./pqlab plan lists the ids",
-                )  # fmt: skip
+                    "bad-only",
+                    f"--only {prefix} is no beginning of a cell id",
+                    "a cell id is 16 of the digits 0-9 and a-f",
+                    "./pqlab plan lists the ids",
+                )
         data["only"] = sorted(set(asked.only))
         origins["only"] = "--only"
 
@@ -172,6 +174,8 @@ def _unknown(option: str, value: str, known: list[str]) -> UsageError:
 
 def _nothing(what: str, of: str) -> UsageError:
     return UsageError(
-        "nothing-selected", f"{what} after the filters", f"together they exclude all {of} of the scenario",
+        "nothing-selected",
+        f"{what} after the filters",
+        f"together they exclude all {of} of the scenario",
         "leave one of --suites, --level, --family, --tag, --condition out",
-    )  # fmt: skip
+    )

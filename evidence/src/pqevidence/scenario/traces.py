@@ -44,10 +44,12 @@ def resolve(data: Json, origins: dict[str, str], marked: MarkedYaml) -> tuple[di
             if told not in (None, trace.sha256):
                 found.append(
                     Problem(
-                        marked.place((*at, "sha256")), f"`{shown(file)}` is not the trace of this digest",
-                        f"its own is {trace.sha256}", "give that digest, or the file that was meant.",
+                        marked.place((*at, "sha256")),
+                        f"`{shown(file)}` is not the trace of this digest",
+                        f"its own is {trace.sha256}",
+                        "give that digest, or the file that was meant.",
                     )
-                )  # fmt: skip
+                )
                 continue
             files[trace.sha256] = file
             found += _contradictions(condition, way, trace, at, marked)
@@ -56,10 +58,12 @@ def resolve(data: Json, origins: dict[str, str], marked: MarkedYaml) -> tuple[di
                 place = marked.place(("conditions", index, "events", number, "link"))
                 found.append(
                     Problem(
-                        place, "an event's `link` has a `trace`", "a trace holds for a whole cell",
+                        place,
+                        "an event's `link` has a `trace`",
+                        "a trace holds for a whole cell",
                         "put it under `link` of the condition.",
                     )
-                )  # fmt: skip
+                )
     return files, found
 
 
@@ -70,9 +74,11 @@ def _read(block: Json, at: KeyPath, marked: MarkedYaml) -> tuple[Path, Trace] | 
     if file is None:
         have = ", ".join(sorted(f.name for f in shipped.glob("*.csv"))) or "none"
         return Problem(
-            place, f"there is no trace `{name}`", f"looked beside the scenario and among the shipped: {have}",
+            place,
+            f"there is no trace `{name}`",
+            f"looked beside the scenario and among the shipped: {have}",
             "give one of them, or the path of a trace; ./pqlab link makes one.",
-        )  # fmt: skip
+        )
     try:
         return file, parse_trace(file.read_bytes())
     except OSError as error:
@@ -95,24 +101,30 @@ def _contradictions(
         return
     for key in side.said_twice(trace.known):
         yield Problem(
-            marked.place((*at[:-1], key)), f"`link.{way}` has both `{key}` and a trace that tells it",
-            f"this trace tells {', '.join(trace.known)}", f"remove `{key}`.",
-        )  # fmt: skip
+            marked.place((*at[:-1], key)),
+            f"`link.{way}` has both `{key}` and a trace that tells it",
+            f"this trace tells {', '.join(trace.known)}",
+            f"remove `{key}`.",
+        )
     if side.trace is not None and side.trace.start_ms * 1_000_000 >= trace.end_ns:
         yield Problem(
-            marked.place((*at, "start_ms")), f"`start_ms` {side.trace.start_ms} is behind the trace's end",
-            f"it lasts {trace.end_ns / 1e6:g} ms", "begin within it.",
-        )  # fmt: skip
+            marked.place((*at, "start_ms")),
+            f"`start_ms` {side.trace.start_ms} is behind the trace's end",
+            f"it lasts {trace.end_ns / 1e6:g} ms",
+            "begin within it.",
+        )
     if condition["link"].get("probe") is not None:
         yield Problem(
-            marked.place((*at[:2], "link", "probe")), f"`{condition['name']}` has a trace and `probe`",
+            marked.place((*at[:2], "link", "probe")),
+            f"`{condition['name']}` has a trace and `probe`",
             "a probe judges settings that stay; of a trace the router writes down every packet instead",
             "write `probe: null`.",
-        )  # fmt: skip
+        )
     for number, event in enumerate(condition["events"]):
         if event["kind"] in _CHANGING:
             yield Problem(
                 marked.place((*at[:2], "events", number)),
                 f"condition `{condition['name']}` has a trace and an event `{event['kind']}`",
-                "the trace says what the link does and when", "put the change into the trace.",
-            )  # fmt: skip
+                "the trace says what the link does and when",
+                "put the change into the trace.",
+            )

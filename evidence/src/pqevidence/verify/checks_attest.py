@@ -119,9 +119,13 @@ def _wrong(segment: Segment, run: AttestedRun, earlier: str | None) -> str | Non
         return "it does not begin once, with its first line"
     told = statement["predicate"]
     due: Json = {
-        "run_id": run.run_id, "role": segment.role, "segment": segment.number,
-        "plan_sha256": first["plan_sha256"], "public_key": first["public_key"], "earlier": earlier,
-    }  # fmt: skip
+        "run_id": run.run_id,
+        "role": segment.role,
+        "segment": segment.number,
+        "plan_sha256": first["plan_sha256"],
+        "public_key": first["public_key"],
+        "earlier": earlier,
+    }
     for source, where in ((first, "its first line"), (told, "the signed statement")):
         for name, value in due.items():
             if source[name] != value:

@@ -106,8 +106,10 @@ def _matrix(bundle: BundleView, tally: Tally) -> None:
         return
     due = {
         (suite_id, name, first + number)
-        for name, suites, numbers in asked for suite_id in suites for number in numbers
-    }  # fmt: skip
+        for name, suites, numbers in asked
+        for suite_id in suites
+        for number in numbers
+    }
     if prefixes := tuple(scenario.get("only") or ()):
         due_id = _due_ids(bundle)
         due = {place for place in due if due_id(*place).startswith(prefixes)}

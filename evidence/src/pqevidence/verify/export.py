@@ -68,9 +68,11 @@ def export(target: Path) -> Exported:
     """
     if target.exists():
         raise LabError(
-            "exists", f"{target.name} is there already", "what is there is never overwritten",
+            "exists",
+            f"{target.name} is there already",
+            "what is there is never overwritten",
             "move it away, or name another file: --export FILE",
-        )  # fmt: skip
+        )
     content = dict(sorted(contents().items()))
     half = target.with_name(f".{target.name}.half")
     half.write_bytes(_SHEBANG + _zipped(content))
@@ -94,9 +96,11 @@ def contents() -> dict[str, bytes]:
     reference = reference_dir()
     if reference is None:
         raise LabError(
-            "no-reference", "the published tables are not at hand", "results/reference is missing",
+            "no-reference",
+            "the published tables are not at hand",
+            "results/reference is missing",
             "run from the checkout",
-        )  # fmt: skip
+        )
     for table in reference.iterdir():
         if table.name.endswith(".csv"):
             found[f"pqevidence/reference/{table.name}"] = table.read_bytes()
@@ -119,10 +123,11 @@ def reachable(*entries: str) -> dict[str, Path]:
             continue
         if top not in OURS:
             raise LabError(
-                "not-portable", f"{importer} imports {top}",
+                "not-portable",
+                f"{importer} imports {top}",
                 f"the checker that stands alone has {', '.join(LIBRARIES)} and Python's own modules only",
                 f"keep {top} out of what pqevidence.verify reaches",
-            )  # fmt: skip
+            )
         parts = name.split(".")
         for count in range(1, len(parts) + 1):
             module = ".".join(parts[:count])
@@ -177,7 +182,7 @@ def _library(name: str, distribution: str) -> Iterator[tuple[str, bytes]]:
     if spec is None or spec.origin is None:
         raise LabError(
             "not-portable", f"the library {name} is not installed", "the checks need it", "make venv"
-        )  # fmt: skip
+        )
     folder = Path(spec.origin).parent
     for path in sorted(folder.rglob("*.py")):
         yield f"{name}/{path.relative_to(folder).as_posix()}", path.read_bytes()

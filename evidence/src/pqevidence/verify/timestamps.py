@@ -42,16 +42,20 @@ class Stamps:
             return None
         if not replies or authorities is None:
             raise UsageError(
-                "usage", "--tsr and --tsa go together", "a time stamp is worth what its authority is",
+                "usage",
+                "--tsr and --tsa go together",
+                "a time stamp is worth what its authority is",
                 "verify BUNDLE --tsr FILE.tsr --tsa AUTHORITY.pem",
-            )  # fmt: skip
+            )
         for name in (*replies, authorities):
             _require_file(name)
         if shutil.which("openssl") is None:
             raise LabError(
-                "no-openssl", "time stamps cannot be checked", "the program openssl is not on this machine",
+                "no-openssl",
+                "time stamps cannot be checked",
+                "the program openssl is not on this machine",
                 "install openssl, or leave --tsr out",
-            )  # fmt: skip
+            )
         return cls(tuple(replies), authorities)
 
 
@@ -118,9 +122,16 @@ def _refused(reply: str, data: Path, given: datetime, authorities: str) -> str |
     if not data.is_file():
         return f"no {data.name}"
     done = _openssl(
-        "-verify", "-data", str(data), "-in", reply, "-CAfile", authorities,
-        "-attime", str(int(given.timestamp())),
-    )  # fmt: skip
+        "-verify",
+        "-data",
+        str(data),
+        "-in",
+        reply,
+        "-CAfile",
+        authorities,
+        "-attime",
+        str(int(given.timestamp())),
+    )
     if done.returncode == 0 and "Verification: OK" in done.stdout + done.stderr:
         return None
     reasons = re.findall(r":([^:\n]+):[^:\n]*\.c:\d+:(?:Verify error:)?([^\n]*)", done.stderr)
@@ -129,6 +140,11 @@ def _refused(reply: str, data: Path, given: datetime, authorities: str) -> str |
 
 def _openssl(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["openssl", "ts", *words], capture_output=True, text=True, errors="replace", check=False,
-        timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        ["openssl", "ts", *words],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=_TIMEOUT_S,
+        stdin=subprocess.DEVNULL,
+    )

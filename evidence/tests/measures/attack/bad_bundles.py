@@ -37,12 +37,18 @@ def truth(cell: Path) -> list[Json]:
     return [
         {"schema": "pqattack/truth/v1", "cell_id": cell.name, "bin_ns": BIN_NS},
         {
-            "episode": 1, **told, "benign": False, "t_on_ns": first * BIN_NS + 1000,
-            "t_off_ns": (first + BINS) * BIN_NS - 1000, "sent_count": SENT, "failed_count": 0,
-            "skipped_count": 0, "ended": "deadline",
+            "episode": 1,
+            **told,
+            "benign": False,
+            "t_on_ns": first * BIN_NS + 1000,
+            "t_off_ns": (first + BINS) * BIN_NS - 1000,
+            "sent_count": SENT,
+            "failed_count": 0,
+            "skipped_count": 0,
+            "ended": "deadline",
         },
         *({"episode": 1, "bin": first + i, "sent": COUNT_A_BIN} for i in range(BINS)),
-    ]  # fmt: skip
+    ]
 
 
 def attack_all(root: Path, spoil: Callable[[list[Json]], None], refused: int = SENT) -> None:

@@ -25,10 +25,13 @@ def counts(n: int, lost: int) -> Json:
         z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)),
     )
     return {
-        "n": n, "received": n - lost, "lost": lost, "loss_pct": round(100 * p, 4),
+        "n": n,
+        "received": n - lost,
+        "lost": lost,
+        "loss_pct": round(100 * p, 4),
         "loss_low_pct": round(100 * max(0.0, middle - half), 4),
         "loss_high_pct": round(100 * min(1.0, middle + half), 4),
-    }  # fmt: skip
+    }
 
 
 def times(name: str, mean_ms: float) -> Json:
@@ -44,24 +47,43 @@ def lossy_link(loss_pct: float = 5.0) -> Json:
     down = counts(up["received"], round(up["received"] * loss_pct / 100))
     tcp = counts(n, round(n * (1 - (1 - loss_pct / 100) ** 2)))
     router = {
-        "offered": 5000, "offered_bytes": 600000, "lost": 250, "lost_burst": 0, "lost_queue": 0,
-        "delivered": 4750, "duplicated": 0, "overtook": 0, "delay_sum_ns": 0, "delay_square_sum_ns2": 0,
-        "late_count": 4750, "late_sum_ns": 4750 * 20_000, "late_max_ns": 900_000,
-    }  # fmt: skip
+        "offered": 5000,
+        "offered_bytes": 600000,
+        "lost": 250,
+        "lost_burst": 0,
+        "lost_queue": 0,
+        "delivered": 4750,
+        "duplicated": 0,
+        "overtook": 0,
+        "delay_sum_ns": 0,
+        "delay_square_sum_ns2": 0,
+        "late_count": 4750,
+        "late_sum_ns": 4750 * 20_000,
+        "late_max_ns": 900_000,
+    }
     side = {**NOTHING, "loss_pct": loss_pct}
     return {
-        "schema_version": "pqlab/link/v1", "cell_id": "", "seed": 7, "set": {"up": side, "down": side},
-        "netem_in_kernel": False, "lapsed": None,
+        "schema_version": "pqlab/link/v1",
+        "cell_id": "",
+        "seed": 7,
+        "set": {"up": side, "down": side},
+        "netem_in_kernel": False,
+        "lapsed": None,
         "router": {"up": router, "down": dict(router), "strangers": 0, "overflow": 0},
         "probes": {
             "udp": {
-                "sent": n, "returned": down["received"], "doubles": 0, "reordered": 0, "size_bytes": 64,
+                "sent": n,
+                "returned": down["received"],
+                "doubles": 0,
+                "reordered": 0,
+                "size_bytes": 64,
                 "rate_hz": 400.0,
-                "up": {**up, **times("delay", 0.15)}, "down": {**down, **times("delay", 0.12)},
+                "up": {**up, **times("delay", 0.15)},
+                "down": {**down, **times("delay", 0.12)},
             },
             "tcp": {"kind": "tcp", "rate_hz": 400.0, "limit_ms": 950.0, **tcp, **times("rtt", 0.3)},
         },
-    }  # fmt: skip
+    }
 
 
 def condition_link(loss_pct: float = 5.0) -> Json:
@@ -171,24 +193,42 @@ def traced_cell(cell: Path, seed: int) -> tuple[Json, list[str]]:
     ]
     half = PACKETS // 2
     counts = {
-        "offered": PACKETS, "offered_bytes": 90 * PACKETS, "lost": 0, "lost_burst": 0, "lost_queue": 0,
-        "lost_trace": half, "delivered": half, "duplicated": 0, "overtook": 0,
-        "delay_sum_ns": half * 20_000_000, "delay_square_sum_ns2": half * 20_000_000**2, "late_count": half,
+        "offered": PACKETS,
+        "offered_bytes": 90 * PACKETS,
+        "lost": 0,
+        "lost_burst": 0,
+        "lost_queue": 0,
+        "lost_trace": half,
+        "delivered": half,
+        "duplicated": 0,
+        "overtook": 0,
+        "delay_sum_ns": half * 20_000_000,
+        "delay_square_sum_ns2": half * 20_000_000**2,
+        "late_count": half,
         "late_sum_ns": 200_000,
         "late_max_ns": 90_000,
-    }  # fmt: skip
+    }
     block = traced_link()
     told = {way: {**block[way], "trace": {**block[way]["trace"]}} for way in ("up", "down")}
     for side in told.values():
         del side["trace"]["file"]
     document = {
-        "schema_version": "pqlab/link/v1", "cell_id": cell.name, "seed": seed, "set": told,
-        "netem_in_kernel": False, "lapsed": None, "probes": None,
+        "schema_version": "pqlab/link/v1",
+        "cell_id": cell.name,
+        "seed": seed,
+        "set": told,
+        "netem_in_kernel": False,
+        "lapsed": None,
+        "probes": None,
         "router": {
-            "up": counts, "down": dict(counts), "strangers": 0, "overflow": 0,
-            "logged": 2 * PACKETS, "unlogged": 0,
+            "up": counts,
+            "down": dict(counts),
+            "strangers": 0,
+            "overflow": 0,
+            "logged": 2 * PACKETS,
+            "unlogged": 0,
         },
-    }  # fmt: skip
+    }
     return document, rows
 
 
@@ -217,9 +257,11 @@ def a_fade_left_out(root: Path) -> None:
         rows[place] += "20000000"
         more = PACKETS // 2 + 1
         document["router"]["up"].update(
-            lost_trace=PACKETS - more, delivered=more, delay_sum_ns=more * 20_000_000,
+            lost_trace=PACKETS - more,
+            delivered=more,
+            delay_sum_ns=more * 20_000_000,
             delay_square_sum_ns2=more * 20_000_000**2,
-        )  # fmt: skip
+        )
 
     trace_all(root, arrived)
 

@@ -26,23 +26,31 @@ def write_observers(cell: Path, left_out: tuple[str, ...] = (), *, scale: float 
         view_off, sampler_off = "telegraf" in left_out, "sampler" in left_out
         services = {
             name: {
-                "cpu_ns": 10**9 + part * used(VIEW if name in ("telegraf", "influxdb") else OTHER,
-                                              view_off and name in ("telegraf", "influxdb")),
+                "cpu_ns": 10**9
+                + part
+                * used(
+                    VIEW if name in ("telegraf", "influxdb") else OTHER,
+                    view_off and name in ("telegraf", "influxdb"),
+                ),
                 "reason": None,
             }
             for name in SERVICES
-        }  # fmt: skip
+        }
         end = {
             "tunnel_cpu_ns": 10**9 + part * used(TUNNEL),
             "sampler_cpu_ns": 10**9 + part * used(SAMPLER, sampler_off),
         }
         busy_ms = part * used(0.3) // MS
         return {
-            "services": services, "t_ns": t_ns, "machine": {"busy_ms": 10**6 + busy_ms, "steal_ms": 0},
+            "services": services,
+            "t_ns": t_ns,
+            "machine": {"busy_ms": 10**6 + busy_ms, "steal_ms": 0},
             "ends": {"drone": end, "gcs": dict(end)},
-        }  # fmt: skip
+        }
 
     document = {
-        "schema_version": "pqlab/observers/v1", "before": reading(begin_ns, 0), "after": reading(end_ns, 1),
-    }  # fmt: skip
+        "schema_version": "pqlab/observers/v1",
+        "before": reading(begin_ns, 0),
+        "after": reading(end_ns, 1),
+    }
     (cell / "observers.json").write_text(json.dumps(document, indent=1))

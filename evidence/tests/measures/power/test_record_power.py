@@ -24,8 +24,10 @@ BOUND = "at the end of the sensor's range: a lower bound"
 def work(tmp_path: Path) -> Path:
     return fixtures_make.make_work_dir(
         tmp_path / fixtures_make.RUN_ID,
-        suites=("cs-mlkem768-aesgcm-mldsa65",), session_s=3.0, bulk=False,
-    )  # fmt: skip
+        suites=("cs-mlkem768-aesgcm-mldsa65",),
+        session_s=3.0,
+        bulk=False,
+    )
 
 
 def folder_of(work: Path) -> Path:
@@ -98,8 +100,12 @@ def test_two_sensors_are_no_figure(work: Path) -> None:
 
 
 def test_watts_of_the_pmic_enter_no_energy(work: Path) -> None:
-    told = power(work, "power_w=4.0,voltage_v=5.0,rail_count=12i", ticks(work)[::10],
-                 sensor="sensor=pmic,sensor_class=pmic")  # fmt: skip
+    told = power(
+        work,
+        "power_w=4.0,voltage_v=5.0,rail_count=12i",
+        ticks(work)[::10],
+        sensor="sensor=pmic,sensor_class=pmic",
+    )
     assert (told["power_mean_w"]["value"], told["power_mean_w"]["validity"]) == (4.0, "ok")
     assert told["energy_gross_j"]["value"] is None and "PMIC" in told["energy_gross_j"]["reason"]
     assert told["power_sampling_rate_hz"]["value"] == pytest.approx(1.0, abs=0.1)
@@ -118,8 +124,11 @@ def test_clipped_samples_make_lower_bounds_and_no_joules(work: Path) -> None:
 
 
 def test_a_clipped_model_stays_a_model(work: Path) -> None:
-    told = power(work, f"{WATTS},n_count=100i,clipped_count=1i",
-                 sensor="sensor=model,sensor_class=model,synthetic=true")  # fmt: skip
+    told = power(
+        work,
+        f"{WATTS},n_count=100i,clipped_count=1i",
+        sensor="sensor=model,sensor_class=model,synthetic=true",
+    )
     assert told["power_mean_w"]["validity"] == "model"
     assert told["power_mean_w"]["reason"].startswith("synthetic sensor: not a measurement; ")
     assert BOUND in told["power_mean_w"]["reason"]

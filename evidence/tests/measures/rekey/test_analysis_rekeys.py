@@ -74,10 +74,16 @@ def test_an_effect_on_one_of_many_suites_can_be_claimed() -> None:
                 cell_id = f"{suite} {block} {condition}"
                 cells.append(
                     SimpleNamespace(
-                        cell_id=cell_id, suite_id=suite, condition=condition, verdict="pass", ring="lab",
-                        repetition=block, earlier_run=None, plan={"block": block, "position": len(cells)},
+                        cell_id=cell_id,
+                        suite_id=suite,
+                        condition=condition,
+                        verdict="pass",
+                        ring="lab",
+                        repetition=block,
+                        earlier_run=None,
+                        plan={"block": block, "position": len(cells)},
                     )
-                )  # fmt: skip
+                )
                 for role in ("drone", "gcs"):
                     percent = 10 + slower + rng.gauss(0, 0.5)
                     cpu.add(cell_id=cell_id, host=role, cpu_valid=True, process_mean_pct=percent)

@@ -51,15 +51,30 @@ def rekeyed(work: Path, switch_at: list[int]) -> Path:
     for role in ("drone", "gcs"):
         rewrite(folder / f"ledger.{role}.csv", move)
     counters = json.loads((folder / "counters.json").read_text())
-    counters["drone"].update(rekey_started=3, rekey_completed=2, rekey_failed=1, rekey_coalesced=4,
-                             hs_started=counters["drone"]["hs_started"] + 3,
-                             hs_completed=counters["drone"]["hs_completed"] + 2)  # fmt: skip
+    counters["drone"].update(
+        rekey_started=3,
+        rekey_completed=2,
+        rekey_failed=1,
+        rekey_coalesced=4,
+        hs_started=counters["drone"]["hs_started"] + 3,
+        hs_completed=counters["drone"]["hs_completed"] + 2,
+    )
     (folder / "counters.json").write_text(json.dumps(counters))
     with (folder / "events.ndjson").open("a") as handle:
-        for start_ms, end_ms, result in ((1000, 1004, "completed"), (1500, 1501, "failed"),
-                                         (2000, 2006, "completed")):  # fmt: skip
-            row = {"t_ns": end_ms * MS, "host": "drone", "event": "rekey", "start_ns": start_ms * MS,
-                   "end_ns": end_ms * MS, "result": result, "reason": "schedule"}  # fmt: skip
+        for start_ms, end_ms, result in (
+            (1000, 1004, "completed"),
+            (1500, 1501, "failed"),
+            (2000, 2006, "completed"),
+        ):
+            row = {
+                "t_ns": end_ms * MS,
+                "host": "drone",
+                "event": "rekey",
+                "start_ns": start_ms * MS,
+                "end_ns": end_ms * MS,
+                "result": result,
+                "reason": "schedule",
+            }
             handle.write(json.dumps(row) + "\n")
     return folder
 

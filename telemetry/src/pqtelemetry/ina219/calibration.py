@@ -70,9 +70,11 @@ class Calibration:
         if voltage_v == 0 or current_a == 0:
             return math.inf
         return math.hypot(
-            self.current.residual / current_a, self.current.relative,
-            self.voltage.residual / voltage_v, self.voltage.relative,
-        )  # fmt: skip
+            self.current.residual / current_a,
+            self.current.relative,
+            self.voltage.residual / voltage_v,
+            self.voltage.relative,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The file's content."""
@@ -107,9 +109,14 @@ class Calibration:
         current = math.hypot(_CURRENT_PCT[grade], shunt_tolerance_pct) / 100 / math.sqrt(3)
         voltage = _VOLTAGE_PCT[grade] / 100 / math.sqrt(3)
         return cls(
-            "uncalibrated", grade, shunt_ohm, "", "assumed from data sheet and shunt tolerance",
-            Line(1.0, 0.0, 0.0, 2, current), Line(1.0, 0.0, 0.0, 2, voltage),
-        )  # fmt: skip
+            "uncalibrated",
+            grade,
+            shunt_ohm,
+            "",
+            "assumed from data sheet and shunt tolerance",
+            Line(1.0, 0.0, 0.0, 2, current),
+            Line(1.0, 0.0, 0.0, 2, voltage),
+        )
 
 
 def fit(readings: Sequence[float], truths: Sequence[float]) -> Line:

@@ -79,8 +79,9 @@ class Ina219:
         ):
             raise SensorRefused(
                 f"the configuration reads {config:#06x}: the two bytes of a word are swapped",
-                code="byte_order", hint="the INA219 sends the high byte first; use this driver's bus",
-            )  # fmt: skip
+                code="byte_order",
+                hint="the INA219 sends the high byte first; use this driver's bus",
+            )
         if config != reg.CONFIG_AT_RESET:
             raise SensorRefused(
                 f"the configuration reads {config:#06x} after a reset, an INA219's {reg.CONFIG_AT_RESET:#06x}"
@@ -150,16 +151,19 @@ def check_plausible(readings: list[Reading], rail: Rail) -> None:
     if not rail.least_v <= middle_v <= rail.greatest_v:
         raise SensorRefused(
             f"the rail reads {middle_v:.2f} V, {rail.least_v} to {rail.greatest_v} V is plausible",
-            code="implausible_voltage", hint="IN− goes to the load's side of the shunt; share the ground",
-        )  # fmt: skip
+            code="implausible_voltage",
+            hint="IN− goes to the load's side of the shunt; share the ground",
+        )
     amps = [reading.current_a for reading in readings]
     if max(amps) > rail.greatest_a or sorted(amps)[len(amps) // 2] <= 0:
         raise SensorRefused(
             f"the current reads {min(amps):.3f} to {max(amps):.3f} A, 0 to {rail.greatest_a} A is plausible",
-            code="implausible_current", hint="swap IN+ and IN− when it is negative; check the shunt's value",
-        )  # fmt: skip
+            code="implausible_current",
+            hint="swap IN+ and IN− when it is negative; check the shunt's value",
+        )
     if len({(reading.voltage_v, reading.current_a) for reading in readings}) == 1:
         raise SensorRefused(
             f"{len(readings)} readings are all exactly {readings[0].power_w:.4f} W: a live sensor has noise",
-            code="constant_sensor", hint="a stub, a stuck chip or a disconnected shunt; i2cdetect -y BUS",
-        )  # fmt: skip
+            code="constant_sensor",
+            hint="a stub, a stuck chip or a disconnected shunt; i2cdetect -y BUS",
+        )

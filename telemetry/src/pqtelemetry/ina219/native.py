@@ -94,9 +94,11 @@ class NativeLoop:
             raise TelemetryError(f"the kernel gives no timer: {error.strerror}") from error
         current, voltage = calibration.current, calibration.voltage
         self._scale: Any = pq_sampler.Scale(
-            calibration.shunt_ohm, mode.shunt_range_mv,
-            (current.gain, current.offset), (voltage.gain, voltage.offset),
-        )  # fmt: skip
+            calibration.shunt_ohm,
+            mode.shunt_range_mv,
+            (current.gain, current.offset),
+            (voltage.gain, voltage.offset),
+        )
 
     def block(self, chip: FastChip, from_index: int, end_index: int) -> Any:
         """Deadlines from one index up to another; sooner back at a signal or a failed transfer (`failure`).

@@ -90,9 +90,14 @@ def make(settings: PowerSettings, sensor_id: str, method: str, loads: Sequence[L
             1.0, statistics.fmean(errors), statistics.stdev(errors), len(errors), plain.voltage.relative
         )
     return Calibration(
-        sensor_id, plain.grade, settings.shunt_ohm, time.strftime("%Y-%m-%d", time.gmtime()), method,
-        current, voltage,
-    )  # fmt: skip
+        sensor_id,
+        plain.grade,
+        settings.shunt_ohm,
+        time.strftime("%Y-%m-%d", time.gmtime()),
+        method,
+        current,
+        voltage,
+    )
 
 
 def store(calibration: Calibration, path: Path) -> None:

@@ -77,8 +77,9 @@ def open_sensor(settings: PowerSettings, calibration: Calibration, root: Path = 
         if settings.sensor != "ina219-stub":
             raise SensorRefused(
                 f"bus {settings.bus} is {adapter or 'an adapter without a name'}, not a board's",
-                code="stub_bus", hint="a stub is used only when asked for by name: ina219-stub",
-            )  # fmt: skip
+                code="stub_bus",
+                hint="a stub is used only when asked for by name: ina219-stub",
+            )
         chip.identify_memory()
     else:
         chip.identify()
@@ -196,9 +197,11 @@ def run(
         cpu_pct = 100 * (time.process_time() - cpu_s) / wall_s
         within_pct = _within_half_ms_pct(loop)
         counts = {
-            **loop.accounting, "dropped_count": writer.dropped, "cpu_pct": round(cpu_pct, 2),
+            **loop.accounting,
+            "dropped_count": writer.dropped,
+            "cpu_pct": round(cpu_pct, 2),
             "within_half_ms_pct": within_pct,
-        }  # fmt: skip
+        }
         writer.note({**_clock_row(), "accounting": counts})
         writer.close()
         say(json.dumps({"accounting": counts}))

@@ -92,9 +92,14 @@ def slice_text(path: Path, from_ns: int, to_ns: int) -> Iterator[str]:
     if not headers:
         raise StoreError(f"{path.name} is not there", hint="no fast power sampler has run here: see facts")
     head = {
-        **headers[0], "schema": SCHEMA, "from_ns": from_ns, "to_ns": to_ns, "torn_bytes": torn,
-        "gaps": [gaps[key] for key in sorted(gaps) if key[0] <= to_ns], "record": None,
-    }  # fmt: skip
+        **headers[0],
+        "schema": SCHEMA,
+        "from_ns": from_ns,
+        "to_ns": to_ns,
+        "torn_bytes": torn,
+        "gaps": [gaps[key] for key in sorted(gaps) if key[0] <= to_ns],
+        "record": None,
+    }
     yield json.dumps(head) + "\n" + ",".join(COLUMNS) + "\n"
     yield from _by_time([found[first] for first in sorted(found) if found[first].text])
 

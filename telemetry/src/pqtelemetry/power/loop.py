@@ -178,11 +178,14 @@ class PowerLoop:
         """Both sums of the module's first lines."""
         schedule = self.schedule
         return {
-            "expected_count": schedule.expected_count, "got_count": schedule.got_count,
-            "late_count": schedule.late_count, "lost_count": schedule.lost_count,
-            "stored_count": self.stored_count, "stale_count": self.stale_count,
+            "expected_count": schedule.expected_count,
+            "got_count": schedule.got_count,
+            "late_count": schedule.late_count,
+            "lost_count": schedule.lost_count,
+            "stored_count": self.stored_count,
+            "stale_count": self.stale_count,
             "failed_count": self.failed_count,
-        }  # fmt: skip
+        }
 
     def _reading(self, index: int) -> tuple[Reading | None, str | None]:
         """(reading, None), (None, None) for a stale conversion, or (None, reason)."""

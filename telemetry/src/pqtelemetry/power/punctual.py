@@ -95,11 +95,13 @@ def bare(duration_s: float, rate_hz: float, clock: SystemClock) -> dict[str, Any
             tick = schedule.take(clock.monotonic_ns())
             within += tick is not None and tick.lateness_ns <= _HALF_MS_NS
     counts = {
-        "expected_count": schedule.expected_count, "got_count": schedule.got_count,
-        "late_count": schedule.late_count, "lost_count": schedule.lost_count,
+        "expected_count": schedule.expected_count,
+        "got_count": schedule.got_count,
+        "late_count": schedule.late_count,
+        "lost_count": schedule.lost_count,
         "cpu_pct": round(100 * (time.process_time() - cpu_s) / duration_s, 2),
         "within_half_ms_pct": round(100 * within / schedule.expected_count, 3),
-    }  # fmt: skip
+    }
     loop = "native" if native.AVAILABLE else "python"
     return {"accounting": counts, "scheduling": scheduling, "loop": loop}
 
@@ -109,8 +111,11 @@ def _measured(arguments: list[str], round_s: float) -> dict[str, Any]:
     before = _times()
     done = subprocess.run(
         [sys.executable, "-m", "pqtelemetry", *arguments],
-        capture_output=True, text=True, timeout=60 + 2 * round_s, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60 + 2 * round_s,
+        check=False,
+    )
     if sys.platform == "win32":
         raise OSError("Linux alone: verbs.linux_only refuses it")
     after = _times()
@@ -122,11 +127,14 @@ def _measured(arguments: list[str], round_s: float) -> dict[str, Any]:
     total = sum(after) - sum(before)
     counts: dict[str, Any] = ends[0]["accounting"]
     return {
-        "within_half_ms_pct": counts["within_half_ms_pct"], "cpu_pct": counts["cpu_pct"],
+        "within_half_ms_pct": counts["within_half_ms_pct"],
+        "cpu_pct": counts["cpu_pct"],
         "steal_pct": round(100 * (after[7] - before[7]) / total, 2) if total else 0.0,
-        "load1": os.getloadavg()[0], "scheduling": said["scheduling"], "loop": said["loop"],
+        "load1": os.getloadavg()[0],
+        "scheduling": said["scheduling"],
+        "loop": said["loop"],
         "counts": counts,
-    }  # fmt: skip
+    }
 
 
 def _times() -> list[int]:

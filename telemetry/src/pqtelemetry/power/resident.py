@@ -31,9 +31,17 @@ def command_line(sensor: str, settings: Path | None, raw: Path) -> list[str]:
     """How the fast sampler is started."""
     given = [] if settings is None else ["--settings", str(settings)]
     return [
-        sys.executable, "-m", "pqtelemetry", "power", "--sensor", sensor, *given,
-        "--out", str(raw), "--exit-with-parent",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pqtelemetry",
+        "power",
+        "--sensor",
+        sensor,
+        *given,
+        "--out",
+        str(raw),
+        "--exit-with-parent",
+    ]
 
 
 class FastPower:

@@ -56,9 +56,12 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     line.add_argument("--sensor-id", required=True, help="what is written on the board")
     line.add_argument("--method", required=True, help="how the loads are known, e.g. meter and its accuracy")
     line.add_argument(
-        "--load", action="append", default=[], metavar="VOLTS,AMPS",
+        "--load",
+        action="append",
+        default=[],
+        metavar="VOLTS,AMPS",
         help="a known load, read from the sensor after you set it; three different ones or more",
-    )  # fmt: skip
+    )
     line.add_argument("--given", type=Path, help="CSV true_v,true_a,read_v,read_a in place of the sensor")
     line.add_argument("--out", type=Path, required=True, help="calibration file")
 

@@ -37,6 +37,10 @@ def power_row(settings: PowerSettings, folder: Path, raw: Path | None) -> dict[s
 
 def _none(settings: PowerSettings, reason: str) -> dict[str, Any]:
     return {
-        "name": "power", "sensor": settings.sensor, "sensor_class": None, "raw": True,
-        "available": False, "reason": reason,
-    }  # fmt: skip
+        "name": "power",
+        "sensor": settings.sensor,
+        "sensor_class": None,
+        "raw": True,
+        "available": False,
+        "reason": reason,
+    }

@@ -53,11 +53,12 @@ class HwmonPower:
         self._files = {
             name: (ProcFile(folder / file), scale)
             for name, file, scale in (
-                ("current_a", "curr1_input", 1e3), ("voltage_v", "in1_input", 1e3),
+                ("current_a", "curr1_input", 1e3),
+                ("voltage_v", "in1_input", 1e3),
                 ("power_w", "power1_input", 1e6),
             )
             if (folder / file).exists()
-        }  # fmt: skip
+        }
 
     def read(self, now: Instant) -> Sequence[Sample]:
         """One sample; power is the driver's own, else volts times amps of this reading."""

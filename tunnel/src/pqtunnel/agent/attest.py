@@ -68,9 +68,15 @@ class Chain:
         self._lines: list[str] = []
         self._dropped = 0
         self.add(
-            "begin", schema=SCHEMA, run_id=run_id, role=role, segment=segment, plan_sha256=plan_sha256,
-            public_key=self.public_key, earlier=earlier,
-        )  # fmt: skip
+            "begin",
+            schema=SCHEMA,
+            run_id=run_id,
+            role=role,
+            segment=segment,
+            plan_sha256=plan_sha256,
+            public_key=self.public_key,
+            earlier=earlier,
+        )
 
     def add(self, entry: str, **facts: Any) -> None:
         """One more line. Raises NotAttestingError after the end."""
@@ -106,11 +112,17 @@ class Chain:
             ],
             "predicateType": PREDICATE,
             "predicate": {
-                "run_id": self.run_id, "role": self._role, "segment": self.segment, "entries": self.count,
-                "head": self.head, "plan_sha256": self.plan_sha256, "earlier": self._earlier,
-                "public_key": self.public_key, "ended": last,
+                "run_id": self.run_id,
+                "role": self._role,
+                "segment": self.segment,
+                "entries": self.count,
+                "head": self.head,
+                "plan_sha256": self.plan_sha256,
+                "earlier": self._earlier,
+                "public_key": self.public_key,
+                "ended": last,
             },
-        }  # fmt: skip
+        }
         payload = canonical_json(statement)
         signature = self._key.sign(pre_authentication(PAYLOAD, payload))
         if last:
@@ -235,8 +247,10 @@ class Attestation:
         """`begin` a run's chain (or take it up again), swear to an `attempt`, `end` it."""
         given = Params("attest", params)
         operations: dict[str, Callable[[Params], Json]] = {
-            "begin": self._begin, "attempt": self._attempt, "end": self._end,
-        }  # fmt: skip
+            "begin": self._begin,
+            "attempt": self._attempt,
+            "end": self._end,
+        }
         operation = given.text("op")
         if operation not in operations:
             raise ParamsError(f"attest: no op {operation!r}", hint="ops: " + ", ".join(operations))
@@ -286,9 +300,13 @@ class Attestation:
 
     def _told(self, chain: Chain, since: int, *, last: bool = False) -> Json:
         return {
-            "segment": chain.segment, "since": since, "lines": chain.since(since), "head": chain.head,
-            "public_key": chain.public_key, "envelope": chain.signed(last=last),
-        }  # fmt: skip
+            "segment": chain.segment,
+            "since": since,
+            "lines": chain.since(since),
+            "head": chain.head,
+            "public_key": chain.public_key,
+            "envelope": chain.signed(last=last),
+        }
 
 
 def digest(value: Any) -> str:

@@ -79,7 +79,11 @@ class Canary:
                 bins[now_ns // BIN_NS] += 1
                 offered += 1
         return {
-            "t_on_ns": first_ns, "t_off_ns": last_ns, "sent_count": bins.total(),
-            "ended": "cell" if self._over.is_set() else "deadline", "size_bytes": SIZE_BYTES,
-            "bin_ns": BIN_NS, "bins": [list(row) for row in sorted(bins.items())],
-        }  # fmt: skip
+            "t_on_ns": first_ns,
+            "t_off_ns": last_ns,
+            "sent_count": bins.total(),
+            "ended": "cell" if self._over.is_set() else "deadline",
+            "size_bytes": SIZE_BYTES,
+            "bin_ns": BIN_NS,
+            "bins": [list(row) for row in sorted(bins.items())],
+        }

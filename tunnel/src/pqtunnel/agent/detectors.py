@@ -58,9 +58,13 @@ class Detectors:
         name, action = given.text("name"), given.text("action")
         given.done()
         actions: dict[str, Callable[[Process], dict[str, Any]]] = {
-            "facts": lambda process: process.document, "wake": self._wake, "sleep": self._sleep,
-            "forget": self._forget, "mark": self._mark, "usage": self._usage,
-        }  # fmt: skip
+            "facts": lambda process: process.document,
+            "wake": self._wake,
+            "sleep": self._sleep,
+            "forget": self._forget,
+            "mark": self._mark,
+            "usage": self._usage,
+        }
         if sys.platform == "win32":
             raise DetectorError(
                 "detectors are moved by signals, which Windows does not have: run them on Linux"
@@ -138,9 +142,10 @@ class Detectors:
             raise DetectorError(f"process {process.pid} has just ended") from error
         except PermissionError as error:
             raise DetectorError(
-                f"process {process.pid} belongs to another user than this agent", code="detector_not_ours",
+                f"process {process.pid} belongs to another user than this agent",
+                code="detector_not_ours",
                 hint="both units run as the user `pqlab`; provision the host again",
-            ) from error  # fmt: skip
+            ) from error
         return {}
 
     # ------------------------------------------------------------------ what it costs
@@ -148,9 +153,12 @@ class Detectors:
     def _usage(self, process: Process) -> dict[str, Any]:
         """cpu_ns of all its threads and rss_bytes, read from outside: it need not run to be asked."""
         told: dict[str, Any] = {
-            "t_ns": time.time_ns(), "cpu_ns": None, "rss_bytes": None,
-            "frozen": self._stat(process.pid) in ("T", "t"), "reason": None,
-        }  # fmt: skip
+            "t_ns": time.time_ns(),
+            "cpu_ns": None,
+            "rss_bytes": None,
+            "frozen": self._stat(process.pid) in ("T", "t"),
+            "reason": None,
+        }
         try:
             told["cpu_ns"] = process_cpu_ns(process.pid)
             told["rss_bytes"] = self._resident_bytes(process.pid)

@@ -79,7 +79,14 @@ def _bare_host(reason: str) -> dict[str, Any]:
     """What the standard library knows, for a host of which pqtelemetry told nothing; the rest is null."""
     return {
         "os": "windows" if sys.platform == "win32" else sys.platform,
-        "machine": platform.machine(), "cpu_model": None, "cpu_count": os.cpu_count(), "cpu_features": None,
-        "kernel": platform.release(), "hostname": platform.node(), "board_revision": None, "boot_id": None,
-        "in_container": None, "reason": f"{reason}: fields it reads are null",
-    }  # fmt: skip
+        "machine": platform.machine(),
+        "cpu_model": None,
+        "cpu_count": os.cpu_count(),
+        "cpu_features": None,
+        "kernel": platform.release(),
+        "hostname": platform.node(),
+        "board_revision": None,
+        "boot_id": None,
+        "in_container": None,
+        "reason": f"{reason}: fields it reads are null",
+    }

@@ -199,10 +199,16 @@ class Feed:
 
     def _header(self, work: CellWork) -> dict[str, Any]:
         return {
-            "schema": SCHEMA, "role": self._config.role, "cell_id": work.plan.cell_id, "boot": self._boot,
-            "bin_ns": BIN_NS, "window_bins": WINDOW_BINS, "fields": list(work.bin_fields),
-            "interface_name": self._interface, "reason": self._reason,
-        }  # fmt: skip
+            "schema": SCHEMA,
+            "role": self._config.role,
+            "cell_id": work.plan.cell_id,
+            "boot": self._boot,
+            "bin_ns": BIN_NS,
+            "window_bins": WINDOW_BINS,
+            "fields": list(work.bin_fields),
+            "interface_name": self._interface,
+            "reason": self._reason,
+        }
 
     def _host_counters(self) -> tuple[Counters | None, Counters | None]:
         if self._interface is None:
@@ -254,17 +260,28 @@ class Feed:
         counted = work.counters.now()
         interface, udp = self._windows.now
         head: dict[str, Any] = {
-            "schema": SCHEMA, "role": self._config.role, "cell_id": work.plan.cell_id,
-            "state": self._state(), "t_ns": now_ns, "mono_ns": time.monotonic_ns(), "boot": self._boot,
-            "bin_ns": BIN_NS, "totals": {name: counted.get(name, 0) for name in TOTALS},
-            "interface_name": self._interface, "interface": interface, "udp": udp,
-        }  # fmt: skip
+            "schema": SCHEMA,
+            "role": self._config.role,
+            "cell_id": work.plan.cell_id,
+            "state": self._state(),
+            "t_ns": now_ns,
+            "mono_ns": time.monotonic_ns(),
+            "boot": self._boot,
+            "bin_ns": BIN_NS,
+            "totals": {name: counted.get(name, 0) for name in TOTALS},
+            "interface_name": self._interface,
+            "interface": interface,
+            "udp": udp,
+        }
         if cell is None:
             return _json({**head, "bins": None, "reason": NO_BINS})
         head |= {
-            "fields": cell.header["fields"], "first_bin": cell.first_bin,
-            "complete_before": cell.complete_before, "late_count": cell.late_count, "reason": self._reason,
-        }  # fmt: skip
+            "fields": cell.header["fields"],
+            "first_bin": cell.first_bin,
+            "complete_before": cell.complete_before,
+            "late_count": cell.late_count,
+            "reason": self._reason,
+        }
         bins, windows = cell.shown()
         # Each bin was turned into text once, when it was told.
         return f'{_json(head)[:-1]},"bins":[{bins}],"windows":[{windows}]}}'

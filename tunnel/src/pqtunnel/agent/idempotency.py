@@ -68,8 +68,11 @@ class AnswerCache:
             self._keep(entry.answer)
             return entry.answer
         if not entry.ready.wait(WAIT_S) or entry.answer is None:
-            raise IdReusedError(f"request {identifier!r} is still running", code="still_running",
-                                hint="ask again later with the same id")  # fmt: skip
+            raise IdReusedError(
+                f"request {identifier!r} is still running",
+                code="still_running",
+                hint="ask again later with the same id",
+            )
         return entry.answer
 
     def _keep(self, answer: bytes) -> None:

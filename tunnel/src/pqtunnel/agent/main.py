@@ -64,9 +64,16 @@ class Agent:
         feed = Feed(config, note)
         streams = Streams(self.telemetry, faults, feed, Verdicts(config.verdicts), FlightLog(traffic))
         self.methods = Methods(
-            config, self.endpoint, traffic, self.facts, streams, self.state, faults, feed,
+            config,
+            self.endpoint,
+            traffic,
+            self.facts,
+            streams,
+            self.state,
+            faults,
+            feed,
             Detectors(config.verdicts),
-        )  # fmt: skip
+        )
         try:
             self.server = RpcServer(
                 (config.control_bind, config.control_port), context, self.methods.table(), note

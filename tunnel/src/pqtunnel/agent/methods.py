@@ -35,9 +35,17 @@ class Methods:
     """One agent's methods. Handlers run in connection threads; `_order` keeps cell changes apart."""
 
     def __init__(
-        self, config: EndpointConfig, endpoint: Endpoint, traffic: TrafficDriver, facts: HostFacts,
-        streams: Streams, state: CellState, faults: Faults, feed: Feed, detectors: Detectors,
-    ) -> None:  # fmt: skip
+        self,
+        config: EndpointConfig,
+        endpoint: Endpoint,
+        traffic: TrafficDriver,
+        facts: HostFacts,
+        streams: Streams,
+        state: CellState,
+        faults: Faults,
+        feed: Feed,
+        detectors: Detectors,
+    ) -> None:
         self._config = config
         self._endpoint = endpoint
         self._traffic = traffic
@@ -59,10 +67,16 @@ class Methods:
     def table(self) -> dict[str, Handler]:
         """Method name → handler; every call counts as a sign of life of the controller."""
         methods: dict[str, Handler] = {
-            "hello": self.hello, "prepare": self.prepare, "start": self.start, "event": self.event,
-            "counters": self.counters, "stop": self.stop, "fetch": self.fetch,
-            "detector": self._detectors.handle, "attest": self._attestation.handle,
-        }  # fmt: skip
+            "hello": self.hello,
+            "prepare": self.prepare,
+            "start": self.start,
+            "event": self.event,
+            "counters": self.counters,
+            "stop": self.stop,
+            "fetch": self.fetch,
+            "detector": self._detectors.handle,
+            "attest": self._attestation.handle,
+        }
 
         def alive(handler: Handler) -> Handler:
             def call(params: Any) -> dict[str, Any]:
@@ -83,12 +97,18 @@ class Methods:
         quiet = {"quiet": probe().as_dict()} if asked else {}
         return {
             **quiet,
-            "role": self._config.role, "state": self._state.state, "cell_id": self._state.cell_id,
-            "ring": self._config.ring, **self._facts.get(), "traffic": self._traffic.facts(),
+            "role": self._config.role,
+            "state": self._state.state,
+            "cell_id": self._state.cell_id,
+            "ring": self._config.ring,
+            **self._facts.get(),
+            "traffic": self._traffic.facts(),
             "timestamp_source": self._endpoint.dataplane.timestamp_source,
-            "dataplane": self._endpoint.dataplane.kind, "dataplane_asked": self._config.dataplane,
-            "temperature_c": self._streams.temperature_c(), "attestation": ATTESTATION,
-        }  # fmt: skip
+            "dataplane": self._endpoint.dataplane.kind,
+            "dataplane_asked": self._config.dataplane,
+            "temperature_c": self._streams.temperature_c(),
+            "attestation": ATTESTATION,
+        }
 
     def counters(self, params: Any) -> dict[str, Any]:
         """Counters of the present or last cell; empty before the first."""
@@ -102,9 +122,11 @@ class Methods:
         except TunnelError:
             counted = {}
         return {
-            "state": self._state.state, "cell_id": self._state.cell_id, "counters": counted,
+            "state": self._state.state,
+            "cell_id": self._state.cell_id,
+            "counters": counted,
             "t_ns": time.time_ns(),
-        }  # fmt: skip
+        }
 
     def fetch(self, params: Any) -> dict[str, Any]:
         """A page of one of the cell's streams."""
@@ -116,9 +138,10 @@ class Methods:
         work = self._endpoint.work
         if work.plan.cell_id != cell_id:
             raise BadStateError(
-                f"fetch is for cell {cell_id}, the agent holds {work.plan.cell_id}", code="unknown_cell",
+                f"fetch is for cell {cell_id}, the agent holds {work.plan.cell_id}",
+                code="unknown_cell",
                 hint="a cell's streams last until the next prepare",
-            )  # fmt: skip
+            )
         page = self._streams.page(work, stream, since, limit)
         if self._state.state == "idle":
             self._attestation.handed_out(cell_id, stream, since, page)
@@ -130,12 +153,16 @@ class Methods:
         """idle → prepared."""
         given = Params("prepare", params)
         plan = CellPlan(
-            cell_id=given.text("cell_id"), suite_id=given.text("suite_id"),
-            min_level=given.whole("min_level", 1, least=1, most=5), ledger=given.flag("ledger", True),
+            cell_id=given.text("cell_id"),
+            suite_id=given.text("suite_id"),
+            min_level=given.whole("min_level", 1, least=1, most=5),
+            ledger=given.flag("ledger", True),
             seed=given.whole("seed", 0, least=0, most=(1 << 64) - 1),
-            accepted_suites=given.texts("accepted_suites"), allow_plain=given.flag("allow_plain", False),
-            drone_auth=given.text("drone_auth", "psk"), feed=given.flag("feed", False),
-        )  # fmt: skip
+            accepted_suites=given.texts("accepted_suites"),
+            allow_plain=given.flag("allow_plain", False),
+            drone_auth=given.text("drone_auth", "psk"),
+            feed=given.flag("feed", False),
+        )
         given.done()
         if plan.min_level not in LEVELS:
             raise ParamsError(f"prepare: 'min_level' must be 1, 3 or 5, not {plan.min_level}")
@@ -225,11 +252,15 @@ class Methods:
         given = Params("event", params)
         cell_id, kind = given.text("cell_id"), given.text("kind")
         handlers = {
-            "handshake_block": self._handshake_block, "traffic_open": self._traffic_open,
-            "traffic_run": self._traffic_run, "traffic_close": self._traffic_close,
-            "key_pool": self._key_pool, **self._rekeys.table(), **self._faults.table(),
+            "handshake_block": self._handshake_block,
+            "traffic_open": self._traffic_open,
+            "traffic_run": self._traffic_run,
+            "traffic_close": self._traffic_close,
+            "key_pool": self._key_pool,
+            **self._rekeys.table(),
+            **self._faults.table(),
             **self._canary.table(),
-        }  # fmt: skip
+        }
         handler = handlers.get(kind)
         if handler is None:
             raise ParamsError(f"event: no kind {kind!r}", hint="kinds: " + ", ".join(handlers))

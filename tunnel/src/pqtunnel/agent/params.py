@@ -90,5 +90,7 @@ class Params:
         """Raise ParamsError for a name that no one read: a misspelt option must not pass silently."""
         extra = sorted(set(self._values) - self._read)
         if extra:
-            raise ParamsError(f"{self._method}: unknown parameter {extra[0]!r}",
-                              hint="known: " + ", ".join(sorted(self._read)))  # fmt: skip
+            raise ParamsError(
+                f"{self._method}: unknown parameter {extra[0]!r}",
+                hint="known: " + ", ".join(sorted(self._read)),
+            )

@@ -22,9 +22,12 @@ class RekeyEvents:
     def table(self) -> dict[str, Callable[[Params], dict[str, Any]]]:
         """Kind → handler."""
         return {
-            "rekey": self._rekey, "rekey_schedule": self._schedule, "request_rekey": self._request,
-            "policy": self._policy, "policy_input": self._policy_input,
-        }  # fmt: skip
+            "rekey": self._rekey,
+            "rekey_schedule": self._schedule,
+            "request_rekey": self._request,
+            "policy": self._policy,
+            "policy_input": self._policy_input,
+        }
 
     def _rekey(self, given: Params) -> dict[str, Any]:
         suite_id = given.text_or_null("suite_id")

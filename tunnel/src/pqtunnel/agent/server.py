@@ -42,9 +42,12 @@ class RpcServer:
     """Serves `methods` to clients whose certificate the lab CA signed."""
 
     def __init__(
-        self, address: tuple[str, int], context: ssl.SSLContext, methods: dict[str, Handler],
+        self,
+        address: tuple[str, int],
+        context: ssl.SSLContext,
+        methods: dict[str, Handler],
         note: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._context = context
         self._methods = methods
         self._note = note
@@ -171,8 +174,13 @@ class RpcServer:
         except RecursionError:
             return _failure(None, PARSE_ERROR, "bad_json", "nested too deep", "one JSON object a line")
         if not isinstance(request, dict) or request.get("jsonrpc") != "2.0":
-            return _failure(None, INVALID_REQUEST, "bad_request", "not a JSON-RPC 2.0 request object",
-                            'send {"jsonrpc":"2.0","id":"…","method":"hello"}')  # fmt: skip
+            return _failure(
+                None,
+                INVALID_REQUEST,
+                "bad_request",
+                "not a JSON-RPC 2.0 request object",
+                'send {"jsonrpc":"2.0","id":"…","method":"hello"}',
+            )
         identifier = request.get("id")
         if not _is_id(identifier):
             return _failure(
@@ -206,8 +214,13 @@ class RpcServer:
             return _failure(identifier, AGENT_ERROR, error.code, str(error), error.hint)
         except Exception as error:  # noqa: BLE001  a defect must reach the controller as an answer, and the log in full
             self._note(f"{method}: defect\n{traceback.format_exc()}")
-            return _failure(identifier, INTERNAL_ERROR, "internal", f"{type(error).__name__}: {error}",
-                            "this is a defect of the agent: see its log")  # fmt: skip
+            return _failure(
+                identifier,
+                INTERNAL_ERROR,
+                "internal",
+                f"{type(error).__name__}: {error}",
+                "this is a defect of the agent: see its log",
+            )
         return _encoded({"jsonrpc": "2.0", "id": identifier, "result": result})
 
 

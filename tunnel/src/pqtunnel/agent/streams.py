@@ -43,9 +43,13 @@ class Streams:
     """Serves pages; keeps the telemetry lines of a stopped cell so that paging reads the file once."""
 
     def __init__(
-        self, telemetry: Telemetry, faults: Faults, feed: Feed, verdicts: Verdicts | None = None,
+        self,
+        telemetry: Telemetry,
+        faults: Faults,
+        feed: Feed,
+        verdicts: Verdicts | None = None,
         flight_log: FlightLog | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._telemetry = telemetry
         self._faults = faults
         self._feed = feed

@@ -109,11 +109,28 @@ class Telemetry:
         config = self._config
         telegraf = f"{config.telegraf[0]}:{config.telegraf[1]}" if config.telegraf else "none"
         return [
-            sys.executable, "-m", "pqtelemetry", "sample", "--role", config.role, "--ring", config.ring,
-            "--rate-hz", str(config.telemetry_rate_hz), "--pid", str(os.getpid()),
-            "--counters", str(self._counters), "--out", str(self._out), "--telegraf", telegraf,
-            *self._power_options(), "--exit-with-parent", *([STDIN_OPTION] if ON_WINDOWS else []),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "pqtelemetry",
+            "sample",
+            "--role",
+            config.role,
+            "--ring",
+            config.ring,
+            "--rate-hz",
+            str(config.telemetry_rate_hz),
+            "--pid",
+            str(os.getpid()),
+            "--counters",
+            str(self._counters),
+            "--out",
+            str(self._out),
+            "--telegraf",
+            telegraf,
+            *self._power_options(),
+            "--exit-with-parent",
+            *([STDIN_OPTION] if ON_WINDOWS else []),
+        ]
 
     def _power_options(self) -> list[str]:
         config = self._config
@@ -130,9 +147,17 @@ class Telemetry:
     def power_lines(self, start_ns: int, end_ns: int) -> LineBlock:
         """Header and rows of the fast power samples of a span. Raises TelemetryError with the reason."""
         command = [
-            sys.executable, "-m", "pqtelemetry", "power-slice", "--raw", str(self._power),
-            "--from-ns", str(start_ns), "--to-ns", str(end_ns),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "pqtelemetry",
+            "power-slice",
+            "--raw",
+            str(self._power),
+            "--from-ns",
+            str(start_ns),
+            "--to-ns",
+            str(end_ns),
+        ]
         try:
             done = subprocess.run(
                 command,

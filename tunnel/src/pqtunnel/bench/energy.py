@@ -146,11 +146,20 @@ def rows(turns: Sequence[Turn], plan: Plan, clock: Clock) -> Iterator[dict[str, 
             end_ns = clock.monotonic_ns()
             benchmark = turn.benchmark
             yield {
-                "kind": "work", "index": index, "category": benchmark.category,
-                "algorithm": benchmark.algorithm, "operation": benchmark.operation, "name": benchmark.name,
-                "sizes_bytes": dict(benchmark.sizes_bytes), "multiple": turn.multiple, "operations": n,
-                "repetition": turn.repetition, "start_ns": start_ns, "end_ns": end_ns, "success": success,
-            }  # fmt: skip
+                "kind": "work",
+                "index": index,
+                "category": benchmark.category,
+                "algorithm": benchmark.algorithm,
+                "operation": benchmark.operation,
+                "name": benchmark.name,
+                "sizes_bytes": dict(benchmark.sizes_bytes),
+                "multiple": turn.multiple,
+                "operations": n,
+                "repetition": turn.repetition,
+                "start_ns": start_ns,
+                "end_ns": end_ns,
+                "success": success,
+            }
         clock.sleep(SETTLE_S)
         yield _idle(len(turns), plan, clock)
     finally:
@@ -167,8 +176,13 @@ def header(plan: Plan, facts: dict[str, Any], sensor: dict[str, Any]) -> str:
     """First line of blocks.ndjson: what the spans belong to."""
     return json.dumps(
         {
-            "schema": SCHEMA, "mode": "energy", "clock": "monotonic", "host": facts["host"],
-            "build": facts["build"], "sensor": sensor["sensor"], "sensor_class": sensor["sensor_class"],
+            "schema": SCHEMA,
+            "mode": "energy",
+            "clock": "monotonic",
+            "host": facts["host"],
+            "build": facts["build"],
+            "sensor": sensor["sensor"],
+            "sensor_class": sensor["sensor_class"],
             **asdict(plan),
         }
-    )  # fmt: skip
+    )

@@ -23,9 +23,14 @@ class _Clock:
 
 
 def run(
-    root: Path, benchmarks: Sequence[Benchmark], plan: energy.Plan, cpu: int | None, sensor: str | None,
-    settings: Path | None, progress: Progress,
-) -> dict[str, Any]:  # fmt: skip
+    root: Path,
+    benchmarks: Sequence[Benchmark],
+    plan: energy.Plan,
+    cpu: int | None,
+    sensor: str | None,
+    settings: Path | None,
+    progress: Progress,
+) -> dict[str, Any]:
     """Fill a fresh `root`. Raises BenchError without a named, working sensor, or where `root` is in use."""
     with folder.held(root, MODE):
         if (root / BLOCKS).exists():
@@ -49,14 +54,22 @@ def run(
         dropped = int((log.accounting or {}).get("dropped_count", 0))
         ok = lost_at is None and dropped == 0
         return {
-            "blocks": len(turns), "operations": len(benchmarks), **end, "samples_dropped": dropped, "ok": ok
-        }  # fmt: skip
+            "blocks": len(turns),
+            "operations": len(benchmarks),
+            **end,
+            "samples_dropped": dropped,
+            "ok": ok,
+        }
 
 
 def _write(
-    root: Path, turns: Sequence[energy.Turn], plan: energy.Plan, facts: dict[str, Any],
-    log: powerlog.PowerLog, progress: Progress,
-) -> int | None:  # fmt: skip
+    root: Path,
+    turns: Sequence[energy.Turn],
+    plan: energy.Plan,
+    facts: dict[str, Any],
+    log: powerlog.PowerLog,
+    progress: Progress,
+) -> int | None:
     """All rows; returns the block at which the sampler was found dead, if it was."""
     each_ms = energy.length_s(1, plan) / (2 * plan.blocks) * 1e3
     lost_at: int | None = None

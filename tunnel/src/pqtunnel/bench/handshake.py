@@ -38,15 +38,29 @@ class InMemoryHandshake:
         """One handshake, ready to be run once. Raises PrimitiveFailed when the two ends do not agree."""
         counters: dict[str, int] = {}
         gcs = GcsHandshake(
-            identity=self._identity, psks=self._psks, accepted=(self._suite.id,), min_level=self._suite.level,
-            primitives=self._primitives, rng=os.urandom, tracer=Tracer(clock=_no_clock), counters=counters,
+            identity=self._identity,
+            psks=self._psks,
+            accepted=(self._suite.id,),
+            min_level=self._suite.level,
+            primitives=self._primitives,
+            rng=os.urandom,
+            tracer=Tracer(clock=_no_clock),
+            counters=counters,
             rx_index=1,
-        )  # fmt: skip
+        )
         drone = DroneHandshake(
-            suite=self._suite, psk=self._psk, psk_keys=self._psk_keys, trusted=(self._identity.public,),
-            min_level=self._suite.level, primitives=self._primitives, rng=os.urandom,
-            tracer=Tracer(clock=_no_clock), counters=counters, rx_index=2, epoch=0,
-        )  # fmt: skip
+            suite=self._suite,
+            psk=self._psk,
+            psk_keys=self._psk_keys,
+            trusted=(self._identity.public,),
+            min_level=self._suite.level,
+            primitives=self._primitives,
+            rng=os.urandom,
+            tracer=Tracer(clock=_no_clock),
+            counters=counters,
+            rx_index=2,
+            epoch=0,
+        )
 
         def step() -> None:
             drone.start()

@@ -60,19 +60,39 @@ def ladder_benchmarks() -> Iterator[Benchmark]:
     for size_bytes in SIZES_BYTES:
         data = os.urandom(size_bytes)
         yield Benchmark(
-            "ladder", f"AES_256_CTR_{size_bytes}B", "AES-256-CTR", "encrypt", partial(_aes_ctr, data), False,
-            {"payload": size_bytes}, published=False, expected_ms=0.02,
-        )  # fmt: skip
+            "ladder",
+            f"AES_256_CTR_{size_bytes}B",
+            "AES-256-CTR",
+            "encrypt",
+            partial(_aes_ctr, data),
+            False,
+            {"payload": size_bytes},
+            published=False,
+            expected_ms=0.02,
+        )
         yield Benchmark(
-            "ladder", f"SHA_256_{size_bytes}B", "SHA-256", "hash", partial(_sha256, data), False,
-            {"payload": size_bytes}, published=False, expected_ms=0.02,
-        )  # fmt: skip
+            "ladder",
+            f"SHA_256_{size_bytes}B",
+            "SHA-256",
+            "hash",
+            partial(_sha256, data),
+            False,
+            {"payload": size_bytes},
+            published=False,
+            expected_ms=0.02,
+        )
     for bits in (RSA_BITS, 17):
         yield Benchmark(
-            "ladder", f"RSA_2048_modexp_e{bits}bit", "RSA-2048", f"modexp, {bits}-bit exponent",
-            partial(_modexp, bits), False, {"modulus": RSA_BITS // 8, "exponent_bits": bits}, published=False,
+            "ladder",
+            f"RSA_2048_modexp_e{bits}bit",
+            "RSA-2048",
+            f"modexp, {bits}-bit exponent",
+            partial(_modexp, bits),
+            False,
+            {"modulus": RSA_BITS // 8, "exponent_bits": bits},
+            published=False,
             expected_ms=20.0,
-        )  # fmt: skip
+        )
     yield Benchmark(
         "ladder", "timer_overhead", "timer", "empty", _nothing, False, published=False, expected_ms=0.001
     )

@@ -76,15 +76,23 @@ def kem_benchmarks(primitives: Primitives) -> Iterator[Benchmark]:
     for kem in (kem for token, kem in KEMS.items() if token in _MATRIX_TOKENS):
         provider = primitives.kem(kem.token)
         sizes = {
-            "public_key": kem.public_key_bytes, "secret_key": kem.secret_key_bytes,
-            "ciphertext": kem.ciphertext_bytes, "shared_secret": kem.shared_secret_bytes,
-        }  # fmt: skip
+            "public_key": kem.public_key_bytes,
+            "secret_key": kem.secret_key_bytes,
+            "ciphertext": kem.ciphertext_bytes,
+            "shared_secret": kem.shared_secret_bytes,
+        }
         steps = {"keygen": _keygen, "encapsulate": _encapsulate, "decapsulate": _decapsulate}
         for operation, make in steps.items():
             yield Benchmark(
-                "kem", f"{file_stem(kem.name)}_{operation}", kem.name, operation, partial(make, provider),
-                False, sizes, expected_ms=_expected(f"{kem.token}.{operation}"),
-            )  # fmt: skip
+                "kem",
+                f"{file_stem(kem.name)}_{operation}",
+                kem.name,
+                operation,
+                partial(make, provider),
+                False,
+                sizes,
+                expected_ms=_expected(f"{kem.token}.{operation}"),
+            )
 
 
 def _keygen(provider: KemProvider | SigProvider) -> Step:
@@ -108,14 +116,22 @@ def sig_benchmarks(primitives: Primitives) -> Iterator[Benchmark]:
     for sig in (sig for token, sig in SIGS.items() if token in _MATRIX_TOKENS):
         provider = primitives.sig(sig.token)
         sizes = {
-            "public_key": sig.public_key_bytes, "secret_key": sig.secret_key_bytes,
-            "signature": sig.signature_bytes, "message": _MESSAGE_BYTES,
-        }  # fmt: skip
+            "public_key": sig.public_key_bytes,
+            "secret_key": sig.secret_key_bytes,
+            "signature": sig.signature_bytes,
+            "message": _MESSAGE_BYTES,
+        }
         for operation, make in {"keygen": _keygen, "sign": _sign, "verify": _verify}.items():
             yield Benchmark(
-                "sig", f"{file_stem(sig.name)}_{operation}", sig.name, operation, partial(make, provider),
-                False, sizes, expected_ms=_expected(f"{sig.token}.{operation}"),
-            )  # fmt: skip
+                "sig",
+                f"{file_stem(sig.name)}_{operation}",
+                sig.name,
+                operation,
+                partial(make, provider),
+                False,
+                sizes,
+                expected_ms=_expected(f"{sig.token}.{operation}"),
+            )
 
 
 def _sign(provider: SigProvider) -> Step:
@@ -140,10 +156,15 @@ def aead_benchmarks(primitives: Primitives) -> Iterator[Benchmark]:
             plaintext = os.urandom(payload_bytes)
             for operation, make in {"encrypt": _encrypt, "decrypt": _decrypt}.items():
                 yield Benchmark(
-                    "aead", f"{file_stem(aead.name)}_{operation}_{payload_bytes}B", aead.name, operation,
-                    partial(make, key, nonce, plaintext), False,
-                    {"payload": payload_bytes, "tag": aead.tag_bytes}, expected_ms=0.01,
-                )  # fmt: skip
+                    "aead",
+                    f"{file_stem(aead.name)}_{operation}_{payload_bytes}B",
+                    aead.name,
+                    operation,
+                    partial(make, key, nonce, plaintext),
+                    False,
+                    {"payload": payload_bytes, "tag": aead.tag_bytes},
+                    expected_ms=0.01,
+                )
 
 
 def _encrypt(key: AeadKey, nonce: bytes, plaintext: bytes) -> Step:
@@ -163,10 +184,15 @@ def suite_benchmarks(primitives: Primitives) -> Iterator[Benchmark]:
         )
         sig_ms = sum(_expected(f"{suite.sig.token}.{o}", 0.2) for o in ("sign", "verify"))
         yield Benchmark(
-            "suites", f"{suite.id.replace('-', '_')}_full_handshake", suite.id, "full_handshake",
-            _Suite(suite, primitives).prepare, True, published=suite.id in PUBLISHED_SUITES,
+            "suites",
+            f"{suite.id.replace('-', '_')}_full_handshake",
+            suite.id,
+            "full_handshake",
+            _Suite(suite, primitives).prepare,
+            True,
+            published=suite.id in PUBLISHED_SUITES,
             expected_ms=kem_ms + sig_ms,
-        )  # fmt: skip
+        )
 
 
 class _Suite:

@@ -91,10 +91,19 @@ class PowerLog:
         `cpu`: the core the sampler stays on, which should not be the one of the work.
         """
         self._command = [
-            sys.executable, "-m", "pqtelemetry", "power", "--settings", str(path), "--out", str(root / RAW),
-            "--max-bytes", str(max_bytes), "--exit-with-parent",
+            sys.executable,
+            "-m",
+            "pqtelemetry",
+            "power",
+            "--settings",
+            str(path),
+            "--out",
+            str(root / RAW),
+            "--max-bytes",
+            str(max_bytes),
+            "--exit-with-parent",
             *([] if cpu is None else ["--cpu", str(cpu)]),
-        ]  # fmt: skip
+        ]
         self.header: dict[str, Any] = {}
         self.accounting: dict[str, Any] | None = None
 

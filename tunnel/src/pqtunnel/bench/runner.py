@@ -60,12 +60,21 @@ def environment(mode: str, cpu: int | None, overhead_ns: int) -> dict[str, Any]:
     facts = provider_facts()
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
     return {
-        "schema": "pqtunnel/bench-environment/v1", "mode": mode,
-        "host": platform.node(), "machine": platform.machine(),
-        "board": _board(), "cpu": _cpu_model(), "kernel": platform.release(), "governor": _governor(cpu),
-        "pinned_cpu": cpu, "timer": "time.perf_counter_ns", "timer_overhead_ns": overhead_ns,
-        "load_average": _load_average(), "build": digest, "providers": facts,
-    }  # fmt: skip
+        "schema": "pqtunnel/bench-environment/v1",
+        "mode": mode,
+        "host": platform.node(),
+        "machine": platform.machine(),
+        "board": _board(),
+        "cpu": _cpu_model(),
+        "kernel": platform.release(),
+        "governor": _governor(cpu),
+        "pinned_cpu": cpu,
+        "timer": "time.perf_counter_ns",
+        "timer_overhead_ns": overhead_ns,
+        "load_average": _load_average(),
+        "build": digest,
+        "providers": facts,
+    }
 
 
 def _load_average() -> list[float] | None:
@@ -138,12 +147,18 @@ def _fill(root: Path, todo: list[Benchmark], count: int, facts: dict[str, Any], 
         begin_s = time.monotonic()
         iterations = timing.run(benchmark, count, between=progress.step)
         head = {
-            "category": benchmark.category, "algorithm": benchmark.algorithm,
-            "operation": benchmark.operation, "name": benchmark.name, "published": benchmark.published,
+            "category": benchmark.category,
+            "algorithm": benchmark.algorithm,
+            "operation": benchmark.operation,
+            "name": benchmark.name,
+            "published": benchmark.published,
             "sizes_bytes": dict(benchmark.sizes_bytes),
-            "mode": MODE, "host": facts["host"], "build": facts["build"],
-            "timer_overhead_ns": facts["timer_overhead_ns"], "pinned_cpu": facts["pinned_cpu"],
-        }  # fmt: skip
+            "mode": MODE,
+            "host": facts["host"],
+            "build": facts["build"],
+            "timer_overhead_ns": facts["timer_overhead_ns"],
+            "pinned_cpu": facts["pinned_cpu"],
+        }
         write_whole(root / "raw" / benchmark.path, document_of(head, iterations))
         own_ms = benchmark.expected_ms * (count + timing.WARMUPS)
         left_ms -= own_ms

@@ -53,9 +53,13 @@ def row_of(head: dict[str, Any], iterations: list[Iteration]) -> dict[str, Any]:
     mean = math.fsum(times_ms) / n
     spread = math.sqrt(math.fsum((t - mean) ** 2 for t in times_ms) / (n - 1)) if n > 1 else None
     row.update(
-        mean_ms=mean, median_ms=quantile7(times_ms, 0.5), min_ms=times_ms[0], max_ms=times_ms[-1],
-        stdev_ms=spread, p95_ms=tail(times_ms, 0.95),
-    )  # fmt: skip
+        mean_ms=mean,
+        median_ms=quantile7(times_ms, 0.5),
+        min_ms=times_ms[0],
+        max_ms=times_ms[-1],
+        stdev_ms=spread,
+        p95_ms=tail(times_ms, 0.95),
+    )
     return row
 
 

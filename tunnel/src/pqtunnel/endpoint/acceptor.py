@@ -79,9 +79,15 @@ class Acceptor:
     """The TCP side of a gcs. Workers run from `open` to `close`."""
 
     def __init__(
-        self, address: tuple[str, int], identity: GcsIdentity, psks: PskStore, primitives: Primitives,
-        limits: HandshakeLimits, workers: int, hooks: AcceptHooks,
-    ) -> None:  # fmt: skip
+        self,
+        address: tuple[str, int],
+        identity: GcsIdentity,
+        psks: PskStore,
+        primitives: Primitives,
+        limits: HandshakeLimits,
+        workers: int,
+        hooks: AcceptHooks,
+    ) -> None:
         self._identity = identity
         self._psks = psks
         self._primitives = primitives
@@ -154,10 +160,15 @@ class Acceptor:
             return
         work = policy.work
         tracer = Tracer(
-            clock=time.perf_counter_ns, host="gcs", index=work.handshakes, mode="cold",
-            suite_id=policy.suite_id, meter=meter, meter_primitives=work.sampling.due(work.handshakes),
+            clock=time.perf_counter_ns,
+            host="gcs",
+            index=work.handshakes,
+            mode="cold",
+            suite_id=policy.suite_id,
+            meter=meter,
+            meter_primitives=work.sampling.due(work.handshakes),
             before=before,
-        )  # fmt: skip
+        )
         tracer.mark("accept", "io")
         counters: dict[str, int] = {}
         try:
@@ -196,18 +207,31 @@ class Acceptor:
             self._limits.admit_key(key_id, slot, time.monotonic_ns())
 
     def _converse(
-        self, sock: socket.socket, slot: Slot, accepted_ns: int, policy: AcceptPolicy, tracer: Tracer,
+        self,
+        sock: socket.socket,
+        slot: Slot,
+        accepted_ns: int,
+        policy: AcceptPolicy,
+        tracer: Tracer,
         counters: dict[str, int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             machine = GcsHandshake(
-                identity=self._identity, psks=self._psks, accepted=policy.accepted,
-                min_level=policy.min_level, primitives=self._primitives, rng=os.urandom,
-                tracer=tracer, counters=counters, rx_index=self._hooks.new_index(),
+                identity=self._identity,
+                psks=self._psks,
+                accepted=policy.accepted,
+                min_level=policy.min_level,
+                primitives=self._primitives,
+                rng=os.urandom,
+                tracer=tracer,
+                counters=counters,
+                rx_index=self._hooks.new_index(),
                 admit_key=partial(self._admit_key, slot=slot),
-                rekey_basis=policy.rekey_basis, drone_keys=policy.drone_keys, key_source=policy.key_source,
-            )  # fmt: skip
+                rekey_basis=policy.rekey_basis,
+                drone_keys=policy.drone_keys,
+                key_source=policy.key_source,
+            )
             installed = False
 
             def install() -> None:

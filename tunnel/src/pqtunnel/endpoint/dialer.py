@@ -66,9 +66,15 @@ class Dialer:
     """The cell's: which handshakes have their primitives metered."""
 
     def dial(
-        self, index: int, epoch: int, rx_index: int, counters: dict[str, int],
-        rekey: RekeyFrom | None = None, *, label: str = "cold",
-    ) -> DialResult:  # fmt: skip
+        self,
+        index: int,
+        epoch: int,
+        rx_index: int,
+        counters: dict[str, int],
+        rekey: RekeyFrom | None = None,
+        *,
+        label: str = "cold",
+    ) -> DialResult:
         """One handshake, from connect to the verified FinishedGcs; `rekey` names the session it
         replaces; `label` is the mode of any other one's spans: cold, pooled (the gcs holds keys
         ready) or redial (after silence, in the middle of a session).
@@ -77,10 +83,14 @@ class Dialer:
         """
         with thread_meter() as meter:
             tracer = Tracer(
-                clock=time.perf_counter_ns, host="drone", index=index,
-                mode="rekey" if rekey is not None else label, suite_id=self.suite.id, meter=meter,
+                clock=time.perf_counter_ns,
+                host="drone",
+                index=index,
+                mode="rekey" if rekey is not None else label,
+                suite_id=self.suite.id,
+                meter=meter,
                 meter_primitives=self.sampling.due(index),
-            )  # fmt: skip
+            )
             return self._dial(tracer, epoch, rx_index, counters, rekey)
 
     def _dial(
@@ -103,11 +113,20 @@ class Dialer:
                     f"cannot connect to the gcs at {self.target[0]}:{self.target[1]}: {reason}"
                 ) from error
             machine = DroneHandshake(
-                suite=self.suite, psk=self.psk, psk_keys=self.psk_keys, trusted=self.trusted,
-                min_level=self.min_level, epoch=epoch, primitives=self.primitives, rng=os.urandom,
-                tracer=tracer, counters=counters, rx_index=rx_index, rekey=rekey,
+                suite=self.suite,
+                psk=self.psk,
+                psk_keys=self.psk_keys,
+                trusted=self.trusted,
+                min_level=self.min_level,
+                epoch=epoch,
+                primitives=self.primitives,
+                rng=os.urandom,
+                tracer=tracer,
+                counters=counters,
+                rx_index=rx_index,
+                rekey=rekey,
                 signing_keys=self.signing_keys,
-            )  # fmt: skip
+            )
             try:
                 converse(FrameStream(sock, started_ns), machine, tracer)
             except HandshakeError as error:

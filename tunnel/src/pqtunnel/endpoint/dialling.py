@@ -49,9 +49,13 @@ class Dialling:
     """Everything of a drone that dials. `install` is the endpoint's; it raises CellEnded."""
 
     def __init__(
-        self, config: EndpointConfig, keys: DroneKeys, primitives: Primitives, dataplane: Plane,
+        self,
+        config: EndpointConfig,
+        keys: DroneKeys,
+        primitives: Primitives,
+        dataplane: Plane,
         install: Callable[[CellWork, Established, int], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._config = config
         self._keys = keys
         self._primitives = primitives
@@ -65,16 +69,26 @@ class Dialling:
             _refuse_ended(work)
             counted: dict[str, int] = {}
             dialer = Dialer(
-                (self._config.peer, self._config.handshake_port), self._config.bind, suites.get(suite_id),
-                self._keys.psk, self._keys.psk_keys, self._keys.trusted, work.plan.min_level,
-                self._primitives, self._keys.signing if work.plan.drone_auth == "signature" else None,
+                (self._config.peer, self._config.handshake_port),
+                self._config.bind,
+                suites.get(suite_id),
+                self._keys.psk,
+                self._keys.psk_keys,
+                self._keys.trusted,
+                work.plan.min_level,
+                self._primitives,
+                self._keys.signing if work.plan.drone_auth == "signature" else None,
                 work.sampling,
-            )  # fmt: skip
+            )
             try:
                 result = dialer.dial(
-                    work.handshakes, work.dialled, free_index(self._dataplane), counted,
-                    work.book.rekey_from() if rekey else None, label=label,
-                )  # fmt: skip
+                    work.handshakes,
+                    work.dialled,
+                    free_index(self._dataplane),
+                    counted,
+                    work.book.rekey_from() if rekey else None,
+                    label=label,
+                )
             finally:
                 work.counters.add_handshake(counted)
             # Traced even when the cell ended meanwhile: it was counted, and the controller has yet to fetch.
@@ -106,8 +120,9 @@ class Dialling:
                 in_a_row = 0
             except HandshakeError as error:
                 in_a_row += 1
-                failures.append({"reason": str(error), "code": error.code, "counter": error.counter,
-                                 "hint": error.hint})  # fmt: skip
+                failures.append(
+                    {"reason": str(error), "code": error.code, "counter": error.counter, "hint": error.hint}
+                )
                 work.journal.event("handshake_failed", reason=str(error), code=error.code, hint=error.hint)
                 work.journal.note(f"handshake failed: {error} [{error.code}] — {error.hint}")
             else:
@@ -116,9 +131,13 @@ class Dialling:
                 self._dataplane.confirmed.wait(CONFIRM_LIMIT_S)
             time.sleep(PAUSE_BETWEEN_HANDSHAKES_S)
         return {
-            "completed": len(ids), "failed": len(failures), "handshake_ids": ids, "start_ns": start_ns,
-            "end_ns": time.time_ns(), "failures": failures,
-        }  # fmt: skip
+            "completed": len(ids),
+            "failed": len(failures),
+            "handshake_ids": ids,
+            "start_ns": start_ns,
+            "end_ns": time.time_ns(),
+            "failures": failures,
+        }
 
     def redial(self, work: CellWork, now_ns: int) -> None:
         """Nothing authentic came for 3 s: dial a new session in a thread of its own, with back-off."""

@@ -59,18 +59,27 @@ class Endpoint:
         if isinstance(keys, GcsKeys):
             self._pool = PoolKeeper(primitives, self.note)
             limits = HandshakeLimits(
-                {}, rate_per_s=config.tokens_per_s, burst=config.token_burst,
+                {},
+                rate_per_s=config.tokens_per_s,
+                burst=config.token_burst,
                 max_half_open=config.half_open_limit,
-            )  # fmt: skip
+            )
             hooks = AcceptHooks(
-                policy=self._policy, new_index=lambda: free_index(self.dataplane), install=self._accept,
+                policy=self._policy,
+                new_index=lambda: free_index(self.dataplane),
+                install=self._accept,
                 failed=self._refused,
-            )  # fmt: skip
+            )
             try:
                 self._acceptor = Acceptor(
-                    (config.bind, config.handshake_port), keys.identity, keys.psks, primitives, limits,
-                    config.half_open_limit + 1, hooks,
-                )  # fmt: skip
+                    (config.bind, config.handshake_port),
+                    keys.identity,
+                    keys.psks,
+                    primitives,
+                    limits,
+                    config.half_open_limit + 1,
+                    hooks,
+                )
             except TunnelError:
                 self.dataplane.close()
                 raise
@@ -121,9 +130,15 @@ class Endpoint:
         cell = self.dataplane.new_cell(self._primitives, ledger=plan.ledger)
         journal = Journal(self.config.role)
         work = CellWork(
-            plan, cell.counters, journal, cell.ledger, time.time_ns(), cell.bins, cell.bin_fields,
-            plan.suite_id
-        )  # fmt: skip
+            plan,
+            cell.counters,
+            journal,
+            cell.ledger,
+            time.time_ns(),
+            cell.bins,
+            cell.bin_fields,
+            plan.suite_id,
+        )
         with self._changing:
             if work.is_plain:
                 # Not where a handshake of an earlier cell saw the peer: nothing here could move it back.
@@ -131,8 +146,14 @@ class Endpoint:
             self.dataplane.attach(cell)
             self._work = work
             self._live = True
-        journal.event("prepare", cell_id=plan.cell_id, suite_id=plan.suite_id, min_level=plan.min_level,
-                      accepted_suites=list(plan.accepted_suites), dataplane=self.dataplane.kind)  # fmt: skip
+        journal.event(
+            "prepare",
+            cell_id=plan.cell_id,
+            suite_id=plan.suite_id,
+            min_level=plan.min_level,
+            accepted_suites=list(plan.accepted_suites),
+            dataplane=self.dataplane.kind,
+        )
         if self.dataplane.timestamp_source != "kernel":
             journal.event(
                 "note", reason="no kernel receive timestamps here: t_in_ns is the clock after receiving"
@@ -141,31 +162,40 @@ class Endpoint:
     def _load(self, plan: CellPlan) -> None:
         """Load the libraries of every suite the cell may speak: no handshake may pay for it."""
         if plan.allow_plain:
-            raise TunnelError("allow_plain goes with the suite `plain` alone", code="plain_refused",
-                              hint="leave allow_plain out, or prepare the suite plain")  # fmt: skip
+            raise TunnelError(
+                "allow_plain goes with the suite `plain` alone",
+                code="plain_refused",
+                hint="leave allow_plain out, or prepare the suite plain",
+            )
         if plan.suite_id not in plan.accepted_suites:
             raise TunnelError(
-                f"suite {plan.suite_id} is not among accepted_suites", code="bad_params",
+                f"suite {plan.suite_id} is not among accepted_suites",
+                code="bad_params",
                 hint="name every suite of the cell in accepted_suites",
-            )  # fmt: skip
+            )
         for suite in map(suites.get, plan.accepted_suites):
             if suite.id == PLAIN:
-                raise TunnelError("plain is never negotiated: it cannot be among accepted_suites",
-                                  code="bad_params", hint="prepare a cell of its own for plain")  # fmt: skip
+                raise TunnelError(
+                    "plain is never negotiated: it cannot be among accepted_suites",
+                    code="bad_params",
+                    hint="prepare a cell of its own for plain",
+                )
             if suite.level < plan.min_level:
                 raise TunnelError(
                     f"suite {suite.id} has level {suite.level}, below the floor {plan.min_level}",
-                    code="below_floor", hint="lower min_level or choose another suite",
-                )  # fmt: skip
+                    code="below_floor",
+                    hint="lower min_level or choose another suite",
+                )
             if (
                 plan.drone_auth == "signature"
                 and isinstance(self._keys, DroneKeys)
                 and suite.sig.token not in self._keys.signing
             ):
                 raise TunnelError(
-                    f"this drone holds no {suite.sig.name} key to sign with", code="no_signing_key",
+                    f"this drone holds no {suite.sig.name} key to sign with",
+                    code="no_signing_key",
                     hint="make the drone's signing keys: make keys",
-                )  # fmt: skip
+                )
             self._primitives.kem(suite.kem.token)
             self._primitives.sig(suite.sig.token)
             self._primitives.aead(suite.aead.token)
@@ -176,12 +206,13 @@ class Endpoint:
                 "plain carries traffic in the clear and needs allow_plain, at both ends",
                 code="plain_refused",
                 hint="set allow_plain in the scenario only if that is what you want to measure",
-            )  # fmt: skip
+            )
         if not self.config.peer:
             raise TunnelError(
-                "plain has no handshake that could tell where the peer is", code="bad_config",
+                "plain has no handshake that could tell where the peer is",
+                code="bad_config",
                 hint="set PQ_PEER (and PQ_PEER_SEALED_PORT) at this end too",
-            )  # fmt: skip
+            )
 
     def start(self) -> None:
         """The controller says the cell runs. A plain cell has its session from here on."""
@@ -240,8 +271,11 @@ class Endpoint:
                 "only the drone dials", code="wrong_role", hint="send handshake_block to the drone"
             )
         if work.is_plain:
-            raise TunnelError("a plain cell has no handshakes", code="plain_cell",
-                              hint="open its traffic window right after start")  # fmt: skip
+            raise TunnelError(
+                "a plain cell has no handshakes",
+                code="plain_cell",
+                hint="open its traffic window right after start",
+            )
         return self._dialling.block(work, count, min_count, max_s, pooled=pooled)
 
     def rekey(self, suite_id: str | None, reason: str) -> RekeyResult:
@@ -252,8 +286,9 @@ class Endpoint:
         """Gcs: keep this many ephemeral key pairs of the cell's KEM ready until the cell ends; returns once
         they are there. Raises KeyMaterialError, PrimitiveFailed."""
         if self._pool is None:
-            raise TunnelError("only the gcs makes ephemeral keys", code="wrong_role",
-                              hint="send key_pool to the gcs")  # fmt: skip
+            raise TunnelError(
+                "only the gcs makes ephemeral keys", code="wrong_role", hint="send key_pool to the gcs"
+            )
         suite = suites.get(self.work.plan.suite_id)
         if suite.is_plain:
             raise TunnelError("a plain cell has no handshakes", code="plain_cell", hint="leave key_pool out")
@@ -294,12 +329,16 @@ class Endpoint:
         if work is None or not self._live or work.is_plain:
             return None
         return AcceptPolicy(
-            work, work.plan.accepted_suites, work.plan.min_level, work.plan.suite_id, work.book.basis,
+            work,
+            work.plan.accepted_suites,
+            work.plan.min_level,
+            work.plan.suite_id,
+            work.book.basis,
             self._keys.drone_keys
             if work.plan.drone_auth == "signature" and isinstance(self._keys, GcsKeys)
             else None,
             self._pool.take if self._pool is not None else None,
-        )  # fmt: skip
+        )
 
     def _refused(self, work: CellWork, error: HandshakeError, source: str) -> None:
         # A flood of refusals is in the counters; the journal keeps its beginning.

@@ -86,9 +86,12 @@ class NativeDataPlane:
         peer = (config.peer, config.peer_sealed_port) if config.peer else None
         try:
             self._core = pq_core.DataPlane(
-                config.role, (config.bind, config.plaintext_port), (config.bind, config.sealed_port), peer,
+                config.role,
+                (config.bind, config.plaintext_port),
+                (config.bind, config.sealed_port),
+                peer,
                 [(route.source, route.target) for route in self._routes],
-            )  # fmt: skip
+            )
         except OSError as error:
             plain = error.filename == "plaintext"
             port = config.plaintext_port if plain else config.sealed_port

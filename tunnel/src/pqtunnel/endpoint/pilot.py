@@ -110,9 +110,11 @@ class SuitePilot:
         if not decision.switch:
             return PERIOD_S
         row: dict[str, Any] = {
-            "mode": decision.mode, "suite_from": before, "suite_to": decision.suite_id,
+            "mode": decision.mode,
+            "suite_from": before,
+            "suite_to": decision.suite_id,
             "reason": decision.reason,
-        }  # fmt: skip
+        }
         try:
             self._rekey(decision.suite_id)
         except TunnelError as error:

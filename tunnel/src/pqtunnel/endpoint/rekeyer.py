@@ -168,10 +168,17 @@ class Rekeyer:
     def _once(self, work: CellWork, suite_id: str, reason: str) -> RekeyResult:
         old = work.book.newest
         row: dict[str, Any] = {
-            "epoch_from": old.epoch if old else None, "epoch_to": None, "suite_from": work.suite_id,
-            "suite_to": suite_id, "handshake_id": None, "start_ns": time.time_ns(), "end_ns": None,
-            "switch_ns": None, "result": "failed", "reason": reason,
-        }  # fmt: skip
+            "epoch_from": old.epoch if old else None,
+            "epoch_to": None,
+            "suite_from": work.suite_id,
+            "suite_to": suite_id,
+            "handshake_id": None,
+            "start_ns": time.time_ns(),
+            "end_ns": None,
+            "switch_ns": None,
+            "result": "failed",
+            "reason": reason,
+        }
         begin_ns = time.monotonic_ns()
         work.counters.add_rekey("rekey_started")
         try:
@@ -192,9 +199,12 @@ class Rekeyer:
         epoch = dialled.established.epoch
         first_ns = self._dataplane.first_sent_ns(epoch)
         row.update(
-            epoch_to=epoch, handshake_id=dialled.handshake_id, end_ns=row["start_ns"] + duration_ns,
-            switch_ns=None if first_ns is None else row["start_ns"] + first_ns - begin_ns, result=result,
-        )  # fmt: skip
+            epoch_to=epoch,
+            handshake_id=dialled.handshake_id,
+            end_ns=row["start_ns"] + duration_ns,
+            switch_ns=None if first_ns is None else row["start_ns"] + first_ns - begin_ns,
+            result=result,
+        )
         work.journal.event("rekey", **row)
         return RekeyResult(dialled.handshake_id, epoch, duration_ns, suite_id, result)
 

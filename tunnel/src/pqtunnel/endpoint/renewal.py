@@ -33,9 +33,10 @@ class Renewal:
         """The drone's. Raises TunnelError at a gcs."""
         if self._rekeyer is None:
             raise TunnelError(
-                "only the drone dials", code="wrong_role",
+                "only the drone dials",
+                code="wrong_role",
                 hint="send rekey and rekey_schedule to the drone, request_rekey to the gcs",
-            )  # fmt: skip
+            )
         return self._rekeyer
 
     def tick(self, work: CellWork, now_ns: int, *, is_due: bool) -> None:

@@ -27,9 +27,13 @@ class RekeySchedule:
     """
 
     def __init__(
-        self, rekey: Callable[[str | None], None], every_s: float, count: int | None,
-        suites: Sequence[str], start_s: float,
-    ) -> None:  # fmt: skip
+        self,
+        rekey: Callable[[str | None], None],
+        every_s: float,
+        count: int | None,
+        suites: Sequence[str],
+        start_s: float,
+    ) -> None:
         self._rekey = rekey
         self._every_s = every_s
         self._count = count

@@ -18,9 +18,16 @@ def connection_reset_off(sock: socket.socket) -> None:
     off, returned = ctypes.c_uint32(0), ctypes.c_uint32(0)
     ioctl = ctypes.WinDLL("ws2_32", use_last_error=True).WSAIoctl
     ioctl.argtypes = [
-        ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32,
-        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
-    ]  # fmt: skip
+        ctypes.c_size_t,
+        ctypes.c_uint32,
+        ctypes.c_void_p,
+        ctypes.c_uint32,
+        ctypes.c_void_p,
+        ctypes.c_uint32,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+    ]
     size = ctypes.sizeof(off)
     if ioctl(
         sock.fileno(),

@@ -198,9 +198,12 @@ class DroneHandshake(HandshakeMachine):
             self._th2 = transcript_3(th2, signature)
         self._finished = mac(self._psk_keys.drone_finished, self._th2)
         self._secrets = epoch_secrets(
-            suite, self._psk_keys, self._kem_secret, self._th2,
+            suite,
+            self._psk_keys,
+            self._kem_secret,
+            self._th2,
             b"" if self._rekey is None else self._rekey.rekey_secret,
-        )  # fmt: skip
+        )
         tracer.mark("client_kem", "codec")
         self._tx_index = hello.rx_index
         self._awaited = wire.GCS_FINISHED

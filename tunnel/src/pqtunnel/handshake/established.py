@@ -52,9 +52,14 @@ def epoch_secrets(
     x25519, kem = shared_secret[:split], shared_secret[split:]
     try:
         return derive_epoch(
-            psk_keys, kem, transcript, suite.aead.key_bytes, suite.aead.nonce_bytes,
-            x25519_secret=x25519, old_rekey_secret=old_rekey_secret,
-        )  # fmt: skip
+            psk_keys,
+            kem,
+            transcript,
+            suite.aead.key_bytes,
+            suite.aead.nonce_bytes,
+            x25519_secret=x25519,
+            old_rekey_secret=old_rekey_secret,
+        )
     finally:
         for secret in (shared_secret, x25519, kem):
             wipe(secret)
@@ -69,6 +74,15 @@ def traffic_keys(secrets: EpochSecrets, role: Role) -> TrafficKeys:
 def plain_epoch(role: Role, suite: Suite) -> Established:
     """The one epoch of the `plain` mode: no keys, fixed indices, nothing to rekey from."""
     return Established(
-        role=role, suite=suite, epoch=0, session_id=bytes(16), peer_key_id=b"", handshake_id="", rx_index=1,
-        tx_index=1, keys=TrafficKeys(b"", b"", b"", b""), rekey_secret=b"", exporter=b"",
-    )  # fmt: skip
+        role=role,
+        suite=suite,
+        epoch=0,
+        session_id=bytes(16),
+        peer_key_id=b"",
+        handshake_id="",
+        rx_index=1,
+        tx_index=1,
+        keys=TrafficKeys(b"", b"", b"", b""),
+        rekey_secret=b"",
+        exporter=b"",
+    )

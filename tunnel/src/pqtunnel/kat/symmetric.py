@@ -125,6 +125,15 @@ def check_core(primitives: Primitives, token: str) -> str:
 
 def _epoch(role: Role, suite: Suite, keys: TrafficKeys) -> Established:
     return Established(
-        role=role, suite=suite, epoch=7, session_id=bytes(16), peer_key_id=bytes(8), handshake_id="00" * 8,
-        rx_index=5, tx_index=5, keys=keys, rekey_secret=bytes(32), exporter=bytes(32),
-    )  # fmt: skip
+        role=role,
+        suite=suite,
+        epoch=7,
+        session_id=bytes(16),
+        peer_key_id=bytes(8),
+        handshake_id="00" * 8,
+        rx_index=5,
+        tx_index=5,
+        keys=keys,
+        rekey_secret=bytes(32),
+        exporter=bytes(32),
+    )

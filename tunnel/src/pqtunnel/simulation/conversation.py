@@ -24,9 +24,14 @@ class Conversation:
     `failed` runs once otherwise."""
 
     def __init__(
-        self, clock: VirtualClock, stream: Stream, role: str, machine: DroneHandshake | GcsHandshake,
-        completed: Callable[[Established], None], failed: Callable[[HandshakeError], None],
-    ) -> None:  # fmt: skip
+        self,
+        clock: VirtualClock,
+        stream: Stream,
+        role: str,
+        machine: DroneHandshake | GcsHandshake,
+        completed: Callable[[Established], None],
+        failed: Callable[[HandshakeError], None],
+    ) -> None:
         self._clock = clock
         self._stream = stream
         self._role = role

@@ -46,10 +46,17 @@ class Gcs(Node):
     def _converse(self, stream: Stream) -> None:
         tracer = Tracer(clock=lambda: self.at.clock.now_ns, host="gcs")
         machine = GcsHandshake(
-            identity=self.identity, psks=self.psks, accepted=self.accepted, min_level=self.min_level,
-            primitives=self.at.primitives, rng=self.at.rng, tracer=tracer, counters=self.counters,
-            rx_index=new_index(self.at.rng, self.session), rekey_basis=self.book.basis,
-        )  # fmt: skip
+            identity=self.identity,
+            psks=self.psks,
+            accepted=self.accepted,
+            min_level=self.min_level,
+            primitives=self.at.primitives,
+            rng=self.at.rng,
+            tracer=tracer,
+            counters=self.counters,
+            rx_index=new_index(self.at.rng, self.session),
+            rekey_basis=self.book.basis,
+        )
 
         def completed(established: Established) -> None:
             peer = self.roaming.peer
@@ -124,11 +131,18 @@ class Drone(Node):
         stream, trusted = self.connect(), [self.identity.public]
         tracer = Tracer(clock=lambda: self.at.clock.now_ns, host="drone", suite_id=suite.id)
         machine = DroneHandshake(
-            suite=suite, psk=self.psk, trusted=trusted, min_level=self.min_level, epoch=self._epochs,
-            primitives=self.at.primitives, rng=self.at.rng, tracer=tracer, counters=self.counters,
+            suite=suite,
+            psk=self.psk,
+            trusted=trusted,
+            min_level=self.min_level,
+            epoch=self._epochs,
+            primitives=self.at.primitives,
+            rng=self.at.rng,
+            tracer=tracer,
+            counters=self.counters,
             rx_index=new_index(self.at.rng, self.session),
             rekey=self.book.rekey_from() if rekey else None,
-        )  # fmt: skip
+        )
 
         def completed(established: Established) -> None:
             self._completed(established)

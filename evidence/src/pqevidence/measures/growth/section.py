@@ -27,17 +27,21 @@ def growth(source: Source) -> Section | None:
         why = why_missing(r)
         lines.append(
             [
-                label(r["suite_id"], href=anchor(r["cell_id"])), label(r["condition"]),
-                label(HOSTS[r["host"]]), label(WORDS[r["quantity"]]),
+                label(r["suite_id"], href=anchor(r["cell_id"])),
+                label(r["condition"]),
+                label(HOSTS[r["host"]]),
+                label(WORDS[r["quantity"]]),
                 label("MB" if r["quantity"] == "rss_mb" else ""),
                 number(r["session_s"], digits=4, reason=why),
                 blocks.count(r["rekeys_count"], reason="no rekey in this cell"),
                 *(number(r[c], reason=why) for c in LEVELS),
                 number(r["ledger_mb"], reason=r["reason"] or NO_LEDGER_HERE),
                 *(number(r[c], reason=why) for c in SPREAD),
-                blocks.count(r["n_samples"]), verdict(r["verdict"]), record_link(r["cell_id"]),
+                blocks.count(r["n_samples"]),
+                verdict(r["verdict"]),
+                record_link(r["cell_id"]),
             ]
-        )  # fmt: skip
+        )
     return Section(
         "growth",
         "Growth over long sessions",

@@ -80,11 +80,17 @@ def growth_table(bundle: BundleData) -> Table | None:
                 levels = [value for _, value in points]
                 begin, last = median(levels[:tenth]), median(levels[-tenth:])
                 table.add(
-                    **about, session_s=(points[-1][0] - points[0][0]) * 3600.0, n_samples=len(points),
-                    begin=begin, end=last, low=min(levels), high=max(levels), slope_per_h=slope(points),
+                    **about,
+                    session_s=(points[-1][0] - points[0][0]) * 3600.0,
+                    n_samples=len(points),
+                    begin=begin,
+                    end=last,
+                    low=min(levels),
+                    high=max(levels),
+                    slope_per_h=slope(points),
                     growth=None if begin is None or last is None else last - begin,
                     ledger_mb=ledger_mb(cell, role) if quantity == "rss_mb" else None,
-                )  # fmt: skip
+                )
     return table
 
 

@@ -33,11 +33,19 @@ def links(source: Source) -> Section | None:
                 "link-table",
                 "What each direction was set to, what probes measured, and what the router did to the cell",
                 (
-                    Column("suite"), Column("condition"), Column("rep", "", True), Column("direction"),
-                    Column("set to"), Column("probes", "n", True), Column("delay, mean", "ms", True),
-                    Column("delay, sd", "ms", True), Column("loss", "%", True),
-                    Column("TCP round trip, mean", "ms", True), Column("carried", "packets", True),
-                    Column("dropped", "packets", True), Column("raw"),
+                    Column("suite"),
+                    Column("condition"),
+                    Column("rep", "", True),
+                    Column("direction"),
+                    Column("set to"),
+                    Column("probes", "n", True),
+                    Column("delay, mean", "ms", True),
+                    Column("delay, sd", "ms", True),
+                    Column("loss", "%", True),
+                    Column("TCP round trip, mean", "ms", True),
+                    Column("carried", "packets", True),
+                    Column("dropped", "packets", True),
+                    Column("raw"),
                 ),
                 blocks.rows_of([_row(source, cell, way) for cell in routed for way in WORDS]),
                 source.ring,
@@ -49,7 +57,7 @@ def links(source: Source) -> Section | None:
         ),
         "The router delays and drops on purpose, from a seed. A cell whose link was not what its condition "
         "says is invalid." + control_lacks(source.bundle.scenario.get("conditions") or []),
-    )  # fmt: skip
+    )
 
 
 def control_lacks(conditions: Sequence[Json]) -> str:

@@ -79,13 +79,17 @@ def heat(source: Source) -> Section | None:
         "fig-temperature",
         "Temperature of the drone over the order of the run",
         figures.curves(
-            "svg-temperature", "Temperature over the order of the run", "position in the run",
-            "temperature, °C", [figures.Curve("drone", None, points, "s-2")], logarithmic=False,
+            "svg-temperature",
+            "Temperature over the order of the run",
+            "position in the run",
+            "temperature, °C",
+            [figures.Curve("drone", None, points, "s-2")],
+            logarithmic=False,
             identity=False,
         ),
         source.ring,
         "analysis/cpu.csv",
-    )  # fmt: skip
+    )
     return Section("heat", "Temperature over the run", (figure, Paragraphs("heat-observation", (text,))))
 
 
@@ -122,16 +126,22 @@ def _summary(source: Source, rows: list[RawRow], ring: str) -> Table:
         *heads(pick(COLUMNS, *SUMMED, "ring")),
     )
     return Table(
-        "supply-summary", "Power and energy by suite: medians over the cells that passed", columns,
-        blocks.rows_of(lines), ring, CSV, collapsed=len(lines) > 40,
-    )  # fmt: skip
+        "supply-summary",
+        "Power and energy by suite: medians over the cells that passed",
+        columns,
+        blocks.rows_of(lines),
+        ring,
+        CSV,
+        collapsed=len(lines) > 40,
+    )
 
 
 def _averages(rows: list[RawRow], ring: str, under: str) -> list[str]:
     sentences = []
     for name, unit, column in (
-        ("power", "W", "power_mean_w"), ("gross energy", "J", "energy_gross_j"),
-    ):  # fmt: skip
+        ("power", "W", "power_mean_w"),
+        ("gross energy", "J", "energy_gross_j"),
+    ):
         values = _values(rows, column)
         middle, spread = mean(values), sd(values)
         if middle is None:
@@ -157,11 +167,17 @@ def _strips(rows: list[RawRow], ring: str, under: str) -> Figure:
     return Figure(
         "fig-supply",
         f"Mean power of every cell, by suite{under}",
-        figures.strips("svg-supply", "Mean power by suite", "mean power of a cell, W (log scale)", strips,
-                       "W", left=330.0),
+        figures.strips(
+            "svg-supply",
+            "Mean power by suite",
+            "mean power of a cell, W (log scale)",
+            strips,
+            "W",
+            left=330.0,
+        ),
         ring,
         CSV,
-    )  # fmt: skip
+    )
 
 
 def _detail(source: Source, rows: list[RawRow], ring: str) -> Table:
@@ -175,20 +191,24 @@ def _detail(source: Source, rows: list[RawRow], ring: str) -> Table:
             blocks.count(source.nth(row["repetition"])),
             label(row["sensor"]) if row["sensor"] else missing(why),
             blocks.count(row["n_samples"], reason=why),
-            *(
-                number(row[column], reason=why)
-                for column in names(RECORDED)[:-1]
-            ),
+            *(number(row[column], reason=why) for column in names(RECORDED)[:-1]),
             number(row["energy_net_handshake_j"], reason=row["net_reason"] or why),
             number(row["temperature_c"], reason="no temperature in this cell"),
-            label(row["ring"]), verdict(row["verdict"]), record_link(row["cell_id"]),
-        ]  # fmt: skip
+            label(row["ring"]),
+            verdict(row["verdict"]),
+            record_link(row["cell_id"]),
+        ]
         lines.append(line)
     columns = (
         *heads(pick(COLUMNS, "suite_id", *_condition(source), *OF_A_CELL)),
         Column("raw"),
     )
     return Table(
-        "supply-detail", "Power and energy of every cell", columns, blocks.rows_of(lines), ring, CSV,
+        "supply-detail",
+        "Power and energy of every cell",
+        columns,
+        blocks.rows_of(lines),
+        ring,
+        CSV,
         collapsed=len(lines) > 40,
-    )  # fmt: skip
+    )

@@ -52,16 +52,21 @@ def supply_table(bundle: BundleData) -> Table:
     for cell in bundle.cells:
         watts = cell.value("P", "power_mean_w") or {}
         table.add(
-            cell_id=cell.cell_id, suite_id=cell.suite_id, condition=cell.condition,
-            repetition=cell.repetition, position=int(cell.plan["position"]), verdict=cell.verdict,
+            cell_id=cell.cell_id,
+            suite_id=cell.suite_id,
+            condition=cell.condition,
+            repetition=cell.repetition,
+            position=int(cell.plan["position"]),
+            verdict=cell.verdict,
             ring="synthetic" if watts.get("validity") == "model" else cell.ring,
-            sensor=_text(cell, "P", "power_sensor_type"), n_samples=watts.get("n"),
+            sensor=_text(cell, "P", "power_sensor_type"),
+            n_samples=watts.get("n"),
             window_s=_value(cell, "C", "traffic_session_s"),
             **{name: _value(cell, "P", name) for name in names(RECORDED)},
             net_reason=(cell.value("P", "energy_net_handshake_j") or {}).get("reason"),
             temperature_c=_value(cell, "N", "temperature_c"),
             reason=None if _value(cell, "P", "power_mean_w") is not None else watts.get("reason"),
-        )  # fmt: skip
+        )
     return table
 
 

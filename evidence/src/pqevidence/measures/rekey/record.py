@@ -32,10 +32,14 @@ def switch_rows(plane: DataPlane) -> list[list[Switch]] | None:
         sent = [place for place, name in enumerate(tx.window) if name == TRAFFIC]
         keys = {tx.key[place] for place in sent}
         came = [place for place, key in enumerate(rx.key) if key in keys]
-        found.append(switches(
-            [tx.key[place] for place in sent], [tx.t_in_ns[place] for place in sent],
-            [rx.key[place] for place in came], [rx.t_out_ns[place] for place in came],
-        ))  # fmt: skip
+        found.append(
+            switches(
+                [tx.key[place] for place in sent],
+                [tx.t_in_ns[place] for place in sent],
+                [rx.key[place] for place in came],
+                [rx.t_out_ns[place] for place in came],
+            )
+        )
     return found
 
 
@@ -55,9 +59,11 @@ def fill(sheet: Sheet, facts: Facts) -> None:
         return
     unknown = "the drone's counters are not there"
     for field, name in (
-        ("rekey_attempts_count", "rekey_started"), ("rekey_success_count", "rekey_completed"),
-        ("rekey_failure_count", "rekey_failed"), ("rekey_coalesced_count", "rekey_coalesced"),
-    ):  # fmt: skip
+        ("rekey_attempts_count", "rekey_started"),
+        ("rekey_success_count", "rekey_completed"),
+        ("rekey_failure_count", "rekey_failed"),
+        ("rekey_coalesced_count", "rekey_coalesced"),
+    ):
         sheet.put("F", field, counted.get(name), absent=unknown)
     done = [row for row in rows if row.get("result") == "completed"]
     walls = [(int(row["end_ns"]) - int(row["start_ns"])) / 1e6 for row in done]
@@ -70,8 +76,15 @@ def fill(sheet: Sheet, facts: Facts) -> None:
     reasons = ", ".join(dict.fromkeys(str(row.get("reason")) for row in rows))
     sheet.put("F", "rekey_trigger_reason", reasons or None, absent="no rekey left an event")
     share = None if interval is None or duration is None else 100 * duration / (interval + duration)
-    sheet.put("F", "rekey_share_model_pct", share, n=len(walls), validity="model", absent=none,
-              reason="Φ(R) = T/(R+T), the published model; it is no pause of the traffic")  # fmt: skip
+    sheet.put(
+        "F",
+        "rekey_share_model_pct",
+        share,
+        n=len(walls),
+        validity="model",
+        absent=none,
+        reason="Φ(R) = T/(R+T), the published model; it is no pause of the traffic",
+    )
     _fill_blackout(sheet, facts.plane)
 
 
@@ -81,9 +94,10 @@ def _fill_blackout(sheet: Sheet, plane: DataPlane) -> None:
     found = [one for way in ways or [] for one in way]
     n = len(found)
     for field, name in (
-        ("rekey_blackout_duration_ms", "added_ns"), ("rekey_gap_ms", "gap_ns"),
+        ("rekey_blackout_duration_ms", "added_ns"),
+        ("rekey_gap_ms", "gap_ns"),
         ("rekey_send_gap_ms", "send_gap_ns"),
-    ):  # fmt: skip
+    ):
         worst = max((getattr(one, name) for one in found), default=None)
         sheet.put("F", field, None if worst is None else worst / 1e6, n=n, absent=absent)
     for name in ("late", "lost"):

@@ -63,12 +63,16 @@ def _figure(source: Source, rows: list[RawRow]) -> Figure | None:
         "fig-rekey-sweep",
         "Share of the session over the rekey interval: the model, and the measured growth of pauses",
         figures.curves(
-            "svg-rekey-sweep", "Rekey share: model and measurement", "rekey interval R, s (log scale)",
-            "share of the session, % (log scale)", lines, logarithmic=True,
+            "svg-rekey-sweep",
+            "Rekey share: model and measurement",
+            "rekey interval R, s (log scale)",
+            "share of the session, % (log scale)",
+            lines,
+            logarithmic=True,
         ),
         source.ring,
         analysis_link(SWEEP),
-    )  # fmt: skip
+    )
 
 
 def _interval(row: RawRow, name: str, unit: str, reason: str) -> Cell:
@@ -81,30 +85,49 @@ def _interval(row: RawRow, name: str, unit: str, reason: str) -> Cell:
 def _sweep(source: Source, rows: list[RawRow]) -> Table:
     lines = [
         [
-            label(r["suite_id"]), label(r["condition"]), number(r["every_s"]), blocks.count(r["n_cells"]),
+            label(r["suite_id"]),
+            label(r["condition"]),
+            number(r["every_s"]),
+            blocks.count(r["n_cells"]),
             blocks.count(r["completed_count"], reason="no cell passed"),
             number(r["duration_median_ms"], reason="no rekey completed"),
-            number(r["phi_model_pct"], reason="no rekey completed"), _interval(r, "phi", "pct", FEW),
+            number(r["phi_model_pct"], reason="no rekey completed"),
+            _interval(r, "phi", "pct", FEW),
             number(r["blackout_share_pct"], reason="no switch within the traffic window"),
             _interval(r, "blackout", "pct", FEW),
             number(r["excess_mean_pct"], reason="no cell has both"),
-            _interval(r, "excess", "pct", FEW), label(r["blackout_verdict"]),
+            _interval(r, "excess", "pct", FEW),
+            label(r["blackout_verdict"]),
             number(r["blackout_max_ms"], reason="no switch within the traffic window"),
             blocks.count(r["late_count"], reason="no switch within the traffic window"),
             blocks.count(r["lost_count"], reason="no switch within the traffic window"),
             first_of(source, r["cells"]),
         ]
         for r in rows
-    ]  # fmt: skip
+    ]
     return Table(
         "rekey-sweep-table",
         "Rekey share by suite and interval: the model Φ(R), and the blackout that was measured",
         heads(
             pick(
-                SWEEP_COLUMNS, "suite_id", "condition", "every_s", "n_cells", "completed_count",
-                "duration_median_ms", "phi_model_pct", "phi_low_pct", "blackout_share_pct",
-                "blackout_low_pct", "excess_mean_pct", "excess_low_pct", "blackout_verdict",
-                "blackout_max_ms", "late_count", "lost_count", "cells",
+                SWEEP_COLUMNS,
+                "suite_id",
+                "condition",
+                "every_s",
+                "n_cells",
+                "completed_count",
+                "duration_median_ms",
+                "phi_model_pct",
+                "phi_low_pct",
+                "blackout_share_pct",
+                "blackout_low_pct",
+                "excess_mean_pct",
+                "excess_low_pct",
+                "blackout_verdict",
+                "blackout_max_ms",
+                "late_count",
+                "lost_count",
+                "cells",
             )
         ),
         blocks.rows_of(lines),
@@ -112,7 +135,7 @@ def _sweep(source: Source, rows: list[RawRow]) -> Table:
         analysis_link(SWEEP),
         "Medians over the cells; intervals of their mean (of Φ: geometric), Student's t below ten. Φ is the "
         "model at the interval asked for, with the measured T. Lost packets are those around a switch.",
-    )  # fmt: skip
+    )
 
 
 def _cpu(source: Source, rows: list[RawRow]) -> Table:
@@ -122,15 +145,21 @@ def _cpu(source: Source, rows: list[RawRow]) -> Table:
             told = r[f"cpu_{role}_verdict"]
             lines.append(
                 [
-                    label(r["suite_id"]), label(r["condition"]), number(r["every_s"]), label(name),
+                    label(r["suite_id"]),
+                    label(r["condition"]),
+                    number(r["every_s"]),
+                    label(name),
                     number(r["phi_model_pct"], reason="no rekey completed"),
                     number(r[f"cpu_{role}_mean_points"], reason=NO_PAIR),
                     _interval(r, f"cpu_{role}", "points", FEW),
                     number(r[f"cpu_{role}_p_holm"], reason=FEW),
-                    number(r[f"cpu_{role}_floor_points"], reason=NO_PAIR), label(told),
-                    label(r["reference"] or "none"), blocks.count(r["n_pairs"]), first_of(source, r["cells"]),
+                    number(r[f"cpu_{role}_floor_points"], reason=NO_PAIR),
+                    label(told),
+                    label(r["reference"] or "none"),
+                    blocks.count(r["n_pairs"]),
+                    first_of(source, r["cells"]),
                 ]
-            )  # fmt: skip
+            )
     return Table(
         "rekey-cpu-table",
         "CPU that rekeys cost, beside the model's share",
@@ -145,7 +174,7 @@ def _cpu(source: Source, rows: list[RawRow]) -> Table:
         source.ring,
         analysis_link(SWEEP),
         f"Points of one core of the tunnel's process. “{NOT_DISTINGUISHABLE}”: no claim, whatever the mean.",
-    )  # fmt: skip
+    )
 
 
 def _cells(source: Source, rows: list[RawRow]) -> Table:
@@ -154,14 +183,16 @@ def _cells(source: Source, rows: list[RawRow]) -> Table:
         why = why_missing(r)
         lines.append(
             [
-                label(r["suite_id"], href=anchor(r["cell_id"])), label(r["condition"]),
+                label(r["suite_id"], href=anchor(r["cell_id"])),
+                label(r["condition"]),
                 blocks.count(source.nth(r["repetition"])),
                 *(blocks.count(r[name], reason=why) for name in COUNTED),
                 *(number(r[name], reason=why) for name in TIMED),
                 *(blocks.count(r[name], reason=why) for name in AT_SWITCHES),
-                verdict(r["verdict"]), record_link(r["cell_id"]),
+                verdict(r["verdict"]),
+                record_link(r["cell_id"]),
             ]
-        )  # fmt: skip
+        )
     return Table(
         "rekey-cells-table",
         "Rekeys of every cell",
@@ -175,4 +206,4 @@ def _cells(source: Source, rows: list[RawRow]) -> Table:
         analysis_link(REKEYS),
         "Blackout: what a gap grew by on the way. The source's own gap is no blackout.",
         collapsed=len(lines) > 40,
-    )  # fmt: skip
+    )

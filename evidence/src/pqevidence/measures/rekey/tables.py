@@ -185,16 +185,24 @@ def sweep_table(bundle: BundleData, rekeys: Table | None, cpu: Table) -> Table |
         found = {role: effects.get((suite_id, condition, role)) for role in ROLES}
         told = next((e for e in found.values() if e is not None), None)
         table.add(
-            suite_id=suite_id, condition=condition, ring=members[0]["ring"], every_s=members[0]["every_s"],
-            n_cells=len(rows), completed_count=_total(rows, "completed_count"),
+            suite_id=suite_id,
+            condition=condition,
+            ring=members[0]["ring"],
+            every_s=members[0]["every_s"],
+            n_cells=len(rows),
+            completed_count=_total(rows, "completed_count"),
             duration_median_ms=median(_values(rows, "duration_median_ms")),
-            **_model(rows, bundle.seed), **_blackout(rows, bundle.seed),
+            **_model(rows, bundle.seed),
+            **_blackout(rows, bundle.seed),
             blackout_max_ms=max(_values(rows, "blackout_max_ms"), default=None),
-            late_count=_total(rows, "late_count"), lost_count=_total(rows, "lost_count"),
-            **_against_model(rows, bundle.seed), **_cpu_columns(found),
-            reference=told.reference if told else None, n_pairs=told.result.n if told else 0,
+            late_count=_total(rows, "late_count"),
+            lost_count=_total(rows, "lost_count"),
+            **_against_model(rows, bundle.seed),
+            **_cpu_columns(found),
+            reference=told.reference if told else None,
+            n_pairs=told.result.n if told else 0,
             cells=" ".join(str(row["cell_id"]) for row in rows),
-        )  # fmt: skip
+        )
     return table
 
 
@@ -232,8 +240,9 @@ def _blackout(rows: list[Row], seed: int) -> dict[str, Value]:
     result = estimate(values, seed=seed)
     return {
         "blackout_share_pct": median(values),
-        "blackout_low_pct": result.low, "blackout_high_pct": result.high,
-    }  # fmt: skip
+        "blackout_low_pct": result.low,
+        "blackout_high_pct": result.high,
+    }
 
 
 def _against_model(rows: list[Row], seed: int) -> dict[str, Value]:
@@ -252,9 +261,11 @@ def _against_model(rows: list[Row], seed: int) -> dict[str, Value]:
     else:
         word = NOT_DISTINGUISHABLE
     return {
-        "excess_mean_pct": result.mean, "excess_low_pct": result.low, "excess_high_pct": result.high,
+        "excess_mean_pct": result.mean,
+        "excess_low_pct": result.low,
+        "excess_high_pct": result.high,
         "blackout_verdict": word,
-    }  # fmt: skip
+    }
 
 
 def _cpu_columns(found: dict[str, CpuEffect | None]) -> dict[str, Value]:
@@ -264,10 +275,13 @@ def _cpu_columns(found: dict[str, CpuEffect | None]) -> dict[str, Value]:
             columns[f"cpu_{role}_verdict"] = INSUFFICIENT
             continue
         columns |= {
-            f"cpu_{role}_mean_points": effect.result.mean, f"cpu_{role}_low_points": effect.result.low,
-            f"cpu_{role}_high_points": effect.result.high, f"cpu_{role}_p_holm": effect.p_holm,
-            f"cpu_{role}_floor_points": effect.floor_points, f"cpu_{role}_verdict": effect.verdict,
-        }  # fmt: skip
+            f"cpu_{role}_mean_points": effect.result.mean,
+            f"cpu_{role}_low_points": effect.result.low,
+            f"cpu_{role}_high_points": effect.result.high,
+            f"cpu_{role}_p_holm": effect.p_holm,
+            f"cpu_{role}_floor_points": effect.floor_points,
+            f"cpu_{role}_verdict": effect.verdict,
+        }
     return columns
 
 

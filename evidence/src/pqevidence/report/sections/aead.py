@@ -19,13 +19,14 @@ def aead(source: Source) -> Section | None:
         return None
     dots = [
         figures.Dot(
-            _name(source, row), series,
+            _name(source, row),
+            series,
             *(float(row[f"{way}_{value}_us"]) for value in ("median", "q1", "q3")),
         )
         for row in rows
         for way, series, _ in WAYS
         if (to_float(row[f"{way}_q1_us"]) or 0.0) > 0
-    ]  # fmt: skip
+    ]
     parts: list[blocks.Block] = []
     if dots:
         parts.append(
@@ -62,19 +63,24 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
             line += [
                 number(row[f"{way}_median_us"], reason=NO_CALL),
                 blocks.count(row[f"{way}_count"], reason=NO_CALL),
-            ]  # fmt: skip
+            ]
         line += [
-            number(row["seal_ratio"], reason=NO_CALL), number(row[f"seal_{RATE_HZ}hz_pct"], reason=NO_CALL),
+            number(row["seal_ratio"], reason=NO_CALL),
+            number(row[f"seal_{RATE_HZ}hz_pct"], reason=NO_CALL),
             label(row["ring"]),
-        ]  # fmt: skip
+        ]
         lines.append(line)
     columns = [Column("AEAD"), *([Column("condition")] if source.many_conditions else [])]
     columns += [
-        Column("cells", "n", True), Column("seal, drone", "µs", True), Column("calls", "n", True),
-        Column("open, GCS", "µs", True), Column("calls", "n", True),
+        Column("cells", "n", True),
+        Column("seal, drone", "µs", True),
+        Column("calls", "n", True),
+        Column("open, GCS", "µs", True),
+        Column("calls", "n", True),
         Column("seal, against the first", "", True),
-        Column(f"seal at {RATE_HZ} Hz", "% of a core", True), Column("ring"),
-    ]  # fmt: skip
+        Column(f"seal at {RATE_HZ} Hz", "% of a core", True),
+        Column("ring"),
+    ]
     return Table(
         "aead-table",
         "Seal and open in the running tunnel, by AEAD",
@@ -84,4 +90,4 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
         "analysis/aead.csv",
         "A ratio of medians is no claim; paired comparisons of AEADs stand under the statistics. "
         f"{RATE_HZ} calls a second times the time of one call is the share of a core.",
-    )  # fmt: skip
+    )

@@ -37,11 +37,22 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
         "commands-table",
         "Time to acknowledge, by suite, condition, kind and rekey",
         (
-            Column("suite"), Column("condition"), Column("asked"), Column("rekey under way"),
-            Column("cells", "n", True), Column("acknowledged", "n", True), Column("unanswered", "n", True),
-            Column("refused", "n", True), Column("cut off", "n", True), Column("sent again", "n", True),
-            Column("median", "ms", True), Column("P95", "ms", True), Column("most", "ms", True),
-            Column("mean of cells", "ms", True), Column("95 % interval", "ms"), Column("ring"),
+            Column("suite"),
+            Column("condition"),
+            Column("asked"),
+            Column("rekey under way"),
+            Column("cells", "n", True),
+            Column("acknowledged", "n", True),
+            Column("unanswered", "n", True),
+            Column("refused", "n", True),
+            Column("cut off", "n", True),
+            Column("sent again", "n", True),
+            Column("median", "ms", True),
+            Column("P95", "ms", True),
+            Column("most", "ms", True),
+            Column("mean of cells", "ms", True),
+            Column("95 % interval", "ms"),
+            Column("ring"),
         ),
         blocks.rows_of([_row(row) for row in rows]),
         source.ring,
@@ -49,7 +60,7 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
         "Median, P95 (from 20 values on) and most are of all exchanges of the cells. The mean is the "
         f"geometric one of the cells' medians. Cut off: the session ended first. {UNITS['repetition']}",
         collapsed=len(rows) > 60,
-    )  # fmt: skip
+    )
 
 
 def _row(row: RawRow) -> list[Cell]:
@@ -69,9 +80,12 @@ def _row(row: RawRow) -> list[Cell]:
         "retries_count",
     )
     return [
-        label(row["suite_id"]), label(row["condition"]), label(KINDS.get(row["kind"], row["kind"])),
+        label(row["suite_id"]),
+        label(row["condition"]),
+        label(KINDS.get(row["kind"], row["kind"])),
         label(phase),
         *(blocks.count(row[name]) for name in counts),
         *(number(row[name], reason=why) for name in ("p50_ms", "p95_ms", "max_ms", "mean_ms")),
-        label(spread) if spread else blocks.missing(why), label(row["ring"]),
-    ]  # fmt: skip
+        label(spread) if spread else blocks.missing(why),
+        label(row["ring"]),
+    ]

@@ -91,12 +91,24 @@ def _table(
         block_id,
         caption,
         (
-            Column("condition"), Column("against"), Column("kind"), Column("metric"), Column("scope"),
-            Column("n", "", True), Column("mean effect", "", True), Column("robust effect", "", True),
-            Column("95 % interval"), Column("p (Holm)", "", True), Column("q (BH)", "", True),
-            Column("tests", "n", True), Column("noise floor", "", True), Column("floor from"),
+            Column("condition"),
+            Column("against"),
+            Column("kind"),
+            Column("metric"),
+            Column("scope"),
+            Column("n", "", True),
+            Column("mean effect", "", True),
+            Column("robust effect", "", True),
+            Column("95 % interval"),
+            Column("p (Holm)", "", True),
+            Column("q (BH)", "", True),
+            Column("tests", "n", True),
+            Column("noise floor", "", True),
+            Column("floor from"),
             Column("seen from", "", True),
-            Column("outliers", "n", True), Column("position gap", "cells", True), Column("verdict"),
+            Column("outliers", "n", True),
+            Column("position gap", "cells", True),
+            Column("verdict"),
             Column("ring"),
         ),
         blocks.rows_of([_row(row) for row in rows]),
@@ -106,7 +118,7 @@ def _table(
         "Hodges–Lehmann. Position gap: how many cells later the condition ran than its reference, on "
         "average.",
         collapsed=collapsed,
-    )  # fmt: skip
+    )
 
 
 def _row(row: RawRow) -> list[Cell]:
@@ -122,15 +134,26 @@ def _row(row: RawRow) -> list[Cell]:
     )
     unit = " points" if row["scale"] == "difference" else " ×"
     return [
-        label(row["condition"]), label(row["reference"]), label(row["kind"]), label(row["metric"]),
-        label(row["scope"]), blocks.count(row["n_pairs"]),
+        label(row["condition"]),
+        label(row["reference"]),
+        label(row["kind"]),
+        label(row["metric"]),
+        label(row["scope"]),
+        blocks.count(row["n_pairs"]),
         label(f"{_shown(row['mean_effect'])}{unit}", sort=float(row["mean_effect"])),
         label(f"{_shown(row['robust_effect'])}{unit}", sort=float(row["robust_effect"])),
-        interval, value("p_holm"), value("q_bh"), blocks.count(row["family_count"]),
-        number(row["floor_effect"]), label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
-        value("visible_effect"), blocks.count(row["outlier_count"]), number(row["position_gap_mean"]),
-        label(row["verdict"]), label(row["ring"]),
-    ]  # fmt: skip
+        interval,
+        value("p_holm"),
+        value("q_bh"),
+        blocks.count(row["family_count"]),
+        number(row["floor_effect"]),
+        label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
+        value("visible_effect"),
+        blocks.count(row["outlier_count"]),
+        number(row["position_gap_mean"]),
+        label(row["verdict"]),
+        label(row["ring"]),
+    ]
 
 
 def _shown(text: str) -> str:

@@ -28,12 +28,17 @@ def published(source: Source) -> Section | None:
             notes.append(note)
         lines.append(
             [
-                label(r["quantity"]), label(r["subject"]), number(r["measured"]),
+                label(r["quantity"]),
+                label(r["subject"]),
+                number(r["measured"]),
                 blocks.count(r["measured_n"]),
-                label(r["ring"]), number(r["published"]), label(r["published_n"]), label(r["source"]),
+                label(r["ring"]),
+                number(r["published"]),
+                label(r["published_n"]),
+                label(r["source"]),
                 label(f"note {notes.index(note) + 1}"),
             ]
-        )  # fmt: skip
+        )
     sentences = tuple(f"Note {i}. {s}, {h}. Known wrong: {w}." for i, (s, h, w) in enumerate(notes, start=1))
     return Section(
         "published",
@@ -43,9 +48,15 @@ def published(source: Source) -> Section | None:
                 "published-table",
                 "Measured here and published elsewhere, in milliseconds",
                 (
-                    Column("quantity"), Column("subject"), Column("measured", "ms", True),
-                    Column("n", "cells or handshakes", True), Column("ring"), Column("published", "ms", True),
-                    Column("published n"), Column("source"), Column("known wrong"),
+                    Column("quantity"),
+                    Column("subject"),
+                    Column("measured", "ms", True),
+                    Column("n", "cells or handshakes", True),
+                    Column("ring"),
+                    Column("published", "ms", True),
+                    Column("published n"),
+                    Column("source"),
+                    Column("known wrong"),
                 ),
                 blocks.rows_of(lines),
                 source.ring,
@@ -53,14 +64,16 @@ def published(source: Source) -> Section | None:
                 collapsed=len(lines) > 40,
             ),
             Paragraphs(
-                "published-notes", sentences, as_list=True,
+                "published-notes",
+                sentences,
+                as_list=True,
                 folded=f"What is known to be wrong with them: {counted(len(sentences), 'note')}",
             ),
         ),
         "Different machines, so no effect is claimed; the column shows the size of what was published "
         "and the notes "
         "say why it need not be a measurement.",
-    )  # fmt: skip
+    )
 
 
 def environment(source: Source) -> Section:
@@ -72,26 +85,34 @@ def environment(source: Source) -> Section:
     if names:
         lines = [
             [
-                label(name), *(label(end[name]) if name in end else missing("not reported") for end in ends),
+                label(name),
+                *(label(end[name]) if name in end else missing("not reported") for end in ends),
                 label("yes" if ends[0].get(name) == ends[1].get(name) else "no"),
             ]
             for name in names
-        ]  # fmt: skip
+        ]
         parts.append(
             Table(
-                "providers", "Builds that ran on each end",
+                "providers",
+                "Builds that ran on each end",
                 (Column("provider"), Column("drone"), Column("GCS"), Column("equal")),
-                blocks.rows_of(lines), source.ring, "providers.json",
+                blocks.rows_of(lines),
+                source.ring,
+                "providers.json",
             )
-        )  # fmt: skip
+        )
     images = providers.get("images") or {}
     if images:
         parts.append(
             Table(
-                "images", "Container images by content digest", (Column("image"), Column("digest")),
-                tuple((label(k), label(v)) for k, v in sorted(images.items())), source.ring, "providers.json",
+                "images",
+                "Container images by content digest",
+                (Column("image"), Column("digest")),
+                tuple((label(k), label(v)) for k, v in sorted(images.items())),
+                source.ring,
+                "providers.json",
             )
-        )  # fmt: skip
+        )
     return Section("environment", "Environment", tuple(parts))
 
 
@@ -132,11 +153,15 @@ def _hosts(source: Source) -> Table:
             line.append(label(f"{good} of {len(items)} known answers right"))
         lines.append(line)
     return Table(
-        "hosts", "Hosts as they described themselves",
+        "hosts",
+        "Hosts as they described themselves",
         (Column("fact"), Column("drone"), Column("GCS"), Column("controller")),
-        blocks.rows_of(lines), source.ring, "hosts/drone.json", sortable=False,
+        blocks.rows_of(lines),
+        source.ring,
+        "hosts/drone.json",
+        sortable=False,
         also=("hosts/gcs.json", "hosts/controller.json"),
-    )  # fmt: skip
+    )
 
 
 def _steadiness(source: Source) -> list[Table]:
@@ -158,11 +183,15 @@ def _steadiness(source: Source) -> list[Table]:
         )
     return [
         Table(
-            "steadiness", "The controller's machine before the first cell and after the last",
+            "steadiness",
+            "The controller's machine before the first cell and after the last",
             (Column("what"), Column("before"), Column("after"), Column("wanted")),
-            blocks.rows_of(lines), source.ring, "hosts/controller.json", sortable=False,
+            blocks.rows_of(lines),
+            source.ring,
+            "hosts/controller.json",
+            sortable=False,
         )
-    ]  # fmt: skip
+    ]
 
 
 def _flatten(value: Json, prefix: str = "") -> dict[str, str]:

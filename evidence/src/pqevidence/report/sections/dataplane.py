@@ -57,21 +57,27 @@ def traffic(source: Source) -> Section | None:
         return None
     contract = [
         [
-            *_suite(source, r), label(WORDS[r["direction"]]), label(r["source"] or "not named"),
+            *_suite(source, r),
+            label(WORDS[r["direction"]]),
+            label(r["source"] or "not named"),
             number(r["duration_s"], digits=4, reason="the gate times are missing"),
-            blocks.count(r["sent_count"]), blocks.count(r["received_count"]), blocks.count(r["lost_count"]),
+            blocks.count(r["sent_count"]),
+            blocks.count(r["received_count"]),
+            blocks.count(r["lost_count"]),
             number(r["loss_pct"], reason="nothing was sent"),
             number(r["achieved_rate_hz"], reason="no duration"),
             number(r["nominal_rate_hz"]) if r["nominal_rate_hz"] else not_applicable(),
             number(r["rate_deviation_pct"], digits=2) if r["rate_deviation_pct"] else not_applicable(),
-            label("equal" if r["digest_equal"] == "true" else "differ"), verdict(r["verdict"]),
+            label("equal" if r["digest_equal"] == "true" else "differ"),
+            verdict(r["verdict"]),
             record_link(r["cell_id"]),
         ]
         for r in rows
-    ]  # fmt: skip
+    ]
     latency = [
         [
-            *_suite(source, r), label(WORDS[r["direction"]]),
+            *_suite(source, r),
+            label(WORDS[r["direction"]]),
             blocks.count(r["latency_n"]) if r["latency_n"] else blocks.count("0"),
             *(
                 blocks.tail(r[c], n=r["latency_n"], reason=r["latency_reason"])
@@ -80,7 +86,7 @@ def traffic(source: Source) -> Section | None:
             record_link(r["cell_id"]),
         ]
         for r in rows
-    ]  # fmt: skip
+    ]
     return Section(
         "traffic",
         "MAVLink traffic and latency",
@@ -90,12 +96,20 @@ def traffic(source: Source) -> Section | None:
                 "traffic-table",
                 "Traffic contract: what one end sealed and the other end opened, per direction",
                 (
-                    *_suite_columns(source), Column("direction"), Column("source"), Column("open", "s", True),
-                    Column("sent", "datagrams", True), Column("received", "datagrams", True),
-                    Column("lost", "datagrams", True), Column("loss", "%", True), Column("rate", "Hz", True),
-                    Column("nominal", "Hz", True), Column("deviation", "%", True),
+                    *_suite_columns(source),
+                    Column("direction"),
+                    Column("source"),
+                    Column("open", "s", True),
+                    Column("sent", "datagrams", True),
+                    Column("received", "datagrams", True),
+                    Column("lost", "datagrams", True),
+                    Column("loss", "%", True),
+                    Column("rate", "Hz", True),
+                    Column("nominal", "Hz", True),
+                    Column("deviation", "%", True),
                     Column("digest of both ends"),
-                    Column("verdict"), Column("raw"),
+                    Column("verdict"),
+                    Column("raw"),
                 ),
                 blocks.rows_of(contract),
                 source.ring,
@@ -109,9 +123,14 @@ def traffic(source: Source) -> Section | None:
                 "latency-table",
                 "One-way latency through the tunnel: plaintext at the sender's kernel to plaintext handed on",
                 (
-                    *_suite_columns(source), Column("direction"), Column("joined", "datagrams", True),
-                    Column("p50", "ms", True), Column("p95", "ms", True), Column("p99", "ms", True),
-                    Column("max", "ms", True), Column("raw"),
+                    *_suite_columns(source),
+                    Column("direction"),
+                    Column("joined", "datagrams", True),
+                    Column("p50", "ms", True),
+                    Column("p95", "ms", True),
+                    Column("p99", "ms", True),
+                    Column("max", "ms", True),
+                    Column("raw"),
                 ),
                 blocks.rows_of(latency),
                 source.ring,
@@ -120,7 +139,7 @@ def traffic(source: Source) -> Section | None:
                 collapsed=len(latency) > 60,
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _rate(text: str) -> Cell:
@@ -136,18 +155,22 @@ def throughput(source: Source) -> Section | None:
         return None
     lines = [
         [
-            *_suite(source, r), _rate(r["offered_pps"]),
+            *_suite(source, r),
+            _rate(r["offered_pps"]),
             number(r["source_pps"], digits=4, reason="the source gave no account"),
             number(r["taken_pps"], digits=4),
-            number(r["offered_mbps"], reason="datagram size not recorded"), number(r["goodput_mbps"]),
-            blocks.count(r["sent_count"]), blocks.count(r["received_count"]),
+            number(r["offered_mbps"], reason="datagram size not recorded"),
+            number(r["goodput_mbps"]),
+            blocks.count(r["sent_count"]),
+            blocks.count(r["received_count"]),
             number(r["loss_pct"], reason="none sent"),
             blocks.count(r["corrupt_count"], reason="the sink did not report it"),
-            label({"true": "yes", "false": "no"}.get(r["holds"], "–")), label(r["knee"] or "–"),
+            label({"true": "yes", "false": "no"}.get(r["holds"], "–")),
+            label(r["knee"] or "–"),
             record_link(r["cell_id"]),
         ]
         for r in rows
-    ]  # fmt: skip
+    ]
     parts: list[blocks.Block] = []
     chart = _ladder(source, rows)
     if chart is not None:
@@ -157,13 +180,19 @@ def throughput(source: Source) -> Section | None:
             "throughput-table",
             "Bulk throughput by offered rate; goodput is plaintext delivered, one direction",
             (
-                *_suite_columns(source), Column("offered", "1/s", True),
+                *_suite_columns(source),
+                Column("offered", "1/s", True),
                 Column("sent by the source", "1/s", True),
                 Column("taken in", "1/s", True),
-                Column("offered", "Mbit/s", True), Column("goodput", "Mbit/s", True),
-                Column("sent", "datagrams", True), Column("received", "datagrams", True),
+                Column("offered", "Mbit/s", True),
+                Column("goodput", "Mbit/s", True),
+                Column("sent", "datagrams", True),
+                Column("received", "datagrams", True),
                 Column("loss", "%", True),
-                Column("corrupt", "datagrams", True), Column("holds"), Column("knee"), Column("raw"),
+                Column("corrupt", "datagrams", True),
+                Column("holds"),
+                Column("knee"),
+                Column("raw"),
             ),
             blocks.rows_of(lines),
             source.ring,
@@ -177,7 +206,7 @@ def throughput(source: Source) -> Section | None:
             "the knee is the last rung before the first that does not hold.",
             collapsed=len(lines) > 60,
         )
-    )  # fmt: skip
+    )
     return Section("throughput", "Throughput", tuple(parts))
 
 
@@ -233,19 +262,28 @@ def cpu(source: Source) -> Section | None:
         valid = {"true": label("yes"), "false": label(f"no: {r['reason']}" if r["reason"] else stolen)}
         lines.append(
             [
-                *_suite(source, r), label(r["host"]), blocks.count(r["n_samples"], reason=why),
+                *_suite(source, r),
+                label(r["host"]),
+                blocks.count(r["n_samples"], reason=why),
                 *(
                     number(r[c], reason=why)
                     for c in (
-                        "process_mean_pct", "process_max_pct", "container_mean_pct", "sampler_mean_pct",
-                        "system_mean_pct", "steal_mean_pct", "steal_max_pct", "rss_max_mb",
+                        "process_mean_pct",
+                        "process_max_pct",
+                        "container_mean_pct",
+                        "sampler_mean_pct",
+                        "system_mean_pct",
+                        "steal_mean_pct",
+                        "steal_max_pct",
+                        "rss_max_mb",
                     )
                 ),
                 *(number(r.get(c), reason=_why_no_wait(source, r, c)) for c in WAITING),
                 number(r["temperature_mean_c"], reason=r["temperature_reason"]),
-                valid.get(r["cpu_valid"], missing("no steal figure")), record_link(r["cell_id"]),
+                valid.get(r["cpu_valid"], missing("no steal figure")),
+                record_link(r["cell_id"]),
             ]
-        )  # fmt: skip
+        )
     return Section(
         "cpu",
         "CPU, steal and temperature",
@@ -254,14 +292,22 @@ def cpu(source: Source) -> Section | None:
                 "cpu-table",
                 "CPU of each host over the traffic window, at ten samples a second",
                 (
-                    *_suite_columns(source), Column("host"), Column("samples", "n", True),
-                    Column("tunnel, mean", "% of a core", True), Column("tunnel, max", "% of a core", True),
-                    Column("container", "% of a core", True), Column("sampler", "% of a core", True),
-                    Column("system", "% of all cores", True), Column("steal, mean", "% of all cores", True),
-                    Column("steal, max", "% of all cores", True), Column("tunnel RSS, max", "MB", True),
+                    *_suite_columns(source),
+                    Column("host"),
+                    Column("samples", "n", True),
+                    Column("tunnel, mean", "% of a core", True),
+                    Column("tunnel, max", "% of a core", True),
+                    Column("container", "% of a core", True),
+                    Column("sampler", "% of a core", True),
+                    Column("system", "% of all cores", True),
+                    Column("steal, mean", "% of all cores", True),
+                    Column("steal, max", "% of all cores", True),
+                    Column("tunnel RSS, max", "MB", True),
                     Column("tunnel waited for a processor", "% of the window", True),
                     Column("some thread waited", "% of the window", True),
-                    Column("temperature", "°C", True), Column("valid for CPU claims"), Column("raw"),
+                    Column("temperature", "°C", True),
+                    Column("valid for CPU claims"),
+                    Column("raw"),
                 ),
                 blocks.rows_of(lines),
                 source.ring,
@@ -270,7 +316,7 @@ def cpu(source: Source) -> Section | None:
                 collapsed=len(lines) > 60,
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def cpu_holds(rows: Sequence[RawRow], ring: str) -> str:
@@ -299,15 +345,18 @@ def overhead(source: Source) -> Section | None:
     values = tuple(float(r["overhead_s"]) for r in ran)
     lines = [
         [
-            *_suite(source, r), number(r["wall_s"], digits=4, reason=why_missing(r)),
+            *_suite(source, r),
+            number(r["wall_s"], digits=4, reason=why_missing(r)),
             *(
                 number(r[c], digits=4, reason=NO_FIGURE.get(r["verdict"], "no such window in this cell"))
                 for c in ("handshake_window_s", "traffic_window_s", "bulk_windows_s")
             ),
-            number(r["overhead_s"], reason=why_missing(r)), verdict(r["verdict"]), record_link(r["cell_id"]),
+            number(r["overhead_s"], reason=why_missing(r)),
+            verdict(r["verdict"]),
+            record_link(r["cell_id"]),
         ]
         for r in rows
-    ]  # fmt: skip
+    ]
     parts: list[blocks.Block] = []
     if min(values) > 0:
         parts.append(
@@ -315,28 +364,34 @@ def overhead(source: Source) -> Section | None:
                 "fig-overhead",
                 f"Time outside labelled windows in {counted(len(values), 'cell')}",
                 figures.strips(
-                    "svg-overhead", "Overhead per cell", "s outside labelled windows (log scale)",
+                    "svg-overhead",
+                    "Overhead per cell",
+                    "s outside labelled windows (log scale)",
                     [figures.Strip("every cell", None, values, median(values))],
                     "s",
                 ),
                 source.ring,
                 "analysis/overhead.csv",
             )
-        )  # fmt: skip
+        )
     parts.append(
         Table(
             "overhead-table",
             "Where the time of each cell went; the rest lies outside every labelled window",
             (
-                *_suite_columns(source), Column("cell wall", "s", True),
+                *_suite_columns(source),
+                Column("cell wall", "s", True),
                 Column("handshake window", "s", True),
-                Column("traffic window", "s", True), Column("bulk windows", "s", True),
-                Column("outside windows", "s", True), Column("verdict"), Column("raw"),
+                Column("traffic window", "s", True),
+                Column("bulk windows", "s", True),
+                Column("outside windows", "s", True),
+                Column("verdict"),
+                Column("raw"),
             ),
             blocks.rows_of(lines),
             source.ring,
             "analysis/overhead.csv",
             collapsed=len(lines) > 60,
         )
-    )  # fmt: skip
+    )
     return Section("overhead", "Overhead per cell", tuple(parts))

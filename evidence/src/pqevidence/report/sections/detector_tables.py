@@ -83,14 +83,27 @@ def verdicts(source: Source) -> Table:
         "det-verdicts",
         "What each cell's detector said of the traffic window",
         (
-            Column("suite"), Column("condition"), Column("rep", "", True), Column("history"),
-            Column("history at first verdict", "windows", True), Column("due", "windows", True),
-            Column("verdicts", "n", True), Column("late", "n", True), Column("latency p50", "ms", True),
-            Column("latency p95", "ms", True), Column("first verdict", "s", True),
-            Column("ATTACK", "windows", True), Column("DEGRADED", "windows", True),
-            Column("false alarms", "n", True), Column("attacks", "n", True), Column("detected", "n", True),
-            Column("canary after", "s", True), Column("CPU", "% of a core", True), Column("RSS", "MB", True),
-            Column("ready"), Column("raw"),
+            Column("suite"),
+            Column("condition"),
+            Column("rep", "", True),
+            Column("history"),
+            Column("history at first verdict", "windows", True),
+            Column("due", "windows", True),
+            Column("verdicts", "n", True),
+            Column("late", "n", True),
+            Column("latency p50", "ms", True),
+            Column("latency p95", "ms", True),
+            Column("first verdict", "s", True),
+            Column("ATTACK", "windows", True),
+            Column("DEGRADED", "windows", True),
+            Column("false alarms", "n", True),
+            Column("attacks", "n", True),
+            Column("detected", "n", True),
+            Column("canary after", "s", True),
+            Column("CPU", "% of a core", True),
+            Column("RSS", "MB", True),
+            Column("ready"),
+            Column("raw"),
         ),
         blocks.rows_of([_verdict_row(source, row) for row in rows]),
         source.ring,
@@ -98,26 +111,34 @@ def verdicts(source: Source) -> Table:
         "Windows of 0.6 s that lie wholly in the traffic window. Late: more than one window after its end. "
         "Warm history: what the detector saw in earlier cells of this campaign.",
         collapsed=len(rows) > 60,
-    )  # fmt: skip
+    )
 
 
 def _verdict_row(source: Source, row: RawRow) -> list[Cell]:
     why = row["reason"] or "the cell is no result"
     ready = {"true": "yes", "false": "no"}.get(row["ready"], "–")
     return [
-        label(row["suite_id"], href=anchor(row["cell_id"])), label(row["condition"]),
-        blocks.count(source.nth(row["repetition"])), label(row["history"] or "–"),
-        *(blocks.count(row[c], reason=why) for c in (
-            "history_windows_count", "due_count", "verdict_count", "deadline_missed_count")),
+        label(row["suite_id"], href=anchor(row["cell_id"])),
+        label(row["condition"]),
+        blocks.count(source.nth(row["repetition"])),
+        label(row["history"] or "–"),
+        *(
+            blocks.count(row[c], reason=why)
+            for c in ("history_windows_count", "due_count", "verdict_count", "deadline_missed_count")
+        ),
         number(row["latency_p50_ms"], reason=why),
         blocks.tail(row["latency_p95_ms"], n=row["verdict_count"], reason=why),
         number(row["first_verdict_s"], reason=why),
-        *(blocks.count(row[c], reason=why) for c in (
-            "alarm_count", "degraded_count", "false_alarm_count", "episode_count", "detected_count")),
+        *(
+            blocks.count(row[c], reason=why)
+            for c in ("alarm_count", "degraded_count", "false_alarm_count", "episode_count", "detected_count")
+        ),
         number(row["canary_delay_s"], reason="the canary was not raised, or an alarm stood before it"),
-        number(row["cpu_mean_pct"], reason=why), number(row["rss_mb"], reason=why),
-        label(ready), record_link(row["cell_id"]),
-    ]  # fmt: skip
+        number(row["cpu_mean_pct"], reason=why),
+        number(row["rss_mb"], reason=why),
+        label(ready),
+        record_link(row["cell_id"]),
+    ]
 
 
 def quality(source: Source) -> Table:
@@ -127,11 +148,21 @@ def quality(source: Source) -> Table:
         "det-quality",
         "Detection against ground truth, and trivial rules on the same windows",
         (
-            Column("judge"), Column("on cells of"), Column("cells", "n", True), Column("windows", "n", True),
-            Column("attack-free", "h", True), Column("false alarms", "n", True),
-            Column("false alarms", "1/h", True), Column("95 % interval", "1/h"), Column("attacks", "n", True),
-            Column("detected", "n", True), Column("recall", "%", True), Column("delay, median", "s", True),
-            Column("canaries raised", "n", True), Column("late", "n", True), Column("without", "n", True),
+            Column("judge"),
+            Column("on cells of"),
+            Column("cells", "n", True),
+            Column("windows", "n", True),
+            Column("attack-free", "h", True),
+            Column("false alarms", "n", True),
+            Column("false alarms", "1/h", True),
+            Column("95 % interval", "1/h"),
+            Column("attacks", "n", True),
+            Column("detected", "n", True),
+            Column("recall", "%", True),
+            Column("delay, median", "s", True),
+            Column("canaries raised", "n", True),
+            Column("late", "n", True),
+            Column("without", "n", True),
         ),
         blocks.rows_of([_quality_row(row) for row in rows]),
         source.ring,
@@ -139,7 +170,7 @@ def quality(source: Source) -> Table:
         "False alarms: alarms that began while no visible attack lasted nor had ended within 3 s; exact "
         "Poisson interval. These hours are few: what a rate of 0.5 an hour means takes the evaluation of "
         "docs/DETECTORS.md. Without: windows that no verdict was made on.",
-    )  # fmt: skip
+    )
 
 
 def _quality_row(row: RawRow) -> list[Cell]:
@@ -150,15 +181,22 @@ def _quality_row(row: RawRow) -> list[Cell]:
     )
     raised = f"{row['canary_raised_count']} of {row['canary_count']}" if row["canary_count"] else None
     return [
-        label(row["watcher"]), label(row["detector"]), blocks.count(row["n_cells"]),
-        blocks.count(row["judged_count"]), number(row["quiet_h"]), blocks.count(row["false_alarm_count"]),
-        number(row["false_alarms_per_h"], reason="no attack-free time"), between,
-        blocks.count(row["episode_count"]), blocks.count(row["detected_count"]),
-        number(row["recall_pct"], reason=none), number(row["delay_median_s"], reason=none),
+        label(row["watcher"]),
+        label(row["detector"]),
+        blocks.count(row["n_cells"]),
+        blocks.count(row["judged_count"]),
+        number(row["quiet_h"]),
+        blocks.count(row["false_alarm_count"]),
+        number(row["false_alarms_per_h"], reason="no attack-free time"),
+        between,
+        blocks.count(row["episode_count"]),
+        blocks.count(row["detected_count"]),
+        number(row["recall_pct"], reason=none),
+        number(row["delay_median_s"], reason=none),
         label(raised) if raised else not_applicable(),
         blocks.count(row["deadline_missed_count"]) if row["deadline_missed_count"] else not_applicable(),
         blocks.count(row["missing_count"]) if row["missing_count"] else not_applicable(),
-    ]  # fmt: skip
+    ]
 
 
 def overhead(source: Source) -> Table:
@@ -166,26 +204,45 @@ def overhead(source: Source) -> Table:
     rows = source.rows("detector_overhead")
     lines = [
         [
-            label(row["condition"]), label(row["reference"]), label(row["label"]), label(row["scope"]),
-            blocks.count(row["n_pairs"]), number(row["reference_median"]), number(row["condition_median"]),
-            number(row["delta"]), label(row["unit"]),
-            number(row["delta_pct"], reason="the reference is 0"), _interval(row), number(row["floor"]),
+            label(row["condition"]),
+            label(row["reference"]),
+            label(row["label"]),
+            label(row["scope"]),
+            blocks.count(row["n_pairs"]),
+            number(row["reference_median"]),
+            number(row["condition_median"]),
+            number(row["delta"]),
+            label(row["unit"]),
+            number(row["delta_pct"], reason="the reference is 0"),
+            _interval(row),
+            number(row["floor"]),
             label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
             number(row["visible_effect"], reason="nothing was inferred"),
-            label(WORDS.get(row["verdict"], row["verdict"])), label(row["ring"]),
+            label(WORDS.get(row["verdict"], row["verdict"])),
+            label(row["ring"]),
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     return Table(
         "det-overhead",
         "What a running detector costs the rest, against the same cells without one",
         (
-            Column("condition"), Column("against"), Column("metric"), Column("scope"),
-            Column("pairs", "n", True), Column("without", "", True), Column("with", "", True),
-            Column("Δ", "", True), Column("unit"), Column("Δ", "%", True),
+            Column("condition"),
+            Column("against"),
+            Column("metric"),
+            Column("scope"),
+            Column("pairs", "n", True),
+            Column("without", "", True),
+            Column("with", "", True),
+            Column("Δ", "", True),
+            Column("unit"),
+            Column("Δ", "%", True),
             Column("95 % interval of the effect"),
-            Column("noise floor", "", True), Column("floor from"), Column("seen from", "", True),
-            Column("verdict"), Column("ring"),
+            Column("noise floor", "", True),
+            Column("floor from"),
+            Column("seen from", "", True),
+            Column("verdict"),
+            Column("ring"),
         ),
         blocks.rows_of(lines),
         source.ring,
@@ -195,7 +252,7 @@ def overhead(source: Source) -> Table:
         "p ≤ 0.05 over all rows of its metric and an effect beyond the noise floor. Seen from: a smaller "
         f"effect would not have been seen. {UNITS['suite']}",
         collapsed=len(lines) > 60,
-    )  # fmt: skip
+    )
 
 
 def _interval(row: RawRow) -> Cell:

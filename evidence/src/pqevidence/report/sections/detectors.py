@@ -27,11 +27,20 @@ def detectors(source: Source) -> Section | None:
     if not source.has("detectors"):
         return None
     parts: list[blocks.Block] = [
-        tables.recommendations(source), *over_time.scores(source), tables.models(source),
-        tables.quality(source), *_roc(source), *_scenarios(source),
-        _system(source), _overhead_figure(source), tables.overhead(source),
-        *_heat(source), _families(source), _keygen(source), tables.verdicts(source),
-    ]  # fmt: skip
+        tables.recommendations(source),
+        *over_time.scores(source),
+        tables.models(source),
+        tables.quality(source),
+        *_roc(source),
+        *_scenarios(source),
+        _system(source),
+        _overhead_figure(source),
+        tables.overhead(source),
+        *_heat(source),
+        _families(source),
+        _keygen(source),
+        tables.verdicts(source),
+    ]
     return Section(
         "detectors",
         "Detectors",
@@ -127,15 +136,27 @@ def _figure(source: Source, figure_id: str, caption: str, parts: list[Panel], ta
 
 def _system(source: Source) -> Figure:
     parts = [
-        Panel("CPU of the machine, mean", "% of all cores",
-              _bars(_column(source, "cpu", "system_mean_pct", _drone), mean, "not measured")),
-        Panel("CPU of the detector, mean", "% of a core",
-              _bars(_column(source, "detectors", "cpu_mean_pct"), mean, "not measured")),
-        Panel("temperature, mean", "°C",
-              _bars(_column(source, "cpu", "temperature_mean_c", _drone), mean, "no thermal zone here")),
-        Panel("datagrams sent, median", "datagrams",
-              _bars(_column(source, "traffic", "sent_count", _down), median, "not measured")),
-    ]  # fmt: skip
+        Panel(
+            "CPU of the machine, mean",
+            "% of all cores",
+            _bars(_column(source, "cpu", "system_mean_pct", _drone), mean, "not measured"),
+        ),
+        Panel(
+            "CPU of the detector, mean",
+            "% of a core",
+            _bars(_column(source, "detectors", "cpu_mean_pct"), mean, "not measured"),
+        ),
+        Panel(
+            "temperature, mean",
+            "°C",
+            _bars(_column(source, "cpu", "temperature_mean_c", _drone), mean, "no thermal zone here"),
+        ),
+        Panel(
+            "datagrams sent, median",
+            "datagrams",
+            _bars(_column(source, "traffic", "sent_count", _down), median, "not measured"),
+        ),
+    ]
     return _figure(source, "det-fig-system", "CPU, temperature and datagrams by condition", parts, "cpu")
 
 
@@ -148,11 +169,12 @@ def _roc(source: Source) -> list[Figure]:
         by_name.setdefault(row["detector"], []).append(row)
     curves = [
         RocCurve(
-            f"{name}: area {significant(float(rows[0]['area']))}", f"s-{place % SHADES_COUNT + 1}",
+            f"{name}: area {significant(float(rows[0]['area']))}",
+            f"s-{place % SHADES_COUNT + 1}",
             tuple((float(row["false_pct"]), float(row["found_pct"])) for row in rows),
         )
         for place, (name, rows) in enumerate(by_name.items())
-    ]  # fmt: skip
+    ]
     told = "; ".join(
         f"{name}: {counted(int(rows[0]['attacked_count']), 'attacked window')}, "
         f"{rows[0]['quiet_count']} quiet"
@@ -163,13 +185,16 @@ def _roc(source: Source) -> list[Figure]:
             "det-fig-roc",
             f"Attacked windows found, quiet windows named, at every threshold of the ATTACK score ({told})",
             roc(
-                "svg-det-roc", "Detectors at every threshold", "quiet windows named, %",
-                "attacked windows found, %", curves,
+                "svg-det-roc",
+                "Detectors at every threshold",
+                "quiet windows named, %",
+                "attacked windows found, %",
+                curves,
             ),
             source.ring,
             "analysis/detector_roc.csv",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _by_family(source: Source, table: str, column: str) -> dict[str, Values]:
@@ -225,9 +250,12 @@ def _overhead_figure(source: Source) -> Figure:
     if not parts:
         parts = [Panel("cold handshake", "ms", (PanelBar("no pair of cells with and without", None),))]
     return _figure(
-        source, "det-fig-overhead", "Handshakes beside a running detector and without one", parts,
+        source,
+        "det-fig-overhead",
+        "Handshakes beside a running detector and without one",
+        parts,
         "detector_overhead",
-    )  # fmt: skip
+    )
 
 
 def _heat(source: Source) -> list[Figure]:
@@ -255,9 +283,14 @@ def _heat(source: Source) -> list[Figure]:
         if not values:
             continue  # a host without a thermal zone has no such map; the table says why
         markup = figures.heat_map(
-            f"svg-{figure_id}", caption, [name for name in FAMILIES if any(name == key[0] for key in values)],
-            _conditions(source), values, unit,
-            empty="no cell", darker="more",
-        )  # fmt: skip
+            f"svg-{figure_id}",
+            caption,
+            [name for name in FAMILIES if any(name == key[0] for key in values)],
+            _conditions(source),
+            values,
+            unit,
+            empty="no cell",
+            darker="more",
+        )
         found.append(Figure(figure_id, caption, markup, source.ring, "analysis/cpu.csv"))
     return found

@@ -84,22 +84,40 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
         )
         lines.append(
             [
-                label(row["condition"]), label(f"{_nth(rows, row)} of {row['blocks_count']}"),
-                label(row["earlier_run"] or "this one"), blocks.count(row["n_suites"]),
-                value("median_ratio"), value("mean_ratio"), interval, label(row["method"]), value("p_holm"),
-                number(row["floor_ratio"]), label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
-                value("visible_ratio"), label(row["verdict"]), label(row["ring"]),
+                label(row["condition"]),
+                label(f"{_nth(rows, row)} of {row['blocks_count']}"),
+                label(row["earlier_run"] or "this one"),
+                blocks.count(row["n_suites"]),
+                value("median_ratio"),
+                value("mean_ratio"),
+                interval,
+                label(row["method"]),
+                value("p_holm"),
+                number(row["floor_ratio"]),
+                label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
+                value("visible_ratio"),
+                label(row["verdict"]),
+                label(row["ring"]),
             ]
-        )  # fmt: skip
+        )
     return Table(
         "drift-table",
         "Blocks in the order of time: ratio to each suite's median over all blocks",
         (
-            Column("condition"), Column("block"), Column("run"), Column("suites", "n", True),
-            Column("median", "ratio", True), Column("mean", "ratio", True),
+            Column("condition"),
+            Column("block"),
+            Column("run"),
+            Column("suites", "n", True),
+            Column("median", "ratio", True),
+            Column("mean", "ratio", True),
             Column("95 % interval of the mean"),
-            Column("method"), Column("p (Holm)", "", True), Column("noise floor", "ratio", True),
-            Column("floor from"), Column("seen from", "ratio", True), Column("verdict"), Column("ring"),
+            Column("method"),
+            Column("p (Holm)", "", True),
+            Column("noise floor", "ratio", True),
+            Column("floor from"),
+            Column("seen from", "ratio", True),
+            Column("verdict"),
+            Column("ring"),
         ),
         blocks.rows_of(lines),
         source.ring,
@@ -108,7 +126,7 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
         "blocks, or faults on one side. Seen from: a smaller drift would not have been seen in four of five "
         "such campaigns.",
         collapsed=len(lines) > 40,
-    )  # fmt: skip
+    )
 
 
 def _shown(text: str) -> str:

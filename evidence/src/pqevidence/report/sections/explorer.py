@@ -20,12 +20,18 @@ def explorer(source: Source) -> Section | None:
         return None
     columns = [Column("suite"), *([Column("condition")] if source.many_conditions else [])]
     columns += [
-        Column("level"), Column("cells", "n", True), Column("handshake", "ms", True),
+        Column("level"),
+        Column("cells", "n", True),
+        Column("handshake", "ms", True),
         *(Column(step, "ms", True) for step in STEPS),
-        Column("public key", "B", True), Column("ciphertext", "B", True), Column("signature", "B", True),
-        Column("latency down, p50", "ms", True), Column("latency up, p50", "ms", True),
-        Column("lost", "datagrams", True), Column("CPU, drone", "% of a core", True),
-    ]  # fmt: skip
+        Column("public key", "B", True),
+        Column("ciphertext", "B", True),
+        Column("signature", "B", True),
+        Column("latency down, p50", "ms", True),
+        Column("latency up, p50", "ms", True),
+        Column("lost", "datagrams", True),
+        Column("CPU, drone", "% of a core", True),
+    ]
     table = Table(
         "side-by-side",
         "Suites by their key numbers; pick two to set them side by side",
@@ -46,7 +52,9 @@ def _line(source: Source, row: RawRow) -> list[Cell]:
     if source.many_conditions:
         line.append(label(row["condition"]))
     return [
-        *line, label(row["level"] or "unknown"), blocks.count(row["n_cells"]),
+        *line,
+        label(row["level"] or "unknown"),
+        blocks.count(row["n_cells"]),
         number(row["handshake_median_ms"]),
         *(number(row[f"{step}_median_ms"], reason=NO_STEP) for step in STEPS),
         *(blocks.count(row[name], reason=NO_PART) for name in SIZES),
@@ -54,4 +62,4 @@ def _line(source: Source, row: RawRow) -> list[Cell]:
         number(row["latency_up_p50_ms"], reason="no joined latency"),
         blocks.count(row["lost_count"], reason="no traffic window"),
         number(row["cpu_drone_pct"], reason="no telemetry"),
-    ]  # fmt: skip
+    ]

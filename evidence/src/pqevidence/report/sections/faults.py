@@ -38,46 +38,71 @@ def _by_suite(source: Source, rows: list[RawRow]) -> Table:
         spread = f"{significant(min(known))} – {significant(max(known))}" if known else ""
         lines.append(
             [
-                label(suite_id), label(kind), label(role or "both"), blocks.count(len(mine)), label(until),
-                blocks.count(len(known)), number(median(known) if known else None, reason=why),
+                label(suite_id),
+                label(kind),
+                label(role or "both"),
+                blocks.count(len(mine)),
+                label(until),
+                blocks.count(len(known)),
+                number(median(known) if known else None, reason=why),
                 label(spread) if known else blocks.missing(why),
             ]
-        )  # fmt: skip
+        )
     return Table(
         "fault-suites-table",
         "Recovery by suite and kind of fault",
         (
-            Column("suite"), Column("fault"), Column("end"), Column("faults", "n", True), Column("until"),
-            Column("known", "n", True), Column("recovery, median", "ms", True), Column("least – most", "ms"),
+            Column("suite"),
+            Column("fault"),
+            Column("end"),
+            Column("faults", "n", True),
+            Column("until"),
+            Column("known", "n", True),
+            Column("recovery, median", "ms", True),
+            Column("least – most", "ms"),
         ),
         blocks.rows_of(lines),
         source.ring,
         "analysis/fault_recovery.csv",
         "Observations: a handful of faults a suite supports no claim about a difference between suites.",
-    )  # fmt: skip
+    )
 
 
 def _events(source: Source, rows: list[RawRow]) -> Table:
     lines = [
         [
-            label(r["suite_id"], href=anchor(r["cell_id"])), label(r["condition"]),
-            blocks.count(source.nth(r["repetition"])), label(r["kind"]), label(r["role"] or "both"),
-            number(r["at_s"]), number(r["for_s"]) if r["for_s"] else blocks.not_applicable(),
-            label(r["until"]), number(r["recovery_ms"], reason=r["reason"]), verdict(r["verdict"]),
+            label(r["suite_id"], href=anchor(r["cell_id"])),
+            label(r["condition"]),
+            blocks.count(source.nth(r["repetition"])),
+            label(r["kind"]),
+            label(r["role"] or "both"),
+            number(r["at_s"]),
+            number(r["for_s"]) if r["for_s"] else blocks.not_applicable(),
+            label(r["until"]),
+            number(r["recovery_ms"], reason=r["reason"]),
+            verdict(r["verdict"]),
             record_link(r["cell_id"]),
         ]
         for r in rows
-    ]  # fmt: skip
+    ]
     return Table(
         "fault-events-table",
         "Every fault that took place",
         (
-            Column("suite"), Column("condition"), Column("rep", "", True), Column("fault"), Column("end"),
-            Column("at", "s", True), Column("lasted", "s", True), Column("until"),
-            Column("recovery", "ms", True), Column("verdict"), Column("raw"),
+            Column("suite"),
+            Column("condition"),
+            Column("rep", "", True),
+            Column("fault"),
+            Column("end"),
+            Column("at", "s", True),
+            Column("lasted", "s", True),
+            Column("until"),
+            Column("recovery", "ms", True),
+            Column("verdict"),
+            Column("raw"),
         ),
         blocks.rows_of(lines),
         source.ring,
         "analysis/fault_recovery.csv",
         collapsed=len(lines) > 40,
-    )  # fmt: skip
+    )

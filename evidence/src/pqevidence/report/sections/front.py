@@ -53,9 +53,13 @@ def _dot(row: RawRow) -> LevelDot:
         (float(row["interval_low_ms"]), float(row["interval_high_ms"])) if row["interval_low_ms"] else None
     )
     return LevelDot(
-        row["suite_id"].removeprefix("cs-"), _family(row), int(row["level"]), float(row["median_ms"]),
-        interval, row["fastest"] == "true",
-    )  # fmt: skip
+        row["suite_id"].removeprefix("cs-"),
+        _family(row),
+        int(row["level"]),
+        float(row["median_ms"]),
+        interval,
+        row["fastest"] == "true",
+    )
 
 
 def _table(source: Source, rows: list[RawRow]) -> Table:
@@ -63,10 +67,16 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
     if source.many_conditions:
         columns.append(Column("condition"))
     columns += [
-        Column("cells", "n", True), Column("handshake, median", MS, True), Column("95 % interval", MS),
-        Column("public key", "B", True), Column("Φ(60 s), model", "%", True), Column("fastest"),
-        Column("verdict"), Column("dominated by"), Column("ring"),
-    ]  # fmt: skip
+        Column("cells", "n", True),
+        Column("handshake, median", MS, True),
+        Column("95 % interval", MS),
+        Column("public key", "B", True),
+        Column("Φ(60 s), model", "%", True),
+        Column("fastest"),
+        Column("verdict"),
+        Column("dominated by"),
+        Column("ring"),
+    ]
     lines = []
     for row in rows:
         line: list[Cell] = [label(row["suite_id"]), blocks.count(row["level"])]
@@ -82,12 +92,16 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
             else Cell("insufficient", kind="null short", title=FEW)
         )
         line += [
-            blocks.count(row["n_cells"]), number(row["median_ms"]), interval,
-            blocks.count(row["public_key_bytes"]), number(row["phi_60s_pct"]),
-            label("yes" if row["fastest"] == "true" else "no"), label(row["verdict"]),
+            blocks.count(row["n_cells"]),
+            number(row["median_ms"]),
+            interval,
+            blocks.count(row["public_key_bytes"]),
+            number(row["phi_60s_pct"]),
+            label("yes" if row["fastest"] == "true" else "no"),
+            label(row["verdict"]),
             label(row["dominated_by"]) if row["dominated_by"] else blocks.not_applicable(),
             label(row["ring"]),
-        ]  # fmt: skip
+        ]
         lines.append(line)
     return Table(
         "pareto-table",

@@ -142,13 +142,18 @@ def _size_trade(source: Source, rows: list[RawRow], under: str) -> Figure | None
         "fig-handshake-size",
         f"Median handshake over the bytes of public key, ciphertext and signature{under}",
         scatter(
-            "svg-handshake-size", "Handshake and size", "bytes on the wire (log scale)",
-            "handshake, ms (log scale)", points, "B", MS,
+            "svg-handshake-size",
+            "Handshake and size",
+            "bytes on the wire (log scale)",
+            "handshake, ms (log scale)",
+            points,
+            "B",
+            MS,
         ),
         source.ring,
         "analysis/handshakes.csv",
         tuple((c, n) for c, n in FAMILY_LEGEND if n in families),
-    )  # fmt: skip
+    )
 
 
 def _table(source: Source, rows: list[RawRow]) -> Table:
@@ -158,12 +163,19 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
     if source.repetitions > 1:
         columns.append(Column("rep", "", True))
     columns += [
-        Column("verdict"), Column("n", "", True),
-        Column("wall drone, median", MS, True), Column("p95", MS, True), Column("min", MS, True),
-        Column("max", MS, True), Column("wall GCS, median", MS, True), Column("crypto sum", MS, True),
-        Column("wall / crypto", "", True), Column("span cover drone", "%", True),
-        Column("span cover GCS", "%", True), Column("raw"),
-    ]  # fmt: skip
+        Column("verdict"),
+        Column("n", "", True),
+        Column("wall drone, median", MS, True),
+        Column("p95", MS, True),
+        Column("min", MS, True),
+        Column("max", MS, True),
+        Column("wall GCS, median", MS, True),
+        Column("crypto sum", MS, True),
+        Column("wall / crypto", "", True),
+        Column("span cover drone", "%", True),
+        Column("span cover GCS", "%", True),
+        Column("raw"),
+    ]
     lines = []
     for row in rows:
         why = why_missing(row)
@@ -183,10 +195,13 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
         line += [
             number(row[name], reason=why)
             for name in (
-                "drone_wall_min_ms", "drone_wall_max_ms", "gcs_wall_median_ms", "crypto_sum_median_ms",
+                "drone_wall_min_ms",
+                "drone_wall_max_ms",
+                "gcs_wall_median_ms",
+                "crypto_sum_median_ms",
                 "wall_over_crypto_ratio",
             )
-        ]  # fmt: skip
+        ]
         line += [
             number(row[name], digits=4, reason=why)
             for name in ("coverage_drone_min_pct", "coverage_gcs_min_pct")
@@ -206,8 +221,13 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
 
 def _waiting(source: Source, rows: list[RawRow]) -> Table:
     """Each end's wall in three parts, with the reason where a host does not tell them."""
-    parts = ("processor_median_ms", "peer_wait_median_ms", "processor_wait_median_ms",
-             "processor_wait_max_ms", "involuntary_count")  # fmt: skip
+    parts = (
+        "processor_median_ms",
+        "peer_wait_median_ms",
+        "processor_wait_median_ms",
+        "processor_wait_max_ms",
+        "involuntary_count",
+    )
     columns = [Column("suite")]
     if source.many_conditions:
         columns.append(Column("condition"))
@@ -215,9 +235,12 @@ def _waiting(source: Source, rows: list[RawRow]) -> Table:
         columns.append(Column("rep", "", True))
     for end in ("drone", "GCS"):
         columns += [
-            Column(f"{end}: work", MS, True), Column("for the peer", MS, True),
-            Column("for a processor", MS, True), Column("at most", MS, True), Column("preempted", "", True),
-        ]  # fmt: skip
+            Column(f"{end}: work", MS, True),
+            Column("for the peer", MS, True),
+            Column("for a processor", MS, True),
+            Column("at most", MS, True),
+            Column("preempted", "", True),
+        ]
     lines = []
     for row in rows:
         line: list[Cell] = [label(row["suite_id"], href=anchor(row["cell_id"]))]
@@ -260,15 +283,23 @@ def primitives(source: Source) -> Section | None:
     condition = [Column("condition")] if many else []
     lines = [
         [
-            label(r["algorithm"]), blocks.count(r["level"]), label(r["operation"]), label(r["host"]),
+            label(r["algorithm"]),
+            blocks.count(r["level"]),
+            label(r["operation"]),
+            label(r["host"]),
             *([label(r.get("condition", "all"))] if many else []),
-            blocks.count(r["n_cells"]), blocks.count(r["n_handshakes"]), number(r["median_ms"]),
+            blocks.count(r["n_cells"]),
+            blocks.count(r["n_handshakes"]),
+            number(r["median_ms"]),
             number(r["q1_ms"]),
-            number(r["q3_ms"]), number(r["mean_ms"]), number(r["min_ms"]), number(r["max_ms"]),
+            number(r["q3_ms"]),
+            number(r["mean_ms"]),
+            number(r["min_ms"]),
+            number(r["max_ms"]),
             label(r["ring"]),
         ]
         for r in rows
-    ]  # fmt: skip
+    ]
     return Section(
         "primitives",
         "Primitives inside the handshake",
@@ -281,7 +312,10 @@ def primitives(source: Source) -> Section | None:
                 source.ring,
                 "analysis/primitives.csv",
                 (
-                    ("s-1", "K keygen"), ("s-2", "E encaps"), ("s-3", "D decaps"), ("s-4", "S sign"),
+                    ("s-1", "K keygen"),
+                    ("s-2", "E encaps"),
+                    ("s-3", "D decaps"),
+                    ("s-4", "S sign"),
                     ("s-5", "V verify"),
                 ),
             ),
@@ -290,12 +324,20 @@ def primitives(source: Source) -> Section | None:
                 "Primitive operations: median of cell medians, quartiles over cells, extremes over "
                 "handshakes",
                 (
-                    Column("algorithm"), Column("level", "", True), Column("operation"), Column("host"),
+                    Column("algorithm"),
+                    Column("level", "", True),
+                    Column("operation"),
+                    Column("host"),
                     *condition,
-                    Column("cells", "n", True), Column("handshakes", "n", True), Column("median", MS, True),
-                    Column("Q1", MS, True), Column("Q3", MS, True), Column("mean", MS, True),
+                    Column("cells", "n", True),
+                    Column("handshakes", "n", True),
+                    Column("median", MS, True),
+                    Column("Q1", MS, True),
+                    Column("Q3", MS, True),
+                    Column("mean", MS, True),
                     Column("min", MS, True),
-                    Column("max", MS, True), Column("ring"),
+                    Column("max", MS, True),
+                    Column("ring"),
                 ),
                 blocks.rows_of(lines),
                 source.ring,
@@ -304,7 +346,7 @@ def primitives(source: Source) -> Section | None:
         ),
         "One span each, on the host that did the work: the GCS makes keys, signs and decapsulates, the drone "
         "verifies and encapsulates. Cold caches and queueing between steps are part of them.",
-    )  # fmt: skip
+    )
 
 
 def sizes(source: Source) -> Section | None:
@@ -327,16 +369,19 @@ def sizes(source: Source) -> Section | None:
     own = {"kem": columns[:3], "sig": columns[3:]}
     lines = [
         [
-            label(r["algorithm"]), label(r["family"]), blocks.count(r["level"]),
+            label(r["algorithm"]),
+            label(r["family"]),
+            blocks.count(r["level"]),
             *(
                 blocks.count(r[c], reason="the records of its cells do not agree on it")
-                if c in own[r["kind"]] else blocks.not_applicable()
+                if c in own[r["kind"]]
+                else blocks.not_applicable()
                 for c in columns
             ),
             blocks.count(r["n_cells"]),
         ]
         for r in rows
-    ]  # fmt: skip
+    ]
     return Section(
         "sizes",
         "Sizes on the wire",
@@ -353,17 +398,21 @@ def sizes(source: Source) -> Section | None:
                 "sizes-table",
                 "Sizes as the records hold them; a Falcon signature is at most this long",
                 (
-                    Column("algorithm"), Column("family"), Column("level", "", True),
+                    Column("algorithm"),
+                    Column("family"),
+                    Column("level", "", True),
                     Column("public key", "B", True),
-                    Column("ciphertext", "B", True), Column("shared secret", "B", True),
-                    Column("signature", "B", True), Column("cells", "n", True),
+                    Column("ciphertext", "B", True),
+                    Column("shared secret", "B", True),
+                    Column("signature", "B", True),
+                    Column("cells", "n", True),
                 ),
                 blocks.rows_of(lines),
                 source.ring,
                 "analysis/sizes.csv",
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def phi(source: Source) -> Section | None:
@@ -404,9 +453,12 @@ def phi(source: Source) -> Section | None:
                 "fig-phi",
                 f"Model of the share of time spent in handshakes when rekeying every R seconds{under}",
                 figures.curves(
-                    "svg-phi", "Rekey share model", "rekey interval R, s (log scale)", "Φ, % (model, log "
-                    "scale)",
-                    lines, logarithmic=True,
+                    "svg-phi",
+                    "Rekey share model",
+                    "rekey interval R, s (log scale)",
+                    "Φ, % (model, log scale)",
+                    lines,
+                    logarithmic=True,
                 ),
                 source.ring,
                 "analysis/phi.csv",
@@ -416,8 +468,12 @@ def phi(source: Source) -> Section | None:
                 "phi-table",
                 "Φ(R) = T / (R + T) as a model, from the measured median T of each suite",
                 (
-                    Column("suite"), *condition, Column("T, measured", MS, True), Column("cells", "n", True),
-                    *(Column(f"Φ({r} s)", "%", True) for r in REKEY_INTERVALS_S), Column("kind"),
+                    Column("suite"),
+                    *condition,
+                    Column("T, measured", MS, True),
+                    Column("cells", "n", True),
+                    *(Column(f"Φ({r} s)", "%", True) for r in REKEY_INTERVALS_S),
+                    Column("kind"),
                 ),
                 blocks.rows_of(table_rows),
                 source.ring,
@@ -427,4 +483,4 @@ def phi(source: Source) -> Section | None:
         ),
         "T is measured, Φ is computed: the published model takes a handshake as a pause. No rekey enters "
         "these figures, and a make-before-break rekey need not pause traffic.",
-    )  # fmt: skip
+    )

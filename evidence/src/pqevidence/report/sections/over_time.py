@@ -54,13 +54,16 @@ def latency(source: Source) -> list[Figure]:
             "Share of the datagrams sent drone → GCS that had arrived within a time, all suites together"
             f"{left}",
             shares(
-                "svg-latency", "Latency by condition", "one-way latency, ms (log scale)",
-                "arrived, % of those sent", curves,
+                "svg-latency",
+                "Latency by condition",
+                "one-way latency, ms (log scale)",
+                "arrived, % of those sent",
+                curves,
             ),
             source.ring,
             "analysis/latency_shares.csv",
         )
-    ]  # fmt: skip
+    ]
 
 
 def over_time(source: Source) -> Section | None:
@@ -86,21 +89,27 @@ def _drawn(source: Source, place: int, rows: list[RawRow]) -> Figure:
         Strip("rate, drone → GCS", "datagrams/s", (_line("rate", "s-1", rows, "rate_hz"),), NO_LEDGER),
         Strip("lost", "% of those sent", (_line("lost", "s-2", rows, "loss_pct"),), NO_LEDGER),
         Strip(
-            "CPU of the tunnel", "% of a core",
-            (_line("drone", "s-3", rows, "cpu_drone_pct"), _line("GCS", "s-4", rows, "cpu_gcs_pct")), NO_CPU,
+            "CPU of the tunnel",
+            "% of a core",
+            (_line("drone", "s-3", rows, "cpu_drone_pct"), _line("GCS", "s-4", rows, "cpu_gcs_pct")),
+            NO_CPU,
         ),
-    )  # fmt: skip
+    )
     return Figure(
         f"fig-over-time-{place + 1}",
         f"{first['condition']}: {first['suite_id'].removeprefix('cs-')} over its traffic window",
         timeline(
-            f"svg-over-time-{place + 1}", f"One cell over time: {first['condition']}",
-            float(rows[-1]["to_s"]), KINDS, bands, strips,
+            f"svg-over-time-{place + 1}",
+            f"One cell over time: {first['condition']}",
+            float(rows[-1]["to_s"]),
+            KINDS,
+            bands,
+            strips,
         ),
         source.ring,
         "analysis/timeline.csv",
         used,
-    )  # fmt: skip
+    )
 
 
 def _line(label: str, shade: str, rows: list[RawRow], column: str) -> Line:
@@ -142,14 +151,18 @@ def scores(source: Source) -> list[Figure]:
                 f"Scores of {rows[0]['detector']} over one cell: {rows[0]['condition']}, "
                 f"{rows[0]['suite_id'].removeprefix('cs-')}",
                 timeline(
-                    f"svg-det-score-{place + 1}", f"Detector scores over time: {rows[0]['condition']}",
-                    ends[cell_id], KINDS, bands, (strip,),
+                    f"svg-det-score-{place + 1}",
+                    f"Detector scores over time: {rows[0]['condition']}",
+                    ends[cell_id],
+                    KINDS,
+                    bands,
+                    (strip,),
                 ),
                 source.ring,
                 "analysis/detector_scores.csv",
                 used,
             )
-        )  # fmt: skip
+        )
     return found
 
 

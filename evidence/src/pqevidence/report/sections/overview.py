@@ -159,9 +159,11 @@ def _duration(seconds: float) -> str:
 def findings(source: Source) -> Section:
     """Statements that a verdict carries, and nothing else."""
     items = [
-        *_verdict_findings(source), *drift_findings(source), *_effect_findings(source),
+        *_verdict_findings(source),
+        *drift_findings(source),
+        *_effect_findings(source),
         *condition_findings(source),
-    ]  # fmt: skip
+    ]
     return Section(
         "findings",
         "Findings",

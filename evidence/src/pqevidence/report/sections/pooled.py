@@ -19,16 +19,22 @@ def pooled(source: Source) -> Section | None:
         return None
     lines = [
         [
-            label(r["suite_id"]), label(r["condition"]), blocks.count(r["n_cells"]),
-            number(r["cold_median_ms"]), blocks.count(r["n_cold"]),
-            number(r["pooled_median_ms"]), blocks.count(r["n_pooled"]), number(r["ratio"]),
+            label(r["suite_id"]),
+            label(r["condition"]),
+            blocks.count(r["n_cells"]),
+            number(r["cold_median_ms"]),
+            blocks.count(r["n_cold"]),
+            number(r["pooled_median_ms"]),
+            blocks.count(r["n_pooled"]),
+            number(r["ratio"]),
             Cell(INSUFFICIENT, kind="null short", title=FEW)
             if not r["ratio_low"]
             else label(f"{significant(float(r['ratio_low']))} – {significant(float(r['ratio_high']))}"),
-            label(r["verdict"]), first_of(source, r["cells"]),
+            label(r["verdict"]),
+            first_of(source, r["cells"]),
         ]
         for r in rows
-    ]  # fmt: skip
+    ]
     return Section(
         "pooled",
         "Cold and pooled handshakes",
@@ -37,10 +43,16 @@ def pooled(source: Source) -> Section | None:
                 "pooled-table",
                 "Handshakes that make their key pair, and handshakes that find one ready, in the same cells",
                 (
-                    Column("suite"), Column("condition"), Column("cells", "n", True),
-                    Column("cold", "ms", True), Column("handshakes", "n", True),
-                    Column("pooled", "ms", True), Column("handshakes", "n", True),
-                    Column("pooled / cold", "", True), Column("95 % interval"), Column("verdict"),
+                    Column("suite"),
+                    Column("condition"),
+                    Column("cells", "n", True),
+                    Column("cold", "ms", True),
+                    Column("handshakes", "n", True),
+                    Column("pooled", "ms", True),
+                    Column("handshakes", "n", True),
+                    Column("pooled / cold", "", True),
+                    Column("95 % interval"),
+                    Column("verdict"),
                     Column("first cell"),
                 ),
                 blocks.rows_of(lines),
@@ -50,4 +62,4 @@ def pooled(source: Source) -> Section | None:
         ),
         "Every other table of this report is about cold handshakes. A pool moves the key generation out of "
         "the handshake, it does not save it: the ground makes the next pair meanwhile, on the same cores.",
-    )  # fmt: skip
+    )

@@ -38,9 +38,15 @@ def radios(source: Source) -> Section | None:
                 "radios-table",
                 f"The {_SHOWN} pairs of KEM and signature of a level with the least median, and the slowest",
                 (
-                    Column("radio"), Column("level", "", True), Column("KEM"), Column("signature"),
-                    Column("handshake, median", "ms", True), Column("on the air", "B", True),
-                    Column("on the air", "ms", True), Column("cells", "n", True), Column("place"),
+                    Column("radio"),
+                    Column("level", "", True),
+                    Column("KEM"),
+                    Column("signature"),
+                    Column("handshake, median", "ms", True),
+                    Column("on the air", "B", True),
+                    Column("on the air", "ms", True),
+                    Column("cells", "n", True),
+                    Column("place"),
                     Column("a cell of it"),
                 ),
                 blocks.rows_of(lines),
@@ -53,7 +59,7 @@ def radios(source: Source) -> Section | None:
         ),
         "Bytes on the wire, over the rate, decide most of the time to a link. For a radio between these: "
         "./pqlab advise.",
-    )  # fmt: skip
+    )
 
 
 def _lines(source: Source, condition: str, radio: Radio) -> list[list[Cell]]:

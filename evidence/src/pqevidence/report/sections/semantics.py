@@ -12,18 +12,25 @@ def semantics(source: Source) -> Section:
     """One row a field of every category."""
     lines = [
         [
-            label(f"{category.letter} {category.title}"), label(spec.name), label(spec.unit),
-            label(", ".join(spec.published)) if spec.published else label("new"), label(spec.source),
+            label(f"{category.letter} {category.title}"),
+            label(spec.name),
+            label(spec.unit),
+            label(", ".join(spec.published)) if spec.published else label("new"),
+            label(spec.source),
             label(spec.description),
         ]
         for category in catalogue().values()
         for spec in category.fields.values()
-    ]  # fmt: skip
+    ]
     table = Table(
         "semantics-table",
         "Fields of a record: name, unit, published name, raw file, meaning",
         (
-            Column("category"), Column("field"), Column("unit"), Column("published as"), Column("source"),
+            Column("category"),
+            Column("field"),
+            Column("unit"),
+            Column("published as"),
+            Column("source"),
             Column("meaning"),
         ),
         blocks.rows_of(lines),
@@ -31,5 +38,5 @@ def semantics(source: Source) -> Section:
         None,
         "A field without a value is null with its reason in the record; a missing sensor is never 0.",
         collapsed=True,
-    )  # fmt: skip
+    )
     return Section("semantics", "Field semantics", (table,))

@@ -36,11 +36,16 @@ def _stat_cells(row: RawRow) -> list[Cell]:
         else Cell("insufficient", kind="null short", title=row["interval_method"] or few)
     )
     return [
-        blocks.count(row["n_cells"]), blocks.count(row["n_suites"]), number(row["median_ms"]),
+        blocks.count(row["n_cells"]),
+        blocks.count(row["n_suites"]),
+        number(row["median_ms"]),
         *(value(n) for n in ("mad_ms", "q1_ms", "q3_ms", "mean_ms", "sd_ms")),
         number(row["p95_ms"], reason=TOO_FEW) if row["sd_ms"] else value("p95_ms"),
-        number(row["max_ms"]), value("geomean_ms"), interval, label(row["ring"]),
-    ]  # fmt: skip
+        number(row["max_ms"]),
+        value("geomean_ms"),
+        interval,
+        label(row["ring"]),
+    ]
 
 
 def statistics(source: Source) -> Section | None:
@@ -70,10 +75,12 @@ def statistics(source: Source) -> Section | None:
     parts.append(table("stat-level", "Handshake by NIST level", "by_level", (("level", "level"),)))
     parts.append(
         table(
-            "stat-family", "Handshake by family of KEM, signature and AEAD", "by_family",
+            "stat-family",
+            "Handshake by family of KEM, signature and AEAD",
+            "by_family",
             (("part", "part"), ("family", "family")),
         )
-    )  # fmt: skip
+    )
     if source.repetitions > 1:
         parts.append(
             table(
@@ -142,26 +149,40 @@ def _effects(source: Source) -> Table | None:
         )
         lines.append(
             [
-                label(row["part"]), label(row["family"]), label(row["reference"]),
-                blocks.count(row["n_suites"]), blocks.count(row["n_pairs"]),
-                number(row["ratio"], reason=few), interval,
+                label(row["part"]),
+                label(row["family"]),
+                label(row["reference"]),
+                blocks.count(row["n_suites"]),
+                blocks.count(row["n_pairs"]),
+                number(row["ratio"], reason=few),
+                interval,
                 number(row["interval_level"], digits=4) if row["interval_level"] else label("–"),
-                label(row["method"] or "–"), number(row["floor_ratio"]),
+                label(row["method"] or "–"),
+                number(row["floor_ratio"]),
                 label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
-                number(row["visible_ratio"], reason=few), label(row["verdict"]),
+                number(row["visible_ratio"], reason=few),
+                label(row["verdict"]),
                 label(row["ring"]),
             ]
-        )  # fmt: skip
+        )
     return Table(
         "effects",
         "Paired comparison of handshakes: suites that differ in one part only",
         (
-            Column("part"), Column("family"), Column("against"), Column("suites", "n", True),
+            Column("part"),
+            Column("family"),
+            Column("against"),
+            Column("suites", "n", True),
             Column("pairs", "n", True),
-            Column("ratio of walls", "", True), Column("interval"), Column("level", "share", True),
+            Column("ratio of walls", "", True),
+            Column("interval"),
+            Column("level", "share", True),
             Column("method"),
-            Column("noise floor", "ratio", True), Column("floor from"), Column("seen from", "ratio", True),
-            Column("verdict"), Column("ring"),
+            Column("noise floor", "ratio", True),
+            Column("floor from"),
+            Column("seen from", "ratio", True),
+            Column("verdict"),
+            Column("ring"),
         ),
         blocks.rows_of(lines),
         source.ring,
@@ -169,4 +190,4 @@ def _effects(source: Source) -> Table | None:
         "Intervals hold together for all comparisons of this table (Bonferroni). A claim needs an "
         "interval without 1 and an effect beyond the noise floor. Seen from: a smaller effect would not have "
         f"been seen. {UNITS['suite']}",
-    )  # fmt: skip
+    )

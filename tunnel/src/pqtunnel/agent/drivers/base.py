@@ -46,8 +46,11 @@ class NoTraffic:
 
     def start(self, spec: dict[str, Any]) -> dict[str, Any]:
         """Always raises DriverError."""
-        raise DriverError("this agent has no traffic service", code="no_traffic_service",
-                          hint="set PQ_TRAFFIC_CONTROL to host:port, or send spec null")  # fmt: skip
+        raise DriverError(
+            "this agent has no traffic service",
+            code="no_traffic_service",
+            hint="set PQ_TRAFFIC_CONTROL to host:port, or send spec null",
+        )
 
     def stop(self) -> dict[str, Any]:
         """Nothing ran."""
