@@ -42,15 +42,18 @@ def _handshake(
     own = spec(lab.psk, lab.identity, secret=True, suite=suite_id, index=78)
     listening = [*gcs, "gcs", "127.0.0.1:0", "1", *own]
     with subprocess.Popen(listening, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        address = server.stdout.readline().split()[1]
-        theirs = spec(lab.psk, lab.identity, secret=False, suite=suite_id, index=77, epoch=3)
-        dialled = subprocess.run(
-            [*drone, "drone", address, "1", *theirs], capture_output=True, text=True, timeout=LIMIT_S
-        )
-        told = server.stdout.read().split()
-    words = dialled.stdout.split()
-    assert words and words[0] == "done", dialled
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().split()[1]
+            theirs = spec(lab.psk, lab.identity, secret=False, suite=suite_id, index=77, epoch=3)
+            dialled = subprocess.run(
+                [*drone, "drone", address, "1", *theirs], capture_output=True, text=True, timeout=LIMIT_S
+            )
+            words = dialled.stdout.split()
+            assert words and words[0] == "done", dialled
+            told = server.stdout.read().split()
+        finally:
+            server.kill()  # where the other end never came, it would wait for ever
     assert told and told[0] == "done", told
     return fields(told), fields(words)
 
