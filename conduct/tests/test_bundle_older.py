@@ -26,7 +26,7 @@ OLDER = FOLDER / "bundle-0.1.0.tar.zst"
 #: of each version, the checks that warn
 WARNED = {
     "0.1.0": {"record_schema", "record_rebuild", "report_rebuild"},
-    "0.2.0": {"record_rebuild", "report_rebuild"},
+    "0.2.0": {"record_schema", "record_rebuild", "report_rebuild"},
 }
 
 

@@ -15,8 +15,9 @@ from bundle_kit import finish_work, make_ready, make_sealed
 from pqevidence import bundle
 from pqevidence.analysis import handshakes, load, traffic
 from pqevidence.bundle.format import data_package
+from pqevidence.kernel import view
 from pqevidence.kernel.view import BundleView
-from pqevidence.verify import verify_bundle, view
+from pqevidence.verify import verify_bundle
 from pqevidence.verify.checklist import NEEDED, checklist, rows_of
 
 
