@@ -17,9 +17,12 @@ from pqevidence.analysis.table import read_rows
 from pqevidence.bundle import bag
 from pqevidence.bundle.flown import MARK
 from pqevidence.errors import EXIT_CHECK, EXIT_ENVIRONMENT, EXIT_USAGE, EXIT_WARNING, LabError
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import BundleView
 from pqevidence.merge.rules import require_mergeable
 from pqevidence.paths import project_root
 from pqevidence.verify import verify_bundle
+from pqevidence.verify.checks_share import share
 from pqevidence.verify.merged import MERGED_CHECKS
 from pqlab.cli.main import main
 
@@ -257,6 +260,14 @@ def forged_campaign(small: list[Path], here: Path) -> Given:
     return [small[0], root], EXIT_CHECK, "forged-share"
 
 
+def share_before_shares(small: list[Path], here: Path) -> Given:
+    """Of 0.2.0 verify makes no table and no page again, and it had no shares."""
+    root = copied(small[1], here)
+    edit_json(root / "data" / "run.json", lambda run: run.update(pqlab_version="0.2.0"))
+    finish(root)
+    return [small[0], root], EXIT_CHECK, "forged-share"
+
+
 def part_that_fails_verify(small: list[Path], here: Path) -> Given:
     root = copied(small[1], here)
     next(root.glob("data/cells/*/spans.ndjson")).write_text("", encoding="utf-8")
@@ -289,7 +300,7 @@ def finish(root: Path) -> None:
     [
         one_bundle_twice, one_bundle_copied, one_bundle_alone, cell_from_two_hosts, two_owners,
         unlike_campaigns, unlike_shares, no_share, pair_of_two_hosts, forged_share, forged_campaign,
-        part_that_fails_verify, flown, no_bundle,
+        share_before_shares, part_that_fails_verify, flown, no_bundle,
     ],
 )  # fmt: skip
 def test_refused_by_name_in_one_sentence(
@@ -375,6 +386,20 @@ def a_stranger(root: Path) -> None:
     (root / "data" / "notes.txt").write_text("read me", encoding="utf-8")
 
 
+def another_version(root: Path) -> None:
+    """Of a version that is not today's nothing is made again: then anything may lie there."""
+    edit_json(root / "data" / "merge.json", lambda d: d.update(pqlab_version="0.2.0"))
+    a_stranger(root)
+
+
+def more_blocks(root: Path) -> None:
+    path = next(root.glob("data/parts/*/data/scenario.effective.yml"))
+    text = path.read_text(encoding="utf-8")
+    changed = re.sub(r"(?m)^repetitions:.*$", "repetitions: 400000000000", text)
+    assert changed != text
+    path.write_text(changed, encoding="utf-8")
+
+
 def another_name(root: Path) -> None:
     part = next((root / "data" / "parts").iterdir())
     part.rename(part.with_name("20000101T000000Z-ffffff"))
@@ -385,7 +410,7 @@ def another_name(root: Path) -> None:
     [
         (spoil_a_part, "parts_verified"), (a_number, "merge_rebuild"), (the_page, "merge_rebuild"),
         (the_lineage, "lineage_told"), (a_stranger, "merge_rebuild"), (another_name, "merge_allowed"),
-        (drop_a_part, "lineage_told"),
+        (drop_a_part, "lineage_told"), (another_version, "merge_rebuild"), (more_blocks, "merge_rebuild"),
     ],
 )  # fmt: skip
 def test_a_forged_merge_fails(
@@ -400,6 +425,13 @@ def test_parts_that_may_not_be_merged_fail_verify(merged: Path, tmp_path: Path, 
 
     failed = spoiled(merged, tmp_path, take_in)
     assert "merge_allowed" in failed and "parts_verified" not in failed
+
+
+def test_a_share_from_which_only_takes_cells_is_none(small: list[Path]) -> None:
+    view, tally = BundleView(small[0]), Tally()
+    view.raw.scenario["only"] = ["ab"]
+    share(view, tally)
+    assert any("`only`" in problem for problem in tally.problems)
 
 
 def test_a_merge_within_a_merge_is_no_bundle(merged: Path, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from pqevidence.record.raw import Json
 from pqevidence.verify.checks_drawn import whole_order
 
 _TOGETHER = ("campaign", "share", "pair")
+#: versions of pqlab that knew no shares
+_BEFORE = ("0.1.0", "0.2.0")
 
 
 def owned(plan: Json, count: int) -> range | None:
@@ -28,7 +30,7 @@ def owned(plan: Json, count: int) -> range | None:
 
 def share(bundle: BundleView, tally: Tally) -> None:
     """The plan names a campaign, a share and a pair, or none of them; the campaign follows from scenario and
-    order, and every planned block is one of the share's."""
+    order, and every planned block is one of the share's, whole. Versions that knew no shares have none."""
     named = [name for name in _TOGETHER if name in bundle.plan]
     if not named:
         tally.note = "a campaign of its own"
@@ -36,6 +38,11 @@ def share(bundle: BundleView, tally: Tally) -> None:
     if missing := [name for name in _TOGETHER if name not in named]:
         tally.fail(f"plan.json names {', '.join(named)} and no {', '.join(missing)}")
         return
+    made_by = bundle.raw.run.get("pqlab_version")
+    tally.require(made_by not in _BEFORE, f"run.json says pqlab {made_by}, which knew no shares")
+    tally.require(
+        not bundle.raw.scenario.get("only"), "`only` takes cells out, and a share holds all of its blocks"
+    )
     blocks = owned(bundle.plan, int(bundle.raw.scenario["repetitions"]))
     assert blocks is not None  # the plan names a share
     number, of = bundle.plan["share"]["number"], bundle.plan["share"]["of"]

@@ -18,6 +18,8 @@ from pqevidence.record.raw import read_object
 from pqevidence.verify import checks_bag
 
 _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}", re.ASCII)
+#: versions of pqlab that merged bundles
+MERGED_BY = ("1.0.0", pqevidence.__version__)
 #: how a part is checked: its folder → its results
 Verify = Callable[[Path], list[CheckResult]]
 
@@ -87,10 +89,13 @@ def lineage_told(root: Path, tally: Tally, _: Verify) -> None:
 
 def merge_rebuild(root: Path, tally: Tally, _: Verify) -> None:
     """Tables, page, lineage file and crate are what the parts give, byte for byte, and nothing lies beside
-    them. Those of another version of pqlab are not made again; a warning says so."""
+    them. Those of another version of pqlab that merged are not made again; a warning says so."""
     from pqevidence.merge.compose import derived
 
     made_by = read_object(root / "data" / DOCUMENT).get("pqlab_version")
+    if made_by not in MERGED_BY:
+        tally.fail(f"made by pqlab {made_by}, which merged nothing")
+        return
     if made_by != pqevidence.__version__:
         tally.warn(f"made by pqlab {made_by}, this is {pqevidence.__version__}: not made again")
         return
