@@ -2,8 +2,8 @@
 category J.
 
 Times are the ground's monotonic clock alone, as are the spans of its rekeys, so that no two clocks are
-compared. A command counts as during a rekey where the time from its sending to its acknowledgement (or to its
-limit) meets a rekey handshake at the ground.
+compared. A command counts as during a rekey where the time from its sending to its acknowledgement meets a
+rekey handshake at the ground; one without an acknowledgement, where its sending does.
 """
 
 from __future__ import annotations
