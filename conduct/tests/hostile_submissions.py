@@ -159,6 +159,7 @@ FOLDERS: dict[str, tuple[str, Spoil]] = {
     # documents, before any is believed
     "flown": ("not_flown", lambda root: (root / "flown.json").write_text("{}", encoding="utf-8")),
     "bench": ("kind_known", _bench),
+    "merged": ("kind_known", content("merge.json", b"{}")),
     "unsealed": ("sealed", gone("tagmanifest-sha512.txt")),
     "no-bag": ("sealed", gone("bagit.txt")),
     "plan-missing": ("documents_read", gone("data/plan.json")),
@@ -169,7 +170,11 @@ FOLDERS: dict[str, tuple[str, Spoil]] = {
     "host-not-utf8": ("documents_read", content("hosts/gcs.json", b"\xff\xfe{}")),
     "scenario-no-yaml": ("documents_read", content("scenario.effective.yml", b"a: [")),
     "key-twice": ("documents_plain", _twice),
+    "providers-nested": (
+        "documents_read", content("providers.json", b'{"a":' + b"[" * 99 + b"]" * 99 + b"}"),
+    ),
     "not-a-number": ("documents_plain", content("providers.json", b'{"a": NaN}')),
+    "infinite": ("documents_plain", content("providers.json", b'{"a": 1e999}')),
     "yaml-aliases": ("documents_plain", content("scenario.effective.yml", b"a: &a [x]\nb: [*a, *a]\n")),
     "version-later": ("version_known", put("run.json", pqlab_version="99.0.0")),
     "version-missing": ("version_known", document("run.json", lambda told: told.pop("pqlab_version"))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -21,7 +22,10 @@ from pqevidence.errors import UsageError
 from pqevidence.index import cache, entries
 from pqevidence.index import look as looked
 from pqevidence.index.cache import Looks
-from pqevidence.index.rules import BY_NAME, MARKS, RULES, VERIFY, Rule, plain, required
+from pqevidence.index.rules import BY_NAME, MARKS, RULES, VERIFY, Rule, Said, plain, required
+from pqevidence.index.survey import file_digest, survey
+from pqevidence.index.tables import bundle_table
+from pqevidence.kernel.result import CheckResult
 from pqevidence.paths import project_root
 from pqlab.cli.main import main
 
@@ -179,7 +183,43 @@ def test_a_look_that_dies_refuses_one_submission_alone(two: Path, monkeypatch: p
     assert found[1].found == {"path": ARCHIVED}
 
 
+def test_a_table_that_verify_did_not_make_again_is_not_read(
+    two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bundle of an older version could say anything in its tables."""
+    target = shutil.copytree(two / "results" / GOOD, tmp_path / GOOD)
+    FOLDERS["table-better"][1](target)
+    told = CheckResult("report_rebuild", "warn", "of an older version", "")
+    monkeypatch.setattr(looked, "verify_bundle", lambda root: [told])
+    found = looked.look(target, Looks(None), verify=True).found
+    assert found is not None and found["answers"]
+    assert all(answer["median_ms"] != 0.5 for answer in found["answers"])
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "0"])
+def test_a_time_that_is_none_is_not_taken(text: str) -> None:
+    row = {"suite_id": "a", "condition": "b", "ring": "lab", "n_cells": "3", "median_ms": text}
+    with pytest.raises(ValueError, match="a time of"):
+        looked._answers([row])
+
+
+def test_no_text_of_a_submission_is_a_formula() -> None:
+    entry = entries.Entry("x", "refused", refused=Said("looked_through", "=1+1"))
+    (row,) = bundle_table(entries.Folder([], [entry], []), []).rows
+    assert row["refused_why"] == "'=1+1"
+
+
 # ------------------------------------------------------------------ what is kept
+
+
+def test_an_archive_of_what_a_folder_is_digested_from_is_not_that_folder(two: Path, tmp_path: Path) -> None:
+    good, looks = two / "results" / GOOD, Looks(tmp_path / "kept")
+    assert looked.look(good, looks, verify=True).found is not None
+    parts = [part for name in survey(good) for part in (name.encode(), file_digest(good / name))]
+    content = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    assert looks.get(hashlib.sha256(content).hexdigest()) is not None
+    (tmp_path / "other.tar.zst").write_bytes(content)
+    assert looked.look(tmp_path / "other.tar.zst", looks, verify=True).found is None
 
 
 def test_what_was_verified_is_taken_from_the_index_folder(two: Path, tmp_path: Path) -> None:

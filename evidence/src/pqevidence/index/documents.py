@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
+from pqevidence.analysis.merged import DOCUMENT as MERGE
 from pqevidence.bundle.attribution import FILE as ATTRIBUTION
 from pqevidence.bundle.flown import MARK
 from pqevidence.bundle.tarball import RUN_ID
@@ -28,6 +30,8 @@ _JSON = ("plan.json", "run.json", "providers.json", "hosts/drone.json", "hosts/g
 #: the plan of 360,000 cells has 70 MB and is refused; that of the largest shipped scenario has 200 kB
 MAX_JSON_BYTES, MAX_YAML_BYTES = 32 << 20, 1 << 20
 MAX_TEXT_CHARS = 200
+#: objects and lists within each other; a run writes a dozen at most
+MAX_DEPTH = 64
 #: virtual time begins in 2000 and lasts as long as a campaign
 _FIRST_SIM_NS, _LAST_SIM_NS = 946_684_800 * 10**9, 978_307_200 * 10**9
 _LAST_NS = 4_102_444_800 * 10**9
@@ -64,6 +68,8 @@ def read_documents(root: Path) -> Documents:
         raise Refused("not_flown", "it was flown with a ground station: nothing in it was measured")
     if (data / "performance").is_dir() and not (data / "plan.json").exists():
         raise Refused("kind_known", "it is a bench bundle, which ./pqlab bench-report --check looks at")
+    if (data / MERGE).exists():  # verify would look at its parts, and the pages show what lies beside them
+        raise Refused("kind_known", "it is a merged bundle: send its parts")
     for name in _TAGS:
         if not (root / name).is_file():
             raise Refused("sealed", f"{name} is missing")
@@ -125,12 +131,16 @@ def _object(path: Path) -> Json:
     def constant(name: str) -> NoReturn:
         raise Refused("documents_plain", f"{path.name} holds {name}")
 
+    def finite(digits: str) -> float:
+        return float(digits) if math.isfinite(float(digits)) else constant(digits)
+
     try:
-        value = json.loads(text, object_pairs_hook=once, parse_constant=constant)
+        value = json.loads(text, object_pairs_hook=once, parse_constant=constant, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise Refused("documents_read", f"{path.name} is no JSON: {error}") from error
     if not isinstance(value, dict):
         raise Refused("documents_read", f"{path.name} holds no object")
+    _require_flat(path, value)
     return value
 
 
@@ -147,7 +157,23 @@ def _scenario(path: Path) -> Json:
         raise Refused("documents_read", f"{path.name} is no YAML: {error}") from error
     if not isinstance(value, dict):
         raise Refused("documents_read", f"{path.name} holds no mapping")
+    _require_flat(path, value)
     return value
+
+
+def _require_flat(path: Path, value: Any) -> None:
+    """Whoever walks the document later is not to fail half-way down, in the process that makes the pages."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise Refused("documents_read", f"{path.name} is nested deeper than {MAX_DEPTH} levels")
 
 
 def _licence(path: Path) -> str | None:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from pqevidence.index.cache import Looks
 from pqevidence.index.documents import RINGS
-from pqevidence.index.look import ARCHIVE, Look, look
+from pqevidence.index.look import ARCHIVE, DAMAGE, Look, look
 from pqevidence.index.machines import Machine, machine_of
 from pqevidence.index.rules import BY_NAME, Refused, Said, plain
 
@@ -198,6 +198,9 @@ def _in_processes(paths: Sequence[Path], looks: Looks, verify: bool, jobs: int) 
                 found.append(future.result())
             except BrokenProcessPool:
                 found.append(None)
+            except DAMAGE as error:  # what was found cannot be handed over
+                why = plain(f"{type(error).__name__}: {error}")
+                found.append(Look(None, Said("looked_through", why)))
     return found
 
 

@@ -3,12 +3,17 @@ needs of it as one JSON object."""
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pqevidence.analysis.groups import by_suite_table
+from pqevidence.analysis.handshakes import handshake_table
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.origin import STEADINESS
 from pqevidence.analysis.table import read_rows
@@ -61,14 +66,15 @@ def _archive(path: Path, looks: Looks, *, verify: bool) -> Look:
     """The key of an archive is its own bytes: one that was looked at is not unpacked again."""
     if (size := path.stat().st_size) > MAX_TOTAL_BYTES:
         raise Refused("archive_too_large", f"the archive has {size:,} bytes")
-    before = file_digest(path).hex()
+    # no file's own bytes give the key of a folder: those that digest_of takes could lie here as an archive
+    before = f"archive {file_digest(path).hex()}"
     if verify and (kept := looks.get(before)) is not None:
         return Look(kept, kept=True)
     with tempfile.TemporaryDirectory(prefix="pqlab-index-") as folder:
         with path.open("rb") as content:
             bundle = unpack(content, Path(folder), MAX_TOTAL_BYTES).bundle
         found = _looked(bundle, digest_of(bundle), verify=verify)
-    if file_digest(path).hex() != before:
+    if f"archive {file_digest(path).hex()}" != before:
         raise Refused("unchanged", "the archive was written to meanwhile")
     if verify:
         looks.put(before, found)
@@ -98,6 +104,7 @@ def _looked(root: Path, digest: str, *, verify: bool) -> Json:
     status = {result.name: result.status for result in results}
     warned = [f"{result.name}: {result.observed}" for result in results if result.status == "warn"]
     bundle = BundleData(root)
+    again = verify and status.get("report_rebuild") != "ok"
     return {
         "digest": digest,
         "checked": ("verified, with warnings" if warned else "verified") if verify else "NOT VERIFIED",
@@ -116,7 +123,7 @@ def _looked(root: Path, digest: str, *, verify: bool) -> Json:
         "attested": status.get("attest_signed") == "ok" and (root / "data" / "attestation").is_dir(),
         "earlier": sorted(_earlier(bundle)),
         "corrections": len(load_corrections(root / "data")),
-        "answers": [] if bundle.untimed else _answers(root / "data" / "analysis" / "by_suite.csv"),
+        "answers": [] if bundle.untimed else _answers(_made_again(bundle) if again else _told_by(root)),
         "facts": _facts(bundle, told),
     }
 
@@ -137,13 +144,29 @@ def _earlier(bundle: BundleData) -> set[str]:
     return {cell.earlier_run for cell in bundle.cells if cell.earlier_run is not None}
 
 
-def _answers(path: Path) -> list[Json]:
-    """Rows of by_suite.csv that have a median, as the report's table has them."""
-    if not path.is_file():
-        return []
+def _told_by(root: Path) -> list[dict[str, str]]:
+    """by_suite.csv as it lies there, which `verify` made again where it was asked."""
+    path = root / "data" / "analysis" / "by_suite.csv"
+    return read_rows(path) if path.is_file() else []
+
+
+def _made_again(bundle: BundleData) -> list[dict[str, str]]:
+    """The same of cells and raw files: `verify` makes no table of an older version, so that what lies there
+    could say anything."""
+    runs = {cell.cell_id: cell.earlier_run for cell in bundle.cells}
+    table = by_suite_table(handshake_table(bundle), bundle.seed, runs)
+    return list(csv.DictReader(io.StringIO(table.csv_text(), newline="")))
+
+
+def _answers(rows: list[dict[str, str]]) -> list[Json]:
+    """Rows that have a median, as the report's table has them. ValueError for a time that is none."""
 
     def real(text: str | None) -> float | None:
-        return float(text) if text else None
+        if not text:
+            return None
+        if not 0.0 < float(text) < math.inf:
+            raise ValueError(f"a time of {text} ms")
+        return float(text)
 
     return [
         {
@@ -151,14 +174,14 @@ def _answers(path: Path) -> list[Json]:
             "condition": row["condition"],
             "ring": row["ring"],
             "cells_count": int(row["n_cells"]),
-            "median_ms": float(row["median_ms"]),
+            "median_ms": real(row["median_ms"]),
             "low_ms": real(row.get("interval_low_ms")),
             "high_ms": real(row.get("interval_high_ms")),
             "method": row.get("interval_method") or None,
             "unit": row.get("unit_of_inference") or None,
             "units_count": int(row["n_units"]) if row.get("n_units") else None,
         }
-        for row in read_rows(path)
+        for row in rows
         if row["median_ms"]
     ]
 
@@ -169,25 +192,33 @@ def _facts(bundle: BundleData, told: Documents) -> Json:
         role: {
             **{key: end.get(key) for key in ("dataplane", "timestamp_source") if key in end},
             "host": {k: v for k, v in (end.get("host") or {}).items() if k not in ("hostname", "boot_id")},
-            "sensors": sorted(str(s.get("name")) for s in end.get("sensors") or [] if s.get("available")),
+            "sensors": sorted(plain(s.get("name")) for s in end.get("sensors") or [] if s.get("available")),
         }
         for role, end in bundle.hosts.items()
     }
     before = ((bundle.hosts.get("controller") or {}).get("steadiness") or {}).get("before") or {}
     rows = [row for row in before.get("findings") or [] if row.get("name") in STEADINESS]
-    steadiness = [{"name": row["name"], "observed": row["observed"]} for row in rows]
+    steadiness = [{"name": row["name"], "observed": plain(row["observed"])} for row in rows]
     hosts["controller"]["steadiness"] = {"before": {"findings": steadiness}}
     return {
         "hosts": hosts,
         "providers": {role: bundle.providers.get(role) for role in ("drone", "gcs")},
         "scenario": bundle.scenario,
         "plan": {"conditions": told.plan.get("conditions"), "seed": told.plan.get("seed")},
-        "run": {k: bundle.run.get(k) for k in ("run_id", "pqlab_version", "loadavg_start", "loadavg_end")},
+        "run": {
+            **{key: bundle.run.get(key) for key in ("run_id", "pqlab_version")},
+            **{key: _load(bundle.run.get(key)) for key in ("loadavg_start", "loadavg_end")},
+        },
         "cells": [
             {"ring": cell.ring, "verdict": cell.verdict, "steal": cell.value("N", _STEAL)}
             for cell in bundle.cells
         ],
     }
+
+
+def _load(told: Any) -> list[float] | None:
+    """A load average. ValueError, TypeError here, where it refuses one submission, and not beside others."""
+    return [float(value) for value in told] if isinstance(told, list) and told else None
 
 
 def _told(error: BaseException) -> str:

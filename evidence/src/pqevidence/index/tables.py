@@ -16,6 +16,11 @@ def line_keys(lines: Sequence[Line]) -> dict[str, str]:
     return {run.name: line.key for line in lines for run in line.runs}
 
 
+def _text(told: str | None) -> str | None:
+    """Somebody's text, so that no spreadsheet takes it for a formula."""
+    return f"'{told}" if told and told[0] in "=+-@" else told
+
+
 def bundle_table(folder: Folder, lines: Sequence[Line]) -> Table:
     """One row a submission, refused ones last, with the check that refuses them."""
     columns = (
@@ -41,18 +46,18 @@ def bundle_table(folder: Folder, lines: Sequence[Line]) -> Table:
     for entry in (*folder.entries, *folder.refused):
         if entry.refused is not None:
             why = entry.refused
-            table.add(bundle=entry.name, checked="refused", refused_by=why.check, refused_why=why.why)
+            table.add(bundle=entry.name, checked="refused", refused_by=why.check, refused_why=_text(why.why))
             continue
         assert entry.machine is not None
         table.add(
             bundle=entry.name,
             run_id=entry.run_id,
-            scenario=entry.scenario,
+            scenario=_text(entry.scenario),
             ring=entry.ring,
             begun_utc=entry.begun_utc,
             release=entry.release,
             machine_key=entry.machine.key,
-            machine=entry.machine.name,
+            machine=_text(entry.machine.name),
             line=keys.get(entry.name),
             licence=entry.licence,
             checked=entry.checked,
