@@ -27,6 +27,7 @@ from pqevidence.analysis.hosts import (
 )
 from pqevidence.analysis.metrics import HANDSHAKE
 from pqevidence.analysis.stats import INSUFFICIENT
+from pqevidence.merge.page import hangs_on
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "STATISTICS.md"
 
@@ -109,6 +110,13 @@ def test_the_host_that_a_verdict_hangs_on_is_named() -> None:
     row = _over([contrasted(steady)], "sim").rows[0]
     assert (row["verdict"], row["hangs_on_host"]) == ("regressed", "")
     assert _over([contrasted(steady, floor=0.2)], "sim").rows[0]["verdict"] == "not distinguishable"
+
+
+def test_of_three_hosts_nobody_can_tell_which_one_a_verdict_hangs_on() -> None:
+    (three,) = _over([contrasted({"h1": [0.100], "h2": [0.101], "h3": [0.099]})], "sim").rows
+    assert (three["verdict"], hangs_on(three)) == ("regressed", "not told")
+    (five,) = _over([contrasted({f"h{n}": [0.1 + n / 1000] for n in range(5)})], "sim").rows
+    assert hangs_on(five) == "–"
 
 
 def test_hosts_two_by_two() -> None:

@@ -285,6 +285,13 @@ def _amount(row: Row, name: str) -> str:
     return "–" if row[name] is None else significant(real(row[name])) + unit
 
 
+def hangs_on(row: Row) -> str:
+    """Hosts without which the verdict would be another; not told where none of so few may be left out."""
+    if int(str(row["n_hosts"])) <= MIN_RUNS_COUNT:
+        return "not told"
+    return str(row["hangs_on_host"] or "–")
+
+
 def _over(table: Table, ring: str) -> Section | None:
     if not table.rows:
         return None
@@ -309,7 +316,7 @@ def _over(table: Table, ring: str) -> Section | None:
             label(_amount(row, "spread")),
             label(f"{_amount(row, 'least_host_effect')} to {_amount(row, 'most_host_effect')}"),
             label(f"{_amount(row, 'least_left_out_effect')} to {_amount(row, 'most_left_out_effect')}"),
-            label(row["hangs_on_host"] or "–"),
+            label(hangs_on(row)),
             label(row["verdict"]),
         ]
         for row in table.rows
@@ -322,7 +329,7 @@ def _over(table: Table, ring: str) -> Section | None:
         ring,
         "analysis/effects_over_hosts.csv",
         "Spread: standard deviation of the hosts' values (of a ratio: its factor). Hangs on: hosts without "
-        "which the verdict would be another.",
+        "which the verdict would be another; not told of three hosts, of which two are too few for one.",
     )
     return Section("section-over", "On boards like these", (made,), HOST_UNITS)
 
