@@ -55,6 +55,17 @@ def _positional(words: list[str], overlays: set[str]) -> list[str]:
     return left
 
 
+def test_the_page_of_commands_names_what_there_is() -> None:
+    typed = re.findall(
+        r"`((?:make|\./pqlab) [^`]+)`", (ROOT / "docs/COMMANDS.md").read_text(encoding="utf-8")
+    )
+    verbs = {p.stem.replace("_", "-") for p in (ROOT / "conduct/src/pqlab/cli").glob("*.py")}
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert len(typed) >= 30
+    known = {"make": targets, "./pqlab": verbs}
+    assert [line for line in typed if line.split()[1] not in known[line.split()[0]]] == []
+
+
 def test_the_first_command_is_what_the_lab_tests_run() -> None:
     typed = "".join(p.read_text() for p in sorted((ROOT / "tests/e2e").glob("*.py")))
     for words in ('"make", "lab-up"', '"make", "run", "SCENARIO=smoke"', '"make", "lab-down"', '"verify"'):
