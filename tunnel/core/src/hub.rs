@@ -29,8 +29,6 @@ pub(crate) use crate::raw::poll::Poller;
 /// An address as the rest of this crate has it.
 pub type Address = SocketAddr;
 
-/// Indices of one drone that are remembered: three epochs that may live, and those that a session calls old.
-const INDICES_A_PEER: usize = 19;
 /// Complaints kept of one peer until they are fetched.
 const NOTES_A_PEER: usize = 20;
 
@@ -250,14 +248,17 @@ impl Hub {
             let address = udp::fitting(address, self.sealed_address().is_ipv6());
             cell.path.set_peer(address);
         }
-        let indices = &mut *locked(&peer.indices);
-        if indices.len() == INDICES_A_PEER {
-            if let Some(oldest) = indices.pop_front() {
-                held.remove(&oldest);
-            }
-        }
-        indices.push_back(keys.rx_index);
         held.insert(keys.rx_index, Arc::clone(peer));
+        let indices = &mut *locked(&peer.indices);
+        indices.push_back(keys.rx_index);
+        // What the session has forgotten is free; an epoch that lives keeps its index, however many came after it.
+        indices.retain(|index| {
+            let is_known = !cell.session.index_is_free(*index);
+            if !is_known {
+                held.remove(index);
+            }
+            is_known
+        });
         Ok(())
     }
 

@@ -179,3 +179,20 @@ fn an_index_is_one_drones_alone() {
     let now = hub.install(&b.peer, &taken, None, Duration::ZERO);
     assert_eq!(now, Ok(()));
 }
+
+#[test]
+fn epochs_that_were_never_heard_displace_none_that_was() {
+    let hub = Hub::open(HERE, Instant::now()).expect("opened");
+    let mut a = Drone::join(&hub, 4);
+    a.send(b"first");
+    assert_eq!(a.heard(), b"first");
+    for epoch in 1..=40 {
+        let unheard = keys(Role::Gcs, 4, epoch, (401 + epoch, 7 + epoch));
+        let taken = hub.install(&a.peer, &unheard, None, Duration::ZERO);
+        assert_eq!(taken, Ok(()));
+    }
+    a.send(b"still here");
+    assert_eq!(a.heard(), b"still here");
+    assert!(!hub.index_is_free(401) && !hub.index_is_free(441));
+    assert!(hub.index_is_free(402), "what was forgotten is free again");
+}

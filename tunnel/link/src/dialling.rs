@@ -42,8 +42,9 @@ pub struct Drone {
 type Dialled = Result<(Established, SocketAddr, Duration, Duration), HandshakeError>;
 
 impl Drone {
-    /// Ask the resolver again, then try each address until one answers; with it, how long that took.
-    fn connect(&self) -> Result<(TcpStream, SocketAddr, Duration), HandshakeError> {
+    /// Ask the resolver again, then try each address until one answers; with it, when that try began: a slow resolver
+    /// and addresses that do not answer take nothing of the handshake's time.
+    fn connect(&self) -> Result<(TcpStream, SocketAddr, Instant), HandshakeError> {
         let (place, sealed) = (&self.config.handshake, self.config.sealed);
         let lost = |detail| HandshakeError::new(Reason::ConnectionLost, detail);
         let found = place.resolve();
@@ -56,7 +57,7 @@ impl Drone {
         for address in found.iter().filter(reachable) {
             let begun = Instant::now();
             match TcpStream::connect_timeout(address, CONNECT_LIMIT) {
-                Ok(socket) => return Ok((socket, *address, begun.elapsed())),
+                Ok(socket) => return Ok((socket, *address, begun)),
                 Err(error) => outcome = lost(format!("{address} does not answer: {error}")),
             }
         }
@@ -65,8 +66,8 @@ impl Drone {
 
     /// One handshake from connect to keys.
     fn dial(&self, link: &Link, epoch: u32, rekey: Option<RekeyFrom>) -> Dialled {
-        let started = Instant::now();
-        let (socket, mut peer, rtt) = self.connect()?;
+        let (socket, mut peer, started) = self.connect()?;
+        let rtt = started.elapsed();
         peer.set_port(self.config.peer_port);
         // Without it a small frame may wait for an acknowledgement: slower, not wrong.
         let _ = socket.set_nodelay(true);

@@ -54,6 +54,16 @@ impl Drop for Erased {
     }
 }
 
+/// The entries of a key file. What is wrong with its text is not quoted: it may be the secret, and errors are logged.
+fn held(path: &Path, text: &str) -> Result<Erased, ConfigError> {
+    entries(path, text).map(Erased).map_err(|_| {
+        let path = path.display();
+        ConfigError(format!(
+            "{path}: this is not what pqlink keygen writes; make new keys or copy the file again"
+        ))
+    })
+}
+
 fn bytes(path: &Path, entry: &Entry) -> Result<Secret, ConfigError> {
     let Value::Text(text) = &entry.value else {
         return Err(malformed(path, entry));
@@ -99,7 +109,7 @@ fn signing_keys(path: &Path, held: &Erased) -> Result<GcsIdentity, ConfigError> 
 /// A file that is not there, loose, or not what `keygen` writes.
 pub fn gcs_identity(path: &Path) -> Result<GcsIdentity, ConfigError> {
     let text = read(path, true)?;
-    let held = Erased(entries(path, &text)?);
+    let held = held(path, &text)?;
     signing_keys(path, &held)
 }
 
@@ -109,7 +119,7 @@ pub fn gcs_identity(path: &Path) -> Result<GcsIdentity, ConfigError> {
 /// As above.
 pub fn gcs_public(path: &Path) -> Result<GcsPublic, ConfigError> {
     let text = read(path, false)?;
-    let held = Erased(entries(path, &text)?);
+    let held = held(path, &text)?;
     let identity = signing_keys(path, &held)?;
     if identity.secrets.is_empty() {
         return Ok(identity.public);
@@ -138,7 +148,7 @@ pub struct DroneKey {
 /// As above.
 pub fn drone(path: &Path) -> Result<DroneKey, ConfigError> {
     let text = read(path, true)?;
-    let held = Erased(entries(path, &text)?);
+    let held = held(path, &text)?;
     let find = |key: &str| {
         let found = held.0.iter().find(|entry| entry.key == key);
         found.ok_or_else(|| ConfigError(format!("{}: {key} is missing", path.display())))
@@ -236,4 +246,21 @@ pub fn generate(folder: &Path, primitives: &dyn Primitives) -> Result<Vec<PathBu
         write_new(path, text, mode)?;
     }
     Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_malformed_key_file_is_told_without_what_it_holds() {
+        let name = format!("pqlink-malformed-{}.key", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        write_new(&path, "id = \"00\"\npsk = 5a5a5a5a5g\n", 0o600).expect("written");
+        let outcome = drone(&path).map(|key| key.id);
+        std::fs::remove_file(&path).expect("removed");
+        let told = outcome.expect_err("refused").0;
+        assert!(told.contains("make new keys"), "{told}");
+        assert!(!told.contains("5a5a"), "{told}");
+    }
 }

@@ -116,12 +116,14 @@ impl Limits {
 
     /// Place of the oldest stranger of the source that holds the most.
     fn gives_way(&self) -> Option<usize> {
-        let strangers = || self.slots.iter().filter(|slot| !slot.is_authentic());
-        let held = |source| strangers().filter(|slot| slot.source == source).count();
-        let most = strangers().map(|slot| held(slot.source)).max()?;
+        let mut held: HashMap<IpAddr, usize> = HashMap::new();
+        for slot in self.slots.iter().filter(|slot| !slot.is_authentic()) {
+            *held.entry(slot.source).or_default() += 1;
+        }
+        let most = held.values().max()?;
         self.slots
             .iter()
-            .position(|slot| !slot.is_authentic() && held(slot.source) == most)
+            .position(|slot| !slot.is_authentic() && held.get(&slot.source) == Some(most))
     }
 
     /// After the Hello's MAC verified; says whose connection of the same drone, its oldest, gives way for it.

@@ -36,9 +36,10 @@ pub struct Link {
     random: SystemRandom,
 }
 
-/// One line on standard error.
+/// One line on standard error. Where nobody takes it, or the disk is full, the line is lost and nothing else is.
 pub fn log(text: &str) {
-    eprintln!("pqlink: {text}");
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "pqlink: {text}");
 }
 
 impl Link {

@@ -74,11 +74,31 @@ fn reload(config: &Config) -> Result<String, ConfigError> {
     if !status::runs(&config.status) {
         return Ok("the station does not run: this counts when it starts\n".to_owned());
     }
-    let answer = status::ask(&config.status, "reload").map_err(ConfigError)?;
-    match answer.strip_prefix("refused: ") {
-        Some(why) => Err(ConfigError(why.trim_end().to_owned())),
-        None => Ok(answer),
+    understood(status::ask(&config.status, "reload").map_err(ConfigError)?)
+}
+
+/// No success is believed that the station did not tell: a key would seem to be refused while it is served.
+fn understood(answer: String) -> Result<String, ConfigError> {
+    if let Some(why) = answer.strip_prefix("refused: ") {
+        return Err(ConfigError(why.trim_end().to_owned()));
     }
+    if answer.starts_with("done: ") {
+        return Ok(answer);
+    }
+    Err(ConfigError(
+        "the running station did not say that it read its drones again; run: pqlink peer reload CONFIG".to_owned(),
+    ))
+}
+
+/// After a key has left the files: until the station has read them, it goes on as before, and that is said.
+fn reload_without(config: &Config, name: &str) -> Result<String, ConfigError> {
+    reload(config).map_err(|error| {
+        ConfigError(format!(
+            "{}\nthe files are changed, but the running station may still serve {name} by its old key; once this is \
+             mended, run: pqlink peer reload CONFIG",
+            error.0
+        ))
+    })
 }
 
 /// After a change of files: all of them are right, and the station has taken them in. Else `undo`.
@@ -165,7 +185,7 @@ fn retire(config: &Config, folder: &Path, name: &str) -> Result<String, ConfigEr
     erase(&[&files.key])?;
     std::fs::rename(&files.next, &files.key)
         .map_err(|error| ConfigError(format!("{}: {error}", files.next.display())))?;
-    reload(config)
+    reload_without(config, name)
 }
 
 /// Each step leaves files that the station can read, and called again it ends what was cut short.
@@ -173,7 +193,7 @@ fn revoke(config: &Config, folder: &Path, name: &str) -> Result<String, ConfigEr
     let files = known(folder, name)?;
     refuse_keys(folder, name, &[&files.key, &files.next])?;
     erase(&[&files.settings, &files.key, &files.next])?;
-    reload(config)
+    reload_without(config, name)
 }
 
 fn refuse_keys(folder: &Path, name: &str, keys: &[&PathBuf]) -> Result<(), ConfigError> {
@@ -189,4 +209,20 @@ fn refuse_keys(folder: &Path, name: &str, keys: &[&PathBuf]) -> Result<(), Confi
 fn erase(paths: &[&PathBuf]) -> Result<(), ConfigError> {
     let mut there = paths.iter().filter(|path| path.exists());
     there.try_for_each(|path| keys::erase_file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_station_that_says_so_has_read_its_drones_again() {
+        let done = understood("done: alpha is served\n".to_owned());
+        assert_eq!(done, Ok("done: alpha is served\n".to_owned()));
+        let refused = understood("refused: a fault\n".to_owned());
+        assert_eq!(refused, Err(ConfigError("a fault".to_owned())));
+        for other in ["", "role = \"gcs\"\n"] {
+            assert!(understood(other.to_owned()).is_err(), "{other:?}");
+        }
+    }
 }

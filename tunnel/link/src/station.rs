@@ -94,7 +94,7 @@ struct Table {
 pub struct Reloaded {
     /// For whoever asked.
     pub text: String,
-    /// Ids that are not served any more: their handshakes in progress are to end.
+    /// Ids that are not served any more, or as another drone: their handshakes in progress are to end.
     pub gone: HashSet<DroneId>,
 }
 
@@ -122,7 +122,8 @@ impl Station {
     /// Bind the UDP sockets and load the drones; nothing passes before the first handshake.
     ///
     /// # Errors
-    /// Text: what is wrong with the files, which port is taken.
+    /// Text: what is wrong with the files, which port is taken. Where only some drones' ports are, the others are
+    /// served.
     pub fn open(
         config: Config,
         identity: GcsIdentity,
@@ -150,7 +151,13 @@ impl Station {
             }),
             random: SystemRandom::new(),
         };
-        station.reload()?;
+        // One drone's port that is taken is no reason to serve none of the others; a fault in the files is.
+        if let Err(text) = station.reload() {
+            if station.peers().is_empty() {
+                return Err(text);
+            }
+            log(&text);
+        }
         Ok(station)
     }
 
@@ -167,7 +174,9 @@ impl Station {
         let Fleet { members, revoked } = fleet::load(&self.config).map_err(|error| error.0)?;
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let (mut told, mut failures) = (Reloaded::default(), Vec::new());
-        let before: HashSet<DroneId> = table.by_id.keys().copied().collect();
+        let holders = table.by_id.iter();
+        let before: HashMap<DroneId, u64> =
+            holders.map(|(id, peer)| (*id, peer.hub.number)).collect();
         let stays = |peer: &Peer| {
             let found = members.iter().find(|member| member.name == peer.name);
             found.is_some_and(|member| member.settings == peer.settings)
@@ -209,7 +218,11 @@ impl Station {
         table.psks = Arc::new(PskStore::new(psks).map_err(|error| error.0)?);
         told.gone = before
             .into_iter()
-            .filter(|id| !table.by_id.contains_key(id))
+            .filter(|(id, number)| {
+                let now = table.by_id.get(id);
+                now.is_none_or(|peer| peer.hub.number != *number)
+            })
+            .map(|(id, _)| id)
             .collect();
         for peer in table.peers.values() {
             let mut book = peer.settle();
@@ -375,7 +388,9 @@ impl Station {
             let detail = "this drone's key was revoked while it dialled";
             return Err(HandshakeError::new(Reason::Policy, detail));
         };
-        let address = Address::new(source.ip(), peer.settings.peer_port);
+        // With its scope, without which an address of one link alone names nobody.
+        let mut address = source;
+        address.set_port(peer.settings.peer_port);
         let address = (!established.is_rekey).then_some(address);
         let mut book = peer.settle();
         let taken = self

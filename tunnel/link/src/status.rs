@@ -34,7 +34,8 @@ impl StatusSocket {
     /// Text: it answers, or what the system said.
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
-        if local::connect(path).is_ok() {
+        // On Windows the port that a killed end left in its file may be another program's by now: ask who answers.
+        if ask(path, "status").is_ok_and(|text| text.starts_with("role = ")) {
             return Err(format!(
                 "status = \"{shown}\" answers: this end runs already; stop it first"
             ));
@@ -240,4 +241,21 @@ fn of_peer(station: &Station, peer: &Peer) -> (Report, Counters) {
     }
     handshake(&mut report, last.as_ref());
     (report, counters)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn whoever_answers_and_is_no_end_keeps_none_from_starting() {
+        let path = std::env::temp_dir().join(format!("pqlink-status-{}", std::process::id()));
+        let other = UnixListener::bind(&path).expect("binds");
+        let stranger = std::thread::spawn(move || drop(other.accept()));
+        let socket = StatusSocket::open(&path).expect("its place is free");
+        stranger.join().expect("it was asked");
+        drop(socket);
+        assert!(!path.exists());
+    }
 }

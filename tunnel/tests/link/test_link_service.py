@@ -43,6 +43,12 @@ def test_the_unit_is_hardened(tmp_path: Path) -> None:
     assert exposure is not None and float(exposure[1]) < 3.0, told
 
 
+def test_the_unit_gives_a_whole_fleet_its_descriptors() -> None:
+    limit = re.search(r"^LimitNOFILE=([0-9]+)$", UNIT, re.MULTILINE)
+    # A thousand drones, and two descriptors for each of 1,024 handshakes in progress.
+    assert limit is not None and int(limit[1]) >= 1000 + 2 * 1024 + 64
+
+
 def test_both_services_start_pqlink_as_it_wants_to_be() -> None:
     usage = (_CRATE / "src/main.rs").read_text("utf-8")
     command = next(line for line in UNIT.splitlines() if line.startswith("ExecStart="))

@@ -166,6 +166,16 @@ def test_traffic_passes_and_resumes_after_a_kill_of_either_end(tmp_path: Path, k
             assert "stopped" in (tmp_path / f"{end.role}.log").read_text()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_log_on_a_full_disk_ends_no_link(tmp_path: Path, keys: Path) -> None:
+    with two_ends(tmp_path, keys) as (drone, gcs):
+        for end in (drone, gcs):
+            (end.folder / f"{end.role}.log").touch()  # to be shown where traffic does not come
+            with Path("/dev/full").open("ab", buffering=0) as full:
+                end.process = subprocess.Popen([program("pqlink"), "up", end.config], stderr=full)
+        both_ways(drone, gcs, "without a log")
+
+
 def test_rekeys_by_time_lose_nothing(tmp_path: Path, keys: Path) -> None:
     with two_ends(tmp_path, keys, rekey_s=1) as (drone, gcs):
         gcs.start()

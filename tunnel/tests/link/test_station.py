@@ -236,6 +236,24 @@ def test_two_drones_and_one_station_each_unharmed_by_the_others_trouble(
         assert "stopped" in station.log() and not (tmp_path / "gcs.sock").exists()
 
 
+def test_keys_that_changed_places_take_no_session_along(tmp_path: Path) -> None:
+    with station_in(tmp_path) as station, ExitStack() as stack:
+        seats = {name: station.add(name) for name in ("alpha", "bravo")}
+        station.start()
+        ends = {name: station.drone(name) for name in seats}
+        for name, end in ends.items():
+            stack.callback(end.close)
+            end.start()
+            both_ways(end, seats[name], station, f"of {name}")
+        files = [station.drones / f"{name}.key" for name in seats]
+        for file, text in zip(files, [file.read_text() for file in reversed(files)], strict=True):
+            file.write_text(text)
+        told = station.peer("reload").stdout
+        assert all(f"{name}'s session under its old key ended" in told for name in seats), told
+        both_ways(ends["alpha"], seats["bravo"], station, "alpha in bravo's place")
+        both_ways(ends["bravo"], seats["alpha"], station, "bravo in alpha's place")
+
+
 def test_keys_come_and_go_while_the_station_runs(tmp_path: Path) -> None:
     with station_in(tmp_path) as station, ExitStack() as stack:
         seats = {"alpha": station.add("alpha")}
@@ -360,6 +378,24 @@ def test_one_key_of_two_drones_and_other_mistakes_are_told_with_file_and_line(tm
         assert pqlink("peer", "sing", station.config).returncode == 2
         assert "there is no drone" in station.peer("revoke", "nobody").stderr
         assert station.peer("add", "alpha", *seat.addresses).returncode == 1, "keys are never overwritten"
+        # A revocation that the running station does not take in is no quiet success.
+        revoked = station.peer("revoke", "alpha")
+        assert revoked.returncode == 1 and "may still serve alpha" in revoked.stderr, revoked.stderr
+        (folder / "Bad Name.toml").unlink()
+        assert station.peer("reload").returncode == 0
+        assert [one["name"] for one in station.status()["drone"]] == ["bravo"]
+
+
+def test_a_port_that_is_taken_at_the_start_keeps_nobody_else_out(tmp_path: Path) -> None:
+    with station_in(tmp_path) as station:
+        alpha = station.add("alpha")
+        station.add("bravo")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(("127.0.0.1", alpha.plaintext))
+            station.start()
+            assert [one["name"] for one in station.status()["drone"]] == ["bravo"]
+            assert "of alpha cannot be bound" in station.log()
+        assert "alpha is served" in station.peer("reload").stdout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc/PID/mem is Linux's")
