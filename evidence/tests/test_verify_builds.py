@@ -12,6 +12,7 @@ import pytest
 from bad_bundles.forge import edit, finish, rename_cells
 from bundle_kit import make_sealed
 
+from pqevidence import __version__
 from pqevidence.bundle.unpack import unpack
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView
@@ -53,8 +54,9 @@ def _known(library: str, machine: str = "x86_64", system: str = "linux") -> dict
 def test_every_row_is_whole_and_every_place_has_every_library() -> None:
     rows = list(builds().values())
     assert all(set(row) == COLUMNS and re.fullmatch("[0-9a-f]{64}", row["sha256"]) for row in rows)
-    places = {(row["os"], row["machine"], row["pqlab"]) for row in rows}
-    assert len(rows) == len(places) * len(LIBRARIES) >= 9
+    newest = [row for row in rows if row["pqlab"] == __version__]
+    places = {(row["os"], row["machine"]) for row in rows}
+    assert len(newest) == len(places) * len(LIBRARIES) >= 9
 
 
 def test_known_builds_need_no_word(good: Path, tmp_path: Path) -> None:

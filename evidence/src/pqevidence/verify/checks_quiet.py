@@ -15,7 +15,7 @@ Json = dict[str, Any]
 _SLACK_MS = 20.0
 _SLACK_SHARE = 0.01
 #: labelled by the controller and framed by no reading: nothing is measured in them
-_UNFRAMED = ("key_pool", "canary")
+_UNFRAMED = ("key_pool", "canary", "link_probe")
 
 
 def settled(bundle: BundleView, tally: Tally) -> None:
