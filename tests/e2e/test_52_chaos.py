@@ -43,7 +43,7 @@ def test_faults_on_purpose_pass_and_tell_their_recovery(tmp_path: Path) -> None:
     assert timed == set(told)
     assert [row["reason"] for name in timed for row in told[name] if not row["recovery_ms"]] == []
     # from the last packet before the kill, which a busy machine may have held back a while
-    assert float(told["kill-gcs"][0]["recovery_ms"]) >= 2500.0, "the drone needs 3 s to know"
+    assert float(told["kill-gcs"][0]["recovery_ms"]) >= 2900.0, "the drone needs 3 s to know"
     verified = pqlab("verify", str(bundle))
     assert verified.code == 3, verified.text[-4000:]  # a killed agent takes the key of its chain with it
     assert "was started again before it could swear" in verified.text
