@@ -41,6 +41,12 @@ class Judged:
     after: str
 
 
+def in_turn(after: str, *checks: Check) -> tuple[Judged, ...]:
+    """These checks one after another, the first of them after the one named."""
+    names = (after, *(check.name for check in checks))
+    return tuple(Judged(check, name) for check, name in zip(checks, names, strict=False))
+
+
 @dataclass(frozen=True)
 class Measure:
     """All that the lab knows of one thing it measures.

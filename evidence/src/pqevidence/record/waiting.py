@@ -12,14 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from pqevidence.record.handshake import NO_HANDSHAKE, HandshakeTrace
 from pqevidence.record.raw import ROLES, RawRun, Span
 from pqevidence.record.sheet import Sheet
-from pqevidence.record.stats import median
 from pqevidence.record.system import LETTER, Telemetry
 
 BEFORE_MEASURED = "recorded before this was measured"
-NOT_SAMPLED = "of fast handshakes the fifth and every twentieth after it are metered inside: none here"
 #: cumulative, µs and ns
 PRESSURE = ("pq_pressure", "cpu_some_us")
 QUEUE = ("pq_cpu", "process_runqueue_ns")
@@ -60,28 +57,6 @@ def why_unknown(walls: Iterable[Span]) -> str:
     """Why walls have no parts, in their host's own words."""
     told = dict.fromkeys(wall.scheduling_reason for wall in walls if wall.scheduling_reason)
     return "; ".join(told) or BEFORE_MEASURED
-
-
-def fill_waiting(sheet: Sheet, cold: dict[str, HandshakeTrace], *, due: bool = True) -> None:
-    """Categories D and E, cold handshakes. due: False for a suite that makes none."""
-    for host in ROLES:
-        walls = [trace.walls[host] for trace in cold.values() if host in trace.walls]
-        known = [parts for wall in walls if (parts := parts_of(wall)) is not None]
-        silent = why_unknown(walls) if walls else "no cold handshake left a span"
-        none = silent if due else NO_HANDSHAKE
-        n = len(known)
-        for name, values in (
-            ("handshake_processor", [parts.work_ns / 1e6 for parts in known]),
-            ("handshake_peer_wait", [parts.peer_ns / 1e6 for parts in known]),
-            ("handshake_processor_wait", [parts.queue_ns / 1e6 for parts in known]),
-        ):
-            sheet.put("D", f"{name}_{host}_ms", median(values), n=n, absent=none)
-        switches = sum(parts.involuntary for parts in known) if known else None
-        sheet.put("D", f"handshake_involuntary_{host}_count", switches, n=n, absent=none)
-        works = [work for trace in cold.values() if (work := _primitives_ns(trace, host)) is not None]
-        unmetered = NOT_SAMPLED if known and due else none
-        spent_ms = median([ns / 1e6 for ns in works])
-        sheet.put("E", f"crypto_processor_{host}_ms", spent_ms, n=len(works), absent=unmetered)
 
 
 def fill_pressure(
@@ -131,10 +106,3 @@ def _why_silent(raw: RawRun, host: str, name: str) -> str:
     if not mine:
         return BEFORE_MEASURED
     return str(mine[0].get("reason") or "no two samples within the window")
-
-
-def _primitives_ns(trace: HandshakeTrace, host: str) -> int | None:
-    """Processor time of a host's primitives in one handshake; None where one of them has none."""
-    told = [span.cpu_ns for span in trace.steps[host] if span.kind == "crypto"]
-    known = [cpu_ns for cpu_ns in told if cpu_ns is not None]
-    return sum(known) if known and len(known) == len(told) else None

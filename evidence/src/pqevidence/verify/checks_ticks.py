@@ -10,10 +10,10 @@ from statistics import fmean, median
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.raw import ROLES, SHIFTED, Json
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.scenario.conditions import without
-from pqevidence.verify.checks_drawn import has_witnesses
 
 #: counters.json is written, read and stamped at three moments; on a busy machine some 10 ms apart
 SLACK_NS = 100_000_000

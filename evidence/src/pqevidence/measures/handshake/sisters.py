@@ -10,8 +10,8 @@ from statistics import median
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView, wall_of
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.untimed import untimed_reasons
-from pqevidence.verify.checks_drawn import has_witnesses
 
 #: primitives of the handshake; a handshake signed by the drone, too, has both of the last at each end
 PRIMITIVES = ("keygen", "encaps", "decaps", "sign", "verify")

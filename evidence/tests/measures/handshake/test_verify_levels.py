@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pqevidence.kernel.result import Tally
-from pqevidence.verify.checks_handshake import level_dependence
+from pqevidence.measures.handshake.checks import level_dependence
 
 SUITES = {
     "cs-mlkem512-aesgcm-mldsa44": 2.0, "cs-mlkem768-aesgcm-mldsa65": 3.0, "cs-mlkem1024-aesgcm-mldsa87": 4.0,

@@ -8,12 +8,12 @@ from typing import Any
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView, steps_of, wall_of
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.context import primitive_sizes, suite_of
 from pqevidence.record.handshake import PRIMITIVE_HOST, SIZED_STEPS
 from pqevidence.record.raw import Span
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.scenario.attacks import attacked
-from pqevidence.verify.checks_drawn import has_witnesses
 from pqtunnel.blackout import EPOCH_SHIFT
 
 COVERAGE_PCT = (95.0, 101.0)
