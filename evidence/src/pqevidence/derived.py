@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib.resources.abc import Traversable
 
-from pqevidence.analysis.aead import aead_table
 from pqevidence.analysis.claims import condition_effects_table
 from pqevidence.analysis.comparison import comparison_table
 from pqevidence.analysis.detectors import detector_tables
@@ -15,14 +14,12 @@ from pqevidence.analysis.explorer import explorer_table
 from pqevidence.analysis.faults import fault_table
 from pqevidence.analysis.fingerprints import fingerprint_table
 from pqevidence.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
-from pqevidence.analysis.latency import LatencyShares
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.pareto import pareto_table
 from pqevidence.analysis.roc import roc_table
 from pqevidence.analysis.system import cpu_table, overhead_table
 from pqevidence.analysis.table import Table
 from pqevidence.analysis.timeline import timeline_tables
-from pqevidence.analysis.traffic import throughput_table, traffic_table
 from pqevidence.measures import MEASURES
 
 #: tables of no measure that compare times: without a row where a host's times are no claim
@@ -53,9 +50,6 @@ def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[
 
 def _base_tables(bundle: BundleData) -> Iterator[Table]:
     """What tables of measures read."""
-    shares = LatencyShares()
-    yield traffic_table(bundle, shares)
-    yield shares.table()
     yield cpu_table(bundle)
 
 
@@ -80,8 +74,6 @@ def _joined_tables(
         drift_table(bundle, handshakes),
         *([conditions] if conditions is not None else []),
         *timeline_tables(bundle),
-        throughput_table(bundle),
-        aead_table(bundle),
         overhead_table(bundle),
         phi,
         pareto_table(by_suite, phi),

@@ -19,7 +19,6 @@ from pqevidence.report.blocks import Report, Section, Table, compact, folded, no
 from pqevidence.report.html import render_html
 from pqevidence.report.markdown import render_markdown
 from pqevidence.report.sections import (
-    aead,
     answer,
     cells,
     conditions,
@@ -62,10 +61,7 @@ CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
     (
         "What does a packet cost?",
         (
-            dataplane.traffic,
             over_time.over_time,
-            dataplane.throughput,
-            aead.aead,
             dataplane.cpu,
             dataplane.overhead,
         ),

@@ -23,8 +23,6 @@ from pqevidence.record.dataplane import (
     TRAFFIC,
     DataPlane,
     data_plane,
-    fill_data_plane,
-    fill_latency,
     window_counter,
 )
 from pqevidence.record.detector import detector_failures, detector_problems, fill_detector
@@ -50,7 +48,6 @@ from pqevidence.record.raw import (
     RawRun,
     load_cell,
     load_run,
-    stamps_of_one_clock,
 )
 from pqevidence.record.sheet import Sheet
 from pqevidence.record.system import (
@@ -206,8 +203,6 @@ def _filled(facts: Facts, quiet: Quiet, verdict: Verdict) -> Sheet:
     fill_planes(sheet, context, cell)
     fill_identity(sheet, facts.suite)
     fill_lifecycle(sheet, cell, facts.wall_ns, facts.windows, plane)
-    fill_data_plane(sheet, plane, cell.counters)
-    fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
     for measure in MEASURES:
         if measure.fill is not None:
             measure.fill(sheet, facts)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 THEMES = (
-    "fixity", "plans", "campaigns", "corrections", "times", "data", "records", "hosts", "texts",
+    "fixity", "plans", "campaigns", "corrections", "times", "records", "hosts", "texts",
     "detectors", "neighbours", "flightlogs", "witnesses", "attested",
 )  # fmt: skip
 #: each measure has its own beside its tests

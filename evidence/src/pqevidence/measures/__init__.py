@@ -12,6 +12,7 @@ from pqevidence.measures.measure import Measure
 
 #: folders, in the order in which their tables are made: one may read tables of those before it
 NAMES = (
+    "traffic",
     "handshake",
     "rekey",
     "growth",

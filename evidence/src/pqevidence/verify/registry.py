@@ -8,14 +8,12 @@ from pqevidence.kernel.check import whole as _whole
 from pqevidence.measures import MEASURES
 from pqevidence.measures.place import placed
 from pqevidence.verify import (
-    checks_arrival,
     checks_attest,
     checks_bag,
     checks_builds,
     checks_clock,
     checks_copies,
     checks_corrections,
-    checks_data,
     checks_detector,
     checks_drawn,
     checks_flightlog,
@@ -126,20 +124,7 @@ _GENERAL: tuple[Check, ...] = (
         "window_sum", checks_time.window_sum, "run", "Σ windows ≤ cell wall, one after another", "s outside"
     ),
     _each("session_duration", checks_time.session_duration, "pass", "as long as the scenario says", "s"),
-    _each(
-        "rate_time_packets", checks_data.rate_time_packets, "pass", "rate × time = packets", "% of nominal"
-    ),
-    _each("ledger_counters", checks_data.ledger_counters, "pass", "one ledger row a counted datagram"),
     _each("ledger_gates", checks_clock.gates, "pass", "datagrams within the gates of their window"),
-    _each("ledger_join", checks_data.ledger_join, "pass", "tx = rx on (epoch, sequence), no duplicate"),
-    _each(
-        "arrived_while_sent", checks_arrival.while_sent, "pass", "datagrams that arrive while they are sent"
-    ),
-    _each("sequence_gaps", checks_data.sequence_gaps, "pass", "no gap that keepalives do not explain"),
-    _each("counters_agree", checks_data.counters_agree, "pass", "what one end sent the other received"),
-    _each("counter_sums", checks_data.counter_sums, "pass", "totals = Σ windows"),
-    _each("byte_identity", checks_data.byte_identity, "pass", "equal digests at both ends"),
-    _each("seal_overhead", checks_data.seal_overhead, "pass", "plaintext + header and tag", "bytes"),
     _each("record_medians", checks_record.medians, "pass", "medians as recomputed from spans and ledgers"),
     _each("record_rebuild", checks_record.rebuild, "all", "the record that its raw files give"),
     _each("plausible_values", checks_record.plausible, "all", "values within what their unit allows"),
@@ -180,7 +165,6 @@ _GENERAL: tuple[Check, ...] = (
     _each("detector_ready", checks_detector.ready, "pass", "a detector that raised its canary"),
     _each("detector_frozen", checks_detector.frozen, "pass", "no CPU for detectors of other cells"),
     _each("detector_model", checks_detector.model, "pass", "verdicts of the model and image that are named"),
-    _each("refused_datagrams", checks_data.refused, "pass", "nothing refused on an unimpaired link"),
     _whole("no_secrets", checks_text.no_secrets, "no key, token, private address or machine path", "files"),
     _whole(
         "report_present", checks_text.report_present, "report.html and report.md", "files", needs_seal=True

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from pqevidence.analysis.stats import median
 from pqevidence.analysis.system import WAITING
-from pqevidence.analysis.table import to_float
-from pqevidence.analysis.traffic import KNEE_LOSS_PCT, KNEE_OFFERED_PCT
 from pqevidence.record.system import LETTER
 from pqevidence.record.waiting import BEFORE_MEASURED
 from pqevidence.report import blocks, figures
@@ -19,11 +17,9 @@ from pqevidence.report.blocks import (
     Table,
     label,
     missing,
-    not_applicable,
     number,
     verdict,
 )
-from pqevidence.report.sections import over_time
 from pqevidence.report.source import NO_FIGURE, RawRow, Source, anchor, record_link, why_missing
 from pqevidence.report.svg import counted
 from pqtunnel.quiet import STEAL_LIMIT_PCT
@@ -48,200 +44,6 @@ def _suite_columns(source: Source) -> list[Column]:
     if source.repetitions > 1:
         columns.append(Column("rep", "", True))
     return columns
-
-
-def traffic(source: Source) -> Section | None:
-    """Contract table and latency table of the MAVLink window."""
-    rows = [r for r in source.rows("traffic") if r["window"] == "traffic"]
-    if not rows:
-        return None
-    contract = [
-        [
-            *_suite(source, r),
-            label(WORDS[r["direction"]]),
-            label(r["source"] or "not named"),
-            number(r["duration_s"], digits=4, reason="the gate times are missing"),
-            blocks.count(r["sent_count"]),
-            blocks.count(r["received_count"]),
-            blocks.count(r["lost_count"]),
-            number(r["loss_pct"], reason="nothing was sent"),
-            number(r["achieved_rate_hz"], reason="no duration"),
-            number(r["nominal_rate_hz"]) if r["nominal_rate_hz"] else not_applicable(),
-            number(r["rate_deviation_pct"], digits=2) if r["rate_deviation_pct"] else not_applicable(),
-            label("equal" if r["digest_equal"] == "true" else "differ"),
-            verdict(r["verdict"]),
-            record_link(r["cell_id"]),
-        ]
-        for r in rows
-    ]
-    latency = [
-        [
-            *_suite(source, r),
-            label(WORDS[r["direction"]]),
-            blocks.count(r["latency_n"]) if r["latency_n"] else blocks.count("0"),
-            *(
-                blocks.tail(r[c], n=r["latency_n"], reason=r["latency_reason"])
-                for c in ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "latency_max_ms")
-            ),
-            record_link(r["cell_id"]),
-        ]
-        for r in rows
-    ]
-    return Section(
-        "traffic",
-        "MAVLink traffic and latency",
-        (
-            *over_time.latency(source),
-            Table(
-                "traffic-table",
-                "Traffic contract: what one end sealed and the other end opened, per direction",
-                (
-                    *_suite_columns(source),
-                    Column("direction"),
-                    Column("source"),
-                    Column("open", "s", True),
-                    Column("sent", "datagrams", True),
-                    Column("received", "datagrams", True),
-                    Column("lost", "datagrams", True),
-                    Column("loss", "%", True),
-                    Column("rate", "Hz", True),
-                    Column("nominal", "Hz", True),
-                    Column("deviation", "%", True),
-                    Column("digest of both ends"),
-                    Column("verdict"),
-                    Column("raw"),
-                ),
-                blocks.rows_of(contract),
-                source.ring,
-                "analysis/traffic.csv",
-                "Digest: the sum of a 64-bit hash of sequence and plaintext of every datagram; equal "
-                "digests mean the "
-                "same bytes arrived, whatever their order.",
-                collapsed=len(contract) > 60,
-            ),
-            Table(
-                "latency-table",
-                "One-way latency through the tunnel: plaintext at the sender's kernel to plaintext handed on",
-                (
-                    *_suite_columns(source),
-                    Column("direction"),
-                    Column("joined", "datagrams", True),
-                    Column("p50", "ms", True),
-                    Column("p95", "ms", True),
-                    Column("p99", "ms", True),
-                    Column("max", "ms", True),
-                    Column("raw"),
-                ),
-                blocks.rows_of(latency),
-                source.ring,
-                "analysis/traffic.csv",
-                "Both ends stamp with one clock here; rows join on epoch and 64-bit sequence.",
-                collapsed=len(latency) > 60,
-            ),
-        ),
-    )
-
-
-def _rate(text: str) -> Cell:
-    """An offered rate as it was asked for: whole numbers without decimals."""
-    value = float(text)
-    return Cell(f"{value:,.0f}" if value.is_integer() else f"{value:,g}", sort=value, kind="num")
-
-
-def throughput(source: Source) -> Section | None:
-    """Offered-rate ladder: goodput, loss, knee."""
-    rows = source.rows("throughput")
-    if not rows:
-        return None
-    lines = [
-        [
-            *_suite(source, r),
-            _rate(r["offered_pps"]),
-            number(r["source_pps"], digits=4, reason="the source gave no account"),
-            number(r["taken_pps"], digits=4),
-            number(r["offered_mbps"], reason="datagram size not recorded"),
-            number(r["goodput_mbps"]),
-            blocks.count(r["sent_count"]),
-            blocks.count(r["received_count"]),
-            number(r["loss_pct"], reason="none sent"),
-            blocks.count(r["corrupt_count"], reason="the sink did not report it"),
-            label({"true": "yes", "false": "no"}.get(r["holds"], "–")),
-            label(r["knee"] or "–"),
-            record_link(r["cell_id"]),
-        ]
-        for r in rows
-    ]
-    parts: list[blocks.Block] = []
-    chart = _ladder(source, rows)
-    if chart is not None:
-        parts.append(chart)
-    parts.append(
-        Table(
-            "throughput-table",
-            "Bulk throughput by offered rate; goodput is plaintext delivered, one direction",
-            (
-                *_suite_columns(source),
-                Column("offered", "1/s", True),
-                Column("sent by the source", "1/s", True),
-                Column("taken in", "1/s", True),
-                Column("offered", "Mbit/s", True),
-                Column("goodput", "Mbit/s", True),
-                Column("sent", "datagrams", True),
-                Column("received", "datagrams", True),
-                Column("loss", "%", True),
-                Column("corrupt", "datagrams", True),
-                Column("holds"),
-                Column("knee"),
-                Column("raw"),
-            ),
-            blocks.rows_of(lines),
-            source.ring,
-            "analysis/throughput.csv",
-            "Sent by the source: from its own first and last datagram. Taken in: what the tunnel read "
-            "from its "
-            "socket; the rest never reached it. Loss is between the two ends of the tunnel. A rung holds "
-            "when at "
-            f"most {KNEE_LOSS_PCT:g} % is lost and at least {KNEE_OFFERED_PCT:g} % of the offered rate is "
-            "taken in; "
-            "the knee is the last rung before the first that does not hold.",
-            collapsed=len(lines) > 60,
-        )
-    )
-    return Section("throughput", "Throughput", tuple(parts))
-
-
-def _ladder(source: Source, rows: list[RawRow]) -> Figure | None:
-    groups: dict[str, dict[float, list[float]]] = {}
-    one, under = source.of_one_condition(rows)
-    for r in one:
-        offered, goodput = to_float(r["offered_mbps"]), to_float(r["goodput_mbps"])
-        if r["verdict"] == "pass" and offered is not None and goodput is not None:
-            groups.setdefault(r["suite_id"], {}).setdefault(offered, []).append(goodput)
-    if max((len(steps) for steps in groups.values()), default=0) < 3:
-        return None
-    lines = [
-        figures.Curve(
-            suite.removeprefix("cs-"),
-            None,
-            tuple((offered, median(values) or 0.0) for offered, values in sorted(steps.items())),
-            f"s-{index % 5 + 1}",
-        )
-        for index, (suite, steps) in enumerate(groups.items())
-    ]
-    return Figure(
-        "fig-throughput",
-        f"Goodput over offered rate{under}; on the dashed line everything offered is delivered",
-        figures.curves(
-            "svg-throughput",
-            "Goodput over offered rate",
-            "offered, Mbit/s",
-            "goodput, Mbit/s",
-            lines,
-            logarithmic=False,
-        ),
-        source.ring,
-        "analysis/throughput.csv",
-    )
 
 
 def _why_no_wait(source: Source, row: RawRow, column: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pqevidence.analysis.aead import RATE_HZ
+from pqevidence.analysis.column import pick
 from pqevidence.analysis.table import to_float
+from pqevidence.measures.traffic.tables import AEAD_COLUMNS, RATE_HZ
 from pqevidence.report import blocks, figures
-from pqevidence.report.blocks import Column, Figure, Section, Table, label, number
+from pqevidence.report.blocks import Figure, Section, Table
+from pqevidence.report.columns import Show, because, cells, counts, heads, values
 from pqevidence.report.source import RawRow, Source
 
 WAYS = (("seal", "encaps", "drone"), ("open", "decaps", "GCS"))
@@ -53,41 +55,30 @@ def _name(source: Source, row: RawRow) -> str:
 
 
 def _table(source: Source, rows: list[RawRow]) -> Table:
-    lines = []
-    for row in rows:
-        line = [label(row["aead"])]
-        if source.many_conditions:
-            line.append(label(row["condition"]))
-        line.append(blocks.count(row["n_cells"]))
-        for way, _, _ in WAYS:
-            line += [
-                number(row[f"{way}_median_us"], reason=NO_CALL),
-                blocks.count(row[f"{way}_count"], reason=NO_CALL),
-            ]
-        line += [
-            number(row["seal_ratio"], reason=NO_CALL),
-            number(row[f"seal_{RATE_HZ}hz_pct"], reason=NO_CALL),
-            label(row["ring"]),
-        ]
-        lines.append(line)
-    columns = [Column("AEAD"), *([Column("condition")] if source.many_conditions else [])]
-    columns += [
-        Column("cells", "n", True),
-        Column("seal, drone", "µs", True),
-        Column("calls", "n", True),
-        Column("open, GCS", "µs", True),
-        Column("calls", "n", True),
-        Column("seal, against the first", "", True),
-        Column(f"seal at {RATE_HZ} Hz", "% of a core", True),
-        Column("ring"),
-    ]
+    shown = pick(
+        AEAD_COLUMNS,
+        "aead",
+        *(("condition",) if source.many_conditions else ()),
+        "n_cells",
+        *(f"{way}_{what}" for way, _, _ in WAYS for what in ("median_us", "count")),
+        *("seal_ratio", f"seal_{RATE_HZ}hz_pct", "ring"),
+    )
     return Table(
         "aead-table",
         "Seal and open in the running tunnel, by AEAD",
-        tuple(columns),
-        blocks.rows_of(lines),
+        heads(shown),
+        blocks.rows_of([cells(row, shown, SPECIAL) for row in rows]),
         source.ring,
         "analysis/aead.csv",
         "A ratio of medians is no claim; paired comparisons of AEADs stand under the statistics. "
         f"{RATE_HZ} calls a second times the time of one call is the share of a core.",
     )
+
+
+#: columns of which the page shows more than number or text
+SPECIAL: dict[str, Show] = {
+    **counts("n_cells"),
+    **counts(*(f"{way}_count" for way, _, _ in WAYS), why=because(NO_CALL)),
+    **values(*(f"{way}_median_us" for way, _, _ in WAYS), why=because(NO_CALL)),
+    **values("seal_ratio", f"seal_{RATE_HZ}hz_pct", why=because(NO_CALL)),
+}

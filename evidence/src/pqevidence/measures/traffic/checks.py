@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pqevidence.kernel.result import Tally
+from pqevidence.kernel.run_shape import rates_due
 from pqevidence.kernel.view import CellView
 from pqevidence.record.beside import beside_of
 from pqevidence.record.dataplane import seal_overhead_bytes
@@ -12,7 +13,6 @@ from pqevidence.record.ledger import Column
 from pqevidence.record.raw import stamps_of_one_clock
 from pqevidence.scenario.attacks import attacked
 from pqevidence.scenario.conditions import keeps_ledger
-from pqevidence.verify.run_shape import rates_due
 from pqtunnel.blackout import EPOCH_SHIFT
 
 UPLINK_ANSWER_HZ = 2.0
