@@ -17,7 +17,6 @@ from pqevidence.analysis.groups import by_family_table, by_level_table, by_suite
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.pareto import pareto_table
 from pqevidence.analysis.roc import roc_table
-from pqevidence.analysis.system import cpu_table, overhead_table
 from pqevidence.analysis.table import Table
 from pqevidence.analysis.timeline import timeline_tables
 from pqevidence.measures import MEASURES
@@ -37,7 +36,7 @@ COMPARING = frozenset(
 
 def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[Table]:
     """Every analysis table of a bundle; ``published`` = folder with the published tables (None: none)."""
-    made = {table.name: table for table in _base_tables(bundle)}
+    made: dict[str, Table] = {}
     for measure in MEASURES:
         if measure.make_tables is not None:
             made |= {table.name: table for table in measure.make_tables(bundle, made)}
@@ -46,11 +45,6 @@ def tables_of(bundle: BundleData, published: Traversable | None = None) -> list[
         return [*made.values()]
     comparing = COMPARING.union(*(measure.comparing for measure in MEASURES))
     return [Table(table.name, table.columns) if table.name in comparing else table for table in made.values()]
-
-
-def _base_tables(bundle: BundleData) -> Iterator[Table]:
-    """What tables of measures read."""
-    yield cpu_table(bundle)
 
 
 def _joined_tables(
@@ -74,7 +68,6 @@ def _joined_tables(
         drift_table(bundle, handshakes),
         *([conditions] if conditions is not None else []),
         *timeline_tables(bundle),
-        overhead_table(bundle),
         phi,
         pareto_table(by_suite, phi),
         explorer_table(by_suite, primitives, traffic, cpu),

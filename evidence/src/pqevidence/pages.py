@@ -24,7 +24,6 @@ from pqevidence.report.sections import (
     conditions,
     context,
     corrections,
-    dataplane,
     detectors,
     drift,
     explorer,
@@ -60,11 +59,7 @@ CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
     ),
     (
         "What does a packet cost?",
-        (
-            over_time.over_time,
-            dataplane.cpu,
-            dataplane.overhead,
-        ),
+        (over_time.over_time,),
     ),
     ("What happens at a rekey?", (phi.phi,)),
     ("What changes between conditions?", (conditions.conditions, faults.faults)),

@@ -40,7 +40,6 @@ from pqevidence.record.neighbours import Use, foreign_use
 from pqevidence.record.planes import fill_planes, plane_problems
 from pqevidence.record.quiet import LEAST_WINDOW_S, Quiet, judge_handshakes, judge_traffic, mark
 from pqevidence.record.raw import (
-    CANARY,
     ROLES,
     Json,
     RawCell,
@@ -53,16 +52,13 @@ from pqevidence.record.sheet import Sheet
 from pqevidence.record.system import (
     Samples,
     Telemetry,
-    fill_kernel,
-    fill_observability,
-    fill_system,
     parse_telemetry,
     sample_account,
 )
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.record.verdict import Direction, Evidence, Verdict, decide
 from pqevidence.record.visitors import visitors
-from pqevidence.record.waiting import fill_pressure, tunnel_wait_pct
+from pqevidence.record.waiting import tunnel_wait_pct
 from pqevidence.scenario.conditions import impairs, keeps_ledger, without
 from pqsitl.contract import check_traffic
 from pqsitl.errors import SitlError
@@ -197,8 +193,8 @@ def _evidence(facts: Facts, quiet: Quiet) -> Evidence:
 
 def _filled(facts: Facts, quiet: Quiet, verdict: Verdict) -> Sheet:
     """Every field of the catalogue."""
-    cell, context, plane, telemetry = facts.cell, facts.context, facts.plane, facts.telemetry
-    sheet, shakes = Sheet(), facts.shakes
+    cell, context, plane = facts.cell, facts.context, facts.plane
+    sheet = Sheet()
     fill_run_context(sheet, facts.plan, context, cell, facts.wall_ns)
     fill_planes(sheet, context, cell)
     fill_identity(sheet, facts.suite)
@@ -208,16 +204,8 @@ def _filled(facts: Facts, quiet: Quiet, verdict: Verdict) -> Sheet:
             measure.fill(sheet, facts)
     fill_mavlink(sheet, cell, plane, facts.wall_ns)
     fill_control(sheet, facts.plan, context)
-    fill_pressure(sheet, telemetry, facts.window_ns(HANDSHAKE_WINDOW), facts.span_ns, context)
-    for role in ROLES:
-        fill_system(sheet, role, telemetry.get(role), facts.span_ns, context, facts.span_name)
-    fill_observability(sheet, telemetry, facts.samples)
-    _fill_validation(sheet, verdict, shakes.completed, shakes.failed)
+    _fill_validation(sheet, facts, verdict)
     fill_detector(sheet, cell, facts.condition, plane)
-    canary = facts.window_ns(CANARY)
-    before = telemetry if canary is None else {role: t.until(canary[0]) for role, t in telemetry.items()}
-    fill_kernel(sheet, before, cell.counters)
-    _fill_foreign(sheet, cell)
     mark(sheet, quiet)
     return sheet
 
@@ -294,16 +282,6 @@ def _use_of(cell: RawCell, window: str) -> Use | None:
     if use is None or use.window_s >= LEAST_WINDOW_S:
         return use
     return foreign_use(cell.events, HANDSHAKE_WINDOW, TRAFFIC)[0]
-
-
-def _fill_foreign(sheet: Sheet, cell: RawCell) -> None:
-    """What programs beside the lab used: categories D (window of cold handshakes) and T (traffic)."""
-    for letter, name, window in (
-        ("D", "handshake_foreign_cpu_pct", HANDSHAKE_WINDOW),
-        ("T", "foreign_cpu_pct", TRAFFIC),
-    ):
-        use, why = foreign_use(cell.events, window)
-        sheet.put(letter, name, use.foreign_pct if use else None, absent=why or "")
 
 
 def _reason(event: Json) -> str:
@@ -446,7 +424,10 @@ def _source_problems(cell: RawCell, errors: list[Json]) -> list[str]:
     return found
 
 
-def _fill_validation(sheet: Sheet, verdict: Verdict, completed: int | None, failed: int | None) -> None:
+def _fill_validation(sheet: Sheet, facts: Facts, verdict: Verdict) -> None:
+    """Category R."""
+    _fill_samples(sheet, facts)
+    completed, failed = facts.shakes.completed, facts.shakes.failed
     started = (completed or 0) + (failed or 0)
     share = 100 * (completed or 0) / started if started else None
     sheet.put("R", "handshake_success_pct", share, n=started, absent="no handshake was started")
@@ -455,3 +436,16 @@ def _fill_validation(sheet: Sheet, verdict: Verdict, completed: int | None, fail
     for finding in verdict.findings:
         findings[finding.name] = "; ".join(filter(None, [findings.get(finding.name), finding.observed]))
     sheet.put("R", "verdict_findings", findings)
+
+
+def _fill_samples(sheet: Sheet, facts: Facts) -> None:
+    """Of category R: ticks of the drone's sampler, due and stored."""
+    none = "no telemetry file of the drone"
+    drone = facts.samples.get("drone")
+    sheet.put("R", "expected_samples_count", drone.expected if drone else None, absent=none)
+    sheet.put("R", "collected_samples_count", drone.stored if drone else None, absent=none)
+    sheet.put("R", "lost_samples_count", drone.lost if drone else None, absent=none)
+    late = (
+        facts.telemetry["drone"].increase("pq_sampler", "late_count") if "drone" in facts.telemetry else None
+    )
+    sheet.put("R", "late_samples_count", late, absent=none)

@@ -12,8 +12,9 @@ from pqevidence.measures.measure import Measure
 
 #: folders, in the order in which their tables are made: one may read tables of those before it
 NAMES = (
-    "traffic",
     "handshake",
+    "traffic",
+    "host",
     "rekey",
     "growth",
     "link",

@@ -31,7 +31,7 @@ _CELL = (
     r"(?:record\.json|counters\.json|traffic\.json|mavlink\.gcs\.tlog"
     r"|detectors\.json"
     r"|events\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
-    r"|telemetry\.(?:drone|gcs)\.lp|logs/(?:drone|gcs|controller)\.log"
+    r"|logs/(?:drone|gcs|controller)\.log"
     rf"|{'|'.join(file for measure in MEASURES for file in measure.files)})"
 )
 #: what a bundle says of its own format, and of who made it

@@ -29,7 +29,6 @@ from pqevidence.verify import (
     checks_shape,
     checks_share,
     checks_text,
-    checks_ticks,
     checks_time,
 )
 
@@ -131,11 +130,6 @@ _GENERAL: tuple[Check, ...] = (
     _whole("ring_derived", checks_ring.derived, "no ring above what hosts and builds show", "runs"),
     _each("ring_real", checks_ring.real, "run", "clocks and kernels of the ring claimed"),
     _each("ring_claims", checks_host.ring_claims, "all", "the weakest ring of host and sensor"),
-    _each(
-        "sample_accounting", checks_host.samples, "pass", "ticks stored = due − lost, ≤ 5 % lost", "% stored"
-    ),
-    _each("ticks_counters", checks_ticks.counters, "pass", "counters at every tick as files have them"),
-    _each("ticks_processor", checks_ticks.processor, "pass", "processor time that adds up"),
     _each(
         "flight_log",
         checks_flightlog.flight_log,

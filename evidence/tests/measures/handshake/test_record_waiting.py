@@ -13,11 +13,12 @@ from fixture_handshake import SUITES, T0_NS, CellClock, handshake_window
 
 from pqevidence.measures.handshake.checks import scheduling_problems
 from pqevidence.measures.handshake.record import NOT_SAMPLED, fill_waiting
+from pqevidence.measures.host.record import fill_pressure
 from pqevidence.record.handshake import traces
 from pqevidence.record.raw import RawRun, Span, read_spans
 from pqevidence.record.sheet import Sheet
 from pqevidence.record.system import parse_telemetry
-from pqevidence.record.waiting import BEFORE_MEASURED, fill_pressure, parts_of
+from pqevidence.record.waiting import BEFORE_MEASURED, parts_of
 
 SUITE = next(iter(SUITES))
 FIELDS = ("handshake_processor", "handshake_peer_wait", "handshake_processor_wait")
