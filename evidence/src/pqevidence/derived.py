@@ -7,7 +7,6 @@ from importlib.resources.abc import Traversable
 
 from pqevidence.analysis.claims import condition_effects_table
 from pqevidence.analysis.comparison import comparison_table
-from pqevidence.analysis.detectors import detector_tables
 from pqevidence.analysis.drift import drift_table
 from pqevidence.analysis.effects import effects_table
 from pqevidence.analysis.explorer import explorer_table
@@ -16,7 +15,6 @@ from pqevidence.analysis.fingerprints import fingerprint_table
 from pqevidence.analysis.groups import by_family_table, by_level_table, by_suite_table, phi_table
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.pareto import pareto_table
-from pqevidence.analysis.roc import roc_table
 from pqevidence.analysis.table import Table
 from pqevidence.analysis.timeline import timeline_tables
 from pqevidence.measures import MEASURES
@@ -27,7 +25,6 @@ COMPARING = frozenset(
         "effects",
         "drift",
         "condition_effects",
-        "detector_overhead",
         "pareto",
         "comparison",
     }
@@ -59,7 +56,6 @@ def _joined_tables(
     conditions = condition_effects_table(bundle, handshakes, traffic, cpu)
     faults = fault_table(bundle)
     phi = phi_table(by_suite)
-    roc = roc_table(bundle)
     yield from (
         by_suite,
         by_level,
@@ -72,8 +68,6 @@ def _joined_tables(
         pareto_table(by_suite, phi),
         explorer_table(by_suite, primitives, traffic, cpu),
         *([faults] if faults is not None else []),
-        *detector_tables(bundle, handshakes, cpu, traffic),
-        *([roc] if roc.rows else []),
         comparison_table(bundle, handshakes, primitives, by_level, by_family, published),
         fingerprint_table(bundle),
     )

@@ -24,7 +24,6 @@ from pqevidence.report.sections import (
     conditions,
     context,
     corrections,
-    detectors,
     drift,
     explorer,
     faults,
@@ -63,7 +62,7 @@ CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
     ),
     ("What happens at a rekey?", (phi.phi,)),
     ("What changes between conditions?", (conditions.conditions, faults.faults)),
-    ("What did the detectors see?", (detectors.detectors,)),
+    ("What did the detectors see?", ()),
     ("What does it take from the supply?", ()),
     (
         "Can these numbers be trusted?",

@@ -25,7 +25,6 @@ from pqevidence.record.dataplane import (
     data_plane,
     window_counter,
 )
-from pqevidence.record.detector import detector_failures, detector_problems, fill_detector
 from pqevidence.record.facts import Facts
 from pqevidence.record.faults import failed_redials, killed_roles, silence, stalled_ns
 from pqevidence.record.handshake import (
@@ -184,8 +183,6 @@ def _evidence(facts: Facts, quiet: Quiet) -> Evidence:
         impaired=impairs(facts.condition),
         rekeys=_rekeys(cell, facts.condition),
         planes=tuple(plane_problems(context, cell)),
-        blind=tuple(detector_failures(cell, facts.condition, plane)),
-        detector=tuple(detector_problems(cell, facts.condition, plane)),
         busy=quiet.findings,
         **_problems(facts),
     )
@@ -205,7 +202,6 @@ def _filled(facts: Facts, quiet: Quiet, verdict: Verdict) -> Sheet:
     fill_mavlink(sheet, cell, plane, facts.wall_ns)
     fill_control(sheet, facts.plan, context)
     _fill_validation(sheet, facts, verdict)
-    fill_detector(sheet, cell, facts.condition, plane)
     mark(sheet, quiet)
     return sheet
 

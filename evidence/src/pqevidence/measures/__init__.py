@@ -22,5 +22,6 @@ NAMES = (
     "commands",
     "power",
     "observers",
+    "detector",
 )  # fmt: skip
 MEASURES: tuple[Measure, ...] = tuple(import_module(f"{__name__}.{name}").MEASURE for name in NAMES)

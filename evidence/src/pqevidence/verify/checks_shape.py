@@ -29,8 +29,7 @@ _DOCUMENTS = (
 )
 _CELL = (
     r"(?:record\.json|counters\.json|traffic\.json|mavlink\.gcs\.tlog"
-    r"|detectors\.json"
-    r"|events\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
+    r"|events\.ndjson|bins(?:\.gcs)?\.ndjson|ledger\.(?:drone|gcs)\.csv"
     r"|logs/(?:drone|gcs|controller)\.log"
     rf"|{'|'.join(file for measure in MEASURES for file in measure.files)})"
 )

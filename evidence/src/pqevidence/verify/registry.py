@@ -14,7 +14,6 @@ from pqevidence.verify import (
     checks_clock,
     checks_copies,
     checks_corrections,
-    checks_detector,
     checks_drawn,
     checks_flightlog,
     checks_host,
@@ -24,7 +23,6 @@ from pqevidence.verify import (
     checks_quiet,
     checks_record,
     checks_report,
-    checks_rescored,
     checks_ring,
     checks_shape,
     checks_share,
@@ -146,19 +144,6 @@ _GENERAL: tuple[Check, ...] = (
     _each("dataplane", checks_plane.one_plane, "run", "one data plane an end, the one that was due"),
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
-    _each(
-        "detector_verdicts",
-        checks_detector.verdicts,
-        "pass",
-        "one verdict a window, its arithmetic and counts right",
-    ),
-    _each("detector_scores", checks_detector.scores, "pass", "alarms that follow from the scores"),
-    Check(
-        "detector_rescored", "scores that bins and model give", "pass", None, checks_rescored.again, "scores"
-    ),
-    _each("detector_ready", checks_detector.ready, "pass", "a detector that raised its canary"),
-    _each("detector_frozen", checks_detector.frozen, "pass", "no CPU for detectors of other cells"),
-    _each("detector_model", checks_detector.model, "pass", "verdicts of the model and image that are named"),
     _whole("no_secrets", checks_text.no_secrets, "no key, token, private address or machine path", "files"),
     _whole(
         "report_present", checks_text.report_present, "report.html and report.md", "files", needs_seal=True

@@ -15,7 +15,13 @@ from fixtures_make import make_work_dir
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pqevidence.record.detector import canary_alarm, canary_hidden, due_windows, episodes_of, true_alarms
+from pqevidence.measures.detector.record import (
+    canary_alarm,
+    canary_hidden,
+    due_windows,
+    episodes_of,
+    true_alarms,
+)
 from pqevidence.record.raw import load_cell
 from pqevidence.records import build_record, load_context
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pqevidence.analysis.detector_scenarios import NAME as SCENARIOS
-from pqevidence.analysis.detectors import ALL
 from pqevidence.analysis.metrics import HANDSHAKE
 from pqevidence.analysis.stats import mean, median
+from pqevidence.measures.detector import listed
+from pqevidence.measures.detector.scenarios import NAME as SCENARIOS
+from pqevidence.measures.detector.scores import scores
+from pqevidence.measures.detector.tables import ALL
 from pqevidence.report import blocks, figures
 from pqevidence.report.blocks import Cell, Column, Figure, Section, Table, label, missing, number
 from pqevidence.report.panels import Panel, PanelBar, panels
 from pqevidence.report.roc import RocCurve, roc
-from pqevidence.report.sections import detector_tables as tables
-from pqevidence.report.sections import over_time
 from pqevidence.report.sections.over_time import SHADES_COUNT
 from pqevidence.report.source import RawRow, Source
 from pqevidence.report.svg import counted, significant
@@ -27,19 +27,19 @@ def detectors(source: Source) -> Section | None:
     if not source.has("detectors"):
         return None
     parts: list[blocks.Block] = [
-        tables.recommendations(source),
-        *over_time.scores(source),
-        tables.models(source),
-        tables.quality(source),
+        listed.recommendations(source),
+        *scores(source),
+        listed.models(source),
+        listed.quality(source),
         *_roc(source),
         *_scenarios(source),
         _system(source),
         _overhead_figure(source),
-        tables.overhead(source),
+        listed.overhead(source),
         *_heat(source),
         _families(source),
         _keygen(source),
-        tables.verdicts(source),
+        listed.verdicts(source),
     ]
     return Section(
         "detectors",

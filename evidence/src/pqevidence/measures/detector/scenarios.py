@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from pqbase.stats import tail
+from pqevidence.analysis.column import Column, names
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.stats import mean, median
 from pqevidence.analysis.table import Row, Table, number
 
 NAME = "detector_scenarios"
-COLUMNS = ("metric", "unit", "condition", "n_cells", "value", "planned_count", "passed_count")
+COLUMNS = (
+    Column("metric", "quantity, in words"),
+    Column("unit", "its unit"),
+    Column("condition", "condition"),
+    Column("n_cells", "cells that passed and have it"),
+    Column("value", "the figure"),
+    Column("planned_count", "cells planned"),
+    Column("passed_count", "of those: passed"),
+)
 Function = Callable[[Sequence[float]], float | None]
 
 
@@ -32,11 +41,11 @@ def scenario_table(handshakes: Table, cpu: Table, traffic: Table, cells: Table, 
         ("loss, mean", "%", down, "loss_pct", mean),
     )
     listed = bundle.scenario.get("conditions") or []
-    names = [str(condition["name"]) for condition in listed if not condition.get("aa_of")]
-    counted = {name: [cell for cell in bundle.cells if cell.condition == name] for name in names}
-    table = Table(NAME, COLUMNS)
+    shown = [str(condition["name"]) for condition in listed if not condition.get("aa_of")]
+    counted = {name: [cell for cell in bundle.cells if cell.condition == name] for name in shown}
+    table = Table(NAME, names(COLUMNS))
     for metric, unit, rows, column, function in quantities:
-        for name in names:
+        for name in shown:
             values = _values(rows, name, column)
             table.add(
                 metric=metric,

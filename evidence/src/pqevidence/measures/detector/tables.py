@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pqdetect.service.verdict import BINS, WINDOW_NS
 from pqevidence.analysis.claims import seen_from, verdict_of
+from pqevidence.analysis.column import CELL, Column, names
 from pqevidence.analysis.conditions import (
     Contrast,
     Difference,
@@ -25,36 +26,116 @@ from pqevidence.analysis.conditions import (
     null_of,
     pairs_of,
 )
-from pqevidence.analysis.detector_scenarios import scenario_table
 from pqevidence.analysis.estimate import estimate
 from pqevidence.analysis.groups import SUITE
-from pqevidence.analysis.handshakes import CELL_COLUMNS, cell_columns
+from pqevidence.analysis.handshakes import cell_columns
 from pqevidence.analysis.load import BundleData, Cell, read_ndjson
 from pqevidence.analysis.metrics import HANDSHAKE, Metric
 from pqevidence.analysis.multiplicity import holm
 from pqevidence.analysis.stats import median
 from pqevidence.analysis.table import Row, Table, Value, number
-from pqevidence.record.detector import AFTERMATH_NS, due_windows, episodes_of
-from pqevidence.scenario.conditions import settings_of
+from pqevidence.measures.detector.record import due_windows, episodes_of
+from pqevidence.measures.detector.roc import roc_table
+from pqevidence.measures.detector.scenarios import scenario_table
+from pqevidence.measures.detector.watched import alarm_is_caused, due_windows_of, gate_of, watched_cells
+from pqevidence.scenario.conditions import NO_DETECTOR as NONE
+from pqevidence.scenario.conditions import detector_of, settings_of
 
 Json = dict[str, Any]
-NONE = "none"
 #: record field of category S → column
 FIELDS = {
-    "detector_name": "detector", "detector_model": "model", "detector_history": "history",
-    "detector_history_windows_count": "history_windows_count", "detector_ready": "ready",
-    "detector_packets_seen_count": "packets_seen_count", "detector_windows_due_count": "due_count",
-    "detector_verdict_count": "verdict_count", "detector_missing_count": "missing_count",
-    "detector_deadline_missed_count": "deadline_missed_count",
-    "detector_latency_p50_ms": "latency_p50_ms", "detector_latency_p95_ms": "latency_p95_ms",
-    "detector_latency_max_ms": "latency_max_ms", "detector_first_verdict_s": "first_verdict_s",
-    "detector_alarm_count": "alarm_count", "detector_degraded_count": "degraded_count",
-    "detector_false_alarm_count": "false_alarm_count", "detector_episode_count": "episode_count",
-    "detector_detected_count": "detected_count", "detector_delay_s": "delay_s",
-    "detector_canary_raised": "canary_raised", "detector_canary_delay_s": "canary_delay_s",
-    "detector_cpu_mean_pct": "cpu_mean_pct", "detector_rss_mb": "rss_mb",
-    "detector_others_cpu_ms": "others_cpu_ms",
-}  # fmt: skip
+    "detector_name": Column("detector", "detector of the condition, or none"),
+    "detector_model": Column("model", "model that judged"),
+    "detector_history": Column("history", "cold or warm", "history"),
+    "detector_history_windows_count": Column(
+        "history_windows_count", "behind the first verdict", "history at first verdict", "windows", True
+    ),
+    "detector_ready": Column("ready", "it saw packets, judged and raised the canary", "ready"),
+    "detector_packets_seen_count": Column("packets_seen_count", "datagrams in the judged windows"),
+    "detector_windows_due_count": Column("due_count", "windows in the session", "due", "windows", True),
+    "detector_verdict_count": Column("verdict_count", "of those: judged", "verdicts", "n", True),
+    "detector_missing_count": Column("missing_count", "of those: not judged"),
+    "detector_deadline_missed_count": Column(
+        "deadline_missed_count", "judged more than a window after their end", "late", "n", True
+    ),
+    "detector_latency_p50_ms": Column(
+        "latency_p50_ms", "end of a window to its verdict: median", "latency p50", "ms", True
+    ),
+    "detector_latency_p95_ms": Column(
+        "latency_p95_ms", "the same: 95th percentile", "latency p95", "ms", True
+    ),
+    "detector_latency_max_ms": Column("latency_max_ms", "the same: the longest"),
+    "detector_first_verdict_s": Column(
+        "first_verdict_s", "opening of the gate to the first verdict", "first verdict", "s", True
+    ),
+    "detector_alarm_count": Column("alarm_count", "windows judged ATTACK", "ATTACK", "windows", True),
+    "detector_degraded_count": Column(
+        "degraded_count", "windows judged DEGRADED", "DEGRADED", "windows", True
+    ),
+    "detector_false_alarm_count": Column(
+        "false_alarm_count", "alarms that began without a cause", "false alarms", "n", True
+    ),
+    "detector_episode_count": Column("episode_count", "visible attacks", "attacks", "n", True),
+    "detector_detected_count": Column("detected_count", "of those: told", "detected", "n", True),
+    "detector_delay_s": Column("delay_s", "begin of an attack to its verdict: median"),
+    "detector_canary_raised": Column("canary_raised", "was the canary told?"),
+    "detector_canary_delay_s": Column(
+        "canary_delay_s", "begin of the canary to its verdict", "canary after", "s", True
+    ),
+    "detector_cpu_mean_pct": Column("cpu_mean_pct", "its processor time", "CPU", "% of a core", True),
+    "detector_rss_mb": Column("rss_mb", "its memory", "RSS", "MB", True),
+    "detector_others_cpu_ms": Column("others_cpu_ms", "processor time of all others; must be 0"),
+}
+COLUMNS = (*CELL, *FIELDS.values(), Column("reason", "why a field is missing, the commonest"))
+OVERHEAD_COLUMNS = (
+    Column("condition", "condition with a detector", "condition"),
+    Column("reference", "the same without one", "against"),
+    Column("detector", "detector"),
+    Column("metric", "what was measured, by name"),
+    Column("label", "the same in words", "metric"),
+    Column("unit", "unit of medians and delta", "unit"),
+    Column("scale", "effects are ratios or differences"),
+    Column("scope", "all suites, or those of a KEM family", "scope"),
+    Column("ring", "ring of the first pair", "ring"),
+    Column("n_pairs", "pairs of cells of one suite and block", "pairs", "n", True),
+    Column("n_suites", "suites among them"),
+    Column("unit_of_inference", "what counts as one observation"),
+    Column("reference_median", "median over the pairs' references", "without", "", True),
+    Column("condition_median", "median over the pairs' conditions", "with", "", True),
+    Column("delta", "the difference of both medians", "Δ", "", True),
+    Column("delta_pct", "the same, per cent of the reference", "Δ", "%", True),
+    Column("effect_mean", "ratio of geometric means, or mean difference"),
+    Column("effect_low", "lower end of its interval", "95 % interval of the effect"),
+    Column("effect_high", "upper end of its interval"),
+    Column("p_holm", "p-value of no effect, by Holm over the rows of the metric"),
+    Column("floor", "effect that A/A pairs show by chance", "noise floor", "", True),
+    Column("floor_pairs", "A/A pairs behind the floor"),
+    Column("floor_method", "measured, or assumed while there are too few", "floor from"),
+    Column("visible_effect", "smallest effect that would have been seen", "seen from", "", True),
+    Column("verdict", "improved, regressed, not distinguishable or insufficient", "verdict"),
+    Column("cells", "ids of the cells with a detector"),
+)
+QUALITY_COLUMNS = (
+    Column("watcher", "detector, or rule on the windows that it judged", "judge"),
+    Column("kind", "detector or rule"),
+    Column("detector", "detector of the cells", "on cells of"),
+    Column("n_cells", "cells that pass or fail", "cells", "n", True),
+    Column("judged_count", "windows", "windows", "n", True),
+    Column("quiet_h", "time without a visible attack", "attack-free", "h", True),
+    Column("false_alarm_count", "alarms that began in it", "false alarms", "n", True),
+    Column("false_alarms_per_h", "the same over the time", "false alarms", "1/h", True),
+    Column("false_alarms_low_per_h", "lower end of the exact 95 % interval", "95 % interval", "1/h"),
+    Column("false_alarms_high_per_h", "upper end of the exact 95 % interval"),
+    Column("episode_count", "visible attacks", "attacks", "n", True),
+    Column("detected_count", "of those: told", "detected", "n", True),
+    Column("recall_pct", "the same, per cent", "recall", "%", True),
+    Column("delay_median_s", "begin of an attack to its verdict", "delay, median", "s", True),
+    Column("canary_count", "canaries; rules have none"),
+    Column("canary_raised_count", "of those: told", "canaries raised", "n", True),
+    Column("degraded_count", "windows judged DEGRADED"),
+    Column("missing_count", "windows without a verdict", "without", "n", True),
+    Column("deadline_missed_count", "verdicts more than a window late", "late", "n", True),
+)
 #: cost to others; the detector's own stands in category S
 METRICS = (
     Metric(HANDSHAKE, "cold handshake at the drone", "ms", "ratio", 1.10),
@@ -72,22 +153,19 @@ RULES = {
 }
 
 
-def has_detectors(bundle: BundleData) -> bool:
-    """Some condition names a detector."""
-    return any(str(c.get("detector", NONE)) != NONE for c in conditions_of(bundle))
-
-
-def detector_tables(bundle: BundleData, handshakes: Table, cpu: Table, traffic: Table) -> list[Table]:
-    """All of them; [] in a bundle without detectors."""
-    if not has_detectors(bundle):
-        return []
+def make_tables(bundle: BundleData, made: Mapping[str, Table]) -> Iterator[Table]:
+    """None in a bundle without detectors."""
+    if all(detector_of(condition) == NONE for condition in conditions_of(bundle)):
+        return
+    handshakes, cpu = made["handshakes"], made["cpu"]
     cells = cell_table(bundle)
-    return [
-        cells,
-        overhead_table(bundle, handshakes, cpu),
-        quality_table(bundle),
-        scenario_table(handshakes, cpu, traffic, cells, bundle),
-    ]
+    yield cells
+    yield overhead_table(bundle, handshakes, cpu)
+    yield quality_table(bundle)
+    yield scenario_table(handshakes, cpu, made["traffic"], cells, bundle)
+    curves = roc_table(bundle)
+    if curves.rows:
+        yield curves
 
 
 # ---------------------------------------------------------------------- cell by cell
@@ -95,9 +173,9 @@ def detector_tables(bundle: BundleData, handshakes: Table, cpu: Table, traffic: 
 
 def cell_table(bundle: BundleData) -> Table:
     """detectors.csv: one row a cell, cells without a detector among them: they show what none cost."""
-    table = Table("detectors", (*CELL_COLUMNS, *FIELDS.values(), "reason"))
+    table = Table("detectors", names(COLUMNS))
     for cell in bundle.cells:
-        found = {column: cell.value("S", name) for name, column in FIELDS.items()}
+        found = {column.name: cell.value("S", name) for name, column in FIELDS.items()}
         reasons = [str(field["reason"]) for field in found.values() if field and field["reason"]]
         table.add(
             **cell_columns(cell),
@@ -136,37 +214,7 @@ def detector_contrasts(conditions: list[Json]) -> list[Contrast]:
 
 def overhead_table(bundle: BundleData, handshakes: Table, cpu: Table) -> Table:
     """detector_overhead.csv: a row a contrast, metric, scope (all suites; for handshakes each KEM family)."""
-    table = Table(
-        "detector_overhead",
-        (
-            "condition",
-            "reference",
-            "detector",
-            "metric",
-            "label",
-            "unit",
-            "scale",
-            "scope",
-            "ring",
-            "n_pairs",
-            "n_suites",
-            "unit_of_inference",
-            "reference_median",
-            "condition_median",
-            "delta",
-            "delta_pct",
-            "effect_mean",
-            "effect_low",
-            "effect_high",
-            "p_holm",
-            "floor",
-            "floor_pairs",
-            "floor_method",
-            "visible_effect",
-            "verdict",
-            "cells",
-        ),
-    )
+    table = Table("detector_overhead", names(OVERHEAD_COLUMNS))
     conditions = conditions_of(bundle)
     named = {str(c["name"]): str(c.get("detector", NONE)) for c in conditions}
     families = {cell.suite_id: cell.facts.kem_family for cell in bundle.cells if cell.facts}
@@ -261,32 +309,9 @@ def _values(handshakes: Table, cpu: Table) -> dict[str, dict[str, float]]:
 
 def quality_table(bundle: BundleData) -> Table:
     """detector_quality.csv: each detector, and each rule on the same windows, against ground truth."""
-    table = Table(
-        "detector_quality",
-        (
-            "watcher",
-            "kind",
-            "detector",
-            "n_cells",
-            "judged_count",
-            "quiet_h",
-            "false_alarm_count",
-            "false_alarms_per_h",
-            "false_alarms_low_per_h",
-            "false_alarms_high_per_h",
-            "episode_count",
-            "detected_count",
-            "recall_pct",
-            "delay_median_s",
-            "canary_count",
-            "canary_raised_count",
-            "degraded_count",
-            "missing_count",
-            "deadline_missed_count",
-        ),
-    )
+    table = Table("detector_quality", names(QUALITY_COLUMNS))
     for detector, cells in watched_cells(bundle).items():
-        told = {column: [_whole(cell, name) for cell in cells] for name, column in FIELDS.items()}
+        told = {column.name: [_whole(cell, name) for cell in cells] for name, column in FIELDS.items()}
         judged = sum(told["verdict_count"])
         delays = [
             f["value"] for c in cells if (f := c.value("S", "detector_delay_s")) and f["value"] is not None
@@ -323,16 +348,6 @@ def quality_table(bundle: BundleData) -> Table:
     return table
 
 
-def watched_cells(bundle: BundleData) -> dict[str, list[Cell]]:
-    """Detector → the cells that it watched and that are results."""
-    watched: dict[str, list[Cell]] = defaultdict(list)
-    for cell in bundle.cells:
-        name = cell.value("S", "detector_name")
-        if cell.verdict in ("pass", "fail") and name is not None and name["value"] != NONE:
-            watched[str(name["value"])].append(cell)
-    return watched
-
-
 class _RuleResult:
     """What a rule without memory would have said of the windows of one cell."""
 
@@ -345,7 +360,7 @@ class _RuleResult:
 def _rule(cell: Cell, counters: tuple[str, ...]) -> _RuleResult:
     """ATTACK in each window in which any of the counters moved; told at its window's end."""
     result = _RuleResult()
-    gate = _gate(cell)
+    gate = gate_of(cell)
     path = cell.directory / "bins.ndjson"
     if gate is None or not path.is_file():
         return result
@@ -371,24 +386,6 @@ def _rule(cell: Cell, counters: tuple[str, ...]) -> _RuleResult:
         if first is not None:
             result.delays_s.append(((first + 1) * WINDOW_NS - on) / 1e9)
     return result
-
-
-def _gate(cell: Cell) -> tuple[int, int] | None:
-    side = (cell.traffic_windows.get("traffic") or {}).get("drone") or {}
-    opened, closed = side.get("open_ns"), side.get("close_ns")
-    return (int(opened), int(closed)) if isinstance(opened, int) and isinstance(closed, int) else None
-
-
-def due_windows_of(cell: Cell) -> range:
-    """The windows that lie wholly in the session; none without one."""
-    gate = _gate(cell)
-    return range(0) if gate is None else due_windows(gate)
-
-
-def alarm_is_caused(window: int, episodes: Iterable[tuple[int, int]]) -> bool:
-    """An alarm of this window may come from an attack: one lasts in it, or had ended within 3 s before."""
-    begins, ends = window * WINDOW_NS, (window + 1) * WINDOW_NS
-    return any(on < ends and begins < off + AFTERMATH_NS for on, off in episodes)
 
 
 def _judged(cell: Cell) -> set[int]:

@@ -12,11 +12,11 @@ import pytest
 from detector_files import WINDOW_NS, gate_of
 from report_bundle import make_bundle, plan_cells
 
-from pqevidence.analysis.detectors import commonest, overhead_table, poisson_interval
 from pqevidence.analysis.estimate import Estimate, estimate
 from pqevidence.analysis.handshakes import handshake_table
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.system import cpu_table
+from pqevidence.measures.detector.tables import commonest, overhead_table, poisson_interval
 from pqevidence.pages import build, render
 from pqevidence.report.blocks import Figure, Paragraphs, Table
 from pqevidence.report.source import Source
@@ -67,7 +67,7 @@ def test_overhead_is_estimated_for_the_size_of_its_family(
         asked.append(tests)
         return estimate(values, seed=seed, tests=tests)
 
-    monkeypatch.setattr("pqevidence.analysis.detectors.estimate", counted)
+    monkeypatch.setattr("pqevidence.measures.detector.tables.estimate", counted)
     data = BundleData(bundle)
     table = overhead_table(data, handshake_table(data), cpu_table(data))
     due = Counter(str(row["metric"]) for row in table.rows)

@@ -13,8 +13,8 @@ from detector_files import WINDOW_NS, gate_of
 from report_bundle import make_bundle, plan_cells
 from report_page import Page
 
-from pqevidence.analysis.roc import area, corners
 from pqevidence.analysis.table import read_rows
+from pqevidence.measures.detector.roc import area, corners
 from pqevidence.pages import render
 
 Windows = list[tuple[float, bool]]

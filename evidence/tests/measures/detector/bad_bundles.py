@@ -6,9 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from detector_files import WINDOW_NS, facts, gate_of, write_usage, write_watched
-from scored_files import name_model, refuse, rescore
-
 from bad_bundles.forge import (
     Json,
     Registry,
@@ -21,6 +18,8 @@ from bad_bundles.forge import (
     rename_cells,
     save_lines,
 )
+from detector_files import WINDOW_NS, facts, gate_of, write_usage, write_watched
+from scored_files import name_model, refuse, rescore
 
 BAD: Registry = {}
 

@@ -9,18 +9,18 @@ from pathlib import Path
 from pqdetect.service.verdict import BINS, DEADLINE_NS, SCHEMA, STATES, window_end_ns
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
-from pqevidence.record.detector import (
+from pqevidence.measures.detector.record import (
     HIDDEN,
-    NONE,
     NOT_RAISED,
     canary_alarm,
     canary_hidden,
-    detector_of,
     due_windows,
     episodes_of,
     told_of,
 )
 from pqevidence.record.raw import Json, RawDataError
+from pqevidence.scenario.conditions import NO_DETECTOR as NONE
+from pqevidence.scenario.conditions import detector_of
 
 ROUNDING_MS = 0.001
 #: fields of the sealed side's bins that make up `packets_seen`

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from alone_kit import Alone
-from bad_bundles.detectors import scored
 from bad_bundles.forge import cells, edit, finish, load_lines, save_lines
 from bundle_kit import make_sealed
+from measures.detector.bad_bundles import scored
 from scored_files import BINS, MODELS, card
 
 from pqdetect.features import features_many, five_window_many
 from pqdetect.feed import DELTAS, FIELDS
+from pqevidence.measures.detector.forest import packed, read_forest, shipped
+from pqevidence.measures.detector.windows import UNKNOWN, WIDTH, five_window, read_bins
 from pqevidence.verify import CheckResult, forest, verify_bundle
-from pqevidence.verify.forest import packed, read_forest, shipped
-from pqevidence.verify.windows import UNKNOWN, WIDTH, five_window, read_bins
 
 #: what detectors/src/pqdetect/models/vectors.py allows between a model and its file
 TOLERANCE = 2e-4

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pqevidence.analysis.detectors import ALL
+from pqevidence.analysis.column import pick
 from pqevidence.analysis.stats import median
+from pqevidence.measures.detector.tables import ALL, COLUMNS, OVERHEAD_COLUMNS, QUALITY_COLUMNS
 from pqevidence.report import blocks
 from pqevidence.report.blocks import Cell, Column, Paragraphs, Table, label, missing, not_applicable, number
+from pqevidence.report.columns import RAW, Show, because, cells, counts, heads, of_cell, values
 from pqevidence.report.inference import UNITS
-from pqevidence.report.source import RawRow, Source, anchor, record_link
+from pqevidence.report.source import RawRow, Source, record_link
 from pqevidence.report.svg import significant
 
 Json = dict[str, Any]
@@ -76,36 +78,87 @@ def _property(named: Json, read: Any) -> Cell:
     return number(value) if isinstance(value, float) else label(value)
 
 
+def _why(row: RawRow) -> str:
+    return row["reason"] or "the cell is no result"
+
+
+def _between(low: str, high: str, why: str) -> Show:
+    def show(row: RawRow) -> Cell:
+        if not row[low] or not row[high]:
+            return missing(why)
+        return label(f"{significant(float(row[low]))} to {significant(float(row[high]))}")
+
+    return show
+
+
+def _if_due(name: str) -> Show:
+    return lambda row: blocks.count(row[name]) if row[name] else not_applicable()
+
+
+def _raised(row: RawRow) -> Cell:
+    if not row["canary_count"]:
+        return not_applicable()
+    return label(f"{row['canary_raised_count']} of {row['canary_count']}")
+
+
+SEEN = ("history_windows_count", "due_count", "verdict_count", "deadline_missed_count")
+ALARMS = ("alarm_count", "degraded_count", "false_alarm_count", "episode_count", "detected_count")
+OF_A_CELL = pick(
+    COLUMNS,
+    *("suite_id", "condition", "repetition", "history", *SEEN, "latency_p50_ms", "latency_p95_ms"),
+    *("first_verdict_s", *ALARMS, "canary_delay_s", "cpu_mean_pct", "rss_mb", "ready"),
+)
+#: columns of which the page shows more than number or text
+SAID: dict[str, Show] = {
+    "history": lambda row: label(row["history"] or "–"),
+    **counts(*SEEN, *ALARMS, why=_why),
+    **values("latency_p50_ms", "first_verdict_s", "cpu_mean_pct", "rss_mb", why=_why),
+    "latency_p95_ms": lambda row: blocks.tail(
+        row["latency_p95_ms"], n=row["verdict_count"], reason=_why(row)
+    ),
+    **values("canary_delay_s", why=because("the canary was not raised, or an alarm stood before it")),
+    "ready": lambda row: label({"true": "yes", "false": "no"}.get(row["ready"], "–")),
+}
+COUNTED = ("n_cells", "judged_count", "false_alarm_count", "episode_count", "detected_count")
+JUDGED = pick(
+    QUALITY_COLUMNS,
+    *("watcher", "detector", "n_cells", "judged_count", "quiet_h", "false_alarm_count"),
+    *("false_alarms_per_h", "false_alarms_low_per_h", "episode_count", "detected_count", "recall_pct"),
+    *("delay_median_s", "canary_raised_count", "deadline_missed_count", "missing_count"),
+)
+OF_JUDGES: dict[str, Show] = {
+    **counts(*COUNTED),
+    **values("false_alarms_per_h", why=because("no attack-free time")),
+    "false_alarms_low_per_h": _between("false_alarms_low_per_h", "false_alarms_high_per_h", ""),
+    **values("recall_pct", "delay_median_s", why=because("no visible attack in these cells")),
+    "canary_raised_count": _raised,
+    **{name: _if_due(name) for name in ("deadline_missed_count", "missing_count")},
+}
+COSTS = pick(
+    OVERHEAD_COLUMNS,
+    *("condition", "reference", "label", "scope", "n_pairs", "reference_median", "condition_median"),
+    *("delta", "unit", "delta_pct", "effect_low", "floor", "floor_method", "visible_effect", "verdict"),
+    "ring",
+)
+OF_COSTS: dict[str, Show] = {
+    **counts("n_pairs"),
+    **values("delta_pct", why=because("the reference is 0")),
+    "effect_low": _between("effect_low", "effect_high", "fewer than 3 pairs, or no spread"),
+    "floor_method": lambda row: label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
+    **values("visible_effect", why=because("nothing was inferred")),
+    "verdict": lambda row: label(WORDS.get(row["verdict"], row["verdict"])),
+}
+
+
 def verdicts(source: Source) -> Table:
     """One row a cell with a detector."""
     rows = [row for row in source.rows("detectors") if row["detector"] not in ("", "none")]
+    special = of_cell(source) | SAID
     return Table(
         "det-verdicts",
         "What each cell's detector said of the traffic window",
-        (
-            Column("suite"),
-            Column("condition"),
-            Column("rep", "", True),
-            Column("history"),
-            Column("history at first verdict", "windows", True),
-            Column("due", "windows", True),
-            Column("verdicts", "n", True),
-            Column("late", "n", True),
-            Column("latency p50", "ms", True),
-            Column("latency p95", "ms", True),
-            Column("first verdict", "s", True),
-            Column("ATTACK", "windows", True),
-            Column("DEGRADED", "windows", True),
-            Column("false alarms", "n", True),
-            Column("attacks", "n", True),
-            Column("detected", "n", True),
-            Column("canary after", "s", True),
-            Column("CPU", "% of a core", True),
-            Column("RSS", "MB", True),
-            Column("ready"),
-            Column("raw"),
-        ),
-        blocks.rows_of([_verdict_row(source, row) for row in rows]),
+        (*heads(OF_A_CELL), RAW),
+        blocks.rows_of([[*cells(row, OF_A_CELL, special), record_link(row["cell_id"])] for row in rows]),
         source.ring,
         "analysis/detectors.csv",
         "Windows of 0.6 s that lie wholly in the traffic window. Late: more than one window after its end. "
@@ -114,57 +167,14 @@ def verdicts(source: Source) -> Table:
     )
 
 
-def _verdict_row(source: Source, row: RawRow) -> list[Cell]:
-    why = row["reason"] or "the cell is no result"
-    ready = {"true": "yes", "false": "no"}.get(row["ready"], "–")
-    return [
-        label(row["suite_id"], href=anchor(row["cell_id"])),
-        label(row["condition"]),
-        blocks.count(source.nth(row["repetition"])),
-        label(row["history"] or "–"),
-        *(
-            blocks.count(row[c], reason=why)
-            for c in ("history_windows_count", "due_count", "verdict_count", "deadline_missed_count")
-        ),
-        number(row["latency_p50_ms"], reason=why),
-        blocks.tail(row["latency_p95_ms"], n=row["verdict_count"], reason=why),
-        number(row["first_verdict_s"], reason=why),
-        *(
-            blocks.count(row[c], reason=why)
-            for c in ("alarm_count", "degraded_count", "false_alarm_count", "episode_count", "detected_count")
-        ),
-        number(row["canary_delay_s"], reason="the canary was not raised, or an alarm stood before it"),
-        number(row["cpu_mean_pct"], reason=why),
-        number(row["rss_mb"], reason=why),
-        label(ready),
-        record_link(row["cell_id"]),
-    ]
-
-
 def quality(source: Source) -> Table:
     """Each detector beside rules that need no model, on the same windows."""
     rows = source.rows("detector_quality")
     return Table(
         "det-quality",
         "Detection against ground truth, and trivial rules on the same windows",
-        (
-            Column("judge"),
-            Column("on cells of"),
-            Column("cells", "n", True),
-            Column("windows", "n", True),
-            Column("attack-free", "h", True),
-            Column("false alarms", "n", True),
-            Column("false alarms", "1/h", True),
-            Column("95 % interval", "1/h"),
-            Column("attacks", "n", True),
-            Column("detected", "n", True),
-            Column("recall", "%", True),
-            Column("delay, median", "s", True),
-            Column("canaries raised", "n", True),
-            Column("late", "n", True),
-            Column("without", "n", True),
-        ),
-        blocks.rows_of([_quality_row(row) for row in rows]),
+        heads(JUDGED),
+        blocks.rows_of([cells(row, JUDGED, OF_JUDGES) for row in rows]),
         source.ring,
         "analysis/detector_quality.csv",
         "False alarms: alarms that began while no visible attack lasted nor had ended within 3 s; exact "
@@ -173,93 +183,22 @@ def quality(source: Source) -> Table:
     )
 
 
-def _quality_row(row: RawRow) -> list[Cell]:
-    none = "no visible attack in these cells"
-    low, high = row["false_alarms_low_per_h"], row["false_alarms_high_per_h"]
-    between = (
-        label(f"{significant(float(low))} to {significant(float(high))}") if low and high else missing("")
-    )
-    raised = f"{row['canary_raised_count']} of {row['canary_count']}" if row["canary_count"] else None
-    return [
-        label(row["watcher"]),
-        label(row["detector"]),
-        blocks.count(row["n_cells"]),
-        blocks.count(row["judged_count"]),
-        number(row["quiet_h"]),
-        blocks.count(row["false_alarm_count"]),
-        number(row["false_alarms_per_h"], reason="no attack-free time"),
-        between,
-        blocks.count(row["episode_count"]),
-        blocks.count(row["detected_count"]),
-        number(row["recall_pct"], reason=none),
-        number(row["delay_median_s"], reason=none),
-        label(raised) if raised else not_applicable(),
-        blocks.count(row["deadline_missed_count"]) if row["deadline_missed_count"] else not_applicable(),
-        blocks.count(row["missing_count"]) if row["missing_count"] else not_applicable(),
-    ]
-
-
 def overhead(source: Source) -> Table:
     """Per process and for handshakes by family: without, with, difference, against the noise floor."""
     rows = source.rows("detector_overhead")
-    lines = [
-        [
-            label(row["condition"]),
-            label(row["reference"]),
-            label(row["label"]),
-            label(row["scope"]),
-            blocks.count(row["n_pairs"]),
-            number(row["reference_median"]),
-            number(row["condition_median"]),
-            number(row["delta"]),
-            label(row["unit"]),
-            number(row["delta_pct"], reason="the reference is 0"),
-            _interval(row),
-            number(row["floor"]),
-            label(f"{row['floor_method']}, {row['floor_pairs']} pairs"),
-            number(row["visible_effect"], reason="nothing was inferred"),
-            label(WORDS.get(row["verdict"], row["verdict"])),
-            label(row["ring"]),
-        ]
-        for row in rows
-    ]
     return Table(
         "det-overhead",
         "What a running detector costs the rest, against the same cells without one",
-        (
-            Column("condition"),
-            Column("against"),
-            Column("metric"),
-            Column("scope"),
-            Column("pairs", "n", True),
-            Column("without", "", True),
-            Column("with", "", True),
-            Column("Δ", "", True),
-            Column("unit"),
-            Column("Δ", "%", True),
-            Column("95 % interval of the effect"),
-            Column("noise floor", "", True),
-            Column("floor from"),
-            Column("seen from", "", True),
-            Column("verdict"),
-            Column("ring"),
-        ),
-        blocks.rows_of(lines),
+        heads(COSTS),
+        blocks.rows_of([cells(row, COSTS, OF_COSTS) for row in rows]),
         source.ring,
         "analysis/detector_overhead.csv",
         "A pair is two cells of one suite and block. Without, with: medians over the pairs. Interval: ratio "
         "of geometric means, or mean difference. A verdict other than `not distinguishable` needs Holm's "
         "p ≤ 0.05 over all rows of its metric and an effect beyond the noise floor. Seen from: a smaller "
         f"effect would not have been seen. {UNITS['suite']}",
-        collapsed=len(lines) > 60,
+        collapsed=len(rows) > 60,
     )
-
-
-def _interval(row: RawRow) -> Cell:
-    low, high = row["effect_low"], row["effect_high"]
-    if not low or not high:
-        return missing("fewer than 3 pairs, or no spread")
-    return label(f"{significant(float(low))} to {significant(float(high))}")
 
 
 def recommendations(source: Source) -> Paragraphs:
@@ -282,12 +221,12 @@ def recommendations(source: Source) -> Paragraphs:
     by_name: dict[str, list[float]] = {}
     for row in own:
         by_name.setdefault(row["detector"], []).append(float(row["cpu_mean_pct"]))
-    for name, values in by_name.items():
-        middle = median(values)
+    for name, shares in by_name.items():
+        middle = median(shares)
         assert middle is not None
         sentences.append(
-            f"{name} itself took {significant(middle)} % of one core (median of {len(values)} "
-            f"cell{'s' if len(values) != 1 else ''}, ring {source.ring})."
+            f"{name} itself took {significant(middle)} % of one core (median of {len(shares)} "
+            f"cell{'s' if len(shares) != 1 else ''}, ring {source.ring})."
         )
     distinct = any(row["verdict"] in WORDS for row in source.rows("detector_overhead") if row["scope"] == ALL)
     if not distinct:

@@ -12,30 +12,29 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from pqdetect.service.verdict import WINDOW_NS
-from pqevidence.analysis.detectors import alarm_is_caused, due_windows_of, watched_cells
+from pqevidence.analysis.column import Column, names
 from pqevidence.analysis.load import BundleData, Cell, read_ndjson
 from pqevidence.analysis.table import Table
-from pqevidence.record.detector import episodes_of
+from pqevidence.measures.detector.record import episodes_of
+from pqevidence.measures.detector.watched import alarm_is_caused, due_windows_of, watched_cells
 
+COLUMNS = (
+    Column("detector", "detector"),
+    Column("n_cells", "cells that it watched"),
+    Column("attacked_count", "windows in which a visible attack lasted"),
+    Column("quiet_count", "windows in which an alarm would be false"),
+    Column("area", "area under the curve"),
+    Column("threshold", "score of this corner; none at the origin"),
+    Column("found_pct", "attacked windows at or above it"),
+    Column("false_pct", "quiet windows at or above it"),
+)
 #: (threshold, attacked windows at or above it, quiet ones at or above it); no threshold at the origin
 Corner = tuple[float | None, int, int]
 
 
 def roc_table(bundle: BundleData) -> Table:
     """detector_roc.csv: the corners of each detector's curve; none of one without both kinds of windows."""
-    table = Table(
-        "detector_roc",
-        (
-            "detector",
-            "n_cells",
-            "attacked_count",
-            "quiet_count",
-            "area",
-            "threshold",
-            "found_pct",
-            "false_pct",
-        ),
-    )
+    table = Table("detector_roc", names(COLUMNS))
     for detector, cells in watched_cells(bundle).items():
         windows = [window for cell in cells for window in _windows(cell)]
         attacked = sum(attack for _, attack in windows)

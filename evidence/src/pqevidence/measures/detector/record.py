@@ -15,11 +15,13 @@ from typing import Any
 from pqbase.stats import tail
 from pqdetect.service.verdict import WINDOW_NS, window_end_ns
 from pqevidence.record.dataplane import TRAFFIC, DataPlane
-from pqevidence.record.raw import CANARY, Json, RawCell
+from pqevidence.record.facts import Facts
+from pqevidence.record.raw import Json, RawCell
 from pqevidence.record.sheet import Sheet
 from pqevidence.record.stats import few, median
+from pqevidence.scenario.conditions import NO_DETECTOR as NONE
+from pqevidence.scenario.conditions import detector_of
 
-NONE = "none"
 NO_DETECTOR = "no detector in this condition"
 NOT_RAISED = "the canary was not raised"
 HIDDEN = "an alarm stood before the canary began"
@@ -53,11 +55,6 @@ class Alarms:
     false: int = 0
     episodes: int = 0
     delays_s: list[float] = field(default_factory=list)
-
-
-def detector_of(condition: Json) -> str:
-    """The detector that a condition names, or `none`."""
-    return str(condition.get("detector", NONE))
 
 
 def due_windows(gate_ns: tuple[int, int]) -> range:
@@ -175,8 +172,9 @@ def _canaries(cell: RawCell) -> list[tuple[int, int]]:
     return episodes_of(cell.canary.truth if cell.canary else None)
 
 
-def detector_failures(cell: RawCell, condition: Json, plane: DataPlane) -> list[str]:
+def failures(facts: Facts) -> list[str]:
     """Why a cell with a detector is no result at all: a detector that said nothing, or cannot see."""
+    cell, condition, plane = facts.cell, facts.condition, facts.plane
     if detector_of(condition) == NONE:
         return []
     told = told_of(cell, plane)
@@ -191,9 +189,10 @@ def detector_failures(cell: RawCell, condition: Json, plane: DataPlane) -> list[
     return found
 
 
-def detector_problems(cell: RawCell, condition: Json, plane: DataPlane) -> list[str]:
+def problems(facts: Facts) -> list[str]:
     """Why the measurement does not count: windows without a verdict, another history than the condition says,
     or a detector at work that should have been frozen."""
+    cell, condition = facts.cell, facts.condition
     found = []
     wanted = detector_of(condition)
     others = _cpu_ns(cell.usage, skip=wanted)
@@ -204,7 +203,7 @@ def detector_problems(cell: RawCell, condition: Json, plane: DataPlane) -> list[
         found.append("no canary attack took place, so nothing shows that the detector could see")
     if wanted != NONE and canary_hidden(cell):
         found.append(f"{HIDDEN}, so nothing shows that the detector could see")
-    told = None if wanted == NONE else told_of(cell, plane)
+    told = None if wanted == NONE else told_of(cell, facts.plane)
     if told is not None and told.verdicts:
         missing = len(told.due) - len(told.verdicts)
         if missing > max(1, MISSING_SHARE * len(told.due)):
@@ -237,8 +236,9 @@ def _cpu_ns(usage: Json | None, *, skip: str = "") -> dict[str, int]:
     return found
 
 
-def fill_detector(sheet: Sheet, cell: RawCell, condition: Json, plane: DataPlane) -> None:
+def fill(sheet: Sheet, facts: Facts) -> None:
     """Category S."""
+    cell, condition = facts.cell, facts.condition
     wanted = detector_of(condition)
     sheet.put("S", "detector_name", wanted)
     _fill_cost(sheet, cell, wanted)
@@ -247,17 +247,27 @@ def fill_detector(sheet: Sheet, cell: RawCell, condition: Json, plane: DataPlane
         return
     sheet.put("S", "detector_history", str(condition.get("detector_history", "cold")))
     raised = canary_alarm(cell)
-    ready = not detector_failures(cell, condition, plane) and raised is not None
-    sheet.put("S", "detector_ready", ready)
+    sheet.put("S", "detector_ready", not failures(facts) and raised is not None)
     sheet.put("S", "detector_canary_raised", raised is not None)
     why = HIDDEN if canary_hidden(cell) else NOT_RAISED
     if raised is not None:
         why = "the alarm of the cell's own attack stood when the canary began"
     sheet.put("S", "detector_canary_delay_s", raised[1] if raised else None, absent=why)
-    told = told_of(cell, plane)
+    told = told_of(cell, facts.plane)
     if told is None:
         sheet.null_rest("S", "no verdict line of this cell, or no traffic window")
         return
+    _fill_verdicts(sheet, told)
+    alarms = alarms_of(told, episodes_of(cell.attack))
+    sheet.put("S", "detector_false_alarm_count", alarms.false, n=len(told.verdicts))
+    sheet.put("S", "detector_episode_count", alarms.episodes)
+    detected = len(alarms.delays_s)
+    sheet.put("S", "detector_detected_count", detected, n=alarms.episodes)
+    why = "none was detected" if alarms.episodes else "no visible attack in the traffic window"
+    sheet.put("S", "detector_delay_s", median(alarms.delays_s), n=detected, absent=why)
+
+
+def _fill_verdicts(sheet: Sheet, told: Told) -> None:
     verdicts = told.ordered
     none = "no verdict on the traffic window"
     first: Any = verdicts[0] if verdicts else {}
@@ -280,13 +290,6 @@ def fill_detector(sheet: Sheet, cell: RawCell, condition: Json, plane: DataPlane
     sheet.put("S", "detector_first_verdict_s", waited_s, absent=none)
     sheet.put("S", "detector_alarm_count", sum(1 for line in verdicts if line["attack"]))
     sheet.put("S", "detector_degraded_count", sum(1 for line in verdicts if line["degraded"]))
-    alarms = alarms_of(told, episodes_of(cell.attack))
-    sheet.put("S", "detector_false_alarm_count", alarms.false, n=len(verdicts))
-    sheet.put("S", "detector_episode_count", alarms.episodes)
-    detected = len(alarms.delays_s)
-    sheet.put("S", "detector_detected_count", detected, n=alarms.episodes)
-    why = "none was detected" if alarms.episodes else "no visible attack in the traffic window"
-    sheet.put("S", "detector_delay_s", median(alarms.delays_s), n=detected, absent=why)
 
 
 def _fill_cost(sheet: Sheet, cell: RawCell, wanted: str) -> None:
@@ -314,10 +317,3 @@ def _fill_cost(sheet: Sheet, cell: RawCell, wanted: str) -> None:
     sheet.put("S", "detector_rss_mb", max(sizes) / 1e6 if sizes else None, absent=absent)
     whole = None if not used else sum(others.values()) / 1e6
     sheet.put("S", "detector_others_cpu_ms", whole, n=len(others) or None, absent=no_group)
-
-
-__all__ = [
-    "CANARY", "HIDDEN", "NOT_RAISED", "Alarms", "Told", "alarms_of", "canary_alarm", "canary_hidden",
-    "detector_failures", "detector_of",
-    "detector_problems", "due_windows", "episodes_of", "fill_detector", "told_of", "true_alarms",
-]  # fmt: skip

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
-from pqevidence.record.detector import NONE, detector_of, due_windows
+from pqevidence.measures.detector.forest import FIVE_WINDOW, Forest, shipped
+from pqevidence.measures.detector.record import due_windows
+from pqevidence.measures.detector.windows import UNKNOWN, Bins, Row, five_window, read_bins
 from pqevidence.record.raw import Json
-from pqevidence.verify.forest import FIVE_WINDOW, Forest, shipped
-from pqevidence.verify.windows import UNKNOWN, Bins, Row, five_window, read_bins
+from pqevidence.scenario.conditions import NO_DETECTOR as NONE
+from pqevidence.scenario.conditions import detector_of
 
 #: sums of leaves are single precision where the score was made, and double here
 TOLERANCE = 1e-4
