@@ -8,6 +8,7 @@ submission spoils no other.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import re
@@ -189,6 +190,9 @@ def _all_looks(paths: Sequence[Path], looks: Looks, verify: bool, jobs: int) -> 
 
 
 def _in_processes(paths: Sequence[Path], looks: Looks, verify: bool, jobs: int) -> list[Look | None]:
+    # once, and not in every process: what verify imports where it makes tables and pages again
+    importlib.import_module("pqevidence.derived")
+    importlib.import_module("pqevidence.pages")
     how = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(how)
     found: list[Look | None] = []
