@@ -150,7 +150,7 @@ class _PlainLoader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """As the loader does it; an alias is refused."""
         if self.check_event(yaml.AliasEvent):
-            anchor = self.current_event.anchor
+            anchor = self.peek_event().anchor  # type: ignore[no-untyped-call]
             raise Refused("documents_plain", f"scenario.effective.yml holds the alias {anchor}")
         return super().compose_node(parent, index)
 

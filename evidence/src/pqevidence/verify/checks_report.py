@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pqevidence
 from pqevidence.kernel.result import Tally
+from pqevidence.kernel.run_shape import sessions_due
 from pqevidence.kernel.view import BundleView, CellView
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.dataplane import gate_ns
 from pqevidence.record.raw import ROLES, read_object
-from pqevidence.verify.checks_drawn import has_witnesses
-from pqevidence.verify.run_shape import sessions_due
 
 #: a gate that was open for longer is no measurement, whatever the verdict
 GATE_FACTOR, GATE_SLACK_S = 2.0, 60.0
