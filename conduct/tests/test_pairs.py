@@ -229,7 +229,7 @@ def test_looks_are_taken_while_a_controller_talks_without_a_pause(monkeypatch: p
     """Else whoever reads `status.json` sees an old one for as long as it talks."""
     monkeypatch.setattr("pqlab.pairs.children.LOOK_S", 0.2)
     children, seen = Children(), list[str]()
-    script = "for n in $(seq 40); do echo word >&2; sleep 0.05; done; echo '{\"bundle\": \"b\"}'"
+    script = "for n in $(seq 40); do echo word >&2; sleep 0.05; done"
     children.start("pair_1", ["sh", "-c", script], {"PATH": "/usr/bin:/bin"})
     children.follow(lambda _, line: seen.append(line), lambda: seen.append("look"))
     talk = seen[seen.index("word") : len(seen) - seen[::-1].index("word")]

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from detector_files import facts, write_usage, write_watched
 from fixtures_make import seed_of
 from measures.attack.bad_bundles import BIN_NS, COUNT_A_BIN, attack_all
 from measures.link.bad_bundles import _through_the_link
@@ -327,26 +326,4 @@ def truth_a_second_late(root: Path) -> None:
         after = [[number, [1, 7, 0]] for number in range(first + 25, first + 150)]
         rows: list[Any] = [header, *refused, *after]
         (cell / "bins.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    finish(root)
-
-
-@registering(BAD, "detector_scores")
-def quiet_at_the_highest_score(root: Path) -> None:
-    """The detector was sure of an attack in the session and raised none."""
-    rule = {"on": 0.5, "off": 0.3, "need": 1, "among": 1, "hold": 2}
-    named = facts("xgboost")
-    named["card"]["rules"] = {"attack": rule, "degraded": rule}
-    data = root / "data"
-    edit(data / "scenario.effective.yml", lambda s: s["conditions"][0].update(detector="xgboost"))
-    edit(data / "providers.json", lambda p: p.update(detectors={"xgboost": named}))
-    rename_cells(root)
-    from measures.detector.bad_bundles import _count
-
-    for cell in cells(root):
-        write_watched(cell, "xgboost")
-        write_usage(cell, ("xgboost",), "xgboost")
-        _count(cell)
-        rows = load_lines(cell / "detector.ndjson")
-        rows[0].update(attack_score=0.99)
-        save_lines(cell / "detector.ndjson", rows)
     finish(root)
