@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from pqevidence.paths import results_dir, shown
 from pqlab.cli.common import add_out, outside_bundles, print_json
 
 if TYPE_CHECKING:
-    from pqevidence.analysis.merged import Part
+    from pqevidence.analysis.merged import MergedData, Part
 
 HELP = "make one bundle of the shares that several pairs of hosts carried out"
 
@@ -25,17 +26,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_out(parser, "results folder of the merged bundle (default: results); `latest` is not moved")
 
 
-def run(args: argparse.Namespace) -> int:
-    """0 with the bundle's path, 3 where blocks are missing or a part has warnings. Raises LabError with the
-    code of the refusal (`pqevidence.merge.rules`), `merged-part`, `part-unverified` or `flown`."""
+@dataclass(frozen=True)
+class Merged:
+    """What a merge made; code: 0, or 3 where blocks are missing or a part has warnings."""
+
+    bundle: Path
+    data: MergedData
+    warnings: list[str]
+
+    @property
+    def code(self) -> int:
+        return EXIT_WARNING if self.warnings or self.data.missing else EXIT_OK
+
+
+def merged(paths: list[Path], results: Path) -> Merged:
+    """One bundle of verified parts, in `results`. Raises LabError with the code of the refusal
+    (`pqevidence.merge.rules`), `merged-part`, `part-unverified` or `flown`."""
     from pqevidence.analysis.merged import MergedData
     from pqevidence.merge.compose import compose
-    from pqevidence.merge.page import hosts_sentence, missing_sentence
     from pqevidence.merge.rules import require_mergeable
 
-    results = results_dir(args.out)
-    outside_bundles(results)
-    paths = [locate(name, results) for name in args.bundles]
     _named_once(paths)
     parts, warnings = [], []
     for path in paths:
@@ -44,26 +54,39 @@ def run(args: argparse.Namespace) -> int:
         warnings += told
     require_mergeable(parts)
     bundle = compose(parts, results)
-    data = MergedData(bundle)
-    said = [hosts_sentence(data), missing_sentence(data)]
-    code = EXIT_WARNING if warnings or data.missing else EXIT_OK
-    if args.json:
+    return Merged(bundle, MergedData(bundle), warnings)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 with the bundle's path, 3 where blocks are missing or a part has warnings. Raises as `merged`."""
+    results = results_dir(args.out)
+    outside_bundles(results)
+    done = merged([locate(name, results) for name in args.bundles], results)
+    tell(done, as_json=args.json)
+    return done.code
+
+
+def tell(done: Merged, *, as_json: bool) -> None:
+    """The closing lines, or the one JSON document."""
+    from pqevidence.merge.page import hosts_sentence, missing_sentence
+
+    data = done.data
+    if as_json:
         print_json(
             {
-                "bundle": shown(bundle),
+                "bundle": shown(done.bundle),
                 "parts": [part.run_id for part in data.parts],
                 "pairs": sorted(data.boards),
                 "hosts": sorted(set(data.boards.values())),
                 "missing_repetitions": data.missing,
-                "warnings": warnings,
+                "warnings": done.warnings,
             }
         )
-        return code
-    for line in (*warnings, *said):
+        return
+    for line in (*done.warnings, hosts_sentence(data), missing_sentence(data)):
         print(line)
-    print(f"check it: ./pqlab verify {shown(bundle)}")
-    print(shown(bundle / "data" / "report.html"))
-    return code
+    print(f"check it: ./pqlab verify {shown(done.bundle)}")
+    print(shown(done.bundle / "data" / "report.html"))
 
 
 def _named_once(paths: list[Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,9 @@ from pqlab.campaign.settle import greet
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
 from pqlab.inventory import Inventory, load_inventory
 from pqlab.progress import clock_text
+
+#: a simulated campaign has at most so many pairs
+MOST_MACHINES = 256
 
 HELP = "print the cells of a scenario, their order, expected time, disk and precision"
 
@@ -65,8 +69,28 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         "--pair", metavar="NAME", help="what the pair of hosts is called that carries out the share"
     )
     parser.add_argument(
-        "--host-seed", type=int, metavar="S", help="ring sim: the machine to simulate, one a pair"
+        "--host-seed",
+        type=host_seeds,
+        metavar="S",
+        help="ring sim: the machine to simulate; 1-4 or 1,2,5: one a pair, which share the campaign",
     )
+
+
+def host_seeds(text: str) -> tuple[int, ...]:
+    """`7`, `1-4` or `1,2,5` as whole numbers, each once. Raises ArgumentTypeError."""
+    found: list[int] = []
+    for part in text.split(","):
+        if single := re.fullmatch(r"-?[0-9]{1,18}", part, re.ASCII):
+            found.append(int(single[0]))
+        elif (span := re.fullmatch(r"([0-9]{1,18})-([0-9]{1,18})", part, re.ASCII)) and (
+            0 <= int(span[2]) - int(span[1]) < MOST_MACHINES
+        ):
+            found += range(int(span[1]), int(span[2]) + 1)
+        else:
+            raise argparse.ArgumentTypeError(f"{text!r} is no seed, and no range of at most {MOST_MACHINES}")
+    if len(set(found)) < len(found) or len(found) > MOST_MACHINES:
+        raise argparse.ArgumentTypeError(f"{text!r} names a machine twice, or more than {MOST_MACHINES}")
+    return tuple(found)
 
 
 def share_of(args: argparse.Namespace, scenario: Scenario) -> Share | None:
@@ -209,7 +233,7 @@ def _time_text(budget: dict[str, Any]) -> str:
 
 
 def _ends(
-    inventory: Inventory, scenario: Scenario, host_seed: int | None
+    inventory: Inventory, scenario: Scenario, host_seeds: tuple[int, ...] | None
 ) -> tuple[Scenario, Callable[[], Connect]]:
     """What makes connections to both ends, once asked; the simulation's are in this process."""
     if inventory.ring != SIM:
@@ -217,7 +241,7 @@ def _ends(
     from pqlab import sim
     from pqlab.sim.machine import SimMachine
 
-    staged, lab = sim.stage(scenario, inventory, SimMachine(host_seed))
+    staged, lab = sim.stage(scenario, inventory, SimMachine(host_seeds[0] if host_seeds else None))
     return staged, lambda: lab.connect
 
 
