@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pqbase.tasks import Ingredients, Plain, Runner, Task, carry_out
+from pqbase.tasks import Ingredients, Plain, Runner, Say, Task, carry_out
 from pqevidence.bundle.archive import archive
 from pqevidence.bundle.attribution import CONFIG
 from pqevidence.bundle.bag import TAGMANIFEST
