@@ -64,7 +64,8 @@ def evaluated(folder: Path, runner: Runner) -> dict[str, bytes]:
         (folder / "models" / name).mkdir(parents=True)
         card = (MODELS / name / "card.json").read_bytes()
         (folder / "models" / name / "card.json").write_bytes(card)
-    evaluation = Evaluation(folder / "models", folder / "work", folder / "out", 0.005, None, runner)
+    record = folder.parent / "record"  # of no training: the reason names it
+    evaluation = Evaluation(folder / "models", folder / "work", folder / "out", 0.005, record, runner)
     evaluation.run([])
     assert not (folder / "work" / "tasks").exists()
     return {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}

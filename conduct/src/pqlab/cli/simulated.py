@@ -91,9 +91,8 @@ def _require_whole(args: argparse.Namespace) -> None:
     for name in ALONE:
         if getattr(args, name) is not None:
             option = f"--{name.replace('_', '-')}"
-            what = (
-                "--host-seed with several machines" if args.workers is args.scheduler is None else "workers"
-            )
+            several = args.workers is None and args.scheduler is None
+            what = "several simulated machines" if several else "workers"
             raise UsageError(
                 "not-of-one-run",
                 f"{option} does not go with {what}",

@@ -32,7 +32,17 @@ from pqlab.sim.run import Json, stage
 from pqlab.sim.run import carry_out as carry_out_sim
 
 MADE_OF = Ingredients(
-    ("pqbase", "pqevidence", "pqlab", "pqlink", "pqsitl", "pqtunnel"),
+    (
+        "pqattack",
+        "pqbase",
+        "pqdetect",
+        "pqevidence",
+        "pqlab",
+        "pqlink",
+        "pqsitl",
+        "pqtelemetry",
+        "pqtunnel",
+    ),
     ("PyYAML", "jsonschema", "jinja2", "markupsafe", "xxhash", "zstandard"),
 )
 #: within the results folder: what is done of a campaign that is not
