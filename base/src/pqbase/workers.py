@@ -267,6 +267,8 @@ class _Workers:
         for address, told in self._client.run(probe, on_error="return").items():
             found[f"worker {workers.get(address, {}).get('name', '?')} at {address}"] = told
         for who, told in found.items():
+            if isinstance(told, OSError):
+                continue  # it went away meanwhile; who comes in its place is asked at its first task
             different = unlike(told, ours) if isinstance(told, Mapping) else str(told) or repr(told)
             if different is not None:
                 raise _other_build(who, different)
