@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,50 +27,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_out(parser, "results folder of the merged bundle (default: results); `latest` is not moved")
 
 
-@dataclass(frozen=True)
-class Merged:
-    """What a merge made; code: 0, or 3 where blocks are missing or a part has warnings."""
-
-    bundle: Path
-    data: MergedData
-    warnings: list[str]
-
-    @property
-    def code(self) -> int:
-        return EXIT_WARNING if self.warnings or self.data.missing else EXIT_OK
-
-
-def merged(paths: list[Path], results: Path) -> Merged:
-    """One bundle of verified parts, in `results`. Raises LabError with the code of the refusal
-    (`pqevidence.merge.rules`), `merged-part`, `part-unverified` or `flown`."""
-    from pqevidence.analysis.merged import MergedData
-    from pqevidence.merge.compose import compose
-    from pqevidence.merge.rules import require_mergeable
-
-    _named_once(paths)
-    parts, warnings = [], []
-    for path in paths:
-        part, told = _verified(path)
-        parts.append(part)
-        warnings += told
-    require_mergeable(parts)
-    bundle = compose(parts, results)
-    return Merged(bundle, MergedData(bundle), warnings)
-
-
 def run(args: argparse.Namespace) -> int:
-    """0 with the bundle's path, 3 where blocks are missing or a part has warnings. Raises as `merged`."""
+    """0 with the bundle's path, 3 where blocks are missing or a part has warnings. Raises LabError with the
+    code of the refusal (`pqevidence.merge.rules`), `merged-part`, `part-unverified` or `flown`."""
     results = results_dir(args.out)
     outside_bundles(results)
-    done = merged([locate(name, results) for name in args.bundles], results)
+    paths = [locate(name, results) for name in args.bundles]
+    _named_once(paths)
+    done = merge(paths, results)
     tell(done, as_json=args.json)
     return done.code
 
 
 def tell(done: Merged, *, as_json: bool) -> None:
-    """The closing lines, or the one JSON document."""
-    from pqevidence.merge.page import hosts_sentence, missing_sentence
-
+    """The closing lines of a merge, or its one JSON document."""
     data = done.data
     if as_json:
         print_json(
@@ -83,10 +54,52 @@ def tell(done: Merged, *, as_json: bool) -> None:
             }
         )
         return
-    for line in (*done.warnings, hosts_sentence(data), missing_sentence(data)):
+    for line in done.told():
         print(line)
     print(f"check it: ./pqlab verify {shown(done.bundle)}")
     print(shown(done.bundle / "data" / "report.html"))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The sealed merge, and what `verify` warned of in its parts."""
+
+    bundle: Path
+    data: MergedData
+    warnings: list[str]
+
+    @property
+    def code(self) -> int:
+        """Exit code of a command that made it."""
+        return EXIT_WARNING if self.warnings or self.data.missing else EXIT_OK
+
+    def told(self) -> list[str]:
+        """Warnings, which hosts are in it, and which blocks are missing."""
+        from pqevidence.merge.page import hosts_sentence, missing_sentence
+
+        return [*self.warnings, hosts_sentence(self.data), missing_sentence(self.data)]
+
+
+def merge(paths: Sequence[Path], results: Path, *, again: bool = False) -> Merged:
+    """Verify the parts, then make one bundle of them. again: this very merge may be there already, and is
+    given back then. Raises LabError as `run`."""
+    from pqevidence.analysis.merged import MergedData
+    from pqevidence.merge.compose import ThereAlready, compose
+    from pqevidence.merge.rules import require_mergeable
+
+    parts, warnings = [], []
+    for path in paths:
+        part, told = _verified(path)
+        parts.append(part)
+        warnings += told
+    require_mergeable(parts)
+    try:
+        bundle = compose(parts, results)
+    except ThereAlready as there:
+        if not again:
+            raise
+        bundle = there.bundle
+    return Merged(bundle, MergedData(bundle), warnings)
 
 
 def _named_once(paths: list[Path]) -> None:

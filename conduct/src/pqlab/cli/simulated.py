@@ -8,14 +8,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pqbase.workers import Where, WorkersError, runner_of
+from pqbase.workers import Where, WorkersError, refused, runner_of
 from pqevidence.errors import EXIT_FAILED, EXIT_OK, LabError, UsageError
 from pqevidence.paths import results_dir, shown
 from pqevidence.scenario import Scenario
 from pqlab.campaign.finish import exit_code
+from pqlab.campaign.ring import SIM
 from pqlab.campaign.store import read_json
-from pqlab.cli.merge import merged, tell
-from pqlab.inventory import Inventory
+from pqlab.cli.merge import merge, tell
+from pqlab.inventory import Inventory, load_inventory, load_pairs
 
 HINT_ALONE = "leave it out, or simulate: ./pqlab run {} --inventory ansible/inventories/sim.ini --workers 2"
 #: options of `run` that speak of one run of one process
@@ -41,6 +42,23 @@ def of_the_lab() -> Iterator[None]:
         yield
     except WorkersError as error:
         raise LabError(error.code, error.what, error.why, error.hint, error.exit_code) from error
+
+
+def require_pure(args: argparse.Namespace) -> None:
+    """Raises LabError (2) where workers are asked for what is measured, or for pairs of an inventory."""
+    if args.workers is None and args.scheduler is None:
+        return
+    if args.pair is None and load_pairs(args.inventory, args.keys):
+        raise UsageError(
+            "workers-of-pairs",
+            "workers do not go with an inventory of pairs",
+            "each of its pairs has a controller of its own",
+            "leave them out, or name simulated machines: --host-seed 1-4 with ansible/inventories/sim.ini",
+        )
+    inventory = load_inventory(args.inventory, args.keys, args.pair)
+    if inventory.ring != SIM:
+        with of_the_lab():
+            refused(args, f"ring {inventory.ring}", HINT_ALONE.format(args.scenario))
 
 
 def where_of(args: argparse.Namespace) -> Where | None:
@@ -74,7 +92,7 @@ def run_pairs(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
         print(shown(made[0] / "data" / "report.html"))
         return codes[0]
     print(f"verifying and merging {len(made)} bundles", file=told)
-    done = merged(made, results)
+    done = merge(made, results, again=True)
     tell(done, as_json=args.json)
     return _worst([*codes, done.code])
 
