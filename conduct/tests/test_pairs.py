@@ -76,7 +76,8 @@ def test_every_option_of_run_is_passed_on_or_refused() -> None:
     passed = {*words._SCENARIO.values(), *words._LISTS.values(), *words._RUN.values(), *words._FLAGS.values()}
     refused = {name for name, _ in words._NOT_FOR_PAIRS.values()}
     #: of this process itself, of the pair, and of `--dry-run`, which plans
-    own = {"scenario", "inventory", "out", "json", "pair", "dry_run", "source", "verb", "run", "parser"}
+    own = {"workers", "scheduler"}
+    own |= {"scenario", "inventory", "out", "json", "pair", "dry_run", "source", "verb", "run", "parser"}
     assert passed | refused | own == known
     assert not passed & refused
 
