@@ -14,7 +14,8 @@ from importlib import resources
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import ROLES, Json, RawRun
-from pqevidence.verify.older import KNOWN, version_of
+from pqevidence.verify.older import version_of
+from pqevidence.versions import KNOWN
 
 TABLE = "known_builds.json"
 LIBRARIES = ("liboqs", "ascon_native", "core")

@@ -16,7 +16,8 @@ from pqevidence.record.raw import ROLES, Json, stamps_of_one_clock
 from pqevidence.record.sheet import catalogue_of, record_schema
 from pqevidence.records import OPTIONAL_FILES, record_from_raw
 from pqevidence.scenario.conditions import keeps_ledger
-from pqevidence.verify.older import MADE_AGAIN, MENDED, version_of
+from pqevidence.verify.older import MENDED, version_of
+from pqevidence.versions import MADE_AGAIN
 
 MAX_ATTEMPTS = 3
 FIELD_KEYS = frozenset({"value", "unit", "source", "validity", "reason", "n"})

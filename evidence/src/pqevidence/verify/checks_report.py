@@ -15,14 +15,14 @@ from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.dataplane import gate_ns
 from pqevidence.record.raw import ROLES, read_object
 from pqevidence.verify.checks_drawn import has_witnesses
-from pqevidence.verify.older import KNOWN, MADE_AGAIN, SCHEMAS, version_of, wrote_table
-from pqevidence.verify.older_pages import pool_of, read_page
-from pqevidence.verify.older_tables import compared
+from pqevidence.verify.older import SCHEMAS, version_of
+from pqevidence.verify.older_pages import CHECKLIST, pool_of, read_page
+from pqevidence.verify.older_tables import checked_off, compared
 from pqevidence.verify.run_shape import sessions_due
+from pqevidence.versions import KNOWN, MADE_AGAIN, wrote_table
 
 #: a gate that was open for longer is no measurement, whatever the verdict
 GATE_FACTOR, GATE_SLACK_S = 2.0, 60.0
-CHECKLIST = "checklist"
 _DOCUMENTS = (
     "run.json", "plan.json", "providers.json", "scenario.effective.yml",
     "hosts/drone.json", "hosts/gcs.json", "hosts/controller.json",
@@ -156,15 +156,20 @@ def _read_older(
 
     records = [cell.record for cell in bundle.cells]
     pool = pool_of(bundle.data, records)
-    spoken = [*map(json.dumps, records), *(path.read_text("utf-8") for path in bundle.data.glob("analysis/*.csv"))]
+    spoken = [*map(json.dumps, records), ]
+    tables = (path for path in sorted(bundle.data.glob("analysis/*.csv")) if path.stem != CHECKLIST)
+    spoken += [path.read_text(encoding="utf-8") for path in tables]
     for name in _DOCUMENTS:
         spoken.append((bundle.data / name).read_text(encoding="utf-8"))
     own, seen = 0, 0
     for name in differ:
         text = (bundle.data / name).read_text(encoding="utf-8")
         table = name.removeprefix("analysis/").removesuffix(".csv")
+        if table == CHECKLIST:
+            for wrong in checked_off(read_rows(bundle.data / name), rows[CHECKLIST]):
+                tally.fail(wrong)
         if name in pages or table == CHECKLIST:
-            due = pages.get(name, "")
+            due = pages[name] if name in pages else "\n".join(row["evidence"] for row in rows[CHECKLIST])
             read = read_page(name, text, due, pool, made_by, spoken)
             own, seen = own + read.own, seen + read.rows
             for wrong in read.wrong:
@@ -175,7 +180,10 @@ def _read_older(
                 tally.fail(wrong)
         else:
             tally.fail(f"{name} is not what the files beneath it give")
-    tally.warn(
-        f"made by pqlab {made_by}, this is {pqevidence.__version__}: {own} of {seen} rows of its pages are in "
-        "words of its own, of which numbers and vocabulary alone were asked; its drawings were not looked at"
+    what = (
+        f"{own} of {seen} rows are in words of its own, of which numbers and vocabulary alone were asked; "
+        "drawings were not looked at"
+        if seen
+        else "tables were compared cell by cell, but for the statistics that it took otherwise"
     )
+    tally.warn(f"made by pqlab {made_by}, this is {pqevidence.__version__}: {what}")

@@ -19,7 +19,8 @@ from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.measures import MEASURES
 from pqevidence.record.raw import Json
 from pqevidence.verify.checks_drawn import has_witnesses
-from pqevidence.verify.older import KNOWN, later, later_of_cell, version_of, wrote_table
+from pqevidence.verify.older import later, later_of_cell, version_of
+from pqevidence.versions import KNOWN, wrote_table
 
 PROTOCOLS = (1,)
 _RUN_ID = r"\d{8}T\d{6}Z-[0-9a-f]{6}"

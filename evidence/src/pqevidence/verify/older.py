@@ -10,14 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import pqevidence
 from pqevidence.record.raw import RawCell, RawRun
+from pqevidence.versions import KNOWN
 
-#: versions of pqlab that sealed bundles
-KNOWN: Final = ("0.1.0", "0.2.0", pqevidence.__version__)
 _BEFORE_1_0: Final = KNOWN[:2]
-#: of these, those whose records, tables and pages are made again letter for letter
-MADE_AGAIN: Final = ("0.2.0", pqevidence.__version__)
 #: what a version put into its bundles about their format: name → SHA-256
 SCHEMAS: Final[Mapping[str, Mapping[str, str]]] = {
     "0.2.0": {
@@ -51,18 +47,6 @@ MENDED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "detector_latency_p95_ms": (),
     }
 }
-
-
-#: tables that 0.1.0 did not make yet
-_AFTER_0_1: Final = frozenset({
-    "fingerprints", "aead", "drift", "explorer", "latency_shares", "pareto", "timeline", "timeline_bands",
-    "rekeys", "rekey_sweep", "commands",
-})  # fmt: skip
-
-
-def wrote_table(made_by: str, name: str) -> bool:
-    """Did this version make that table?"""
-    return not (made_by == "0.1.0" and name in _AFTER_0_1)
 
 
 def version_of(run: RawRun) -> str:

@@ -19,6 +19,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+#: the table of sentences
+CHECKLIST: Final = "checklist"
 WORDS: Final = "older_words.json"
 #: what ends a row; the cells of one belong together
 _BLOCKS = frozenset({
@@ -143,6 +145,11 @@ def tokens_in(text: str) -> list[str]:
     return _NUMBER.findall(_NAME.sub(" ", text))
 
 
+def words_in(text: str) -> list[str]:
+    """The words in a text, small; digests and ids are none."""
+    return [word.lower() for word in _WORD.findall(_NAME.sub(" ", text))]
+
+
 def _value(token: str) -> float:
     return float(token.replace(",", "").replace("−", "-"))
 
@@ -162,6 +169,8 @@ def pool_of(data: Path, records: Iterable[Mapping[str, Any]]) -> Pool:
         told = [leaf for leaf in _leaves(record)]
         pool.add(told, [str(record["suite_id"])])
     for path in sorted((data / "analysis").glob("*.csv")):
+        if path.stem == CHECKLIST:
+            continue  # sentences, which are read themselves
         with path.open(encoding="utf-8", newline="") as handle:
             for row in csv.DictReader(handle):
                 texts = [text for text in row.values() if isinstance(text, str)]
@@ -199,7 +208,7 @@ def read_page(name: str, told: str, due: str, pool: Pool, version: str, known: I
     for row in today:
         pool.add([row], suites_in(row))
     vocabulary = {word for line in spoken.get("words", ()) for word in line.split()}
-    vocabulary |= {word.lower() for text in (*today, *known) for word in _WORD.findall(text)}
+    vocabulary |= {word for text in (*today, *known) for word in words_in(text)}
     wrong = []
     allowed = {*whole_today, *((kind, digest) for kind, digest in spoken.get("whole", ()))}
     for kind, text in whole:
@@ -208,8 +217,10 @@ def read_page(name: str, told: str, due: str, pool: Pool, version: str, known: I
     own = [row for row in rows if row not in right]
     for row in own:
         named = suites_in(row)
-        strange = [token for token in tokens_in(row) if not pool.holds(token, named)]
-        strange += [word for word in _WORD.findall(row) if word.lower() not in vocabulary]
+        tokens = tokens_in(row)
+        strange = [token for token in tokens if not pool.holds(token, named)]
+        strange += sorted(named) if not tokens else []  # what is said of a suite has a number
+        strange += [word for word in words_in(row) if word not in vocabulary]
         if strange:
             wrong.append(f"{name} says {strange[0]!r} in {row[:90]!r}, which nothing in the bundle gives")
     return Read(tuple(wrong), len(own), len(rows))

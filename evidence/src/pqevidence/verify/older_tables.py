@@ -65,6 +65,16 @@ def compared(name: str, told: Rows, due: Rows, handshakes: Rows) -> Iterator[str
                 yield f"{name}.csv, row {number}: {column} {value}, {wrong}"
 
 
+def checked_off(told: Rows, due: Rows) -> Iterator[str]:
+    """What is wrong with the points of the checklist; how their evidence is worded is another matter."""
+    points = [[(row["position"], row["name"], row["status"]) for row in rows] for rows in (told, due)]
+    if len(told) != len(due):
+        yield f"checklist.csv has {len(told)} points, {len(due)} are due"
+    for theirs, ours in zip(*points, strict=False):
+        if theirs != ours:
+            yield f"checklist.csv: point {theirs[0]} {theirs[1]!r} {theirs[2]}, the bundle gives {ours[1]!r} {ours[2]}"
+
+
 def _cell(name: str, column: str, value: str, theirs: Row, ours: Row) -> str | None:
     if column not in ours:
         return "and there is no such column"
