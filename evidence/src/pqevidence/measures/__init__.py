@@ -16,6 +16,7 @@ NAMES = (
     "growth",
     "link",
     "attack",
+    "commands",
     "power",
     "observers",
 )  # fmt: skip
