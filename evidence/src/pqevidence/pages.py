@@ -96,8 +96,8 @@ CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
 
 
 def source_of(bundle_root: Path) -> Source:
-    """A bundle as its page reads it. Tables of a version that had other columns are made again, in memory; the
-    checklist is as it lies there."""
+    """A bundle as its page reads it. Tables of a version that had other columns are made again, in memory;
+    the checklist is as it lies there."""
     source = Source(bundle_root)
     made_by = str(source.bundle.run.get("pqlab_version"))
     if made_by in MADE_AGAIN:

@@ -12,7 +12,6 @@ from detector_files import facts, write_usage, write_watched
 from fixtures_make import seed_of
 from measures.attack.bad_bundles import BIN_NS, COUNT_A_BIN, attack_all
 from measures.link.bad_bundles import _through_the_link
-from pqevidence.bundle.unpack import unpack
 
 from bad_bundles.forge import (
     Json,
@@ -32,6 +31,7 @@ from bad_bundles.forge import (
     save_lines,
     save_table,
 )
+from pqevidence.bundle.unpack import unpack
 
 BAD: Registry = {}
 #: bundles that earlier versions sealed

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from adversary.catalogue import forgery
-from adversary.raw import ROLES, Bundle, Json, load, save
+from adversary.raw import ROLES, Bundle, Json, load
 from adversary.rebuild import rebuild
 from pqevidence.pages import render
 from pqevidence.tables import analyse
@@ -46,9 +46,9 @@ class Shape:
 def shape(version: str) -> Shape:
     from pqevidence.bundle.unpack import unpack
 
-    with tempfile.TemporaryDirectory() as folder:
-        with (_ARCHIVES / f"bundle-{version}.tar.zst").open("rb") as content:
-            return Shape(unpack(content, Path(folder)).bundle / "data")
+    archive = _ARCHIVES / f"bundle-{version}.tar.zst"
+    with tempfile.TemporaryDirectory() as folder, archive.open("rb") as content:
+        return Shape(unpack(content, Path(folder)).bundle / "data")
 
 
 def relabel(bundle: Bundle, version: str) -> None:
@@ -91,7 +91,9 @@ def _before_waiting(bundle: Bundle) -> None:
 
     bundle.edit("run.json", plain)
     for role in ROLES:
-        bundle.edit(f"hosts/{role}.json", lambda host: [host.pop(k, None) for k in ("dataplane_asked", "clock_costs")])
+        bundle.edit(
+            f"hosts/{role}.json", lambda host: [host.pop(k, None) for k in ("dataplane_asked", "clock_costs")]
+        )
     for cell in bundle.cells:
         cell.change_lines("spans.ndjson", lambda row: [row.pop(key, None) for key in _SCHEDULED])
         cell.keep_lines("events.ndjson", lambda row: row["event"] != "processors")
@@ -122,7 +124,11 @@ def digest(bundle: Bundle) -> None:
             base = bundle.data / "cells" / row["cell_id"] if row["cell_id"] else bundle.data
             files = [p for p in base.rglob("*") if p.is_file()]
             if not row["cell_id"]:
-                files = [p for p in files if p.name in _DOCUMENTS and p.parent == base or p.parent.name == "hosts"]
+                files = [
+                    p
+                    for p in files
+                    if (p.name in _DOCUMENTS and p.parent == base) or p.parent.name == "hosts"
+                ]
             names = sorted((p.relative_to(base).as_posix(), p) for p in files)
             lines = "".join(f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {name}\n" for name, p in names)
             row.update(
@@ -156,7 +162,9 @@ def in_pages(bundle: Bundle, change: Callable[[str], str]) -> None:
 
 def halved(text: str) -> str:
     """Every time of 1.… ms or alone in its cell reads half of it."""
-    return re.sub(r"(?<=[>| ])(\d+\.\d{2,4})(?=[<| ])", lambda m: f"{float(m[1]) / 2:.{len(m[1].split('.')[1])}f}", text)
+    return re.sub(
+        r"(?<=[>| ])(\d+\.\d{2,4})(?=[<| ])", lambda m: f"{float(m[1]) / 2:.{len(m[1].split('.')[1])}f}", text
+    )
 
 
 def page_halved(bundle: Bundle) -> None:
@@ -167,7 +175,9 @@ def page_of_one_suite_halved(bundle: Bundle) -> None:
     suite = bundle.cells[0].suite
 
     def change(text: str) -> str:
-        return "\n".join(halved(line) if suite in line else line for line in text.replace("</tr>", "</tr>\n").split("\n"))
+        return "\n".join(
+            halved(line) if suite in line else line for line in text.replace("</tr>", "</tr>\n").split("\n")
+        )
 
     in_pages(bundle, change)
 
@@ -247,17 +257,25 @@ def validity_lifted(bundle: Bundle) -> None:
 
 def sentence_added(bundle: Bundle) -> None:
     told = "Certified by an independent laboratory: fit for flight."
-    in_pages(bundle, lambda text: text.replace("</main>", f"<p>{told}</p></main>") + (
-        f"\n{told}\n" if "</main>" not in text else ""
-    ))
+    in_pages(
+        bundle,
+        lambda text: (
+            text.replace("</main>", f"<p>{told}</p></main>")
+            + (f"\n{told}\n" if "</main>" not in text else "")
+        ),
+    )
 
 
 def suites_compared(bundle: Bundle) -> None:
     one, other = _two(bundle)
     told = f"A cold handshake of {one} takes longer than one of {other}."
-    in_pages(bundle, lambda text: text.replace("</main>", f"<p>{told}</p></main>") + (
-        f"\n{told}\n" if "</main>" not in text else ""
-    ))
+    in_pages(
+        bundle,
+        lambda text: (
+            text.replace("</main>", f"<p>{told}</p></main>")
+            + (f"\n{told}\n" if "</main>" not in text else "")
+        ),
+    )
 
 
 def script_added(bundle: Bundle) -> None:
@@ -271,7 +289,9 @@ def checklist_polished(bundle: Bundle) -> None:
     rows = read(path)
     for row in rows:
         row["status"] = "ok"
-        row["evidence"] = row["evidence"].replace("not measured: ", "").replace("0 lost", "0 lost of 1,000,000")
+        row["evidence"] = (
+            row["evidence"].replace("not measured: ", "").replace("0 lost", "0 lost of 1,000,000")
+        )
     put(path, list(rows[0]), rows)
     digest(bundle)
 
@@ -281,8 +301,13 @@ def field_of_today_kept(bundle: Bundle) -> None:
 
         def more(record: Json) -> None:
             record["categories"]["J"]["command_ack_p50_ms"] = {
-                "value": 0.4, "unit": "ms", "source": "traffic.json", "validity": "ok", "reason": None, "n": 40,
-            }  # fmt: skip
+                "value": 0.4,
+                "unit": "ms",
+                "source": "traffic.json",
+                "validity": "ok",
+                "reason": None,
+                "n": 40,
+            }
 
         cell.edit("record.json", more)
     digest(bundle)
@@ -293,7 +318,7 @@ BELIEFS: dict[Callable[[Bundle], None], str] = {
     page_of_one_suite_halved: "One suite takes half of what it took, on the page alone",
     rows_exchanged: "Two suites took what the other one did, in a table and on the page",
     table_scaled: "Latencies in a table are a tenth of what they were",
-    tail_cut: "The slowest handshakes were faster than the fastest one, says a column that was taken otherwise",
+    tail_cut: "The slowest handshakes were faster than the fastest one, says a column of tails",
     cipher_renamed: "Another KEM was measured, say the records",
     null_filled: "What was not measured has a value",
     validity_lifted: "A figure has another standing than its raw files give it",
@@ -323,8 +348,12 @@ for _version in ("0.2.0", "0.1.0"):
 @forgery("relabelled", "lab", pages=False)
 def core_of_a_later_version(bundle: Bundle) -> None:
     """It was measured with 0.2.0; the core is one that came with 1.0.0."""
-    known = json.loads((_ARCHIVES.parents[2] / "evidence/src/pqevidence/verify/known_builds.json").read_text())
-    row = next(r for r in known if r["library"] == "core" and r["pqlab"] == "1.0.0" and r["machine"] == "x86_64")
+    known = json.loads(
+        (_ARCHIVES.parents[2] / "evidence/src/pqevidence/verify/known_builds.json").read_text()
+    )
+    row = next(
+        r for r in known if r["library"] == "core" and r["pqlab"] == "1.0.0" and r["machine"] == "x86_64"
+    )
 
     def later(both: Json) -> None:
         for role in ROLES:

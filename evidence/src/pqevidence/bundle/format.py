@@ -47,8 +47,8 @@ def write_format(data: Path) -> None:
 
 
 def format_texts(data: Path, version: str = __version__) -> dict[str, str]:
-    """Name below `data` → text of each file about the format of what lies there, with the fields that records of
-    this version of pqlab have."""
+    """Name below `data` → text of each file about the format of what lies there, with the fields that
+    records of this version of pqlab have."""
     schemas = {
         name: resources.files(package).joinpath(file).read_text(encoding="utf-8")
         for name, (package, file) in SCHEMAS.items()

@@ -26,7 +26,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRST"
 
 @dataclass(frozen=True)
 class FieldSpec:
-    """One row of fields.yml. since: the first version of pqlab whose records have it; None for all of them."""
+    """One row of fields.yml. since: the first version of pqlab whose records have it; None for all."""
 
     letter: str
     name: str
@@ -66,17 +66,21 @@ def catalogue_of(version: str) -> Mapping[str, Category]:
     """The catalogue as records of this version of pqlab have it; the whole of it for what is no version."""
     if not _VERSION.fullmatch(version):
         return catalogue()
-    return MappingProxyType({
-        letter: replace(
-            category,
-            fields=MappingProxyType({
-                name: spec
-                for name, spec in category.fields.items()
-                if spec.since is None or _numbers(spec.since) <= _numbers(version)
-            }),
-        )
-        for letter, category in catalogue().items()
-    })
+    return MappingProxyType(
+        {
+            letter: replace(
+                category,
+                fields=MappingProxyType(
+                    {
+                        name: spec
+                        for name, spec in category.fields.items()
+                        if spec.since is None or _numbers(spec.since) <= _numbers(version)
+                    }
+                ),
+            )
+            for letter, category in catalogue().items()
+        }
+    )
 
 
 def _numbers(version: str) -> tuple[int, ...]:

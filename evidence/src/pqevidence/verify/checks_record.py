@@ -219,7 +219,7 @@ def rebuild(cell: CellView, tally: Tally) -> None:
 def _same_but_words(cell: CellView, tally: Tally, due: Json, told: Json) -> None:
     """A version may word a reason otherwise; what a field means is a matter of the format."""
     bare = [{key: value for key, value in record.items() if key != "categories"} for record in (due, told)]
-    for path, ours, theirs in differences(*bare):
+    for path, ours, theirs in differences(bare[0], bare[1]):
         reworded = path == "reason" and isinstance(ours, str) and isinstance(theirs, str)
         tally.require(reworded, f"{cell.label}: {path} is {theirs!r}, the raw files give {ours!r}")
     mended = MENDED.get(version_of(cell.run), {})

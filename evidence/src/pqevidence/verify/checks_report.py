@@ -151,12 +151,14 @@ def _read_older(
     pages: Mapping[str, str],
     differ: Sequence[str],
 ) -> None:
-    """Files of an earlier version that are not today's letter for letter. rows: today's tables; pages: today's."""
+    """Files of an earlier version that are not today's letter for letter. rows, pages: today's."""
     from pqevidence.analysis.table import read_rows
 
     records = [cell.record for cell in bundle.cells]
     pool = pool_of(bundle.data, records)
-    spoken = [*map(json.dumps, records), ]
+    spoken = [
+        *map(json.dumps, records),
+    ]
     tables = (path for path in sorted(bundle.data.glob("analysis/*.csv")) if path.stem != CHECKLIST)
     spoken += [path.read_text(encoding="utf-8") for path in tables]
     for name in _DOCUMENTS:

@@ -64,9 +64,7 @@ def versions(bundle: BundleView, tally: Tally) -> None:
                     f"run {run_id} is of pqlab {made_by} (run.json) and holds {what}, which came later"
                 )
             if made_by != pqevidence.__version__:
-                tally.warn(
-                    f"run {run_id} is of pqlab {made_by} (run.json), this is {pqevidence.__version__}"
-                )
+                tally.warn(f"run {run_id} is of pqlab {made_by} (run.json), this is {pqevidence.__version__}")
         for role in ("drone", "gcs"):
             told = (raw.hosts.get(role) or {}).get("protocol_version")
             known = told in PROTOCOLS

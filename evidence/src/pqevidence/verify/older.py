@@ -72,7 +72,9 @@ def later(run: RawRun) -> list[str]:
         ]
         found += ["attestation (plan.json)"] if "attestation" in run.plan else []
         for role, host in sorted(run.hosts.items()):
-            found += [f"{name} (hosts/{role}.json)" for name in ("dataplane_asked", "clock_costs") if name in host]
+            found += [
+                f"{name} (hosts/{role}.json)" for name in ("dataplane_asked", "clock_costs") if name in host
+            ]
     return found
 
 

@@ -72,7 +72,8 @@ def checked_off(told: Rows, due: Rows) -> Iterator[str]:
         yield f"checklist.csv has {len(told)} points, {len(due)} are due"
     for theirs, ours in zip(*points, strict=False):
         if theirs != ours:
-            yield f"checklist.csv: point {theirs[0]} {theirs[1]!r} {theirs[2]}, the bundle gives {ours[1]!r} {ours[2]}"
+            said = f"checklist.csv: point {theirs[0]} {theirs[1]!r} {theirs[2]}"
+            yield f"{said}, the bundle gives {ours[1]!r} {ours[2]}"
 
 
 def _cell(name: str, column: str, value: str, theirs: Row, ours: Row) -> str | None:
