@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 import pqevidence
 from pqevidence.bundle.format import PACKAGE, format_texts
 from pqevidence.kernel.result import Tally
+from pqevidence.kernel.run_shape import sessions_due
 from pqevidence.kernel.view import BundleView, CellView
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.dataplane import gate_ns
 from pqevidence.record.raw import ROLES, read_object
-from pqevidence.verify.checks_drawn import has_witnesses
 from pqevidence.verify.older import SCHEMAS, version_of
 from pqevidence.verify.older_pages import CHECKLIST, pool_of, read_page
 from pqevidence.verify.older_tables import checked_off, compared
-from pqevidence.verify.run_shape import sessions_due
 from pqevidence.versions import KNOWN, MADE_AGAIN, wrote_table
 
 #: a gate that was open for longer is no measurement, whatever the verdict
@@ -101,7 +101,7 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
             return
     made_by = version_of(bundle.raw)
     published = reference_dir()
-    data = BundleData(bundle.root, bundle.known)
+    data = BundleData(bundle.root, bundle.known, bundle.raw.scenario)
     told = [bundle.told[name] for name in NEEDED if name in bundle.told]
     whole = len(told) == len(NEEDED)  # a check may have been left out
     checklist = table_of(rows_of(bundle, told)) if whole else checklist_table(bundle.root)
