@@ -4,6 +4,7 @@ routers, bins, scores, and files and versions that there are not."""
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bad_bundles.forge import (
     load,
     load_lines,
     load_table,
+    rebag,
     refit,
     registering,
     rename_cells,
@@ -28,8 +30,11 @@ from bad_bundles.forge import (
     save_lines,
     save_table,
 )
+from pqevidence.bundle.unpack import unpack
 
 BAD: Registry = {}
+#: bundles that earlier versions sealed
+OLDER = Path(__file__).resolve().parents[3] / "conduct" / "tests" / "bundles"
 S = 1_000_000_000
 
 
@@ -52,6 +57,18 @@ def old_version_with_new_files(root: Path) -> None:
     """It claims to be of 0.1.0, whose pages are not rendered again, and has what came later."""
     edit(root / "data" / "run.json", lambda run: run.update(pqlab_version="0.1.0"))
     finish(root)
+
+
+@registering(BAD, "version_kept")
+def old_version_with_new_spans(root: Path) -> None:
+    """A bundle of 0.1.0, whose spans say what the scheduler did: only later versions read that."""
+    shutil.rmtree(root)
+    with (OLDER / "bundle-0.1.0.tar.zst").open("rb") as content:
+        unpack(content, root.parent)
+    for cell in cells(root):
+        rows = load_lines(cell / "spans.ndjson")
+        save_lines(cell / "spans.ndjson", [{**row, "involuntary": 0} for row in rows])
+    rebag(root)
 
 
 @registering(BAD, "seeds_drawn")

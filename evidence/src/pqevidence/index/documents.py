@@ -20,8 +20,8 @@ from pqevidence.bundle.tarball import RUN_ID
 from pqevidence.index.rules import Refused
 from pqevidence.record.raw import AliasRefused, PlainLoader
 from pqevidence.verify.checks_ring import FIRST_REAL_NS
-from pqevidence.verify.checks_shape import KNOWN
 from pqevidence.verify.checks_text import FORBIDDEN, find_forbidden
+from pqevidence.versions import KNOWN
 
 Json = dict[str, Any]
 RINGS: Final = ("sim", "lab", "hardware")
