@@ -1,4 +1,4 @@
-"""What is read as columns, or all lines at once, is what a reader of one line at a time finds: rows and refusals."""
+"""What is read as columns, or all lines at once, is what a reader of one line at a time finds."""
 
 from __future__ import annotations
 
