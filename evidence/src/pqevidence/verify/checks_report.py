@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import pqevidence
+from pqevidence.bundle.crate import METADATA, crate_text
 from pqevidence.bundle.format import PACKAGE, format_texts
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.run_shape import sessions_due
@@ -128,6 +129,8 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
         texts |= {PACKAGE: package}
     elif alike:
         texts |= format_texts(bundle.data)
+    if made_by == pqevidence.__version__:
+        texts[METADATA] = crate_text(bundle.data)
     differ = []
     for name, text in {**texts, **pages}.items():
         tally.see()

@@ -1,0 +1,84 @@
+"""What source and sink of the traffic say of it, against their own counts, the tunnel and the ledgers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pqevidence.kernel.result import Tally
+from pqevidence.kernel.view import CellView
+from pqevidence.record.dataplane import TRAFFIC
+from pqevidence.record.raw import ROLES, stamps_of_one_clock
+from pqevidence.record.untimed import untimed_reasons
+
+#: frames that a program between source and tunnel adds or holds at the edges of a window: count, share
+EDGE_COUNT, EDGE_SHARE = 100, 0.1
+#: of one frame, for the same edges in bytes
+EDGE_BYTES = 60
+#: fewer ways or answers say nothing of the fastest
+LEAST = 5
+Json = dict[str, Any]
+
+
+def told(cell: CellView, tally: Tally) -> None:
+    """Frames by their sizes are all frames and all bytes; the vehicle handed the tunnel about as many as the
+    tunnel took; no answer came back faster than the fastest datagram went each way."""
+    for window, report in sorted((cell.raw.traffic or {}).items()):
+        for role in ROLES:
+            side = (report.get(role) or {}).get("source_report") or {}
+            sent = side.get("sent") or {}
+            where = f"{cell.label} {window} {role}"
+            if sizes := sent.get("sizes"):
+                tally.see()
+                _by_size(where, sent, sizes, tally)
+            events = cell.run.condition(str(cell.plan["condition"])).get("events")
+            if window == TRAFFIC and role == "drone" and sent and not events:
+                _handed_over(cell, where, side, tally)
+    _round_trips(cell, tally)
+    tally.unit = "reports"
+
+
+def _by_size(where: str, sent: Json, sizes: Mapping[str, Any], tally: Tally) -> None:
+    frames = sum(int(count) for count in sizes.values())
+    size = sum(int(name) * int(count) for name, count in sizes.items())
+    tally.require(
+        (frames, size) == (int(sent["count"]), int(sent["bytes"])),
+        f"{where}: {frames} frames and {size} bytes by size, {sent['count']} and {sent['bytes']} in all "
+        "(source_report of traffic.json)",
+    )
+
+
+def _handed_over(cell: CellView, where: str, side: Json, tally: Tally) -> None:
+    beside = (side.get("beside") or {}).get("sizes") or {}
+    frames = int(side["sent"]["count"]) + sum(int(count) for count in beside.values())
+    size = int(side["sent"]["bytes"]) + sum(int(name) * int(count) for name, count in beside.items())
+    window = cell.windows("drone")[TRAFFIC]
+    for what, ours, theirs, edge in (
+        ("frames", frames, int(window["plaintext_in"]), EDGE_COUNT),
+        ("bytes", size, int(window["plaintext_in_bytes"]), EDGE_COUNT * EDGE_BYTES),
+    ):
+        tally.require(
+            abs(ours - theirs) <= edge + EDGE_SHARE * theirs,
+            f"{where}: {ours} {what} by the source (traffic.json), its tunnel took {theirs} (counters.json)",
+        )
+
+
+def _round_trips(cell: CellView, tally: Tally) -> None:
+    """With one clock: an answer goes down and up through the tunnel, and neither way is faster than ever."""
+    if not stamps_of_one_clock(cell.run, cell.raw) or untimed_reasons(cell.run.hosts):
+        return
+    side = ((cell.raw.traffic or {}).get(TRAFFIC, {}).get("gcs") or {}).get("source_report") or {}
+    answers = [float(value) for value in side.get("rtt_ms") or []]
+    ways = [
+        joined.latency_ns
+        for join in (cell.plane.down, cell.plane.up)
+        if join is not None and (joined := join.windows.get(TRAFFIC)) is not None
+    ]
+    if len(answers) < LEAST or len(ways) != 2 or min(map(len, ways)) < LEAST:
+        return
+    least_ms = sum(min(way) for way in ways) / 1e6
+    tally.require(
+        min(answers) >= least_ms,
+        f"{cell.label}: an answer after {min(answers):.3f} ms (rtt_ms of traffic.json); the fastest "
+        f"datagrams took {least_ms:.3f} ms both ways (ledgers)",
+    )
