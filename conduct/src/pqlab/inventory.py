@@ -37,6 +37,7 @@ class Inventory:
 
     detectors: names of those that are installed on the drone's host; () in the container lab, which has
     its own. windows_station: the ground station's platform is a Windows.
+    place: of a shared rack, at which these hosts stand; None where nobody says.
     """
 
     file: Path
@@ -48,6 +49,7 @@ class Inventory:
     compose_project: str | None
     detectors: tuple[str, ...] = ()
     windows_station: bool = False
+    place: str | None = None
 
     @property
     def controller_keys(self) -> Path:
@@ -85,6 +87,7 @@ def load_inventory(file: str | None = None, keys: str | None = None) -> Inventor
         compose_project=shared.get("pqlab_compose_project") or None,
         detectors=_detectors(drone.get("pqlab_detectors", ""), path),
         windows_station=gcs.get("pqlab_platform", "").startswith("windows/"),
+        place=shared.get("pqlab_place") or None,
     )
     return _of_lab(found, lab_number()) if found.compose_project == FIRST_PROJECT else found
 

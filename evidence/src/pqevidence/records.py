@@ -29,7 +29,7 @@ from pqevidence.record.dataplane import (
 )
 from pqevidence.record.detector import detector_failures, detector_problems, fill_detector
 from pqevidence.record.facts import Facts
-from pqevidence.record.faults import failed_redials, killed_roles, silence, stalled_ns
+from pqevidence.record.faults import failed_redials, killed_roles, power_cycles, silence, stalled_ns
 from pqevidence.record.handshake import (
     POOLED,
     HandshakeTrace,
@@ -133,6 +133,7 @@ def record_from_raw(
     evidence = Evidence(
         stopped=_stopped(cell),
         errors=tuple(_reason(e) for e in errors if e.get("code") not in (*ATTACKER_LOST, *SOURCE_LOST)),
+        cycled=tuple(power_cycles(cell.events, condition)),
         source=tuple(_source_problems(cell, errors)),
         missing=tuple(_missing(cell, context, condition, killed)),
         handshakes_due=shakes,
