@@ -28,6 +28,7 @@ _ANSWER_LIMIT_S: Final = 40.0
 _POWER_LIMIT_S: Final = 80.0
 _END_LIMIT_S: Final = 75.0
 _LAST_LINES: Final = 5
+POLL_S: Final = 10.0
 
 Told = Mapping[str, object]
 
@@ -35,13 +36,15 @@ Told = Mapping[str, object]
 @dataclass(frozen=True)
 class Wanted:
     """What to hold: a place by its name, or any one with these tags. wait_s: how long to wait for a turn;
-    power: labgrid's configuration file with power drivers, None for those that the place exports."""
+    power: labgrid's configuration file with power drivers, None for those that the place exports; poll_s: how
+    often the coordinator is asked after our reservation, which it forgets after a minute."""
 
     coordinator: str
     place: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     wait_s: float = 0.0
     power: str | None = None
+    poll_s: float = POLL_S
 
 
 class HeldPlace:
@@ -51,6 +54,7 @@ class HeldPlace:
         self._warden = warden
         self._rest = rest
         self._lapsed: str | None = None
+        self._ended = False
         self._asking = threading.Lock()
         self.name = str(told["place"])
         self.powered = frozenset(str(role) for role in cast("list[str]", told["power"]))
@@ -105,7 +109,7 @@ class HeldPlace:
             self._lapsed = self._lapsed or "its warden has ended"
 
     def _answer(self, kind: str, limit_s: float) -> Told | None:
-        while True:
+        while not self._ended:
             try:
                 told = self._rest.get(timeout=limit_s)
             except queue.Empty:
@@ -113,10 +117,10 @@ class HeldPlace:
             if told["kind"] == kind:
                 return told
             self._heed(told)
-            if told["kind"] == "end":
-                return None
+        return None
 
     def _heed(self, told: Told) -> None:
+        self._ended = self._ended or told["kind"] == "end"
         if told["kind"] in ("lapsed", "end"):
             self._lapsed = self._lapsed or str(told["why"])
 

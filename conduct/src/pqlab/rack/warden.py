@@ -44,9 +44,8 @@ DEFAULT_PORT: Final = 20408
 ROLES: Final = ("drone", "gcs")
 #: how long the coordinator may take to answer
 ANSWER_S: Final = 10.0
-#: between two looks at our reservation. The coordinator forgets one that nobody asked after for 60 s, …
-POLL_S: Final = 10.0
-#: … so one that we could not ask after for this long must count as lost
+#: the coordinator forgets a reservation that nobody asked after for 60 s: one that we could not ask after for
+#: this long must count as lost
 LOST_S: Final = 50.0
 WAIT_STEP_S: Final = 1.0
 POWER_LIMIT_S: Final = 60.0
@@ -69,6 +68,7 @@ class Asked(TypedDict):
     tags: dict[str, str]
     wait_s: float
     power: str | None
+    poll_s: float
     role: NotRequired[str]
 
 
@@ -428,7 +428,7 @@ class Warden:
 
     def guard(self, heard: Input) -> bool:
         """Until the end of the input, or until told to release: then True, since somebody waits for it."""
-        next_s = time.monotonic() + POLL_S
+        next_s = time.monotonic() + self._asked["poll_s"]
         try:
             while True:
                 step_s = 0.1 if self._power is not None else max(0.0, next_s - time.monotonic())
@@ -439,7 +439,7 @@ class Warden:
                     self._begin_power(str(order["role"]))
                 self._look_at_power()
                 if time.monotonic() >= next_s:
-                    next_s = time.monotonic() + POLL_S
+                    next_s = time.monotonic() + self._asked["poll_s"]
                     self._keep()
         except Gone:
             return False
