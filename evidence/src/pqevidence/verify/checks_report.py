@@ -91,7 +91,7 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
         )
         return
     published = reference_dir()
-    data = BundleData(bundle.root, bundle.known)
+    data = BundleData(bundle.root, bundle.known, bundle.raw.scenario)
     told = [bundle.told[name] for name in NEEDED if name in bundle.told]
     whole = len(told) == len(NEEDED)  # a check may have been left out
     checklist = table_of(rows_of(bundle, told)) if whole else checklist_table(bundle.root)

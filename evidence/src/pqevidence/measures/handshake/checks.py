@@ -196,7 +196,7 @@ def told_alike(cell: CellView, tally: Tally) -> None:
             done == traced, f"{where}: {done} {name} handshakes in events.ndjson, {traced} in spans.ndjson"
         )
     drone = [span for hosts in cell.handshakes.values() for span in hosts.get("drone", [])]
-    numbers = sorted({span.index for span in drone if span.index is not None})
+    numbers = sorted({span.number for span in drone if span.number is not None})
     if failed == 0 and numbers:
         whole = numbers == list(range(len(cell.handshakes)))
         tally.require(
