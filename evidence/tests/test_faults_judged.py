@@ -364,7 +364,7 @@ def test_a_power_cycle_that_was_asked_for_makes_its_cell_invalid_and_says_where(
     assert (record["verdict"], record["reason"]) == ("invalid", reason)
     assert power_cycled(record)
     finish_work(work)
-    assert [name for name, _ in failed_checks(work) if name != "influx_reconciled"] == []
+    assert [name for name, _ in failed_checks(work) if name != "influx_reconcile"] == []
 
 
 def test_a_power_cycle_that_did_not_take_place_fails_its_cell(tmp_path: Path) -> None:

@@ -57,7 +57,6 @@ CODES: Final[dict[str, dict[int, str]]] = {
     "plan": {EXIT_OK: "planned", EXIT_ENVIRONMENT: "`--dry-run`: a run could not begin; no such bundle"},
     "run": {
         **_CELLS,
-        EXIT_USAGE: "no such scenario, share, place or tag",
         EXIT_ENVIRONMENT: "no lab, another checkout's lab, a busy machine, a place that is held or was lost, "
         "no right to write",
     },
