@@ -188,26 +188,28 @@ def test_power_that_nobody_can_cycle_is_said_before_the_first_cell(tmp_path: Pat
 
 
 def words(**given: object) -> argparse.Namespace:
-    none: Json = dict.fromkeys(("place", "reserve", "coordinator", "wait_s", "power", "inventory", "keys"))
+    none: Json = dict.fromkeys(
+        ("place", "reserve", "coordinator", "wait_s", "power", "inventory", "keys", "pair")
+    )
     return argparse.Namespace(**{**none, **given})
 
 
 def test_what_is_wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("LG_COORDINATOR", raising=False)
     monkeypatch.delenv("LG_ENV", raising=False)
-    assert options.wanted_of(words()) is None
-    named = options.wanted_of(words(place="rack-1"))
+    assert options.wanted_of(words(), None) is None
+    named = options.wanted_of(words(place="rack-1"), None)
     assert named is not None
     assert (named.place, named.coordinator, named.wait_s) == ("rack-1", "127.0.0.1:20408", 0.0)
     tagged = options.wanted_of(
-        words(reserve=["board=pi4", "sensor=ina219"], wait_s=5.0, coordinator="rack:1")
+        words(reserve=["board=pi4", "sensor=ina219"], wait_s=5.0, coordinator="rack:1"), None
     )
     assert tagged is not None and tagged.tags == {"board": "pi4", "sensor": "ina219"}
     assert (tagged.place, tagged.coordinator, tagged.wait_s) == (None, "rack:1", 5.0)
     monkeypatch.setenv("LG_COORDINATOR", "rack:2")
-    again = options.wanted_again(words(), {"name": "rack-7", "tags": {}})
+    again = options.wanted_again(words(), {"name": "rack-7", "tags": {}}, None)
     assert again is not None and (again.place, again.coordinator, again.wait_s) == ("rack-7", "rack:2", 120.0)
-    assert options.wanted_again(words(), None) is None
+    assert options.wanted_again(words(), None, None) is None
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,7 @@ def test_what_is_wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 )
 def test_options_that_say_nothing_together(given: Json, code: str) -> None:
     with pytest.raises(UsageError) as told:
-        options.wanted_of(words(**given))
+        options.wanted_of(words(**given), None)
     assert (told.value.code, told.value.exit_code) == (code, EXIT_USAGE)
 
 
@@ -255,6 +257,35 @@ def test_hardware_of_which_nobody_says_where_it_stands_is_refused(tmp_path: Path
     assert options.inventory_at(words(inventory=str(tmp_path / "{place}.ini")), "rack-1").place is None
     file.write_text(INVENTORY.replace("hardware", "lab"))
     assert options.inventory_at(words(inventory=str(file)), "rack-1").ring == "lab"
+
+
+def test_hosts_that_stand_at_a_place_are_held_unasked(tmp_path: Path) -> None:
+    file = tmp_path / "rack.ini"
+    file.write_text(INVENTORY + "pqlab_place=rack-2\n")
+    known = options.inventory_before(words(inventory=str(file)))
+    begun = options.wanted_of(words(), known)
+    assert begun is not None and (begun.place, begun.wait_s) == ("rack-2", 0.0)
+    same = options.wanted_of(words(place="rack-2", wait_s=3.0), known)
+    assert same is not None and (same.place, same.wait_s) == ("rack-2", 3.0)
+    again = options.wanted_again(words(), None, known)
+    assert again is not None and (again.place, again.wait_s) == ("rack-2", 120.0)
+    for refused in (
+        lambda: options.wanted_of(words(place="rack-1"), known),
+        lambda: options.wanted_again(words(), {"name": "rack-1", "tags": {}}, known),
+    ):
+        with pytest.raises(LabError) as told:
+            refused()
+        assert told.value.code == "other-place"
+
+
+@pytest.mark.parametrize("stated", ["", "pqlab_place=rack-2\n"])
+def test_any_place_is_not_waited_for_with_the_hosts_of_one(tmp_path: Path, stated: str) -> None:
+    file = tmp_path / "rack.ini"
+    file.write_text(INVENTORY + stated)
+    known = options.inventory_before(words(inventory=str(file)))
+    with pytest.raises(UsageError) as told:
+        options.wanted_of(words(reserve=["board=pi4"]), known)
+    assert told.value.code == "which-place" and "{place}.ini" in told.value.hint
 
 
 def test_the_command_line_ends_with_the_codes_that_it_publishes(

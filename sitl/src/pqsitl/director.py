@@ -2,8 +2,8 @@
 
 Phases: boot (no heartbeat yet) → settle (the estimator needs 42–45 s; arming before 60 s is refused often
 enough to wait) → guided → arm → takeoff → climb → ready, or failed with the autopilot's own last words. A
-failsafe leads from ready to landing, and from the ground to guided again. While a pilot has it, nothing is judged or
-asked; given back away from its hover, it is sent home first.
+failsafe leads from ready to landing, and from the ground to guided again. While a pilot has it, nothing is
+judged or asked; given back away from its hover, it is sent home first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEARTBEAT_PERIOD_NS = NS
 RETRY_NS = 2 * NS
 TAKEOFF_ALT_M = 10.0
 REACHED_SHARE = 0.9
-#: a pilot may have left it at the rim of the default fence, and it comes down at half a metre a second in the end
+#: a pilot may have left it at the rim of the fence, and it comes down at half a metre a second in the end
 RETURN_LIMIT_NS = 900 * NS
 PHASES = ("boot", "settle", "guided", "arm", "takeoff", "climb", "ready", "landing", "failed")
 #: custom modes of ArduCopter that a failsafe takes it to

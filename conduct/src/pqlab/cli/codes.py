@@ -58,7 +58,7 @@ CODES: Final[dict[str, dict[int, str]]] = {
     "run": {
         **_CELLS,
         EXIT_ENVIRONMENT: "no lab, another checkout's lab, a busy machine, a place that is held or was lost, "
-        "no right to write",
+        "a dead pair, no right to write",
     },
     "live": {EXIT_OK: "`--once`: printed", EXIT_ENVIRONMENT: "the port is taken"},
     "fly": {

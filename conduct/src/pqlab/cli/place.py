@@ -14,7 +14,7 @@ from pqevidence.errors import LabError, UsageError
 from pqevidence.paths import shown
 from pqlab.campaign.place import NO_PLACE, Place
 from pqlab.cli.common import stopped_by_signal
-from pqlab.inventory import Inventory, load_inventory
+from pqlab.inventory import PLACE, Inventory, load_inventory, load_pairs
 from pqlab.rack.hold import Wanted, held
 
 #: labgrid's own names
@@ -72,8 +72,9 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def wanted_of(args: argparse.Namespace) -> Wanted | None:
-    """What `run` is to hold, None for hosts that nobody else uses. Raises UsageError."""
+def wanted_of(args: argparse.Namespace, known: Inventory | None) -> Wanted | None:
+    """What `run` is to hold, None for hosts that nobody else uses. known: the inventory, where it is the same
+    at every place; hosts that stand at a place are held, asked for or not. Raises LabError."""
     tags = dict(_tag(text) for text in args.reserve or [])
     if args.place and tags:
         raise UsageError(
@@ -82,18 +83,53 @@ def wanted_of(args: argparse.Namespace) -> Wanted | None:
             "each of them says which place",
             "keep one of them",
         )
-    if not args.place and not tags:
-        _require_no_rack_option(args, "neither --place nor --reserve is given")
-        return None
-    return _wanted(args, args.place, tags, RESERVE_WAIT_S if tags else PLACE_WAIT_S)
+    if tags:
+        _require_any(known)
+        return _wanted(args, None, tags, RESERVE_WAIT_S)
+    return _named(args, args.place, known, PLACE_WAIT_S, "neither --place nor --reserve is given")
 
 
-def wanted_again(args: argparse.Namespace, facts: object) -> Wanted | None:
+def wanted_again(args: argparse.Namespace, facts: object, known: Inventory | None) -> Wanted | None:
     """What `resume` is to hold. facts: the `place` of the run's hosts; None where it held none."""
-    if not isinstance(facts, dict):
-        _require_no_rack_option(args, "the run was begun without a place")
+    name = str(facts["name"]) if isinstance(facts, dict) else None
+    return _named(args, name, known, RESUME_WAIT_S, "the run was begun without a place")
+
+
+def require_for_pairs(args: argparse.Namespace, pairs: tuple[Inventory, ...]) -> None:
+    """Raises UsageError for options of a place where no pair stands at one, and for drivers of one place."""
+    if all(pair.place is None for pair in pairs):
+        _require_no_rack_option(args, f"no pair of the inventory has {PLACE}")
+    elif POWER_FILE in os.environ:
+        raise UsageError(
+            "not-for-pairs",
+            f"{POWER_FILE} does not go with all pairs of an inventory",
+            "one file names the power drivers of one place",
+            f"unset {POWER_FILE}; each place exports its own power ports",
+        )
+
+
+def _named(
+    args: argparse.Namespace, name: str | None, known: Inventory | None, wait_s: float, without: str
+) -> Wanted | None:
+    stated = None if known is None else known.place
+    if name is None and stated is None:
+        _require_no_rack_option(args, without)
         return None
-    return _wanted(args, str(facts["name"]), {}, RESUME_WAIT_S)
+    if known is not None and name is not None:
+        _require_there(known, name, chosen=False)
+    return _wanted(args, name or stated, {}, wait_s)
+
+
+def _require_any(known: Inventory | None) -> None:
+    """Before anybody waits: the hosts of one place are not those of whichever comes first."""
+    if known is not None and (known.place is not None or known.ring == "hardware"):
+        of = "real hosts" if known.place is None else f"the hosts of place {known.place}"
+        raise UsageError(
+            "which-place",
+            f"--reserve may bring any place, and {shown(known.file)} has {of}",
+            "a lock of one place keeps nobody from the boards of another",
+            f"an inventory a place: --inventory FOLDER/{IN_INVENTORY}.ini",
+        )
 
 
 def _wanted(args: argparse.Namespace, place: str | None, tags: dict[str, str], wait_s: float) -> Wanted:
@@ -139,12 +175,20 @@ def place_of(wanted: Wanted | None, note: Callable[[str], None]) -> Iterator[Pla
         yield place
 
 
+def of_each_place(args: argparse.Namespace) -> bool:
+    """Whether the inventory is known only once a place is."""
+    return IN_INVENTORY in (args.inventory or "")
+
+
 def inventory_before(args: argparse.Namespace) -> Inventory | None:
     """The inventory where it is the same at every place, so that what is wrong with it is said before anybody
     waits. Raises UsageError."""
-    if IN_INVENTORY in (args.inventory or ""):
-        return None
-    return load_inventory(args.inventory, args.keys)
+    return None if of_each_place(args) else load_inventory(args.inventory, args.keys, args.pair)
+
+
+def pairs_before(args: argparse.Namespace) -> tuple[Inventory, ...]:
+    """All pairs of the inventory, () where it has none or one is asked for. Raises UsageError."""
+    return () if args.pair is not None or of_each_place(args) else load_pairs(args.inventory, args.keys)
 
 
 def inventory_at(args: argparse.Namespace, name: str | None) -> Inventory:
@@ -160,7 +204,7 @@ def inventory_at(args: argparse.Namespace, name: str | None) -> Inventory:
                 "--place NAME, or --reserve TAG=VALUE without --dry-run",
             )
         file = file.replace(IN_INVENTORY, name)
-    inventory = load_inventory(file, args.keys)
+    inventory = load_inventory(file, args.keys, args.pair)
     if name is not None:
         _require_there(inventory, name, chosen=file != args.inventory)
     return inventory
@@ -179,5 +223,10 @@ def _require_there(inventory: Inventory, name: str, *, chosen: bool) -> None:
             "which-place",
             f"{shown(inventory.file)} does not say at which place its hosts stand",
             f"held is {name}, which may be the place of others",
-            f"pqlab_place={name} under [all:vars]; or --inventory FOLDER/{IN_INVENTORY}.ini, one a place",
+            f"{PLACE}={name} under [{_vars_of(inventory)}:vars]; or --inventory FOLDER/{IN_INVENTORY}.ini, one a place",
         )
+
+
+def _vars_of(inventory: Inventory) -> str:
+    """The group whose variables both its ends have."""
+    return "all" if inventory.share is None or inventory.share.of == 1 else inventory.share.pair

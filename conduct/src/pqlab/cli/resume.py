@@ -14,7 +14,7 @@ from pqevidence.scenario.load import load_effective
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.finish import forget_marks, sealed_unnamed
 from pqlab.campaign.store import Store, work_runs
-from pqlab.cli.common import listed
+from pqlab.cli.common import add_pair, listed
 from pqlab.cli.place import inventory_at, inventory_before, place_of, wanted_again
 from pqlab.cli.run import (
     add_run_options,
@@ -32,6 +32,7 @@ HELP = "finish an interrupted run: the cells that are missing (default: the newe
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_id", nargs="?", metavar="RUN_ID", help="as `pqlab status` shows it")
     add_run_options(parser)
+    add_pair(parser)
     parser.add_argument(
         "--rerun-failed", action="store_true", help="also repeat failed and invalid cells; attempts are kept"
     )
@@ -60,8 +61,7 @@ def run(args: argparse.Namespace) -> int:
     store = Store(results, _choose(results, args.run_id))
     scenario = load_effective(store.data / "scenario.effective.yml")
     only, again = listed(args.only), args.rerun_failed
-    wanted = wanted_again(args, store.read("hosts/drone.json").get(PLACE))
-    inventory_before(args)
+    wanted = wanted_again(args, store.read("hosts/drone.json").get(PLACE), inventory_before(args))
     with place_of(wanted, reporter(json_output=args.json).note) as place:
         inventory = inventory_at(args, place.name)
         begun = surroundings(args, inventory, place=place, only=only, rerun_failed=again, seal=seal)

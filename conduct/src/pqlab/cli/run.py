@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pqbase.workers import add_options
 from pqevidence import commitment
 from pqevidence.bundle import locate, open_bundle
 from pqevidence.errors import LabError, UsageError
@@ -48,10 +49,13 @@ from pqlab.cli.place import (
     add_rack_options,
     inventory_at,
     inventory_before,
+    pairs_before,
     place_of,
     wanted_of,
 )
-from pqlab.cli.plan import add_plan_options, require_simulated, share_of, show_plan
+from pqlab.cli.plan import add_plan_options, host_seed, require_simulated, share_of, show_plan, show_plans
+from pqlab.cli.side_by_side import side_by_side
+from pqlab.cli.simulated import require_pure, run_pairs, where_of
 from pqlab.inventory import AgentAddress, Inventory
 from pqlab.progress import coloured, reporter
 
@@ -65,6 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan_options(parser)
     add_place_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="print the plan and begin nothing")
+    group = parser.add_argument_group("ring sim alone")
+    add_options(group)
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -112,18 +118,28 @@ def _seconds(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Exit code as published; raises LabError (2 usage, 4 environment)."""
     scenario = load_scenario(args.scenario, overrides_of(args))
-    wanted = wanted_of(args)
+    require_pure(args)
+    if pairs := pairs_before(args):
+        return (
+            show_plans(args, scenario, dry_run=True) if args.dry_run else side_by_side(args, scenario, pairs)
+        )
+    known = inventory_before(args)
+    wanted = wanted_of(args, known)
     if args.dry_run:
         return show_plan(args, scenario, inventory_at(args, wanted.place if wanted else None), dry_run=True)
-    if (known := inventory_before(args)) is not None:
-        require_simulated(args, known)
     require_junit_place(args.junit)
-    share = share_of(args, scenario)
+    where = where_of(args)
+    if known is not None:
+        require_simulated(args, known)
+        share_of(args, scenario, known)
+        if known.ring == SIM and (where is not None or len(args.host_seed or ()) > 1):
+            return run_pairs(args, scenario, known, where)
     seal = commitment.place(args.seal)
     into = locate(args.into, results_dir(args.out)) if args.into is not None else None
     with place_of(wanted, reporter(json_output=args.json).note) as place:
         inventory = inventory_at(args, place.name)
         require_simulated(args, inventory)
+        share = share_of(args, scenario, inventory)
         if inventory.ring == SIM:
             return report_result(args, _simulated(args, scenario, inventory, into, seal, share, place))
         begun = surroundings(args, inventory, into=into, seal=seal, share=share, place=place)
@@ -156,7 +172,7 @@ def _simulated(
         into=into,
         seal=seal,
         share=share,
-        machine=SimMachine(args.host_seed),
+        machine=SimMachine(host_seed(args, inventory)),
         place=place,
     )
 
