@@ -1,4 +1,4 @@
-"""Pairs of an inventory at places of a real coordinator: each holds its own, and one that is held is no share."""
+"""Pairs of an inventory at places of a real coordinator: each holds its own, or ends without a share."""
 
 from __future__ import annotations
 

@@ -206,7 +206,8 @@ def _place(names: Mapping[str, str], variables: Mapping[str, Mapping[str, str]],
     if drone != gcs:
         raise UsageError(
             "two-places",
-            f"{shown(path)}: {names['drone']} is at place {drone or 'none'}, {names['gcs']} at {gcs or 'none'}",
+            f"{shown(path)}: {names['drone']} is at place {drone or 'none'}, "
+            f"{names['gcs']} at {gcs or 'none'}",
             "a place is held with both ends, or it keeps nobody from one of them",
             f"give both one {PLACE}, or none",
         )

@@ -223,7 +223,8 @@ def _require_there(inventory: Inventory, name: str, *, chosen: bool) -> None:
             "which-place",
             f"{shown(inventory.file)} does not say at which place its hosts stand",
             f"held is {name}, which may be the place of others",
-            f"{PLACE}={name} under [{_vars_of(inventory)}:vars]; or --inventory FOLDER/{IN_INVENTORY}.ini, one a place",
+            f"{PLACE}={name} under [{_vars_of(inventory)}:vars]; or one inventory a place: --inventory "
+            f"FOLDER/{IN_INVENTORY}.ini",
         )
 
 
