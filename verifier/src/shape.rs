@@ -28,7 +28,7 @@ const OF_THE_RUN: [&str; 11] = [
     "format/plan.schema.json",
     "format/correction.schema.json",
 ];
-const OF_A_CELL: [&str; 23] = [
+const OF_A_CELL: [&str; 30] = [
     "record.json",
     "counters.json",
     "traffic.json",
@@ -40,6 +40,13 @@ const OF_A_CELL: [&str; 23] = [
     "spans.ndjson",
     "events.ndjson",
     "attack.ndjson",
+    "fleet.json",
+    "fleet.attempts.csv",
+    "fleet.back.csv",
+    "fleet.probes.csv",
+    "fleet.samples.csv",
+    "fleet.loads.csv",
+    "fleet.station.ndjson",
     "bins.ndjson",
     "bins.gcs.ndjson",
     "detector.ndjson",
@@ -147,6 +154,7 @@ mod tests {
             "plan.json",
             "cells/00112233445566aa/attempt-2/logs/gcs.log",
             "cells/00112233445566aa/canary/link.json",
+            "cells/00112233445566aa/fleet.station.ndjson",
             "lineage/20260301T120000Z-ab12cd/hosts/gcs.json",
             "corrections/10.json",
             "CITATION.cff",

@@ -30,6 +30,7 @@ from pqevidence.record.dataplane import (
 from pqevidence.record.detector import detector_failures, detector_problems, fill_detector
 from pqevidence.record.facts import Facts
 from pqevidence.record.faults import failed_redials, killed_roles, silence, stalled_ns
+from pqevidence.record.fleet import FLEET_LOST, crowded
 from pqevidence.record.handshake import (
     POOLED,
     HandshakeTrace,
@@ -81,6 +82,8 @@ STOPS = ("unsupported", "not-run")
 OPTIONAL_FILES = ("traffic.json",)
 #: codes of an agent's answer when not the tunnel but its traffic service, or the vehicle in it, gave up
 SOURCE_LOST = ("not_ready", "process_died", "traffic_unreachable", "traffic_timeout")
+#: … and when attacker or fleet did: each is weighed as what it is
+EXCUSED = (*ATTACKER_LOST, *SOURCE_LOST, *FLEET_LOST)
 
 
 def load_context(data_dir: Path) -> RawRun:
@@ -132,7 +135,7 @@ def record_from_raw(
     errors = [e for e in cell.events if e.get("event") == "error"]
     evidence = Evidence(
         stopped=_stopped(cell),
-        errors=tuple(_reason(e) for e in errors if e.get("code") not in (*ATTACKER_LOST, *SOURCE_LOST)),
+        errors=tuple(_reason(e) for e in errors if e.get("code") not in EXCUSED),
         source=tuple(_source_problems(cell, errors)),
         missing=tuple(_missing(cell, context, condition, killed)),
         handshakes_due=shakes,
@@ -159,7 +162,7 @@ def record_from_raw(
         planes=tuple(plane_problems(context, cell)),
         blind=tuple(detector_failures(cell, condition, plane)),
         detector=tuple(detector_problems(cell, condition, plane)),
-        busy=quiet.findings,
+        busy=(*quiet.findings, *crowded(cell.folder)),
         **_problems(facts),
     )
     verdict = decide(evidence)

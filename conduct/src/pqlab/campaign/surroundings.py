@@ -11,6 +11,7 @@ from typing import Any
 from pqevidence.share import Share
 from pqlab.campaign.agents import Connect
 from pqlab.campaign.clock import Clock
+from pqlab.campaign.fleet import NO_FLEET, Fleet
 from pqlab.campaign.hosts import controller_document
 from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.observers import NO_OBSERVERS, Observers
@@ -51,7 +52,7 @@ class Surroundings:
     load, controller: this machine's load average and facts; earlier: its newest bundle gives expected times.
     settle_s: how long to wait for a quiet machine before the first cell, None where no machine disturbs the
     clock; busy_ok: go on without one.
-    supervisor: knows the containers of the lab, and puts one back.
+    supervisor: knows the containers of the lab, and puts one back. fleet: carries out what conditions ask of one.
     steadiness: governor, clocks and the like of this machine, asked before the first cell and after the last.
     """
 
@@ -76,6 +77,7 @@ class Surroundings:
     observers: Observers = NO_OBSERVERS
     neighbours: Neighbours = NO_NEIGHBOURS
     supervisor: Supervisor = NO_SUPERVISOR
+    fleet: Fleet = NO_FLEET
     settle_s: float | None = None
     busy_ok: bool = False
     load: Callable[[], list[float] | None] = load_average

@@ -25,6 +25,7 @@ from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.finish import exit_code
+from pqlab.campaign.fleet import fleet_of
 from pqlab.campaign.host_detectors import detectors_of
 from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.neighbours import compose_neighbours
@@ -181,6 +182,7 @@ def surroundings(
         observers=compose_observers(inventory.compose_project),
         neighbours=compose_neighbours(inventory.compose_project),
         supervisor=supervisor_of(inventory.compose_project, told.note),
+        fleet=fleet_of(inventory.compose_project),
         settle_s=args.settle_s,
         busy_ok=args.busy_ok,
         steadiness=look,

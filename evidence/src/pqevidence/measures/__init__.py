@@ -16,6 +16,7 @@ NAMES = (
     "growth",
     "link",
     "attack",
+    "fleet",
     "power",
     "observers",
 )  # fmt: skip
