@@ -6,7 +6,6 @@ from importlib.resources.abc import Traversable
 
 from pqevidence.analysis.aead import aead_table
 from pqevidence.analysis.claims import condition_effects_table
-from pqevidence.analysis.commands import command_table
 from pqevidence.analysis.comparison import comparison_table
 from pqevidence.analysis.detectors import detector_tables
 from pqevidence.analysis.drift import drift_table
@@ -66,7 +65,6 @@ def _general_tables(bundle: BundleData, published: Traversable | None) -> list[T
     conditions = condition_effects_table(bundle, handshakes, traffic, cpu)
     special = (
         pooled_table(bundle),
-        command_table(bundle),
         fault_table(bundle),
     )
     phi = phi_table(by_suite)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pqevidence.measures import MEASURES
 from pqevidence.record.attack import ATTACKER_LOST
-from pqevidence.record.commands import without_beside
+from pqevidence.record.beside import without_beside
 from pqevidence.record.context import (
     fill_control,
     fill_identity,
@@ -179,14 +179,14 @@ def record_from_raw(
     fill_waiting(sheet, cold, due=shakes)
     fill_data_plane(sheet, plane, cell.counters)
     fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
-    fill_mavlink(sheet, cell, plane, wall, context.scenario)
+    for measure in MEASURES:
+        if measure.fill is not None:
+            measure.fill(sheet, facts)
+    fill_mavlink(sheet, cell, plane, wall)
     fill_control(sheet, plan, context)
     fill_pressure(sheet, telemetry, _window_of(windows, HANDSHAKE_WINDOW), span, context)
     for role in ROLES:
         fill_system(sheet, role, telemetry.get(role), span, context, span_name)
-    for measure in MEASURES:
-        if measure.fill is not None:
-            measure.fill(sheet, facts)
     fill_observability(sheet, telemetry, accounts)
     _fill_validation(sheet, verdict, completed, failed)
     fill_detector(sheet, cell, condition, plane)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 THEMES = (
     "fixity", "plans", "campaigns", "corrections", "times", "data", "handshakes", "records", "hosts", "texts",
-    "detectors", "neighbours", "flightlogs", "commands", "witnesses", "attested",
+    "detectors", "neighbours", "flightlogs", "witnesses", "attested",
 )  # fmt: skip
 #: each measure has its own beside its tests
 MEASURES = [path.parent.name for path in (Path(__file__).parents[1] / "measures").glob("*/bad_bundles.py")]

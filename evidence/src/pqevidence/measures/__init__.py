@@ -17,6 +17,7 @@ NAMES = (
     "link",
     "attack",
     "fleet",
+    "commands",
     "power",
     "observers",
 )  # fmt: skip

@@ -6,7 +6,7 @@ from collections import Counter
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
-from pqevidence.record.commands import beside_of
+from pqevidence.record.beside import beside_of
 from pqevidence.record.dataplane import seal_overhead_bytes
 from pqevidence.record.ledger import Column
 from pqevidence.record.raw import stamps_of_one_clock

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pqevidence.analysis.column import pick
+from pqevidence.measures.commands.tables import COLUMNS, NAME
 from pqevidence.report import blocks
-from pqevidence.report.blocks import Cell, Column, Section, Table, label, number
+from pqevidence.report.blocks import Cell, Section, Table, label, number
+from pqevidence.report.columns import Show, cells, heads
 from pqevidence.report.inference import UNITS
 from pqevidence.report.source import RawRow, Source
 from pqevidence.report.svg import significant
 
-NAME = "commands"
 KINDS = {
     "command": "command", "mode": "mode change", "auto": "start of a mission",
     "mission_upload": "mission upload", "param_download": "parameter download",
@@ -36,25 +38,8 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
     return Table(
         "commands-table",
         "Time to acknowledge, by suite, condition, kind and rekey",
-        (
-            Column("suite"),
-            Column("condition"),
-            Column("asked"),
-            Column("rekey under way"),
-            Column("cells", "n", True),
-            Column("acknowledged", "n", True),
-            Column("unanswered", "n", True),
-            Column("refused", "n", True),
-            Column("cut off", "n", True),
-            Column("sent again", "n", True),
-            Column("median", "ms", True),
-            Column("P95", "ms", True),
-            Column("most", "ms", True),
-            Column("mean of cells", "ms", True),
-            Column("95 % interval", "ms"),
-            Column("ring"),
-        ),
-        blocks.rows_of([_row(row) for row in rows]),
+        heads(SHOWN),
+        blocks.rows_of([cells(row, SHOWN, SPECIAL) for row in rows]),
         source.ring,
         f"analysis/{NAME}.csv",
         "Median, P95 (from 20 values on) and most are of all exchanges of the cells. The mean is the "
@@ -63,29 +48,35 @@ def _table(source: Source, rows: list[RawRow]) -> Table:
     )
 
 
-def _row(row: RawRow) -> list[Cell]:
-    why = row["reason"] or None
-    spread = (
-        f"{significant(float(row['low_ms']))} to {significant(float(row['high_ms']))}"
-        if row["low_ms"]
-        else ""
-    )
-    phase = {"all": "any", "rekey": "yes", "no rekey": "no"}[row["phase"]]
-    counts = (
-        "n_cells",
-        "acknowledged_count",
-        "unanswered_count",
-        "refused_count",
-        "cut_count",
-        "retries_count",
-    )
-    return [
-        label(row["suite_id"]),
-        label(row["condition"]),
-        label(KINDS.get(row["kind"], row["kind"])),
-        label(phase),
-        *(blocks.count(row[name]) for name in counts),
-        *(number(row[name], reason=why) for name in ("p50_ms", "p95_ms", "max_ms", "mean_ms")),
-        label(spread) if spread else blocks.missing(why),
-        label(row["ring"]),
-    ]
+def _interval(row: RawRow) -> Cell:
+    if not row["low_ms"]:
+        return blocks.missing(row["reason"] or None)
+    return label(f"{significant(float(row['low_ms']))} to {significant(float(row['high_ms']))}")
+
+
+def _count(name: str) -> Show:
+    return lambda row: blocks.count(row[name])
+
+
+def _time(name: str) -> Show:
+    return lambda row: number(row[name], reason=row["reason"] or None)
+
+
+COUNTS = (
+    "n_cells",
+    "acknowledged_count",
+    "unanswered_count",
+    "refused_count",
+    "cut_count",
+    "retries_count",
+)
+TIMES = ("p50_ms", "p95_ms", "max_ms", "mean_ms")
+SHOWN = pick(COLUMNS, "suite_id", "condition", "kind", "phase", *COUNTS, *TIMES, "low_ms", "ring")
+#: columns of which the page shows more than number or text
+SPECIAL: dict[str, Show] = {
+    **{name: _count(name) for name in COUNTS},
+    **{name: _time(name) for name in TIMES},
+    "kind": lambda row: label(KINDS.get(row["kind"], row["kind"])),
+    "phase": lambda row: label({"all": "any", "rekey": "yes", "no rekey": "no"}[row["phase"]]),
+    "low_ms": _interval,
+}

@@ -1,11 +1,11 @@
-"""A workload that both ends tell alike is no fault: what the bundles spoiled under `commands` were before."""
+"""A workload that both ends tell alike is no fault: what the bundles spoiled beside it were before."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from bad_bundles.commands import _asked
 from bundle_kit import make_sealed
+from measures.commands.bad_bundles import _asked
 
 from pqevidence.verify import verify_bundle
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
-from pqevidence.record.commands import COMMANDS, Asked, account_of, asked_of
+from pqevidence.measures.commands.record import COMMANDS, Asked, account_of, asked_of
 from pqevidence.record.dataplane import TRAFFIC
 from pqevidence.record.visitors import PROBE
 from pqevidence.scenario.conditions import workload_of

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pqbase.stats import tail
+from pqevidence.record.context import NO_WINDOW
 from pqevidence.record.dataplane import TRAFFIC
-from pqevidence.record.raw import Json, RawCell, Span
+from pqevidence.record.facts import Facts
+from pqevidence.record.raw import Json, Span
 from pqevidence.record.sheet import Sheet
 from pqevidence.record.stats import few, median
 from pqevidence.scenario.conditions import workload_of
@@ -116,31 +118,13 @@ def meets_rekey(one: Asked, rekeys: list[tuple[int, int]]) -> bool:
     return any(one.sent_ns <= high and low <= end_ns for low, high in rekeys)
 
 
-def beside_of(window: Mapping[str, Any] | None) -> tuple[int, dict[int, int]]:
-    """(count, sizes) of the vehicle's frames that its mix does not hold: answers to a workload, which no
-    nominal rate knows. Nothing where no workload was asked for."""
-    sides = window or {}
-    report = (sides.get("gcs") or {}).get("source_report") or {}
-    if not report.get("workload"):
-        return 0, {}
-    told = ((sides.get("drone") or {}).get("source_report") or {}).get("beside") or {}
-    sizes = {int(size): int(count) for size, count in (told.get("sizes") or {}).items()}
-    return int(told.get("count") or 0), sizes
-
-
-def without_beside(
-    count: int, sizes: dict[int, int], window: Mapping[str, Any] | None
-) -> tuple[int, dict[int, int]]:
-    """Count and sizes of a window less what the vehicle sent beside its mix."""
-    beside_count, beside_sizes = beside_of(window)
-    left = {size: number - beside_sizes.get(size, 0) for size, number in sizes.items()}
-    return max(0, count - beside_count), {size: number for size, number in left.items() if number > 0}
-
-
-def fill_commands(sheet: Sheet, cell: RawCell, scenario: Mapping[str, Any]) -> None:
+def fill(sheet: Sheet, facts: Facts) -> None:
     """Category J, fields of the workload."""
+    cell, scenario = facts.cell, facts.context.scenario
     asked = asked_of(cell.traffic) if workload_of(scenario) else None
     absent = NO_WORKLOAD if workload_of(scenario) else NONE_ASKED
+    if (cell.traffic or {}).get(TRAFFIC) is None:
+        asked, absent = None, NO_WINDOW
     known = asked or []
     counts = {
         "planned": len(known),

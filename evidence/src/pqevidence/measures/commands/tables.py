@@ -7,33 +7,51 @@ the cells' medians, so that its unit is the repetition. Times are the ground's o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pqbase.stats import TOO_FEW, least_count, tail
+from pqevidence.analysis.column import Column, names
 from pqevidence.analysis.load import BundleData, Cell
 from pqevidence.analysis.stats import MIN_RUNS_COUNT, log_interval, median
 from pqevidence.analysis.table import Table
-from pqevidence.record.commands import Asked, asked_of, meets_rekey, rekey_spans
+from pqevidence.measures.commands.record import Asked, asked_of, meets_rekey, rekey_spans
 from pqevidence.record.raw import load_cell
 from pqevidence.scenario.conditions import workload_of
 
 NAME = "commands"
 COLUMNS = (
-    "suite_id", "condition", "kind", "phase", "ring", "n_cells", "sent_count", "acknowledged_count",
-    "unanswered_count", "cut_count", "refused_count", "retries_count", "p50_ms", "p95_ms", "max_ms",
-    "mean_ms", "low_ms", "high_ms", "reason", "cells",
-)  # fmt: skip
+    Column("suite_id", "suite", "suite"),
+    Column("condition", "condition", "condition"),
+    Column("kind", "what was asked for, as the scenario's workload names it", "asked"),
+    Column("phase", "all, rekey (a rekey was under way meanwhile) or no rekey", "rekey under way"),
+    Column("ring", "ring of the first of the cells", "ring"),
+    Column("n_cells", "cells that passed and asked for it", "cells", "n", numeric=True),
+    Column("sent_count", "requests that were sent"),
+    Column("acknowledged_count", "of those: answered in the end", "acknowledged", "n", numeric=True),
+    Column("unanswered_count", "of those: not within their limit", "unanswered", "n", numeric=True),
+    Column("cut_count", "not over when the session ended", "cut off", "n", numeric=True),
+    Column("refused_count", "answered with anything but accepted", "refused", "n", numeric=True),
+    Column("retries_count", "requests sent again", "sent again", "n", numeric=True),
+    Column("p50_ms", "first sending to acknowledgement: median of all cells' requests", "median", "ms", True),
+    Column("p95_ms", "the same: 95th percentile, from 20 values on", "P95", "ms", True),
+    Column("max_ms", "the same: the longest", "most", "ms", True),
+    Column("mean_ms", "geometric mean of the cells' medians", "mean of cells", "ms", True),
+    Column("low_ms", "lower end of its 95 % interval", "95 % interval", "ms"),
+    Column("high_ms", "upper end of its 95 % interval"),
+    Column("reason", "why a number is missing"),
+    Column("cells", "ids of the cells behind the row"),
+)
 #: phase of a row: every exchange, those that met a rekey, those that met none
 ALL, DURING, BETWEEN = "all", "rekey", "no rekey"
 
 
-def command_table(bundle: BundleData) -> Table | None:
-    """One row a suite, condition, kind and phase, of cells that passed; None where nothing was asked.
+def make_tables(bundle: BundleData, _made: Mapping[str, Table]) -> Iterator[Table]:
+    """One row a suite, condition, kind and phase, of cells that passed; none where nothing was asked.
 
     Phases are told apart where a condition rekeys at all.
     """
     if not workload_of(bundle.scenario):
-        return None
+        return
     groups: dict[tuple[str, str, str, str], list[tuple[Cell, list[Asked]]]] = defaultdict(list)
     for cell in bundle.cells:
         if cell.verdict != "pass":
@@ -50,10 +68,10 @@ def command_table(bundle: BundleData) -> Table | None:
             for phase, during in ((DURING, True), (BETWEEN, False)):
                 phased = [one for one in members if meets_rekey(one, rekeys) is during]
                 groups[cell.suite_id, cell.condition, kind, phase].append((cell, phased))
-    table = Table(NAME, COLUMNS)
+    table = Table(NAME, names(COLUMNS))
     for (suite_id, condition, kind, phase), found in sorted(groups.items()):
         _add(table, (suite_id, condition, kind, phase), found, bundle.seed)
-    return table
+    yield table
 
 
 def _add(
