@@ -47,7 +47,11 @@ def cell_seconds(
     if block_s is None:
         return None
     beside_s = costs.cell_s + costs.datagram_s * datagrams(scenario)
-    fleet_s = 0.0 if condition is None else fleet_seconds(scenario.condition(condition), costs.handshake_s[suite_id])
+    fleet_s = (
+        0.0
+        if condition is None
+        else fleet_seconds(scenario.condition(condition), costs.handshake_s[suite_id])
+    )
     return scenario.windows_s() + block_s + beside_s + fleet_s + _wait_seconds(scenario, costs, condition)
 
 
@@ -55,7 +59,12 @@ def fleet_least_s(condition: dict[str, Any]) -> float:
     """What the fleet of a condition takes by its own settings, handshakes left aside; 0 without one."""
     if (asked := fleet_of(condition)) is None:
         return 0.0
-    return float(asked["arrive_s"]) + 2 * float(asked["window_s"]) + float(asked["outage_s"]) + float(asked["load_s"])
+    return (
+        float(asked["arrive_s"])
+        + 2 * float(asked["window_s"])
+        + float(asked["outage_s"])
+        + float(asked["load_s"])
+    )
 
 
 def fleet_seconds(condition: dict[str, Any], handshake_s: float) -> float:

@@ -1,8 +1,8 @@
-"""The fleet part of a cell: a ground station and a farm of drones in containers of their own, on the lab's air.
+"""The fleet part of a cell: a ground station and a farm of drones in containers of their own, on air.
 
-The farm (tunnel/link/examples/fleet) takes orders on its standard input, keeps what happens until the end, and
-ends with that input; the station lives in the farm's process namespace and ends with it. So a controller that is
-killed leaves neither. Keys are made in memory that both share and that is gone with them.
+The farm (tunnel/link/examples/fleet) takes orders on its standard input, keeps what happens until the end,
+and ends with that input; the station lives in the farm's process namespace and ends with it. So a controller
+that is killed leaves neither. Keys are made in memory that both share and that is gone with them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 from pqevidence.errors import LabError
+from pqevidence.paths import project_root
 from pqevidence.record.fleet import DOCUMENT, FILES, SCHEMA_VERSION, STATUS_FILE
+from pqevidence.record.fleet import fleet_of as asked_of
+from pqevidence.scenario.model import Scenario
 from pqlab.campaign.store import write_atomic, write_json
 from pqlab.campaign.supervisor import Engine, run_docker
 from pqlab.lab_number import lab_number
@@ -33,6 +36,9 @@ _SLACK_S: Final = 30.0
 #: keys of every signature scheme, and of a thousand drones
 _READY_S: Final = 120.0
 _START_S: Final = 20.0
+#: the programs and liboqs, by one compiler on a slow machine
+_BUILD_S: Final = 3600.0
+BUILD: Final = "./images/build.sh fleet"
 #: what the killed station's last packets take to be read
 _SETTLE_S: Final = 0.05
 _LOOK_S: Final = 0.1
@@ -42,10 +48,11 @@ _ALIVE_EVERY_S: Final = 10.0
 RUNGS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 #: share of a load that must arrive for more to be tried
 CARRIED: Final = 0.99
-_LIMITS: Final = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true", "--pids-limit",
-                  "4096", "--memory", "4g", "--ulimit", "nofile=8192:8192", "--tmpfs", "/tmp:mode=1777,size=16m")  # fmt: skip
-
-
+_LIMITS: Final = (
+    *("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true"),
+    *("--pids-limit", "4096", "--memory", "4g", "--ulimit", "nofile=8192:8192"),
+    *("--tmpfs", "/tmp:mode=1777,size=16m"),
+)
 
 
 class FleetFailure(LabError):
@@ -74,20 +81,49 @@ class Fleet(Protocol):
 class _Nowhere:
     def fly(self, flown: Flown) -> None:
         del flown
+        self.refuse()
+
+    def refuse(self) -> NoReturn:
         raise FleetFailure(
             "fleet-engine",
             "a fleet needs the container lab",
             "farm and station are containers on its air",
-            "run it with the inventory ansible/inventories/lab.ini",
+            "run it with --inventory ansible/inventories/lab.ini",
         )
 
 
-NO_FLEET: Final[Fleet] = _Nowhere()
+NO_FLEET: Final = _Nowhere()
 
 
 def fleet_of(project: str | None) -> Fleet:
     """Of this lab; one that refuses where the hosts are no containers."""
     return NO_FLEET if project is None else ComposeFleet(project)
+
+
+def require_image(scenario: Scenario, project: str | None, note: Callable[[str], None]) -> None:
+    """Build the image that conditions with a fleet need, where it is not there or not this checkout's. Raises
+    FleetFailure, and UsageError for hosts that are no containers."""
+    if not any(map(asked_of, scenario.conditions)):
+        return
+    if project is None:
+        NO_FLEET.refuse()
+    script = project_root() / "images" / "build.sh"
+    note("the fleet's image is built where it is not there (the first time some minutes)")
+    try:
+        done = subprocess.run(
+            [str(script), "fleet"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_BUILD_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise FleetFailure("fleet-engine", "the fleet's image is not built", str(error), BUILD) from error
+    if done.returncode:
+        last = " ".join(done.stdout.strip().splitlines()[-3:])
+        raise FleetFailure("fleet-engine", "the fleet's image is not built", last, BUILD)
 
 
 class Farm:
@@ -101,7 +137,9 @@ class Farm:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             )
         except OSError as error:
-            raise FleetFailure("fleet-engine", "the farm does not start", str(error), "make lab-status") from error
+            raise FleetFailure(
+                "fleet-engine", "the farm does not start", str(error), "make lab-status"
+            ) from error
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._complaints: list[str] = []
         for job in (self._listen, self._overhear):
@@ -145,7 +183,7 @@ class Farm:
                     "fleet-station" if "station" in line else "fleet-farm",
                     f"the farm gave up at `{order}`",
                     line.removeprefix("error: "),
-                    "./images/build.sh fleet, then run it again",
+                    BUILD,
                 )
             told.append(line)
 
@@ -158,7 +196,7 @@ class Farm:
             "fleet-farm",
             f"the farm died at `{order}`",
             f"code {code}: {last}",
-            f"docker image inspect {IMAGE}; without one: ./images/build.sh fleet",
+            BUILD,
         )
 
     def close(self) -> None:
@@ -229,9 +267,13 @@ class ComposeFleet:
                 options = [word for option in memory for word in ("--opt", option)]
                 self.docker("volume", "create", *options, self._name("keys"))
             words = [
-                "/fleet/keys", str(flown.settings["drones"]), flown.suite_id,
-                self._address(_STATION_HOST), self._address(_FARM_HOST), str(flown.seed),
-            ]  # fmt: skip
+                "/fleet/keys",
+                str(flown.settings["drones"]),
+                flown.suite_id,
+                self._address(_STATION_HOST),
+                self._address(_FARM_HOST),
+                str(flown.seed),
+            ]
             run = self._container("farm", _FARM_HOST)
             farm = self.start(["docker", run[0], "-i", *run[1:], IMAGE, "pqfarm", *words], flown.alive)
             farm.until("ready", "keys", _READY_S)
@@ -245,7 +287,14 @@ class ComposeFleet:
     def _look(self) -> Json:
         image = json.loads(self.docker("image", "inspect", IMAGE))[0]
         digests = self.docker(
-            "run", "--rm", "--network", "none", IMAGE, "sha256sum", "/usr/local/bin/pqlink", "/usr/local/bin/pqfarm"
+            "run",
+            "--rm",
+            "--network",
+            "none",
+            IMAGE,
+            "sha256sum",
+            "/usr/local/bin/pqlink",
+            "/usr/local/bin/pqfarm",
         )
         found = [line.split() for line in digests.splitlines()]
         return {"image": image["Id"], **{f"{Path(path).name}_sha256": digest for digest, path in found}}

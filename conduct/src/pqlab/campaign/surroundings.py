@@ -52,7 +52,8 @@ class Surroundings:
     load, controller: this machine's load average and facts; earlier: its newest bundle gives expected times.
     settle_s: how long to wait for a quiet machine before the first cell, None where no machine disturbs the
     clock; busy_ok: go on without one.
-    supervisor: knows the containers of the lab, and puts one back. fleet: carries out what conditions ask of one.
+    supervisor: knows the containers of the lab, and puts one back.
+    fleet: carries out what conditions ask of one.
     steadiness: governor, clocks and the like of this machine, asked before the first cell and after the last.
     """
 

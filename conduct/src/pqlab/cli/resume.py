@@ -12,6 +12,7 @@ from pqevidence.paths import results_dir, shown
 from pqevidence.scenario.load import load_effective
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.finish import forget_marks, sealed_unnamed
+from pqlab.campaign.fleet import require_image
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.common import listed
 from pqlab.cli.run import (
@@ -61,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     only, again = listed(args.only), args.rerun_failed
     begun = surroundings(args, inventory, only=only, rerun_failed=again, seal=seal)
     with controller(inventory), begun as around:
+        require_image(scenario, inventory.compose_project, around.reporter.note)
         return report_result(args, Campaign.resume(around, store, scenario).carry_out())
 
 

@@ -25,7 +25,7 @@ from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.finish import exit_code
-from pqlab.campaign.fleet import fleet_of
+from pqlab.campaign.fleet import fleet_of, require_image
 from pqlab.campaign.host_detectors import detectors_of
 from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.neighbours import compose_neighbours
@@ -108,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
     if inventory.ring == SIM:
         return report_result(args, _simulated(args, scenario, inventory, into, seal, share))
     with controller(inventory), surroundings(args, inventory, into=into, seal=seal, share=share) as around:
+        require_image(scenario, inventory.compose_project, around.reporter.note)
         return report_result(args, Campaign.begin(around, at_ring(scenario, inventory)).carry_out())
 
 

@@ -66,9 +66,13 @@ class Attempt:
     def moments(self) -> list[int]:
         """What came, in the order in which it must have come."""
         told = (
-            self.due_ns, self.dialled_ns, self.connected_ns, self.hello_ns, self.established_ns,
+            self.due_ns,
+            self.dialled_ns,
+            self.connected_ns,
+            self.hello_ns,
+            self.established_ns,
             self.first_packet_ns,
-        )  # fmt: skip
+        )
         return [moment for moment in told if moment is not None]
 
 
@@ -157,9 +161,17 @@ def read_fleet(folder: Path) -> RawFleet | None:
             document,
             tuple(
                 Attempt(
-                    row["stage"], int(row["drone"]), int(row["attempt"]), row["kind"], _maybe(row["due_ns"]),
-                    int(row["dialled_ns"]), _maybe(row["connected_ns"]), _maybe(row["hello_ns"]),
-                    _maybe(row["established_ns"]), _maybe(row["first_packet_ns"]), row["outcome"],
+                    row["stage"],
+                    int(row["drone"]),
+                    int(row["attempt"]),
+                    row["kind"],
+                    _maybe(row["due_ns"]),
+                    int(row["dialled_ns"]),
+                    _maybe(row["connected_ns"]),
+                    _maybe(row["hello_ns"]),
+                    _maybe(row["established_ns"]),
+                    _maybe(row["first_packet_ns"]),
+                    row["outcome"],
                 )
                 for row in _rows(folder, "attempt")
             ),
@@ -170,8 +182,11 @@ def read_fleet(folder: Path) -> RawFleet | None:
             ),
             tuple(
                 Sample(
-                    int(row["t_ns"]), int(row["farm_cpu_ns"]), _maybe(row["station_process"]),
-                    _maybe(row["station_cpu_ns"]), _maybe(row["station_rss_kib"]),
+                    int(row["t_ns"]),
+                    int(row["farm_cpu_ns"]),
+                    _maybe(row["station_process"]),
+                    _maybe(row["station_cpu_ns"]),
+                    _maybe(row["station_rss_kib"]),
                     int(row["machine_busy_ticks"]),
                 )
                 for row in _rows(folder, "sample")
@@ -181,7 +196,7 @@ def read_fleet(folder: Path) -> RawFleet | None:
                 for row in _rows(folder, "load")
             ),
             {str(row["stage"]): row["told"] for row in _statuses(folder)},
-        )  # fmt: skip
+        )
     except (KeyError, ValueError, TypeError) as error:
         raise RawDataError(folder / DOCUMENT, f"a row of the fleet's files: {error!r}") from error
 
@@ -239,8 +254,8 @@ STILL: Final = (QUIET, REKEYING)
 
 @dataclass(frozen=True)
 class Use:
-    """Of one stage, per cent of one core. None: there was no station all the while. rest: everything else on the
-    machine, the lab's idle services among it. cpu_ns: the station's, since the stage began or it was started."""
+    """Of one stage, per cent of one core. None: there was no station all the while. rest: everything else on
+    the machine, the lab's idle services among it. cpu_ns: since the stage or the station began."""
 
     station_pct: float | None
     farm_pct: float

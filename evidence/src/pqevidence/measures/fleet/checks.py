@@ -50,8 +50,8 @@ def _of(cell: CellView, tally: Tally) -> RawFleet | None:
 
 
 def flown(cell: CellView, tally: Tally) -> None:
-    """Settings and seed are the plan's; every drone dialled at the moment that the seed gives, is told of in every
-    stage, and was back with the first packet of its handshake."""
+    """Settings and seed are the plan's; every drone dialled at the moment that the seed gives, is told of in
+    every stage, and was back with the first packet of its handshake."""
     asked = fleet_of(cell.run.condition(str(cell.plan["condition"])))
     if asked is None:
         stray = (cell.folder / DOCUMENT).is_file()
@@ -73,8 +73,15 @@ def flown(cell: CellView, tally: Tally) -> None:
 
 def _moments(fleet: RawFleet) -> Iterable[str]:
     seed = int(fleet.document["seed"])
-    for stage, kind, own in ((JOIN, "session", seed), (REKEYING, "rekey", seed ^ REKEY_SEED)):
+    asked = fleet.document["settings"]
+    for stage, kind, own, within_s in (
+        (JOIN, "session", seed, asked["arrive_s"]),
+        (REKEYING, "rekey", seed ^ REKEY_SEED, asked["window_s"]),
+    ):
         at = fleet.document["arrivals"][stage]
+        if at["spread_us"] != round(1e6 * within_s):
+            yield f"moments in {stage} were drawn within {at['spread_us']} µs, {within_s:g} s are due"
+            return
         due = [at["begin_ns"] + 1000 * us for us in drawn(own, fleet.drones, int(at["spread_us"]))]
         for attempt in fleet.attempts:
             if attempt.due_ns is None or attempt.kind != kind:
@@ -96,7 +103,7 @@ def _drones(fleet: RawFleet) -> Iterable[str]:
                 return
         completed = attempt.outcome == COMPLETED
         if completed == (attempt.first_packet_ns is None):
-            yield f"drone {attempt.drone}, attempt {attempt.number} is {attempt.outcome} and has its packet, or not"
+            yield f"drone {attempt.drone}, attempt {attempt.number}: {attempt.outcome}, not so its packet"
             return
         if attempt.first_packet_ns is not None:
             key = attempt.stage, attempt.drone
@@ -121,8 +128,8 @@ def _drones(fleet: RawFleet) -> Iterable[str]:
 
 
 def timed(cell: CellView, tally: Tally) -> None:
-    """Everything happened within the cell's own window, in its order, on two clocks that keep their distance; no
-    processor was used longer than there was time."""
+    """Everything happened within the cell's own window, in its order, on two clocks that keep their distance;
+    no processor was used longer than there was time."""
     fleet = _of(cell, tally)
     if fleet is None:
         return
@@ -130,11 +137,18 @@ def timed(cell: CellView, tally: Tally) -> None:
     begin, end = document["clocks"]["begin"], document["clocks"]["end"]
     apart = [at["realtime_ns"] - at["monotonic_ns"] for at in (begin, end)]
     steady = abs(apart[1] - apart[0]) <= CLOCKS_NS
-    tally.require(steady, f"{cell.label}: the fleet's two clocks drifted by {(apart[1] - apart[0]) / 1e6:.0f} ms")
+    tally.require(
+        steady, f"{cell.label}: the fleet's two clocks drifted by {(apart[1] - apart[0]) / 1e6:.0f} ms"
+    )
     window = {
         str(event["event"]): int(event["t_ns"]) for event in cell.raw.events if event.get("window") == WINDOW
     }
-    inside = window.get("window_start", 0) <= begin["realtime_ns"] <= end["realtime_ns"] <= window.get("window_end", 0)
+    inside = (
+        window.get("window_start", 0)
+        <= begin["realtime_ns"]
+        <= end["realtime_ns"]
+        <= window.get("window_end", 0)
+    )
     tally.require(inside, f"{cell.label}: {DOCUMENT} tells of a time outside the cell's window {WINDOW}")
     for problem in [*_order(fleet), *_accounts(cell, fleet)]:
         tally.fail(f"{cell.label}: {problem}")
@@ -146,10 +160,21 @@ def _order(fleet: RawFleet) -> Iterable[str]:
     stages = document["stages"]
     order = [begin_ns]
     for stage in (JOIN, QUIET, REKEYING):
-        order += [stages[stage]["begin_ns"], document["arrivals"][stage]["begin_ns"], stages[stage]["waited_ns"]]
+        order += [
+            stages[stage]["begin_ns"],
+            document["arrivals"][stage]["begin_ns"],
+            stages[stage]["waited_ns"],
+        ]
     restarted = document["listening"][-1]
-    order += [stages[RESTART]["gone_ns"], stages[RESTART]["begin_ns"], restarted["t_ns"], stages[RESTART]["waited_ns"]]
-    order += [stages[OUTAGE][key] for key in ("gone_ns", "begin_ns", "healed_ns", "healed_by_ns", "waited_ns")]
+    order += [
+        stages[RESTART]["gone_ns"],
+        stages[RESTART]["begin_ns"],
+        restarted["t_ns"],
+        stages[RESTART]["waited_ns"],
+    ]
+    order += [
+        stages[OUTAGE][key] for key in ("gone_ns", "begin_ns", "healed_ns", "healed_by_ns", "waited_ns")
+    ]
     order += [moment for load in fleet.loads for moment in (load.begin_ns, load.end_ns)]
     if any(after < before for before, after in pairwise([*order, end_ns])):
         yield f"the stages in {DOCUMENT} are not in their order"
@@ -165,18 +190,19 @@ def _accounts(cell: CellView, fleet: RawFleet) -> Iterable[str]:
         wall_ns = after.t_ns - before.t_ns
         used = [("farm", after.farm_cpu_ns - before.farm_cpu_ns)]
         if before.station_process == after.station_process and None not in (
-            before.station_cpu_ns, after.station_cpu_ns,
-        ):  # fmt: skip
+            before.station_cpu_ns,
+            after.station_cpu_ns,
+        ):
             used.append(("station", int(after.station_cpu_ns or 0) - int(before.station_cpu_ns or 0)))
         for who, cpu_ns in used:
             if wall_ns < 0 or not 0 <= cpu_ns <= wall_ns * cores + EDGE_NS * cores:
-                yield f"the {who} used {cpu_ns / 1e6:.0f} ms of a processor in {wall_ns / 1e6:.0f} ms on {cores} cores"
+                yield f"the {who} used {cpu_ns / 1e6:.0f} ms in {wall_ns / 1e6:.0f} ms on {cores} cores"
                 return
 
 
 def witnessed(cell: CellView, tally: Tally) -> None:
-    """What the station counted of itself, as it was asked after each stage, is what the farm says it did there:
-    handshakes in all and drone by drone, datagrams up and back, and the load that arrived."""
+    """What the station counted of itself, as it was asked after each stage, is what the farm says it did
+    there: handshakes in all and drone by drone, datagrams up and back, and the load that arrived."""
     fleet = _of(cell, tally)
     if fleet is None:
         return
@@ -206,8 +232,8 @@ def _handshakes(fleet: RawFleet, name: str, stages: tuple[str, ...]) -> Iterable
     for counter, least in (("hs_completed", done), ("hs_started", done)):
         if not least <= int(status.get(counter, 0)) <= most:
             yield (
-                f"until {name} the station counts {counter} {status.get(counter, 0)}, the farm {done} completed of "
-                f"{most} dialled"
+                f"until {name} the station counts {counter} {status.get(counter, 0)}, the farm {done} "
+                f"completed of {most} dialled"
             )
             return
     drones = _told(status)
@@ -217,7 +243,10 @@ def _handshakes(fleet: RawFleet, name: str, stages: tuple[str, ...]) -> Iterable
     for drone, told in drones.items():
         count = int(told.get("hs_completed", 0))
         if not completed[drone] <= count <= completed[drone] + open_ended[drone]:
-            yield f"until {name} the station counts {count} handshakes of drone {drone}, the farm {completed[drone]}"
+            yield (
+                f"until {name} the station counts {count} handshakes of drone {drone}, the farm "
+                f"{completed[drone]}"
+            )
             return
 
 
@@ -228,8 +257,8 @@ def _probes(fleet: RawFleet, name: str, stages: tuple[str, ...]) -> Iterable[str
         for counter in ("rx_ok", "tx_data"):
             if not back[drone] <= int(told.get(counter, 0)) <= sent[drone]:
                 yield (
-                    f"until {name} the station counts {counter} {told.get(counter, 0)} of drone {drone}, the farm "
-                    f"{sent[drone]} probes sent and {back[drone]} returned"
+                    f"until {name} the station counts {counter} {told.get(counter, 0)} of drone {drone}, the "
+                    f"farm {sent[drone]} probes sent and {back[drone]} returned"
                 )
                 return
 
@@ -239,7 +268,7 @@ def _loads(fleet: RawFleet) -> Iterable[str]:
     opened -= sum(int(told.get("rx_ok", 0)) for told in _told(fleet.status[OUTAGE]).values())
     sent, arrived = sum(load.sent for load in fleet.loads), sum(load.arrived for load in fleet.loads)
     if not arrived <= opened <= sent:
-        yield f"the station opened {opened} datagrams of the loads, the farm sent {sent} and {arrived} arrived"
+        yield f"the station opened {opened} datagrams of loads, the farm sent {sent}, {arrived} arrived"
     for load in fleet.loads:
         if not load.arrived <= load.sent <= load.offered:
             yield f"{load.stage}: {load.offered} offered, {load.sent} sent, {load.arrived} arrived"

@@ -1,8 +1,8 @@
 """What one ground station does for a fleet: stage by stage, and its capacity by suite.
 
-Times are from the first possible arrival, from the moment at which the restarted station answers on its status
-socket, from the order to connect its link again. A drone is back with the first authentic packet. Farm and
-station share the machine: a stage's figures are of both, and their processors stand beside them.
+Times are from the first possible arrival, from the moment at which the restarted station answers on its
+status socket, from the order to connect its link again. A drone is back with the first authentic packet. Farm
+and station share the machine: a stage's figures are of both, and their processors stand beside them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ STAGE_COLUMNS = (
     Column("t50_ms", "until half of all drones were back", "50 %", "ms", numeric=True),
     Column("t95_ms", "until 95 % of them were", "95 %", "ms", numeric=True),
     Column("t100_ms", "until all of them were", "all", "ms", numeric=True),
-    Column("gone_ms", "from the kill of the station, or the cut of its link, until all were", "since gone", "ms", True),
+    Column(
+        "gone_ms",
+        "from the kill of the station, or the cut of its link, until all were",
+        "since gone",
+        "ms",
+        True,
+    ),
     Column("dials_per_drone", "dials that began, in vain ones among them", "dials a drone", numeric=True),
     Column("handshakes_per_drone", "handshakes the station began", "handshakes a drone", numeric=True),
     Column("refused_count", "handshakes that the station refused or lost", "refused", numeric=True),
@@ -54,25 +60,53 @@ STAGE_COLUMNS = (
     Column("arrived_pct", "of them, arrived", "arrived", "%", numeric=True),
     Column("station_cpu_pct", "processor time of the station", "station", "% of a core", numeric=True),
     Column("farm_cpu_pct", "processor time of the farm", "farm", "% of a core", numeric=True),
-    Column("rest_cpu_pct", "processor time of everything else on the machine", "rest", "% of a core", numeric=True),
+    Column(
+        "rest_cpu_pct",
+        "processor time of everything else on the machine",
+        "rest",
+        "% of a core",
+        numeric=True,
+    ),
     Column("station_rss_mib", "resident memory of the station at the end", "memory", "MiB", numeric=True),
 )
 CAPACITY_COLUMNS = (
     *CELL,
     Column("drones_count", "drones of the farm", "drones", numeric=True),
-    Column("restart_ms", "from the restarted station's first answer until all were back", "restart", "ms", True),
+    Column(
+        "restart_ms", "from the restarted station's first answer until all were back", "restart", "ms", True
+    ),
     Column("outage_ms", "from the link's return until all were back", "outage", "ms", True),
     Column("handshakes_per_drone", "most of restart and outage", "handshakes a drone", numeric=True),
     Column("lost_count", "datagrams lost after restart and outage", "lost", numeric=True),
-    Column("session_kib", "growth of the station's memory from its start to all joined, a drone", "a session", "KiB", True),
-    Column("station_ms", "the station's processor time a handshake, over the join", "station a handshake", "ms", True),
+    Column(
+        "session_kib",
+        "growth of the station's memory from its start to all joined, a drone",
+        "a session",
+        "KiB",
+        True,
+    ),
+    Column(
+        "station_ms",
+        "the station's processor time a handshake, over the join",
+        "station a handshake",
+        "ms",
+        True,
+    ),
     Column("farm_ms", "the farm's, likewise", "farm", "ms", numeric=True),
-    Column("handshakes_per_core_s", "handshakes a second that one core of the station makes", "capacity", "1/s a core", True),
+    Column(
+        "handshakes_per_core_s",
+        "handshakes a second that one core of the station makes",
+        "capacity",
+        "1/s a core",
+        True,
+    ),
     Column("quiet_p99_ms", "round trip without rekeys, 99th percentile", "P99 quiet", "ms", numeric=True),
     Column("rekeying_p99_ms", "the same while the whole fleet rekeys", "P99 rekeying", "ms", numeric=True),
-    Column("rekeys_per_s", "rekeys a second in that window", "rekeys", "1/s", numeric=True),
+    Column("rekeys_per_s", "rekeys a second that were completed then", "rekeys", "1/s", numeric=True),
     Column("carried_drones", "most drones whose load arrived to 99 %", "drones carried", numeric=True),
-    Column("ended_drones", "fewest drones whose load did not; empty: all were carried", "ends at", numeric=True),
+    Column(
+        "ended_drones", "fewest drones whose load did not; empty: all were carried", "ends at", numeric=True
+    ),
     Column("wake_p50_us", "from waking a thread until it runs, median", "wake-up P50", "µs", numeric=True),
     Column("wake_p99_us", "the same, 99th percentile", "P99", "µs", numeric=True),
 )
@@ -190,8 +224,11 @@ def _capacity(cell: Cell, fleet: RawFleet, rows: Mapping[str, Row]) -> Row:
     carried = [load.drones for load in fleet.loads if load.arrived >= CARRIED * load.offered]
     ended = [load.drones for load in fleet.loads if load.arrived < CARRIED * load.offered]
     wake_us = [waited_ns / 1e3 for waited_ns in fleet.document["wake_ns"]]
-    again = [float(told) for stage in (RESTART, OUTAGE) if (told := rows[stage]["handshakes_per_drone"]) is not None]
-    for_s = float(fleet.document["settings"]["window_s"])
+    again = [
+        float(told)
+        for stage in (RESTART, OUTAGE)
+        if (told := rows[stage]["handshakes_per_drone"]) is not None
+    ]
     return {
         **cell_columns(cell),
         "drones_count": fleet.drones,
@@ -205,7 +242,7 @@ def _capacity(cell: Cell, fleet: RawFleet, rows: Mapping[str, Row]) -> Row:
         "handshakes_per_core_s": 1e3 / station_ms if station_ms else None,
         "quiet_p99_ms": rows[QUIET]["rtt_p99_ms"],
         "rekeying_p99_ms": rows[REKEYING]["rtt_p99_ms"],
-        "rekeys_per_s": fleet.drones / for_s,
+        "rekeys_per_s": _rekeys_per_s(fleet),
         "carried_drones": max(carried, default=None),
         "ended_drones": min(ended, default=None),
         "wake_p50_us": median(wake_us),
@@ -213,9 +250,19 @@ def _capacity(cell: Cell, fleet: RawFleet, rows: Mapping[str, Row]) -> Row:
     }
 
 
+def _rekeys_per_s(fleet: RawFleet) -> float | None:
+    """Completed ones, from the first possible moment to the last one's first packet."""
+    done_ns = [moment for moment in _back(fleet, REKEYING).values() if moment is not None]
+    if not done_ns:
+        return None
+    return len(done_ns) * 1e9 / (max(done_ns) - fleet.begun_ns(REKEYING))
+
+
 def _session_kib(fleet: RawFleet) -> float | None:
     """Of resident memory, between the station's first answer and the end of the join."""
     begin_ns, end_ns = fleet.span_ns(JOIN)
-    before = next((s.station_rss_kib for s in fleet.samples if s.t_ns >= begin_ns and s.station_rss_kib), None)
+    before = next(
+        (s.station_rss_kib for s in fleet.samples if s.t_ns >= begin_ns and s.station_rss_kib), None
+    )
     after = next((s.station_rss_kib for s in fleet.samples if s.t_ns >= end_ns and s.station_rss_kib), None)
     return None if before is None or after is None else (after - before) / fleet.drones
