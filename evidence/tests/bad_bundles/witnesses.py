@@ -340,7 +340,7 @@ def quiet_at_the_highest_score(root: Path) -> None:
     edit(data / "scenario.effective.yml", lambda s: s["conditions"][0].update(detector="xgboost"))
     edit(data / "providers.json", lambda p: p.update(detectors={"xgboost": named}))
     rename_cells(root)
-    from bad_bundles.detectors import _count
+    from measures.detector.bad_bundles import _count
 
     for cell in cells(root):
         write_watched(cell, "xgboost")

@@ -38,8 +38,9 @@ from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
 from pqlab.campaign.supervisor import supervisor_of
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
-from pqlab.cli.plan import add_plan_options, require_simulated, share_of, show_plan
-from pqlab.inventory import AgentAddress, Inventory, load_inventory
+from pqlab.cli.plan import add_plan_options, host_seed, require_simulated, share_of, show_plans
+from pqlab.cli.side_by_side import side_by_side
+from pqlab.inventory import AgentAddress, Inventory, load_inventory, load_pairs
 from pqlab.progress import coloured, reporter
 
 HELP = "run a scenario on the lab; ends with a sealed bundle and its report"
@@ -97,11 +98,14 @@ def _seconds(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Exit code as published; raises LabError (2 usage, 4 environment)."""
     scenario = load_scenario(args.scenario, overrides_of(args))
-    inventory = load_inventory(args.inventory, args.keys)
     if args.dry_run:
-        return show_plan(args, scenario, inventory, dry_run=True)
+        return show_plans(args, scenario, dry_run=True)
+    pairs = load_pairs(args.inventory, args.keys) if args.pair is None else ()
+    if pairs:
+        return side_by_side(args, scenario, pairs)
+    inventory = load_inventory(args.inventory, args.keys, args.pair)
     require_junit_place(args.junit)
-    share = share_of(args, scenario)
+    share = share_of(args, scenario, inventory)
     require_simulated(args, inventory)
     seal = commitment.place(args.seal)
     into = locate(args.into, results_dir(args.out)) if args.into is not None else None
@@ -136,7 +140,7 @@ def _simulated(
         into=into,
         seal=seal,
         share=share,
-        machine=SimMachine(args.host_seed),
+        machine=SimMachine(host_seed(args, inventory)),
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pqevidence
 from pqevidence.kernel.result import Tally
+from pqevidence.kernel.run_shape import sessions_due
 from pqevidence.kernel.view import BundleView, CellView
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.dataplane import gate_ns
 from pqevidence.record.raw import ROLES, read_object
-from pqevidence.verify.checks_drawn import has_witnesses
-from pqevidence.verify.run_shape import sessions_due
 
 #: a gate that was open for longer is no measurement, whatever the verdict
 GATE_FACTOR, GATE_SLACK_S = 2.0, 60.0
@@ -91,7 +91,7 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
         )
         return
     published = reference_dir()
-    data = BundleData(bundle.root, bundle.known)
+    data = BundleData(bundle.root, bundle.known, bundle.raw.scenario)
     told = [bundle.told[name] for name in NEEDED if name in bundle.told]
     whole = len(told) == len(NEEDED)  # a check may have been left out
     checklist = table_of(rows_of(bundle, told)) if whole else checklist_table(bundle.root)

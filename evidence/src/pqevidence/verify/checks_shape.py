@@ -16,9 +16,9 @@ from pqevidence.bundle.crate import METADATA
 from pqevidence.bundle.format import DICTIONARY, PACKAGE, SCHEMAS
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.measures import MEASURES
 from pqevidence.record.raw import Json, RawRun
-from pqevidence.verify.checks_drawn import has_witnesses
 
 #: versions of pqlab that sealed bundles
 KNOWN = ("0.1.0", "0.2.0", pqevidence.__version__)
@@ -29,9 +29,8 @@ _DOCUMENTS = (
 )
 _CELL = (
     r"(?:record\.json|counters\.json|traffic\.json|mavlink\.gcs\.tlog"
-    r"|detectors\.json|spans\.ndjson"
-    r"|events\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
-    r"|telemetry\.(?:drone|gcs)\.lp|logs/(?:drone|gcs|controller)\.log"
+    r"|events\.ndjson|bins(?:\.gcs)?\.ndjson|ledger\.(?:drone|gcs)\.csv"
+    r"|logs/(?:drone|gcs|controller)\.log"
     rf"|{'|'.join(file for measure in MEASURES for file in measure.files)})"
 )
 #: what a bundle says of its own format, and of who made it
