@@ -142,8 +142,12 @@ class Farm:
             ) from error
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._complaints: list[str] = []
-        for job in (self._listen, self._overhear):
-            threading.Thread(target=job, name="fleet-farm", daemon=True).start()
+        self._ears = [
+            threading.Thread(target=job, name="fleet-farm", daemon=True)
+            for job in (self._listen, self._overhear)
+        ]
+        for ear in self._ears:
+            ear.start()
 
     def order(self, line: str, limit_s: float) -> list[str]:
         """What the farm says until it is done. Raises FleetFailure."""
@@ -190,6 +194,8 @@ class Farm:
     def _ended(self, order: str) -> FleetFailure:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=5.0)
+        for ear in self._ears:
+            ear.join(timeout=2.0)  # its last words may still be on their way
         code = self._process.poll()
         last = " ".join(self._complaints[-3:]) or "it said nothing"
         return FleetFailure(
