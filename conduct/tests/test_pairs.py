@@ -76,7 +76,8 @@ def test_every_option_of_run_is_passed_on_or_refused() -> None:
     passed = {*words._SCENARIO.values(), *words._LISTS.values(), *words._RUN.values(), *words._FLAGS.values()}
     refused = {name for name, _ in words._NOT_FOR_PAIRS.values()}
     #: of this process itself, of the pair, and of `--dry-run`, which plans
-    own = {"scenario", "inventory", "out", "json", "pair", "dry_run", "source", "verb", "run", "parser"}
+    own = {"workers", "scheduler"}
+    own |= {"scenario", "inventory", "out", "json", "pair", "dry_run", "source", "verb", "run", "parser"}
     assert passed | refused | own == known
     assert not passed & refused
 
@@ -223,6 +224,35 @@ def test_asked_to_end_all_are_and_each_may_say_goodbye() -> None:
     children.follow(tell, lambda: None)
     assert sorted(told)[::2] == ["pair_1 kept", "pair_2 kept"]
     assert [child.why_dead() for child in children.all] == ["it was stopped"] * 2
+
+
+def test_looks_are_taken_while_a_controller_talks_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever reads `status.json` sees an old one for as long as it talks."""
+    monkeypatch.setattr("pqlab.pairs.children.LOOK_S", 0.2)
+    children, seen = Children(), list[str]()
+    script = "for n in $(seq 40); do echo word >&2; sleep 0.05; done"
+    children.start("pair_1", ["sh", "-c", script], {"PATH": "/usr/bin:/bin"})
+    children.follow(lambda _, line: seen.append(line), lambda: seen.append("look"))
+    talk = seen[seen.index("word") : len(seen) - seen[::-1].index("word")]
+    assert talk.count("look") >= 5, seen
+
+
+def test_no_controller_outlives_a_fault_of_whoever_follows() -> None:
+    """A full disk under `status.json`, say: nobody would hear them any more, or end them."""
+    children = Children()
+    script = "trap 'echo kept >&2; exit 130' TERM; echo ready >&2; while :; do sleep 0.1; done"
+    for pair in ("pair_1", "pair_2"):
+        children.start(pair, ["sh", "-c", script], {"PATH": "/usr/bin:/bin"})
+    told = list[str]()
+
+    def full(pair: str, line: str) -> None:
+        told.append(pair)
+        if len(set(told)) == 2:
+            raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"), children:
+        children.follow(full, lambda: None)
+    assert [child.process.poll() for child in children.all] == [130, 130]
 
 
 # --- how far they are ----------------------------------------------------------------------------

@@ -34,25 +34,30 @@ def run(args: argparse.Namespace) -> int:
     outside_bundles(results)
     paths = [locate(name, results) for name in args.bundles]
     _named_once(paths)
-    merged = merge(paths, results)
-    data = merged.data
-    if args.json:
+    done = merge(paths, results)
+    tell(done, as_json=args.json)
+    return done.code
+
+
+def tell(done: Merged, *, as_json: bool) -> None:
+    """The closing lines of a merge, or its one JSON document."""
+    data = done.data
+    if as_json:
         print_json(
             {
-                "bundle": shown(merged.bundle),
+                "bundle": shown(done.bundle),
                 "parts": [part.run_id for part in data.parts],
                 "pairs": sorted(data.boards),
                 "hosts": sorted(set(data.boards.values())),
                 "missing_repetitions": data.missing,
-                "warnings": merged.warnings,
+                "warnings": done.warnings,
             }
         )
-        return merged.code
-    for line in merged.told():
+        return
+    for line in done.told():
         print(line)
-    print(f"check it: ./pqlab verify {shown(merged.bundle)}")
-    print(shown(merged.bundle / "data" / "report.html"))
-    return merged.code
+    print(f"check it: ./pqlab verify {shown(done.bundle)}")
+    print(shown(done.bundle / "data" / "report.html"))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,9 @@ from pqlab.inventory import Inventory, load_inventory, load_pairs
 from pqlab.lab_number import on_lab
 from pqlab.pairs.words import require_for_pairs
 from pqlab.progress import clock_text
+
+#: a simulated campaign has at most so many pairs
+MOST_MACHINES = 256
 
 HELP = "print the cells of a scenario, their order, expected time, disk and precision"
 
@@ -67,8 +71,28 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         "--pair", metavar="NAME", help="what the pair of hosts is called that carries out the share"
     )
     parser.add_argument(
-        "--host-seed", type=int, metavar="S", help="ring sim: the machine to simulate, one a pair"
+        "--host-seed",
+        type=host_seeds,
+        metavar="S",
+        help="ring sim: the machine to simulate; 1-4 or 1,2,5: one a pair, which share the campaign",
     )
+
+
+def host_seeds(text: str) -> tuple[int, ...]:
+    """`7`, `1-4` or `1,2,5` as whole numbers, each once. Raises ArgumentTypeError."""
+    found: list[int] = []
+    for part in text.split(","):
+        if single := re.fullmatch(r"-?[0-9]{1,18}", part, re.ASCII):
+            found.append(int(single[0]))
+        elif (span := re.fullmatch(r"([0-9]{1,18})-([0-9]{1,18})", part, re.ASCII)) and (
+            0 <= int(span[2]) - int(span[1]) < MOST_MACHINES
+        ):
+            found += range(int(span[1]), int(span[2]) + 1)
+        else:
+            raise argparse.ArgumentTypeError(f"{text!r} is no seed, and no range of at most {MOST_MACHINES}")
+    if len(set(found)) < len(found) or len(found) > MOST_MACHINES:
+        raise argparse.ArgumentTypeError(f"{text!r} names a machine twice, or more than {MOST_MACHINES}")
+    return tuple(found)
 
 
 def share_of(args: argparse.Namespace, scenario: Scenario, inventory: Inventory) -> Share | None:
@@ -114,8 +138,7 @@ def require_simulated(args: argparse.Namespace, inventory: Inventory) -> None:
 
 def host_seed(args: argparse.Namespace, inventory: Inventory) -> int | None:
     """Ring sim: the machine that is asked for, else that of the inventory's pair."""
-    asked: int | None = args.host_seed
-    return inventory.host_seed if asked is None else asked
+    return args.host_seed[0] if args.host_seed else inventory.host_seed
 
 
 def run(args: argparse.Namespace) -> int:

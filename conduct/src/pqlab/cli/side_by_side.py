@@ -57,9 +57,10 @@ def side_by_side(args: argparse.Namespace, scenario: Scenario, pairs: tuple[Inve
     try:
         for line in filter(None, (told, one_machine(pairs))):
             show.tell(None, line)
-        for pair in pairs:
-            _start(args, pair, folder, children, show)
-        _follow(folder, children, show)
+        with children:
+            for pair in pairs:
+                _start(args, pair, folder, children, show)
+            _follow(folder, children, show)
     finally:
         show.close()
         for number, handler in before.items():

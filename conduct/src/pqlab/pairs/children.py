@@ -8,9 +8,10 @@ import queue
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TextIO
+from typing import Any, Final, Self, TextIO
 
 Json = dict[str, Any]
 #: between two looks at what the controllers wrote: the measured machine may be this one
@@ -53,7 +54,8 @@ class Child:
 
 
 class Children:
-    """Started by `start`; `follow` returns when all have ended."""
+    """Started by `start`; `follow` returns when all have ended. Whatever ends the block that this opens, no
+    controller outlives it: each is asked to end, and waited for."""
 
     def __init__(self) -> None:
         self.all: list[Child] = []
@@ -80,6 +82,19 @@ class Children:
         keeper.start()
         threading.Thread(target=self._hear, args=(child, process.stderr, keeper), daemon=True).start()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._terminate()
+        for child in self.all:
+            child.process.wait()
+
+    def _terminate(self) -> None:
+        for child in self.all:
+            if child.process.poll() is None:
+                child.process.terminate()
+
     def end(self) -> None:
         """Ask all to end, at the next look; may be called by a signal's handler."""
         self._ending = True
@@ -92,23 +107,20 @@ class Children:
     def follow(self, tell: Callable[[str, str], None], look: Callable[[], None]) -> None:
         """Until all have ended. tell: pair and one whole line that its controller said; look: called about
         once a second."""
-        asked = False
+        asked, due_s = False, time.monotonic() + LOOK_S
         while any(child.code is None for child in self.all):
             if self._ending and not asked:
                 asked = True
-                for child in self.all:
-                    if child.code is None:
-                        child.process.terminate()
-            try:
-                child, line = self._heard.get(timeout=LOOK_S)
-            except queue.Empty:
+                self._terminate()
+            with contextlib.suppress(queue.Empty):
+                child, line = self._heard.get(timeout=max(0.0, due_s - time.monotonic()))
+                if line is None:
+                    child.code = child.process.returncode
+                else:
+                    tell(child.pair, line)
+            if time.monotonic() >= due_s:
                 look()
-                continue
-            if line is None:
-                child.code = child.process.returncode
-                look()
-            else:
-                tell(child.pair, line)
+                due_s = time.monotonic() + LOOK_S
         look()
 
     def _keep(self, child: Child, stream: TextIO) -> None:

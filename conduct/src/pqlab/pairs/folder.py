@@ -6,15 +6,15 @@ command goes on with an open one, pair by pair, and a share never moves to anoth
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, Literal
 
 from pqevidence.errors import LabError
 from pqevidence.paths import shown
+from pqlab.campaign.lock import Lock
 from pqlab.campaign.store import WORK_FOLDER, disk_errors, read_json, work_runs, write_json
 
 Json = dict[str, Any]
@@ -31,7 +31,9 @@ class PairsFolder:
 
     root: Path
     document: Json
-    _lock: TextIO | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._lock = Lock(self.root)
 
     @classmethod
     def begin(cls, results: Path, name: str, document: Json) -> PairsFolder:
@@ -47,31 +49,18 @@ class PairsFolder:
     def lock(self) -> None:
         """Hold it for this process. Raises LabError where another one does."""
         with disk_errors(self.root):
-            file = (self.root / "lock").open("a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.close()
+            taken = self._lock.take()
+        if not taken:
             raise LabError(
                 "campaign-busy",
                 f"the campaign in {shown(self.root)} is being carried out by another pqlab",
                 "each pair has one controller",
                 "./pqlab status shows how far it is",
-            ) from error
-        self._lock = file
+            )
 
     def held(self) -> bool:
         """Does a process carry it out?"""
-        try:
-            file = (self.root / "lock").open("r+")
-        except OSError:
-            return False
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                return True
-        return False
+        return self._lock.is_held()
 
     @property
     def pairs(self) -> list[str]:

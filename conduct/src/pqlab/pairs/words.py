@@ -27,9 +27,13 @@ _NOT_FOR_PAIRS: Final = {
 #: options of `run` that every pair's controller is given as they are: option → its name among the arguments
 _SCENARIO: Final = {"--session-s": "session_s", "--reps": "reps"}
 _LISTS: Final = {
-    "--suites": "suites", "--with": "overlays", "--level": "level", "--family": "family", "--tag": "tag",
+    "--suites": "suites",
+    "--with": "overlays",
+    "--level": "level",
+    "--family": "family",
+    "--tag": "tag",
     "--condition": "condition",
-}  # fmt: skip
+}
 _RUN: Final = {"--keys": "keys", "--max-fail": "max_fail", "--settle-s": "settle_s"}
 _FLAGS: Final = {"--strict": "strict", "--busy-ok": "busy_ok"}
 

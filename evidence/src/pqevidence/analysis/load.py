@@ -293,7 +293,7 @@ def read_json(path: Path) -> Json:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise unreadable(path, "the file is missing") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no JSON, no UTF-8, a number of too many digits
         raise unreadable(path, str(error)) from error
     if not isinstance(value, dict):
         raise unreadable(path, f"expected an object, found {type(value).__name__}")
@@ -315,7 +315,7 @@ def read_ndjson(path: Path) -> list[Json]:
             continue
         try:
             rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise unreadable(path, f"line {number}: {error}") from error
     return rows
 

@@ -18,9 +18,10 @@ from pqevidence.bundle.attribution import FILE as ATTRIBUTION
 from pqevidence.bundle.flown import MARK
 from pqevidence.bundle.tarball import RUN_ID
 from pqevidence.index.rules import Refused
+from pqevidence.record.raw import AliasRefused, PlainLoader
 from pqevidence.verify.checks_ring import FIRST_REAL_NS
-from pqevidence.verify.checks_shape import KNOWN
 from pqevidence.verify.checks_text import FORBIDDEN, find_forbidden
+from pqevidence.versions import KNOWN
 
 Json = dict[str, Any]
 RINGS: Final = ("sim", "lab", "hardware")
@@ -144,23 +145,14 @@ def _object(path: Path) -> Json:
     return value
 
 
-class _PlainLoader(yaml.SafeLoader):
-    """YAML without aliases: a few lines of them stand for more than any memory holds."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """As the loader does it; an alias is refused."""
-        if self.check_event(yaml.AliasEvent):
-            anchor = self.peek_event().anchor  # type: ignore[no-untyped-call]
-            raise Refused("documents_plain", f"scenario.effective.yml holds the alias {anchor}")
-        return super().compose_node(parent, index)
-
-
 def _scenario(path: Path) -> Json:
     text = _bytes(path, MAX_JSON_BYTES)
     if len(text) > MAX_YAML_BYTES:
         raise Refused("documents_plain", f"{path.name} has {len(text):,} characters")
     try:
-        value = yaml.load(text, Loader=_PlainLoader)
+        value = yaml.load(text, Loader=PlainLoader)
+    except AliasRefused as error:
+        raise Refused("documents_plain", f"{path.name}: {error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise Refused("documents_read", f"{path.name} is no YAML: {error}") from error
     if not isinstance(value, dict):

@@ -164,6 +164,8 @@ def read_json(path: Path) -> Any:
         raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise RawDataError(path, f"line {error.lineno} column {error.colno}: {error.msg}") from error
+    except ValueError as error:  # a number of more digits than Python converts
+        raise RawDataError(path, str(error)) from error
     except RecursionError as error:
         raise RawDataError(path, "nested too deep") from error
 
@@ -176,14 +178,18 @@ def read_object(path: Path) -> Json:
     return value
 
 
-class _PlainLoader(yaml.SafeLoader):
+class AliasRefused(yaml.YAMLError):
+    """What `PlainLoader` says of an alias."""
+
+
+class PlainLoader(yaml.SafeLoader):
     """YAML without aliases: a few lines of them stand for more than any memory holds, and nobody here writes
     them."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """As the loader does it; an alias is refused."""
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError(f"an alias near line {self.line + 1}: none are read")
+            raise AliasRefused(f"an alias near line {self.line + 1}: none are read")
         return super().compose_node(parent, index)
 
 
@@ -192,7 +198,7 @@ def read_yaml_object(path: Path) -> Json:
     try:
         if path.stat().st_size > MOST_YAML_BYTES:
             raise RawDataError(path, f"longer than {MOST_YAML_BYTES} bytes")
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainLoader)
+        value = yaml.load(path.read_text(encoding="utf-8"), Loader=PlainLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise RawDataError(path, str(error).replace("\n", " ")) from error
     except RecursionError as error:
@@ -227,6 +233,8 @@ def read_ndjson(path: Path) -> list[Json]:
                 raise RawDataError(path, f"line {number}: not UTF-8") from error
             except json.JSONDecodeError as error:
                 raise RawDataError(path, f"line {number}: {error.msg}") from error
+            except ValueError as error:  # a number of more digits than Python converts
+                raise RawDataError(path, f"line {number}: {error}") from error
             except RecursionError as error:
                 raise RawDataError(path, f"line {number}: nested too deep") from error
             if not isinstance(row, dict):

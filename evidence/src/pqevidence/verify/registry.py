@@ -58,6 +58,7 @@ _GENERAL: tuple[Check, ...] = (
     ),
     _whole("files_known", checks_shape.files, "files that a run writes, and no other", "files"),
     _whole("versions_known", checks_shape.versions, "versions that there were, nothing later", "runs"),
+    _each("version_kept", checks_shape.kept, "all", "raw files of the version that is named"),
     _whole(
         "scenario_schema", checks_plan.scenario_schema, "a valid scenario, its hash in the plan", "scenario"
     ),

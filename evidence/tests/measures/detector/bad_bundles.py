@@ -192,3 +192,14 @@ def another_model_than_named(root: Path) -> None:
 def detector_without_an_image(root: Path) -> None:
     """No digest says in what image the detector ran."""
     _watched(root, None, model=lambda named: named.update(image_id=None))
+
+
+@registering(BAD, "detector_scores")
+def quiet_at_the_highest_score(root: Path) -> None:
+    """The detector was sure of an attack in the session and raised none."""
+    rule = {"on": 0.5, "off": 0.3, "need": 1, "among": 1, "hold": 2}
+
+    def ruled(named: Json) -> None:
+        named["card"]["rules"] = {"attack": rule, "degraded": rule}
+
+    _watched(root, lambda cell: _lines(cell, lambda rows: rows[0].update(attack_score=0.99)), model=ruled)
