@@ -12,7 +12,7 @@ const PROTOCOL: i64 = 1;
 const FIRST: &str = "0.1.0";
 const BEFORE_1_0: [&str; 2] = [FIRST, "0.2.0"];
 /// Tables that 0.1.0 did not make yet.
-const LATER_TABLES: [&str; 11] = [
+const LATER_TABLES: [&str; 13] = [
     "fingerprints",
     "aead",
     "drift",
@@ -24,6 +24,8 @@ const LATER_TABLES: [&str; 11] = [
     "rekeys",
     "rekey_sweep",
     "commands",
+    "fleet_stages",
+    "fleet_capacity",
 ];
 const DOCUMENTS: [&str; 7] = [
     "run.json",
@@ -157,6 +159,9 @@ fn later(run: &Run, made_by: &str) -> Vec<String> {
         let traffic = given(&run.scenario, "traffic").and_then(Value::as_object);
         if traffic.is_some_and(|traffic| given(traffic, "workload").is_some()) {
             found.push(&"a workload");
+        }
+        if objects(&run.scenario, "conditions").any(|condition| given(condition, "fleet").is_some()) {
+            found.push(&"a fleet");
         }
     }
     if made_by == FIRST {

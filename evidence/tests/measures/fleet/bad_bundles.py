@@ -182,3 +182,11 @@ def load_that_never_arrived(root: Path) -> None:
             drone["rx_ok"] -= 20
 
     _fleet(root, _status("load", fewer))
+
+
+@registering(BAD, "versions_known")
+def fleet_of_a_version_without_fleets(root: Path) -> None:
+    """It claims to be of 0.2.0, of which no fleet's tables are known."""
+    _fleet(root, lambda _cell: None)
+    edit(root / "data" / "run.json", lambda run: run.update(pqlab_version="0.2.0"))
+    finish(root)
