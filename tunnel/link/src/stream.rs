@@ -95,7 +95,21 @@ pub fn converse<S: Side>(
     machine: &mut Machine<S>,
     install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
 ) -> Result<(), HandshakeError> {
-    let outcome = conversation(socket, started, machine, install);
+    converse_watched(socket, started, machine, install, || ())
+}
+
+/// `converse`, for whoever keeps a time line: `sending` is called before each message that goes out.
+///
+/// # Errors
+/// As `converse`.
+pub fn converse_watched<S: Side>(
+    socket: &TcpStream,
+    started: Instant,
+    machine: &mut Machine<S>,
+    install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
+    sending: impl FnMut(),
+) -> Result<(), HandshakeError> {
+    let outcome = conversation(socket, started, machine, install, sending);
     if let Err(error) = &outcome {
         machine.end(error.reason);
         if error.sends_alert() {
@@ -117,6 +131,7 @@ fn conversation<S: Side>(
     started: Instant,
     machine: &mut Machine<S>,
     install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
+    mut sending: impl FnMut(),
 ) -> Result<(), HandshakeError> {
     let mut stream = FrameStream {
         socket,
@@ -127,6 +142,7 @@ fn conversation<S: Side>(
     let mut rtt = None;
     let first = machine.start()?;
     if !first.is_empty() {
+        sending();
         stream.write(machine, &first)?;
     }
     let sent = Instant::now();
@@ -146,6 +162,7 @@ fn conversation<S: Side>(
             }
         }
         if !answer.is_empty() {
+            sending();
             stream.write(machine, &answer)?;
         }
     }
