@@ -42,7 +42,7 @@ inputs() {
         check) echo images/venv requirements/check.txt ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt requirements/crate.txt requirements/ansible-collections.txt requirements/unpack_collections.py ;;
         verifier) echo verifier ;;
-        detector-train) echo requirements/detector-train.txt ;;
+        detector-train) echo requirements/detector-train.txt requirements/workers.txt ;;
         detector-*) echo images/venv requirements/detector.txt base/src detectors/src detectors/models ;;
         pi) echo requirements/tunnel.txt ;;
         pihost) echo requirements/tunnel.txt base/src telemetry/src/pqtelemetry emulated-pi/player.py ;;

@@ -32,7 +32,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible comes witho
         """`result.result` holds what the command printed: the state that campaign.py tells."""
         said = sentence(result.result.get("stdout"))
         if said is not None:
-            self._display.display(f"    campaign: {said}", stderr=True)
+            for line in said.splitlines():
+                self._display.display(f"    campaign: {line}", stderr=True)
 
 
 def sentence(stdout: object) -> str | None:

@@ -159,7 +159,7 @@ FOLDERS: dict[str, tuple[str, Spoil]] = {
     # documents, before any is believed
     "flown": ("not_flown", lambda root: (root / "flown.json").write_text("{}", encoding="utf-8")),
     "bench": ("kind_known", _bench),
-    "merged": ("kind_known", content("merge.json", b"{}")),
+    "merged": ("one_run", content("merge.json", b"{}")),
     "unsealed": ("sealed", gone("tagmanifest-sha512.txt")),
     "no-bag": ("sealed", gone("bagit.txt")),
     "plan-missing": ("documents_read", gone("data/plan.json")),

@@ -9,9 +9,9 @@ import pytest
 from fake_agent import FakeAgent, FakeClock, FakeConnection, FakeLab
 
 from pqevidence.errors import LabError, UsageError
+from pqevidence.measures.detector.record import episodes_of
 from pqevidence.plan import Cell
 from pqevidence.record.attack import FILE
-from pqevidence.record.detector import episodes_of
 from pqevidence.record.raw import read_ndjson
 from pqevidence.scenario.attacks import attacked
 from pqlab.campaign.agents import Agent, Pair

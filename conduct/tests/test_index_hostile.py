@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import resource
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,6 +182,76 @@ def test_a_look_that_dies_refuses_one_submission_alone(two: Path, monkeypatch: p
     found = entries._all_looks([two / GOOD, two / ARCHIVED], Looks(None), True, 2)
     assert found[0].refused is not None and found[0].refused.check == "looked_through"
     assert found[1].found == {"path": ARCHIVED}
+
+
+def test_a_look_without_end_refuses_one_submission_alone(
+    two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where what reads it catches whatever it takes for damage and goes on."""
+    verified = looked.verify_bundle
+
+    def verify(root: Path) -> list[Any]:
+        while root.name == GOOD:
+            with contextlib.suppress(Exception):
+                sum(range(1000))
+        return verified(root)
+
+    monkeypatch.setattr(looked, "verify_bundle", verify)
+    monkeypatch.setattr(looked, "LOOK_S", 3.0)
+    code, told = index(two / "results", "--out", str(tmp_path / "site"), "--jobs", "1", *DAY)
+    (refused,) = told["refused"]
+    assert (code, refused["bundle"], refused["check"]) == (5, GOOD, "looked_through")
+    assert "processor time" in refused["reason"] and told["bundles_count"] == 1
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_look_that_takes_too_much_memory_refuses_one_submission_alone(
+    two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
+) -> None:
+    verified = looked.verify_bundle
+
+    def verify(root: Path) -> list[Any]:
+        taken = bytearray(entries._LOOK_BYTES if root.name == GOOD else 1)
+        return verified(root) if len(taken) == 1 else []
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    monkeypatch.setattr(looked, "verify_bundle", verify)
+    code, told = index(two / "results", "--out", str(tmp_path / "site"), "--jobs", jobs, *DAY)
+    assert (code, told["bundles_count"]) == (5, 1)
+    assert [(row["bundle"], row["check"]) for row in told["refused"]] == [(GOOD, "looked_through")]
+    assert resource.getrlimit(resource.RLIMIT_AS) == before, "the index itself is not bounded"
+
+
+def test_a_corrected_run_is_marked_and_taken_out_where_that_is_asked_for(two: Path, tmp_path: Path) -> None:
+    folder, site = tmp_path / "submissions", tmp_path / "site"
+    shutil.copytree(two / "results" / GOOD, folder / GOOD)
+    cell_id = next((folder / GOOD / "data" / "cells").iterdir()).name
+    why = "a backup ran on the machine during this cell"
+    with contextlib.redirect_stdout(io.StringIO()):
+        argv = ["--out", str(folder), "--withdraw", cell_id, "--reason", why]
+        assert main(["correct", str(folder / GOOD), *argv]) == 0
+    corrected = (folder / "latest").resolve().name
+    code, told = index(folder, "--out", str(site))
+    assert (code, told["refused"]) == (3, [])
+    marks = {(row["bundle"], row["check"]): row["reason"] for row in told["marked"]}
+    assert marks[GOOD, "current"] == f"corrected by {corrected}"
+    assert GOOD in marks[corrected, "own_cells"] and (corrected, "current") not in marks
+    code, told = index(folder, "--out", str(site), "--require", "current")
+    assert (code, told["bundles_count"]) == (5, 1)
+    assert [(row["bundle"], row["check"]) for row in told["refused"]] == [(GOOD, "current")]
+
+
+def test_the_parts_of_a_merge_are_submissions_of_their_own(two: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "submissions"
+    merge = folder / "20000101T000000Z-cccccc" / "data"
+    shutil.copytree(two / "results" / GOOD, merge / "parts" / GOOD)
+    (merge / "merge.json").write_text("{}", encoding="utf-8")
+    code, told = index(folder, "--out", str(tmp_path / "site"), *DAY)
+    assert (code, [row["check"] for row in told["refused"]]) == (5, ["one_run"])
+    assert "data/parts" in told["refused"][0]["reason"]
+    shutil.copytree(merge / "parts" / GOOD, folder / GOOD)
+    code, told = index(folder, "--out", str(tmp_path / "site"), *DAY)
+    assert (code, told["bundles_count"]) == (5, 1)
 
 
 def test_a_table_that_verify_did_not_make_again_is_not_read(

@@ -13,8 +13,9 @@ from fake_agent import QuietReporter
 from report_page import Page
 
 from pqevidence.errors import ScenarioError
+from pqevidence.measures.commands.record import Asked, asked_of, meets_rekey
 from pqevidence.paths import project_root
-from pqevidence.record.commands import Asked, asked_of, meets_rekey, without_beside
+from pqevidence.record.beside import without_beside
 from pqevidence.scenario import load_scenario
 from pqevidence.verify import verify_bundle
 from pqlab import sim

@@ -14,7 +14,7 @@ from pqdetect.commands import evaluate
 from pqdetect.decide import Rule
 from pqdetect.errors import DetectError
 from pqdetect.evaluation.run import Evaluation, find_recordings
-from pqdetect.simulate import GroundSpec, LinkSpec, Spec, simulate
+from pqdetect.simulate import GroundSpec, LinkSpec, Spec
 from pqdetect.training import data, store, tune
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -125,11 +125,11 @@ def test_validation_figures_are_words() -> None:
 def test_kept_recordings_are_of_this_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = []
 
-    def flights(split: str, scale: float) -> list[object]:
+    def flights(split: str, scale: float) -> list[Spec]:
         made.append(split)
-        return [simulate(Spec("q", 3, "none", "quiet", "direct", 12.0, LinkSpec(), GroundSpec()))]
+        return [Spec("q", 3, "none", "quiet", "direct", 12.0, LinkSpec(), GroundSpec())]
 
-    monkeypatch.setattr(store, "recordings", flights)
+    monkeypatch.setattr(store, "scenarios", flights)
     first = store.dataset("test", 1.0, tmp_path)
     again = store.dataset("test", 1.0, tmp_path)
     assert made == ["test"] and np.array_equal(first.rows, again.rows, equal_nan=True)

@@ -17,7 +17,7 @@ from detector_files import BIN_NS, WINDOW_NS
 from pqdetect.decide import Decider, Rule
 from pqdetect.features import FeatureStream
 from pqdetect.feed import DELTAS, FIELDS, WindowInput
-from pqevidence.verify.forest import Forest, shipped
+from pqevidence.measures.detector.forest import Forest, shipped
 
 Json = dict[str, Any]
 BINS = WINDOW_NS // BIN_NS

@@ -19,8 +19,8 @@ from pqevidence.analysis.floor import Null
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.table import Row, Table, number
 from pqevidence.errors import LabError
+from pqevidence.measures.host.section import cpu_holds
 from pqevidence.measures.power.tables import make_tables
-from pqevidence.report.sections.dataplane import cpu_holds
 from pqevidence.tables import analyse
 
 Rows = list[dict[str, str]]

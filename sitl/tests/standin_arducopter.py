@@ -5,7 +5,8 @@ Not part of the product. It shares no code with it, so that it can disagree with
 once on udpclient, one frame a datagram, HEARTBEAT 1 Hz and all other rates 0; refuses to arm before the
 estimator is ready (42 s) with a STATUSTEXT; takes off only armed and in GUIDED, climbs at 2.5 m/s; honours
 SET_MESSAGE_INTERVAL; writes eeprom.bin and logs/ into its working folder. `--speedup` scales its own clock;
-telemetry rates stay in wall time. STANDIN_FAULT: die | never-arm | land-once | rtl-once (a failsafe takes
+telemetry rates stay in wall time. Mode RTL has it on the
+ground 20 s later. STANDIN_FAULT: die | never-arm | land-once | rtl-once (a failsafe takes
 it home: mode RTL while still armed, on the ground 20 s later).
 """
 
@@ -59,6 +60,8 @@ class Copter:
         self.asker = (message.get_srcSystem(), message.get_srcComponent())
         if command == mav.MAV_CMD_DO_SET_MODE:
             self.mode = int(message.param2)
+            if self.mode == 6 and self.armed_at >= 0:
+                self.down_at = self.now() + 20.0
             self.ack(command, 0)
         elif command == mav.MAV_CMD_COMPONENT_ARM_DISARM:
             if self.now() < EKF_READY_S or self.fault == "never-arm":

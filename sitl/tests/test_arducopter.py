@@ -212,6 +212,83 @@ def test_the_director_lets_a_failsafe_land_before_it_flies_again() -> None:
 
 
 @pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
+@pytest.mark.parametrize("mode", [5, 6], ids=["LOITER", "RTL"])
+def test_what_a_pilot_does_ends_no_session_and_it_comes_home_afterwards(
+    launch: Callable[..., ArduCopter], far_end: socket.socket, mode: int
+) -> None:
+    copter = launch()
+    wait_for(lambda: copter.ready)
+    source = ArduCopterSource(copter, copter._link, TrafficSpec(piloted=True))
+    source.start()
+    wait_for(lambda: copter._director.piloted)
+    _, vehicle = far_end.recvfrom(2048)
+    order = mav.MAVLink_command_long_message(1, 1, mav.MAV_CMD_DO_SET_MODE, 0, 1, mode, 0, 0, 0, 0, 0)
+    far_end.sendto(order.pack(mav.MAVLink(None, srcSystem=255, srcComponent=190)), vehicle)
+    wait_for(lambda: copter._director._mode == mode)
+    if mode == 6:
+        wait_for(lambda: not copter._director._armed)  # it has landed
+    before = source.report()["sent"]
+    wait_for(lambda: source.report()["sent"] != before)
+    assert source.running and not copter.ready, "flown, not in a measured hover"
+    assert copter.facts()["refly_count"] == 0, "nobody but the pilot flew it"
+    assert source.stop()["error"] is None
+    wait_for(lambda: copter.ready)
+    assert (copter.restart_count, copter.failure) == (0, None)
+
+
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
+def test_a_pilots_vehicle_that_dies_speaks_again(
+    launch: Callable[..., ArduCopter], far_end: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arducopter, "RESTART_PAUSE_S", 0.05)
+    copter = launch()
+    wait_for(lambda: copter.ready)
+    source = ArduCopterSource(copter, copter._link, TrafficSpec(piloted=True))
+    source.start()
+    assert copter.pid is not None
+    os.kill(copter.pid, 9)
+    wait_for(lambda: copter.restart_count == 1 and copter.speaks)
+    far_end.setblocking(False)
+    while True:  # what it sent before
+        try:
+            far_end.recv(2048)
+        except BlockingIOError:
+            break
+    far_end.settimeout(LIMIT_S)
+    parser = mav.MAVLink(None)
+    wait_for(
+        lambda: any(m.get_msgId() == 30 for m in parser.parse_buffer(far_end.recv(2048)) or [])
+    )  # ATTITUDE: asked for again
+    assert copter._director.phase in ("settle", "boot"), "it waits on the ground for its pilot"
+    assert source.running
+    source.stop()
+    wait_for(lambda: copter.ready)
+
+
+def test_given_back_in_its_hover_it_is_ready_at_once_and_elsewhere_it_is_sent_home() -> None:
+    second = 1_000_000_000
+
+    def given_back(mode: int, alt_m: float) -> tuple[str, list[str]]:
+        director = FlightDirector(0)
+        director.phase = "ready"
+        director.hand_to_pilot()
+        director.receive(mav.MAVLink_heartbeat_message(2, 3, 129, mode, 4, 3), second)
+        director.receive(
+            mav.MAVLink_global_position_int_message(0, 0, 0, 0, round(alt_m * 1000), 0, 0, 0, 0), second
+        )
+        assert [m.get_type() for m in director.poll(2 * second)] == ["HEARTBEAT"]
+        director.take_back(3 * second)
+        asked = [m for m in director.poll(3 * second) if m.get_type() == "COMMAND_LONG"]
+        return director.phase, [f"{m.command} {m.param2:.0f}" for m in asked]
+
+    home = [f"{mav.MAV_CMD_DO_SET_MODE} 6"]
+    assert given_back(4, 10.0) == ("ready", [])
+    assert given_back(4, 80.0) == ("landing", home)
+    assert given_back(5, 10.0) == ("landing", home)
+    assert given_back(9, 3.0) == ("landing", []), "it lands already"
+
+
+@pytest.mark.linux("launches ArduPilot's stand-in, a script of sh; it flies at the drone's end")
 def test_deaths_count_in_a_row_and_not_over_a_campaign(
     launch: Callable[..., ArduCopter], monkeypatch: pytest.MonkeyPatch
 ) -> None:

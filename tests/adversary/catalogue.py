@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from adversary.raw import Bundle
 
 Change = Callable[[Bundle], None]
-THEMES = ("times", "counts", "places", "claims", "shape")
+THEMES = ("times", "counts", "places", "claims", "shape", "relabel")
 
 
 @dataclass(frozen=True)

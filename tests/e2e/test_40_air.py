@@ -14,7 +14,7 @@ import pytest
 
 from busy import BUSY_OK
 
-from .conftest import ROOT, container, docker, measured, pqlab
+from .conftest import ROOT, container, docker, measured, pqlab, verifies
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
@@ -130,6 +130,7 @@ def observed(lab: None) -> Observed:
     )
     out, _ = sniffer.communicate(timeout=120)
     bundle = measured(done)
+    verifies(bundle)
     seen = [(bytes.fromhex(payload), int(port)) for payload, port in json.loads(out)]
     return Observed(seen, bundle)
 

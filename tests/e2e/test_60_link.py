@@ -20,7 +20,7 @@ from pqlab.campaign.link_probe import ProbeSettings, probe_link
 from pqlink.achieved import check_tcp, check_udp
 from pqlink.settings import NOTHING, Side
 
-from .conftest import ROOT, container, docker, measured, processor_ticks, run
+from .conftest import ROOT, container, docker, measured, processor_ticks, run, verifies
 from .test_40_air import is_mavlink2, split_train
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("link")]
@@ -265,6 +265,7 @@ def test_a_routed_session_shows_no_mavlink_in_clear() -> None:
     )
     out, _ = sniffer.communicate(timeout=60)
     bundle = measured(done)
+    verifies(bundle)
     seen = [(bytes.fromhex(payload), int(port)) for payload, port in json.loads(out)]
     sealed = [piece for payload, port in seen if port in (46011, 46012) for piece in split_train(payload)]
     assert len(sealed) > 1000, "the sniffer saw too little to prove anything"

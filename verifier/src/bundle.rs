@@ -13,7 +13,7 @@ use crate::{json, yaml};
 pub const ROLES: [&str; 2] = ["drone", "gcs"];
 /// Versions of pqlab that sealed bundles; the last one is today's.
 pub const VERSIONS: [&str; 3] = ["0.1.0", "0.2.0", "1.0.0"];
-/// Of these, those that wrote every witness: seeds, order, fingerprints.
+/// Of these, those that wrote every witness (seeds, order, fingerprints) and took figures as today.
 const WITNESSED: [&str; 2] = ["0.2.0", "1.0.0"];
 /// Cells that a scenario or a plan may have.
 pub const MOST_CELLS: usize = 200_000;

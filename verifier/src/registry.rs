@@ -62,13 +62,14 @@ const fn each(name: &'static str, look: Look, expected: &'static str) -> Check {
     Check { name, expected, unit: "cells", look, free: false }
 }
 
-static CHECKS: [Check; 39] = [
+static CHECKS: [Check; 40] = [
     free("bagit_structure", bag::structure, "tag files", "a BagIt 1.0 bag of sha-512"),
     free("tagmanifest_fixity", bag::tag_fixity, "tag files", "every tag file as sealed, none added"),
     free("manifest_fixity", bag::payload_fixity, "files", "every file as sealed, none added or dropped"),
     free("ro_crate", bag::crate_lists, "files", "metadata that lists every file"),
     free("files_known", shape::files, "files", "files that a run writes, and no other"),
     whole("versions_known", shape::versions, "runs", "versions that there were, nothing later"),
+    each("version_kept", All(shape::kept), "raw files of the version that is named"),
     free("scenario_hash", plan::scenario_hash, "scenario", "the scenario that the plan was made from"),
     free("plan_schema", plan::schema, "planned cells", "a complete plan"),
     whole("cells_accounted", plan::accounted, "planned cells", "every planned cell exactly once"),

@@ -1,11 +1,30 @@
 //! Nothing that does not belong there: known files, known versions.
 
-use crate::bundle::{Bundle, ROLES, VERSIONS};
-use crate::json::{objects, text_of};
-use crate::registry::Brief;
+use serde_json::Value;
+
+use crate::bundle::{Bundle, Run, ROLES, VERSIONS};
+use crate::cell::{Cell, Span};
+use crate::json::{given, objects, text_of, Object};
+use crate::registry::{Brief, Seen};
 use crate::tally::{Found, Tally};
 
 const PROTOCOL: i64 = 1;
+const FIRST: &str = "0.1.0";
+const BEFORE_1_0: [&str; 2] = [FIRST, "0.2.0"];
+/// Tables that 0.1.0 did not make yet.
+const LATER_TABLES: [&str; 11] = [
+    "fingerprints",
+    "aead",
+    "drift",
+    "explorer",
+    "latency_shares",
+    "pareto",
+    "timeline",
+    "timeline_bands",
+    "rekeys",
+    "rekey_sweep",
+    "commands",
+];
 const DOCUMENTS: [&str; 7] = [
     "run.json",
     "plan.json",
@@ -115,22 +134,88 @@ pub fn files(bundle: &Bundle, _: &[Brief], tally: &mut Tally) -> Found<()> {
     Ok(())
 }
 
+/// A file below data/ that 0.1.0 did not write yet.
+fn is_later(name: &str) -> bool {
+    let table = name.strip_prefix("analysis/").and_then(|table| table.strip_suffix(".csv"));
+    let of_format = name.starts_with("format/") && is_known(name);
+    let of_run = ["datapackage.json", "attribution.json", "CITATION.cff"].contains(&name);
+    of_format || of_run || is_attestation(name) || table.is_some_and(|table| LATER_TABLES.contains(&table))
+}
+
+/// What the documents of a run hold that its version did not know yet.
+fn later(run: &Run, made_by: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if BEFORE_1_0.contains(&made_by) {
+        found.extend(["campaign", "share", "pair"].iter().filter(|name| run.plan.contains_key(**name)));
+        let traffic = given(&run.scenario, "traffic").and_then(Value::as_object);
+        if traffic.is_some_and(|traffic| given(traffic, "workload").is_some()) {
+            found.push(&"a workload");
+        }
+    }
+    if made_by == FIRST {
+        let told = |name: &str| objects(&run.run, "sessions").any(|session| session.contains_key(name));
+        found.extend(["settle", "warm_up"].iter().filter(|name| told(name)));
+        found.extend(["attestation"].iter().filter(|name| run.plan.contains_key(**name)));
+        for host in run.hosts.values() {
+            found.extend(["dataplane_asked", "clock_costs"].iter().filter(|name| host.contains_key(**name)));
+        }
+    }
+    found.into_iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Raw files of a cell hold nothing that its run's version did not write yet.
+pub fn kept(cell: &Cell, _: &mut Seen, tally: &mut Tally) -> Found<()> {
+    tally.see();
+    let raw = cell.raw()?;
+    let made_by = text_of(&cell.run.run, "pqlab_version").unwrap_or("");
+    let mut found = Vec::new();
+    if BEFORE_1_0.contains(&made_by) {
+        let asked = |window: &Value| {
+            let report = window.get("gcs").and_then(|end| end.get("source_report"));
+            report.is_some_and(|report| report.get("workload").is_some())
+        };
+        if raw.traffic.iter().flat_map(serde_json::Map::values).any(asked) {
+            found.push("a workload");
+        }
+    }
+    if made_by == FIRST {
+        let named = |event: &Object, name: &str| text_of(event, "event") == Ok(name);
+        if raw.events.iter().any(|event| named(event, "processors")) {
+            found.push("events `processors`");
+        }
+        if raw.events.iter().any(|event| named(event, "prepare") && event.contains_key("dataplane")) {
+            found.push("a data plane in `prepare`");
+        }
+        let scheduled = |span: &Span| span.cpu_ns.is_some() || span.runqueue_ns.is_some() || span.involuntary.is_some();
+        if raw.spans.iter().flatten().any(scheduled) {
+            found.push("what the scheduler did");
+        }
+    }
+    for what in found {
+        tally.fail(|| format!("{} is of pqlab {made_by} and holds {what}, which came later", cell.label));
+    }
+    Ok(())
+}
+
 pub fn versions(bundle: &Bundle, _: &[Brief], tally: &mut Tally) -> Found<()> {
     let runs = bundle.runs.as_ref().map_err(Clone::clone)?;
     for (at, run) in runs.iter().enumerate() {
         tally.see();
         let made_by = text_of(&run.run, "pqlab_version").unwrap_or("no version");
-        if !VERSIONS.contains(&made_by) {
+        if VERSIONS.contains(&made_by) {
+            let mut found = later(run, made_by);
+            if made_by == FIRST && at + 1 == runs.len() {
+                found.extend(bundle.payload().map(|(name, _)| name).filter(|name| is_later(name)).map(str::to_owned));
+            }
+            for what in found {
+                tally.fail(|| format!("run {} is of pqlab {made_by} and holds {what}, which came later", run.id()));
+            }
+        } else {
             tally.fail(|| format!("run {} is of pqlab {made_by}, known are {}", run.id(), VERSIONS.join(", ")));
-        } else if !run.has_witnesses() {
-            let settled = objects(&run.run, "sessions").any(|session| session.contains_key("settle"));
-            tally.require(!settled, || format!("run {} is of pqlab {made_by} and waited for quiet", run.id()));
-            let printed = at + 1 == runs.len() && bundle.has("analysis/fingerprints.csv");
-            tally.require(!printed, || format!("run {} is of pqlab {made_by} and has fingerprints.csv", run.id()));
         }
         for role in ROLES {
             let told = run.hosts.get(role).and_then(|facts| facts.get("protocol_version"));
-            let known = told.and_then(serde_json::Value::as_i64) == Some(PROTOCOL);
+            let known = told.and_then(Value::as_i64) == Some(PROTOCOL);
             tally.require(known, || format!("the {role} of run {} spoke another protocol than {PROTOCOL}", run.id()));
         }
     }

@@ -20,6 +20,10 @@ class PqError(Exception):
         self.code = code or self.code
         self.hint = hint or self.hint
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """To another process and back as it is, whatever a subclass is made from."""
+        return _again, (type(self), self.args, self.__dict__)
+
     def text(self, who: str = "error", *, coded: bool = False) -> str:
         """What a terminal shows: `who: what`, then why and what next where they are known."""
         lines = [f"{who}: {self.what}" + (f" [{self.code}]" if coded else "")]
@@ -32,3 +36,10 @@ class PqError(Exception):
     def as_dict(self) -> dict[str, str]:
         """The same for programs."""
         return {"code": self.code, "what": self.what, "why": self.why, "hint": self.hint}
+
+
+def _again(kind: type[PqError], args: tuple[object, ...], state: dict[str, object]) -> PqError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

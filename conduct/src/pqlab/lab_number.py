@@ -6,8 +6,10 @@ that several can be up at once. They share the machine's processors: to each oth
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,6 +54,20 @@ def lab_number() -> LabNumber:
             f"{VARIABLE}=1 (the default), 2, 3 or 4",
         )
     return LabNumber(int(text))
+
+
+@contextlib.contextmanager
+def on_lab(lab: LabNumber | None) -> Iterator[None]:
+    """Within it the environment names that lab, for this process and what it starts; None: as it is."""
+    before = os.environ.get(VARIABLE)
+    if lab is not None:
+        os.environ[VARIABLE] = str(lab.number)
+    try:
+        yield
+    finally:
+        if lab is not None:
+            os.environ.pop(VARIABLE)
+            os.environ.update({} if before is None else {VARIABLE: before})
 
 
 def of_this_lab(text: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import pqdetect.commands
+from pqbase.workers import WorkersError
 from pqdetect import __version__
 from pqdetect.errors import DetectError, UsageError
 
@@ -55,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser(verb, module).parse_args(given[1:])
     try:
         code: int = module.run(args)
+    except WorkersError as error:
+        print(error.text("pqdetect"), file=sys.stderr)
+        return error.exit_code
     except DetectError as error:
         print(error.text("pqdetect"), file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ENVIRONMENT

@@ -7,7 +7,7 @@ A folder with `bins.ndjson` (the agent's stream `bins`: header, one line a bin, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -210,18 +210,29 @@ def _loss(sent: Floats, received: Floats) -> Floats:
 
 def write(recording: Recording, folder: Path) -> None:
     """Write a recording; the folder is made. Raises OSError."""
+    write_texts(texts(recording), folder)
+
+
+def write_texts(content: Mapping[str, str], folder: Path) -> None:
+    """Write the files of a recording; the folder is made. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / BINS_FILE).open("w") as out:
-        header = {"schema": SCHEMA, "role": "drone", "bin_ns": BIN_NS, "fields": list(FIELDS)}
-        out.write(json.dumps(header) + "\n")
-        for place in np.flatnonzero(recording.came):
-            k = recording.first_k + int(place)
-            counts = recording.counts[place]
-            for position in np.flatnonzero(counts.any(axis=1)):
-                row = [k * WINDOW_BINS + int(position), counts[position].tolist()]
-                out.write(json.dumps(row, separators=(",", ":")) + "\n")
-            out.write(json.dumps(_window_line(k, recording.deltas[place]), separators=(",", ":")) + "\n")
-    (folder / TRUTH_FILE).write_text(json.dumps(_truth_object(recording.truth), indent=1) + "\n")
+    for name in (BINS_FILE, TRUTH_FILE):
+        (folder / name).write_text(content[name])
+
+
+def texts(recording: Recording) -> dict[str, str]:
+    """The files of a recording by name."""
+    header = {"schema": SCHEMA, "role": "drone", "bin_ns": BIN_NS, "fields": list(FIELDS)}
+    lines = [json.dumps(header)]
+    for place in np.flatnonzero(recording.came):
+        k = recording.first_k + int(place)
+        counts = recording.counts[place]
+        for position in np.flatnonzero(counts.any(axis=1)):
+            row = [k * WINDOW_BINS + int(position), counts[position].tolist()]
+            lines.append(json.dumps(row, separators=(",", ":")))
+        lines.append(json.dumps(_window_line(k, recording.deltas[place]), separators=(",", ":")))
+    truth = json.dumps(_truth_object(recording.truth), indent=1)
+    return {BINS_FILE: "\n".join(lines) + "\n", TRUTH_FILE: truth + "\n"}
 
 
 def _window_line(k: int, deltas: Floats) -> dict[str, Any]:

@@ -7,10 +7,14 @@ file outside it enters, so the same bundle gives the same bytes anywhere.
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import replace
 from pathlib import Path
 
+from pqevidence.analysis.comparison import reference_dir
 from pqevidence.bundle import numbers_sha256
+from pqevidence.derived import tables_of
 from pqevidence.measures import MEASURES
 from pqevidence.measures.measure import MakeSection
 from pqevidence.measures.place import placed
@@ -19,23 +23,18 @@ from pqevidence.report.blocks import Report, Section, Table, compact, folded, no
 from pqevidence.report.html import render_html
 from pqevidence.report.markdown import render_markdown
 from pqevidence.report.sections import (
-    aead,
     answer,
     cells,
-    commands,
     conditions,
     context,
     corrections,
-    dataplane,
-    detectors,
     drift,
     explorer,
     faults,
     front,
-    handshakes,
     over_time,
     overview,
-    pooled,
+    phi,
     radios,
     semantics,
     statistics,
@@ -43,6 +42,7 @@ from pqevidence.report.sections import (
 )
 from pqevidence.report.source import Source
 from pqevidence.report.words import with_words
+from pqevidence.versions import MADE_AGAIN, wrote_table
 
 __all__ = ["build", "render"]
 
@@ -53,33 +53,21 @@ CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
     (
         "How long until a link?",
         (
-            handshakes.all_suites,
             radios.radios,
             front.front,
             suites.suite_benchmark,
             explorer.explorer,
             statistics.statistics,
-            handshakes.primitives,
-            handshakes.sizes,
-            pooled.pooled,
             context.published,
         ),
     ),
     (
         "What does a packet cost?",
-        (
-            dataplane.traffic,
-            over_time.over_time,
-            dataplane.throughput,
-            aead.aead,
-            dataplane.cpu,
-            commands.commands,
-            dataplane.overhead,
-        ),
+        (over_time.over_time,),
     ),
-    ("What happens at a rekey?", (handshakes.phi,)),
+    ("What happens at a rekey?", (phi.phi,)),
     ("What changes between conditions?", (conditions.conditions, faults.faults)),
-    ("What did the detectors see?", (detectors.detectors,)),
+    ("What did the detectors see?", ()),
     ("What does it take from the supply?", ()),
     (
         "Can these numbers be trusted?",
@@ -90,6 +78,20 @@ CHAPTERS: tuple[tuple[str, tuple[MakeSection, ...]], ...] = (
         (context.environment, context.methods, semantics.semantics, overview.provenance),
     ),
 )
+
+
+def source_of(bundle_root: Path) -> Source:
+    """A bundle as its page reads it. Tables of a version that had other columns are made again, in memory;
+    the checklist is as it lies there."""
+    source = Source(bundle_root)
+    made_by = str(source.bundle.run.get("pqlab_version"))
+    if made_by in MADE_AGAIN:
+        return source
+    tables = [t for t in tables_of(source.bundle, reference_dir()) if wrote_table(made_by, t.name)]
+    made = {table.name: table.csv_text() for table in tables}
+    rows = {name: list(csv.DictReader(io.StringIO(text, newline=""))) for name, text in made.items()}
+    rows |= {name: source.rows(name) for name in ("checklist",) if source.has(name)}
+    return Source(bundle_root, source.bundle, rows)
 
 
 def build(source: Source) -> Report:
@@ -148,7 +150,7 @@ def render(bundle_root: Path, out: Path | None = None) -> tuple[Path, Path]:
     ``bundle_root`` is the folder that holds data/; ``out`` (default: data/) the folder to write into. Links
     in the report are relative to the bundle's data/. Raises LabError for an unreadable or unanalysed bundle.
     """
-    report = build(Source(bundle_root))
+    report = build(source_of(bundle_root))
     folder = out if out is not None else bundle_root / "data"
     folder.mkdir(parents=True, exist_ok=True)
     page, text = folder / "report.html", folder / "report.md"

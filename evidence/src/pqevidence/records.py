@@ -9,7 +9,7 @@ from typing import Any
 
 from pqevidence.measures import MEASURES
 from pqevidence.record.attack import ATTACKER_LOST
-from pqevidence.record.commands import without_beside
+from pqevidence.record.beside import without_beside
 from pqevidence.record.context import (
     fill_control,
     fill_identity,
@@ -23,29 +23,22 @@ from pqevidence.record.dataplane import (
     TRAFFIC,
     DataPlane,
     data_plane,
-    fill_data_plane,
-    fill_latency,
     window_counter,
 )
-from pqevidence.record.detector import detector_failures, detector_problems, fill_detector
 from pqevidence.record.facts import Facts
 from pqevidence.record.faults import failed_redials, killed_roles, silence, stalled_ns
 from pqevidence.record.handshake import (
-    POOLED,
-    HandshakeTrace,
+    HANDSHAKE_WINDOW,
+    POOLED_WINDOW,
+    Shakes,
     both_pooled,
-    fill_handshake,
-    fill_pooled,
-    fill_primitives,
-    traces,
+    shakes_of,
     worst_coverage_pct,
 )
 from pqevidence.record.neighbours import Use, foreign_use
 from pqevidence.record.planes import fill_planes, plane_problems
 from pqevidence.record.quiet import LEAST_WINDOW_S, Quiet, judge_handshakes, judge_traffic, mark
 from pqevidence.record.raw import (
-    CANARY,
-    REDIAL,
     ROLES,
     Json,
     RawCell,
@@ -53,30 +46,24 @@ from pqevidence.record.raw import (
     RawRun,
     load_cell,
     load_run,
-    stamps_of_one_clock,
 )
 from pqevidence.record.sheet import Sheet
 from pqevidence.record.system import (
     Samples,
     Telemetry,
-    fill_kernel,
-    fill_observability,
-    fill_system,
     parse_telemetry,
     sample_account,
 )
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.record.verdict import Direction, Evidence, Verdict, decide
 from pqevidence.record.visitors import visitors
-from pqevidence.record.waiting import fill_pressure, fill_waiting, tunnel_wait_pct
+from pqevidence.record.waiting import tunnel_wait_pct
 from pqevidence.scenario.conditions import impairs, keeps_ledger, without
 from pqsitl.contract import check_traffic
 from pqsitl.errors import SitlError
 from pqtelemetry.errors import TelemetryError
 
 SCHEMA_VERSION = "pqlab/record/v1"
-HANDSHAKE_WINDOW = "handshake_cold"
-POOLED_WINDOW = "handshake_pooled"
 STOPS = ("unsupported", "not-run")
 OPTIONAL_FILES = ("traffic.json",)
 #: codes of an agent's answer when not the tunnel but its traffic service, or the vehicle in it, gave up
@@ -102,98 +89,11 @@ def record_from_raw(
     cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun, plane: DataPlane | None = None
 ) -> dict[str, Any]:
     """The same, from raw files that are loaded. plane: their ledgers, where these are joined already."""
-    plan = dict(plan_cell)
-    condition = context.condition(str(plan["condition"]))
-    wall = _wall(cell)
-    windows = _windows(cell)
-    suite = suite_of(str(plan["suite_id"]))
-    shakes = suite is None or not suite.is_plain
-    plane = data_plane(cell, suite) if plane is None else plane
-    cold, pooled = traces(cell.spans or []), traces(cell.spans or [], POOLED)
-    pooled_asked = shakes and _pooled_count(context) is not None
-    telemetry = _telemetry(cell, wall)
-    rate_hz = float((context.scenario.get("telemetry") or {}).get("rate_hz", 10))
-    accounts = {}
-    if wall:
-        accounts = {
-            role: _sample_account(cell, role, told, condition, wall, rate_hz)
-            for role, told in telemetry.items()
-        }
-    redialled = traces(cell.spans or [], REDIAL)
-    completed, failed = _handshake_counts(cell, len(pooled) + len(redialled))
-    killed = killed_roles(cell.events, condition)
-    vain = failed_redials(cell, len(redialled))
-    opened_ns = plane.gate_ns.get(TRAFFIC, (None, None))[0]
-    span = plane.gate_ns.get(TRAFFIC) or wall or (0, 0)
-    span_name = "the traffic window" if TRAFFIC in plane.gate_ns else "the cell"
-    facts = Facts(cell, context, condition, int(plan["seed"]), suite, plane, telemetry, span, span_name)
-    quiet = _quiet(cell, context, cold, telemetry, plane.gate_ns.get(TRAFFIC))
-
-    errors = [e for e in cell.events if e.get("event") == "error"]
-    evidence = Evidence(
-        stopped=_stopped(cell),
-        errors=tuple(_reason(e) for e in errors if e.get("code") not in (*ATTACKER_LOST, *SOURCE_LOST)),
-        source=tuple(_source_problems(cell, errors)),
-        missing=tuple(_missing(cell, context, condition, killed)),
-        handshakes_due=shakes,
-        completed=completed,
-        failed=max(0, (failed or 0) - vain),
-        silence=None if killed else silence(cell, vain, opened_ns),
-        min_count=_min_count(context),
-        traced=len(cold),
-        coverage_pct=_coverage(cold, pooled, pooled_asked),
-        pooled=len(both_pooled(pooled)) if pooled_asked else None,
-        pooled_due=min(_min_count(context), _pooled_count(context) or 0),
-        # what a killed end counted until then is no account of the window
-        directions=() if killed else tuple(_directions(cell, plane)),
-        windows_due=tuple(_windows_due(context, shakes, pooled_asked)),
-        windows_seen=tuple(str(w["name"]) for w in windows),
-        duplicates=plane.down.duplicates + plane.up.duplicates if plane.down and plane.up else 0,
-        ghosts=plane.down.ghosts + plane.up.ghosts if plane.down and plane.up else 0,
-        resized=plane.down.total("resized") + plane.up.total("resized") if plane.down and plane.up else 0,
-        sessions_s={} if "drone" in killed else _sessions(context, windows, plane),
-        contract=tuple(_contract(cell, context, plane)),
-        samples={role: (account.expected, account.stored) for role, account in accounts.items()},
-        impaired=impairs(condition),
-        rekeys=_rekeys(cell, condition),
-        planes=tuple(plane_problems(context, cell)),
-        blind=tuple(detector_failures(cell, condition, plane)),
-        detector=tuple(detector_problems(cell, condition, plane)),
-        busy=quiet.findings,
-        **_problems(facts),
-    )
-    verdict = decide(evidence)
-
-    sheet = Sheet()
-    fill_run_context(sheet, plan, context, cell, wall)
-    fill_planes(sheet, context, cell)
-    fill_identity(sheet, suite)
-    fill_lifecycle(sheet, cell, wall, windows, plane)
-    fill_handshake(sheet, cold, completed, failed, _failure_reasons(cell), due=shakes)
-    fill_pooled(sheet, pooled, pooled_asked)
-    secret_bytes = suite.kem.shared_secret_bytes if suite is not None and shakes else None
-    fill_primitives(sheet, cold, secret_bytes, due=shakes)
-    fill_waiting(sheet, cold, due=shakes)
-    fill_data_plane(sheet, plane, cell.counters)
-    fill_latency(sheet, plane, stamps_of_one_clock(context, cell))
-    fill_mavlink(sheet, cell, plane, wall, context.scenario)
-    fill_control(sheet, plan, context)
-    fill_pressure(sheet, telemetry, _window_of(windows, HANDSHAKE_WINDOW), span, context)
-    for role in ROLES:
-        fill_system(sheet, role, telemetry.get(role), span, context, span_name)
-    for measure in MEASURES:
-        if measure.fill is not None:
-            measure.fill(sheet, facts)
-    fill_observability(sheet, telemetry, accounts)
-    _fill_validation(sheet, verdict, completed, failed)
-    fill_detector(sheet, cell, condition, plane)
-    canary_ns = min((int(w["start_ns"]) for w in windows if w["name"] == CANARY), default=None)
-    before = telemetry if canary_ns is None else {role: t.until(canary_ns) for role, t in telemetry.items()}
-    fill_kernel(sheet, before, cell.counters)
-    _fill_foreign(sheet, cell)
-    mark(sheet, quiet)
-
-    active_ns = sum(int(w["end_ns"]) - int(w["start_ns"]) for w in windows)
+    facts = _facts(cell, dict(plan_cell), context, plane)
+    quiet = _quiet(facts)
+    verdict = decide(_evidence(facts, quiet))
+    plan, wall = facts.plan, facts.wall_ns
+    active_ns = sum(int(w["end_ns"]) - int(w["start_ns"]) for w in facts.windows)
     return {
         "schema_version": SCHEMA_VERSION,
         "cell_id": str(plan["cell_id"]),
@@ -205,14 +105,105 @@ def record_from_raw(
         "verdict": verdict.verdict,
         "reason": verdict.reason,
         "attempts": 0 if verdict.verdict in STOPS else cell.attempts,
-        "windows": windows,
+        "windows": facts.windows,
         "wall": {
             "start_ns": wall[0] if wall else None,
             "end_ns": wall[1] if wall else None,
             "overhead_s": round((wall[1] - wall[0] - active_ns) / 1e9, 6) if wall else None,
         },
-        "categories": sheet.categories(),
+        "categories": _filled(facts, quiet, verdict).categories(),
     }
+
+
+def _facts(cell: RawCell, plan: Json, context: RawRun, plane: DataPlane | None) -> Facts:
+    """All that is read of the raw files once."""
+    condition = context.condition(str(plan["condition"]))
+    wall = _wall(cell)
+    windows = _windows(cell)
+    suite = suite_of(str(plan["suite_id"]))
+    plane = data_plane(cell, suite) if plane is None else plane
+    shakes = shakes_of(cell, context.scenario, due=suite is None or not suite.is_plain)
+    telemetry = _telemetry(cell, wall)
+    samples = {}
+    if wall:
+        rate_hz = float((context.scenario.get("telemetry") or {}).get("rate_hz", 10))
+        samples = {
+            role: _sample_account(cell, role, told, condition, wall, rate_hz)
+            for role, told in telemetry.items()
+        }
+    return Facts(
+        cell=cell,
+        context=context,
+        plan=plan,
+        condition=condition,
+        suite=suite,
+        wall_ns=wall,
+        windows=windows,
+        shakes=shakes,
+        plane=plane,
+        telemetry=telemetry,
+        samples=samples,
+        killed=killed_roles(cell.events, condition),
+        span_ns=plane.gate_ns.get(TRAFFIC) or wall or (0, 0),
+        span_name="the traffic window" if TRAFFIC in plane.gate_ns else "the cell",
+    )
+
+
+def _evidence(facts: Facts, quiet: Quiet) -> Evidence:
+    """What the verdict rests on."""
+    cell, context, plane, shakes = facts.cell, facts.context, facts.plane, facts.shakes
+    errors = [e for e in cell.events if e.get("event") == "error"]
+    vain = failed_redials(cell, shakes.redialled_count)
+    opened_ns = plane.gate_ns.get(TRAFFIC, (None, None))[0]
+    ways = (plane.down, plane.up) if plane.down and plane.up else ()
+    return Evidence(
+        stopped=_stopped(cell),
+        errors=tuple(_reason(e) for e in errors if e.get("code") not in (*ATTACKER_LOST, *SOURCE_LOST)),
+        source=tuple(_source_problems(cell, errors)),
+        missing=tuple(_missing(facts)),
+        handshakes_due=shakes.due,
+        completed=shakes.completed,
+        failed=max(0, (shakes.failed or 0) - vain),
+        silence=None if facts.killed else silence(cell, vain, opened_ns),
+        min_count=shakes.least,
+        traced=len(shakes.cold),
+        coverage_pct=_coverage(shakes),
+        pooled=None if shakes.pooled_due is None else len(both_pooled(shakes.pooled)),
+        pooled_due=min(shakes.least, shakes.pooled_due or 0),
+        # what a killed end counted until then is no account of the window
+        directions=() if facts.killed else tuple(_directions(cell, plane)),
+        windows_due=tuple(_windows_due(facts)),
+        windows_seen=tuple(str(w["name"]) for w in facts.windows),
+        duplicates=sum(way.duplicates for way in ways),
+        ghosts=sum(way.ghosts for way in ways),
+        resized=sum(way.total("resized") for way in ways),
+        sessions_s={} if "drone" in facts.killed else _sessions(facts),
+        contract=tuple(_contract(cell, context, plane)),
+        samples={role: (account.expected, account.stored) for role, account in facts.samples.items()},
+        impaired=impairs(facts.condition),
+        rekeys=_rekeys(cell, facts.condition),
+        planes=tuple(plane_problems(context, cell)),
+        busy=quiet.findings,
+        **_problems(facts),
+    )
+
+
+def _filled(facts: Facts, quiet: Quiet, verdict: Verdict) -> Sheet:
+    """Every field of the catalogue."""
+    cell, context, plane = facts.cell, facts.context, facts.plane
+    sheet = Sheet()
+    fill_run_context(sheet, facts.plan, context, cell, facts.wall_ns)
+    fill_planes(sheet, context, cell)
+    fill_identity(sheet, facts.suite)
+    fill_lifecycle(sheet, cell, facts.wall_ns, facts.windows, plane)
+    for measure in MEASURES:
+        if measure.fill is not None:
+            measure.fill(sheet, facts)
+    fill_mavlink(sheet, cell, plane, facts.wall_ns)
+    fill_control(sheet, facts.plan, context)
+    _fill_validation(sheet, facts, verdict)
+    mark(sheet, quiet)
+    return sheet
 
 
 def _problems(facts: Facts) -> dict[str, tuple[str, ...]]:
@@ -258,10 +249,6 @@ def _windows(cell: RawCell) -> list[Json]:
     return windows
 
 
-def _window_of(windows: list[Json], name: str) -> tuple[int, int] | None:
-    return next(((int(w["start_ns"]), int(w["end_ns"])) for w in windows if w["name"] == name), None)
-
-
 def _telemetry(cell: RawCell, wall: tuple[int, int] | None) -> dict[str, Telemetry]:
     parsed: dict[str, Telemetry] = {}
     for role, lines in cell.telemetry.items():
@@ -272,20 +259,16 @@ def _telemetry(cell: RawCell, wall: tuple[int, int] | None) -> dict[str, Telemet
     return parsed
 
 
-def _quiet(
-    cell: RawCell,
-    context: RawRun,
-    cold: dict[str, HandshakeTrace],
-    telemetry: dict[str, Telemetry],
-    gate_ns: tuple[int, int] | None,
-) -> Quiet:
+def _quiet(facts: Facts) -> Quiet:
     """What a busy machine did to this cell's times; nothing where no time is a claim anyway."""
+    cell, context, gate_ns = facts.cell, facts.context, facts.plane.gate_ns.get(TRAFFIC)
     if untimed_reasons(context.hosts):
         return Quiet()
+    cold = facts.shakes.cold
     judged = judge_handshakes(cold, _use_of(cell, HANDSHAKE_WINDOW), one_machine=context.one_clock)
     if gate_ns is None:
         return judged
-    waits = {role: tunnel_wait_pct(telemetry.get(role), gate_ns) for role in ROLES}
+    waits = {role: tunnel_wait_pct(facts.telemetry.get(role), gate_ns) for role in ROLES}
     return replace(judged, traffic=judge_traffic(waits, _use_of(cell, TRAFFIC)))
 
 
@@ -295,16 +278,6 @@ def _use_of(cell: RawCell, window: str) -> Use | None:
     if use is None or use.window_s >= LEAST_WINDOW_S:
         return use
     return foreign_use(cell.events, HANDSHAKE_WINDOW, TRAFFIC)[0]
-
-
-def _fill_foreign(sheet: Sheet, cell: RawCell) -> None:
-    """What programs beside the lab used: categories D (window of cold handshakes) and T (traffic)."""
-    for letter, name, window in (
-        ("D", "handshake_foreign_cpu_pct", HANDSHAKE_WINDOW),
-        ("T", "foreign_cpu_pct", TRAFFIC),
-    ):
-        use, why = foreign_use(cell.events, window)
-        sheet.put(letter, name, use.foreign_pct if use else None, absent=why or "")
 
 
 def _reason(event: Json) -> str:
@@ -318,56 +291,37 @@ def _stopped(cell: RawCell) -> tuple[str, str] | None:
     return None if cell.events else ("not-run", "the cell left no event")
 
 
-def _missing(cell: RawCell, context: RawRun, condition: Json, killed: frozenset[str]) -> list[str]:
+def _missing(facts: Facts) -> list[str]:
     """Raw files that are due and absent; a scenario without traffic or ledger does not owe theirs, nor does
     an end that was killed on purpose."""
+    cell, context = facts.cell, facts.context
     no_traffic = not context.scenario.get("traffic") and not context.scenario.get("bulk")
     exempt = set(OPTIONAL_FILES) if no_traffic else set()
-    if no_traffic or not keeps_ledger(context.scenario, condition):
+    if no_traffic or not keeps_ledger(context.scenario, facts.condition):
         exempt |= {f"ledger.{role}.csv" for role in ROLES}
-    exempt |= {name for role in killed for name in (f"ledger.{role}.csv", f"telemetry.{role}.lp")}
+    exempt |= {name for role in facts.killed for name in (f"ledger.{role}.csv", f"telemetry.{role}.lp")}
     return [name for name in cell.missing if name not in exempt]
 
 
-def _min_count(context: RawRun) -> int:
-    return int((context.scenario.get("handshake") or {}).get("min_count", 5))
-
-
-def _pooled_count(context: RawRun) -> int | None:
-    pooled = (context.scenario.get("handshake") or {}).get("pooled")
-    return None if pooled is None else int(pooled["count"])
-
-
-def _coverage(
-    cold: dict[str, HandshakeTrace], pooled: dict[str, HandshakeTrace], asked: bool
-) -> dict[str, float | None]:
+def _coverage(shakes: Shakes) -> dict[str, float | None]:
     """The worst coverage by host; pooled handshakes, where asked for, as hosts of their own."""
-    told = {role: worst_coverage_pct(cold, role) for role in ROLES}
-    if asked:
-        told |= {f"pooled_{role}": worst_coverage_pct(both_pooled(pooled), role) for role in ROLES}
+    told = {role: worst_coverage_pct(shakes.cold, role) for role in ROLES}
+    if shakes.pooled_due is not None:
+        used = both_pooled(shakes.pooled)
+        told |= {f"pooled_{role}": worst_coverage_pct(used, role) for role in ROLES}
     return told
 
 
-def _windows_due(context: RawRun, shakes: bool, pooled: bool) -> list[str]:
-    due = [HANDSHAKE_WINDOW] if shakes else []
-    if pooled:
+def _windows_due(facts: Facts) -> list[str]:
+    scenario, shakes = facts.context.scenario, facts.shakes
+    due = [HANDSHAKE_WINDOW] if shakes.due else []
+    if shakes.pooled_due is not None:
         due.append(POOLED_WINDOW)
-    if context.scenario.get("traffic"):
+    if scenario.get("traffic"):
         due.append(TRAFFIC)
-    if bulk := context.scenario.get("bulk"):
+    if bulk := scenario.get("bulk"):
         due += [f"{BULK_PREFIX}{rate}" for rate in bulk.get("rates_pps", [])]
     return due
-
-
-def _handshake_counts(cell: RawCell, others: int) -> tuple[int | None, int | None]:
-    """(completed cold ones, failed ones of any kind); others: completed pooled ones and redials."""
-    drone = (cell.counters or {}).get("drone")
-    if drone is None:
-        return None, None
-    # Rekeys are handshakes too and stand in category F.
-    started = int(drone["hs_started"]) - int(drone.get("rekey_started", 0))
-    completed = int(drone["hs_completed"]) - int(drone.get("rekey_completed", 0))
-    return completed - others, max(0, started - completed)
 
 
 def _rekeys(cell: RawCell, condition: Json) -> int | None:
@@ -378,16 +332,6 @@ def _rekeys(cell: RawCell, condition: Json) -> int | None:
     if not asks or drone is None:
         return None
     return int(drone.get("rekey_completed", 0))
-
-
-def _failure_reasons(cell: RawCell) -> list[str]:
-    reasons = []
-    for event in cell.events:
-        if event.get("event") == "handshake_failed":
-            reasons.append(str(event.get("reason") or "no reason given"))
-        for failure in event.get("failures") or []:
-            reasons.append(str(failure.get("reason") if isinstance(failure, dict) else failure))
-    return reasons
 
 
 def _directions(cell: RawCell, plane: DataPlane) -> list[Direction]:
@@ -418,11 +362,10 @@ def _directions(cell: RawCell, plane: DataPlane) -> list[Direction]:
     return rows
 
 
-def _sessions(
-    context: RawRun, windows: list[Json], plane: DataPlane
-) -> dict[str, tuple[float, float | None]]:
+def _sessions(facts: Facts) -> dict[str, tuple[float, float | None]]:
+    context, plane = facts.context, facts.plane
     due: dict[str, tuple[float, float | None]] = {}
-    seen = {str(w["name"]) for w in windows}
+    seen = {str(w["name"]) for w in facts.windows}
     traffic, bulk = context.scenario.get("traffic"), context.scenario.get("bulk") or {}
     if traffic and TRAFFIC in seen:
         due[TRAFFIC] = (float(traffic["session_s"]), plane.gate_s.get(TRAFFIC))
@@ -477,7 +420,10 @@ def _source_problems(cell: RawCell, errors: list[Json]) -> list[str]:
     return found
 
 
-def _fill_validation(sheet: Sheet, verdict: Verdict, completed: int | None, failed: int | None) -> None:
+def _fill_validation(sheet: Sheet, facts: Facts, verdict: Verdict) -> None:
+    """Category R."""
+    _fill_samples(sheet, facts)
+    completed, failed = facts.shakes.completed, facts.shakes.failed
     started = (completed or 0) + (failed or 0)
     share = 100 * (completed or 0) / started if started else None
     sheet.put("R", "handshake_success_pct", share, n=started, absent="no handshake was started")
@@ -486,3 +432,16 @@ def _fill_validation(sheet: Sheet, verdict: Verdict, completed: int | None, fail
     for finding in verdict.findings:
         findings[finding.name] = "; ".join(filter(None, [findings.get(finding.name), finding.observed]))
     sheet.put("R", "verdict_findings", findings)
+
+
+def _fill_samples(sheet: Sheet, facts: Facts) -> None:
+    """Of category R: ticks of the drone's sampler, due and stored."""
+    none = "no telemetry file of the drone"
+    drone = facts.samples.get("drone")
+    sheet.put("R", "expected_samples_count", drone.expected if drone else None, absent=none)
+    sheet.put("R", "collected_samples_count", drone.stored if drone else None, absent=none)
+    sheet.put("R", "lost_samples_count", drone.lost if drone else None, absent=none)
+    late = (
+        facts.telemetry["drone"].increase("pq_sampler", "late_count") if "drone" in facts.telemetry else None
+    )
+    sheet.put("R", "late_samples_count", late, absent=none)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 THEMES = (
-    "fixity", "plans", "campaigns", "corrections", "times", "data", "handshakes", "records", "hosts", "texts",
-    "detectors", "neighbours", "flightlogs", "commands", "witnesses", "attested",
+    "fixity", "plans", "campaigns", "corrections", "times", "records", "hosts", "texts",
+    "neighbours", "flightlogs", "witnesses", "attested",
 )  # fmt: skip
 #: each measure has its own beside its tests
 MEASURES = [path.parent.name for path in (Path(__file__).parents[1] / "measures").glob("*/bad_bundles.py")]

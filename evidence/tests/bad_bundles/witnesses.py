@@ -4,10 +4,10 @@ routers, bins, scores, and files and versions that there are not."""
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
-from detector_files import facts, write_usage, write_watched
 from fixtures_make import seed_of
 from measures.attack.bad_bundles import BIN_NS, COUNT_A_BIN, attack_all
 from measures.link.bad_bundles import _through_the_link
@@ -22,6 +22,7 @@ from bad_bundles.forge import (
     load,
     load_lines,
     load_table,
+    rebag,
     refit,
     registering,
     rename_cells,
@@ -29,8 +30,11 @@ from bad_bundles.forge import (
     save_lines,
     save_table,
 )
+from pqevidence.bundle.unpack import unpack
 
 BAD: Registry = {}
+#: bundles that earlier versions sealed
+OLDER = Path(__file__).resolve().parents[3] / "conduct" / "tests" / "bundles"
 S = 1_000_000_000
 
 
@@ -53,6 +57,18 @@ def old_version_with_new_files(root: Path) -> None:
     """It claims to be of 0.1.0, whose pages are not rendered again, and has what came later."""
     edit(root / "data" / "run.json", lambda run: run.update(pqlab_version="0.1.0"))
     finish(root)
+
+
+@registering(BAD, "version_kept")
+def old_version_with_new_spans(root: Path) -> None:
+    """A bundle of 0.1.0, whose spans say what the scheduler did: only later versions read that."""
+    shutil.rmtree(root)
+    with (OLDER / "bundle-0.1.0.tar.zst").open("rb") as content:
+        unpack(content, root.parent)
+    for cell in cells(root):
+        rows = load_lines(cell / "spans.ndjson")
+        save_lines(cell / "spans.ndjson", [{**row, "involuntary": 0} for row in rows])
+    rebag(root)
 
 
 @registering(BAD, "seeds_drawn")
@@ -327,26 +343,4 @@ def truth_a_second_late(root: Path) -> None:
         after = [[number, [1, 7, 0]] for number in range(first + 25, first + 150)]
         rows: list[Any] = [header, *refused, *after]
         (cell / "bins.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    finish(root)
-
-
-@registering(BAD, "detector_scores")
-def quiet_at_the_highest_score(root: Path) -> None:
-    """The detector was sure of an attack in the session and raised none."""
-    rule = {"on": 0.5, "off": 0.3, "need": 1, "among": 1, "hold": 2}
-    named = facts("xgboost")
-    named["card"]["rules"] = {"attack": rule, "degraded": rule}
-    data = root / "data"
-    edit(data / "scenario.effective.yml", lambda s: s["conditions"][0].update(detector="xgboost"))
-    edit(data / "providers.json", lambda p: p.update(detectors={"xgboost": named}))
-    rename_cells(root)
-    from bad_bundles.detectors import _count
-
-    for cell in cells(root):
-        write_watched(cell, "xgboost")
-        write_usage(cell, ("xgboost",), "xgboost")
-        _count(cell)
-        rows = load_lines(cell / "detector.ndjson")
-        rows[0].update(attack_score=0.99)
-        save_lines(cell / "detector.ndjson", rows)
     finish(root)

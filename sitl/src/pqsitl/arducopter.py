@@ -168,6 +168,7 @@ class ArduCopter:
         #: last words of the launch before this one
         self._died: str | None = None
         self._deaths_in_a_row = 0
+        self._piloted = False
         self._thread = threading.Thread(target=self._guarded, name="arducopter", daemon=True)
 
     def start(self) -> None:
@@ -179,7 +180,8 @@ class ArduCopter:
     def ready(self) -> bool:
         process = self._process
         alive = process is not None and process.exit_status is None
-        return alive and self.failure is None and self._director.phase == "ready"
+        flown = self._piloted or self._director.piloted
+        return alive and self.failure is None and not flown and self._director.phase == "ready"
 
     @property
     def lost(self) -> str | None:
@@ -233,6 +235,15 @@ class ArduCopter:
         with self._lock:
             self._receiver = self._heard = None
 
+    def pilot(self, flies: bool) -> None:
+        """A pilot takes it, or gives it back."""
+        self._piloted = flies
+
+    @property
+    def speaks(self) -> bool:
+        """It runs, and has been heard since its launch."""
+        return self._director.phase != "boot"
+
     def set_rates(self, rates_hz: dict[int, float]) -> None:
         """SET_MESSAGE_INTERVAL for each message id; 0 Hz switches it off."""
         for message_id, rate_hz in rates_hz.items():
@@ -257,6 +268,7 @@ class ArduCopter:
         defaults = [*([self.defaults.resolve()] if self.defaults else []), *(folder / name for name in own)]
         self._peer = None
         self._director = FlightDirector(time.monotonic_ns(), settle_s=self._settle_s, limit_s=self._limit_s)
+        self._director.piloted = self._piloted
         arguments = command_line(self.binary, defaults, self._socket.getsockname()[1], self._speedup)
         self._process = Supervised("arducopter", arguments, cwd=folder)
 
@@ -301,12 +313,18 @@ class ArduCopter:
             if receiver is not None and not _answers_director(datagram):
                 receiver(datagram)
             if len(datagram) >= 12 and int.from_bytes(datagram[7:10], "little") in _DIRECTED_IDS:
-                if self._director.phase == "ready" and datagram[7] not in _HEARD_IN_FLIGHT:
+                hovers = self._director.phase == "ready" and not self._director.piloted
+                if hovers and datagram[7] not in _HEARD_IN_FLIGHT:
                     continue  # decoding costs more than passing on
                 for message in self._mav.parse_buffer(datagram) or []:
                     self._director.receive(message, time.monotonic_ns())
 
     def _supervise(self, now_ns: int) -> None:
+        if self._piloted != self._director.piloted:
+            if self._piloted:
+                self._director.hand_to_pilot()
+            else:
+                self._director.take_back(now_ns)
         for message in self._director.poll(now_ns):
             self._tell(message)
         if self._director.phase == "failed":
@@ -356,11 +374,14 @@ class ArduCopterSource(Source):
     def run(self) -> None:
         copter = self._copter
         rates_hz = asked_rates_hz(self._profile, self.spec.rate_hz)
+        copter.pilot(self.spec.piloted)
         copter.attach(self.send, self.uplink.heard)
         copter.set_rates(rates_hz)
         try:
             while not self.finished(time.monotonic_ns()):
-                if not copter.ready or copter.restart_count != self._restarts_before:
+                if self.spec.piloted:
+                    self._go_on(rates_hz)
+                elif not copter.ready or copter.restart_count != self._restarts_before:
                     raise ProcessError(
                         f"ArduPilot left its hover: {copter.lost or copter.facts()['phase']}",
                         "look into the sitl log",
@@ -369,6 +390,16 @@ class ArduCopterSource(Source):
         finally:
             copter.detach()
             copter.set_rates(dict.fromkeys(rates_hz, 0.0))
+            copter.pilot(False)
+
+    def _go_on(self, rates_hz: dict[int, float]) -> None:
+        """What a pilot does with it ends nothing; a new launch has to be asked for its streams again."""
+        copter = self._copter
+        if copter.failure is not None:
+            raise ProcessError(copter.failure, "look into the sitl log")
+        if copter.restart_count != self._restarts_before and copter.speaks:
+            self._restarts_before = copter.restart_count
+            copter.set_rates(rates_hz)
 
 
 def asked_rates_hz(profile: Profile, rate_hz: float) -> dict[int, float]:

@@ -2,7 +2,8 @@
 
 Phases: boot (no heartbeat yet) → settle (the estimator needs 42–45 s; arming before 60 s is refused often
 enough to wait) → guided → arm → takeoff → climb → ready, or failed with the autopilot's own last words. A
-failsafe leads from ready to landing, and from the ground to guided again.
+failsafe leads from ready to landing, and from the ground to guided again. While a pilot has it, nothing is
+judged or asked; given back away from its hover, it is sent home first.
 """
 
 from __future__ import annotations
@@ -20,9 +21,14 @@ HEARTBEAT_PERIOD_NS = NS
 RETRY_NS = 2 * NS
 TAKEOFF_ALT_M = 10.0
 REACHED_SHARE = 0.9
+#: a pilot may have left it at the rim of the fence, and it comes down at half a metre a second in the end
+RETURN_LIMIT_NS = 900 * NS
 PHASES = ("boot", "settle", "guided", "arm", "takeoff", "climb", "ready", "landing", "failed")
 #: custom modes of ArduCopter that a failsafe takes it to
 MODES = {0: "STABILIZE", 2: "ALT_HOLD", 5: "LOITER", 6: "RTL", 9: "LAND", 17: "BRAKE", 21: "SMART_RTL"}
+RTL, LAND = 6, 9
+#: the phases in which something is asked of it
+_ASKS = frozenset({"guided", "arm", "takeoff", "climb"})
 _COMMAND_OF_PHASE = {
     "guided": mav.MAV_CMD_DO_SET_MODE,
     "arm": mav.MAV_CMD_COMPONENT_ARM_DISARM,
@@ -47,10 +53,30 @@ class FlightDirector:
         self._first_heartbeat_ns = 0
         self._heartbeat_due_ns = start_ns
         self._asked_ns = 0
+        #: somebody else flies it
+        self.piloted = False
+        self._returning = False
         self._armed = False
         self._mode = -1
         self._alt_m = 0.0
         self._words: deque[str] = deque(maxlen=4)
+
+    def hand_to_pilot(self) -> None:
+        """Judge nothing and ask nothing of it from now on; our heartbeat goes on."""
+        self.piloted = True
+
+    def take_back(self, now_ns: int) -> None:
+        """The pilot is gone: it hovers where it should, or comes home and is brought there again."""
+        self.piloted = False
+        if self.phase in ("boot", "settle", "failed"):
+            return
+        reached = TAKEOFF_ALT_M * REACHED_SHARE <= self._alt_m <= TAKEOFF_ALT_M / REACHED_SHARE
+        if self._armed and self._mode == GUIDED and reached:
+            self._enter("ready")
+            return
+        self._start_ns, self._limit_ns = now_ns, RETURN_LIMIT_NS
+        self._returning = True
+        self._enter("landing")
 
     def retry_after_s(self, now_ns: int) -> float:
         """A guess at the time until `ready`, for callers that have to wait."""
@@ -71,11 +97,14 @@ class FlightDirector:
             if self.phase == "boot":
                 self._first_heartbeat_ns = now_ns
                 self.phase = "settle"
+            elif self.piloted:
+                pass
             elif self.phase == "ready" and (not self._armed or self._mode != GUIDED):
                 # A failsafe lands it. The window is lost, the campaign is not: fly again from the ground.
                 self._leave_hover(now_ns)
-            if self.phase == "landing" and not self._armed:
+            if self.phase == "landing" and not self._armed and not self.piloted:
                 self._start_ns = now_ns
+                self._returning = False
                 self._alt_m = 0.0
                 self._enter("guided")
         elif kind == "GLOBAL_POSITION_INT":
@@ -106,19 +135,21 @@ class FlightDirector:
             messages.append(
                 mav.MAVLink_heartbeat_message(mav.MAV_TYPE_GCS, mav.MAV_AUTOPILOT_INVALID, 0, 0, 4, 3)
             )
-        if self.phase in ("ready", "failed"):
+        if self.piloted or self.phase in ("ready", "failed"):
             return messages
         if now_ns - self._start_ns > self._limit_ns:
             self._fail(f"still in phase {self.phase!r} after {self._limit_ns / NS:.0f} s")
             return messages
-        if self.phase not in ("boot", "settle", "landing") and now_ns - self._asked_ns >= RETRY_NS:
+        if (self.phase in _ASKS or self._returning) and now_ns - self._asked_ns >= RETRY_NS:
             self._asked_ns = now_ns
             messages += self._commands()
         return messages
 
     def _commands(self) -> list[Any]:
+        flag = mav.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
+        if self.phase == "landing":
+            return [] if self._mode in (RTL, LAND) else [command(mav.MAV_CMD_DO_SET_MODE, flag, RTL)]
         if self.phase == "guided":
-            flag = mav.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
             return [
                 command(mav.MAV_CMD_DO_SET_MODE, flag, GUIDED),
                 request(mav.MAVLINK_MSG_ID_AUTOPILOT_VERSION),
@@ -138,6 +169,8 @@ class FlightDirector:
             self._enter("climb")
 
     def _advance(self, now_ns: int) -> None:
+        if self.piloted:
+            return
         if self.phase == "settle" and now_ns - self._first_heartbeat_ns >= self._settle_ns:
             self._enter("guided")
         if self.phase == "guided" and self._mode == GUIDED:

@@ -32,6 +32,8 @@ class TrafficSpec:
     """Keep what the source receives as a telemetry log; source uplink alone can."""
     workload: tuple[Step, ...] | None = None
     """What the ground asks of the vehicle; source uplink alone can."""
+    piloted: bool = False
+    """Somebody flies it: source arducopter goes on in any mode, on the ground and after a new launch."""
 
     @classmethod
     def from_mapping(cls, raw: object) -> TrafficSpec:
@@ -61,7 +63,7 @@ def _checked(key: str, value: object) -> object:
         return value
     if key == "workload":
         return steps_of(value)
-    if key == "record":
+    if key in ("record", "piloted"):
         if not isinstance(value, bool):
             raise SpecError(f"{key} must be true or false, not {value!r}", f"leave {key} out for false")
         return value

@@ -124,18 +124,27 @@ def last_document(path: Path) -> Json:
 
 
 def progress(folder: Path) -> Json:
-    """pqlab's own status of this run, found by the process that writes it; empty before its first cell."""
+    """pqlab's own status of this run, found by the process that writes it; empty before its first cell. That
+    of a campaign on several pairs lies in a folder of its own."""
     begun = read(folder / "begun.json")
-    for status in sorted(Path(begun.get("results", ".")).glob(".work/*/status.json"), reverse=True):
-        found = read(status)
-        if found.get("pid") == begun.get("pid"):
-            return found
+    for place in (".work/*/status.json", "pairs/*/status.json"):
+        for status in sorted(Path(begun.get("results", ".")).glob(place), reverse=True):
+            found = read(status)
+            if found.get("pid") == begun.get("pid"):
+                return found
     return {}
 
 
 def sentence(status: Json, unix_s: float) -> str:
-    """`12 of 72 cells (11 pass, 1 fail), about 10:20 left; now cs-… rekey, repetition 2`."""
-    if "total" not in status:
+    """`12 of 72 cells (11 pass, 1 fail), about 10:20 left; now cs-… rekey, repetition 2`; of several pairs a
+    line each, with the pair's name."""
+    if "pairs" in status:
+        written = {"updated_utc": status.get("updated_utc")}
+        return "\n".join(
+            f"{row['pair']}: {row['state']}, {sentence({**row, **written}, unix_s)}"
+            for row in status["pairs"]
+        )
+    if status.get("total") is None:
         return "no cell has begun yet"
     by_verdict = (status.get("verdict_counts") or {}).items()
     counts = ", ".join(f"{count} {verdict}" for verdict, count in by_verdict)

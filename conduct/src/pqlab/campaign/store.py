@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -18,10 +17,11 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from pqevidence.errors import LabError
 from pqevidence.paths import shown
+from pqlab.campaign.lock import Lock
 
 Json = dict[str, Any]
 WORK_FOLDER = ".work"
@@ -119,7 +119,7 @@ class Store:
         self.run_id = run_id
         self.root = results / WORK_FOLDER / run_id
         self.data = self.root / "data"
-        self._lock: TextIO | None = None
+        self._lock = Lock(self.root)
 
     # ------------------------------------------------------------------ one controller a run
 
@@ -127,36 +127,21 @@ class Store:
         """Hold the run for this process; the kernel lets go when the process dies, however it dies."""
         with disk_errors(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
-            file = (self.root / "lock").open("a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.close()
+            taken = self._lock.take()
+        if not taken:
             raise LabError(
                 "run-busy",
                 f"run {self.run_id} is being carried out by another pqlab",
                 "two controllers would mix their cells",
                 "./pqlab status shows how far it is",
-            ) from error
-        self._lock = file
+            )
 
     def unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._lock.release()
 
     def is_locked(self) -> bool:
-        """Is another process carrying this run out? Makes no file: the folder may be becoming a bundle."""
-        try:
-            file = (self.root / "lock").open("r+")
-        except OSError:
-            return False
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                return True
-        return False
+        """Is a process carrying this run out?"""
+        return self._lock.is_held()
 
     # ------------------------------------------------------------------ documents
 

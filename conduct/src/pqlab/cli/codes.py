@@ -55,7 +55,10 @@ CODES: Final[dict[str, dict[int, str]]] = {
     "validate": {EXIT_OK: "valid", EXIT_USAGE: "not valid: file, line, nearest key"},
     "show": {EXIT_OK: "shown", EXIT_USAGE: "no such scenario, or not valid"},
     "plan": {EXIT_OK: "planned", EXIT_ENVIRONMENT: "`--dry-run`: a run could not begin; no such bundle"},
-    "run": {**_CELLS, EXIT_ENVIRONMENT: "no lab, another checkout's lab, a busy machine, no right to write"},
+    "run": {
+        **_CELLS,
+        EXIT_ENVIRONMENT: "no lab, another checkout's lab, a busy machine, a dead pair, no right to write",
+    },
     "live": {EXIT_OK: "`--once`: printed", EXIT_ENVIRONMENT: "the port is taken"},
     "fly": {
         EXIT_OK: "ended by `quit`, by the end of its input or after `--for-s`",

@@ -82,6 +82,12 @@ def add_inventory(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_pair(
+    parser: argparse.ArgumentParser, help_text: str = "of an inventory of several pairs: which"
+) -> None:
+    parser.add_argument("--pair", metavar="NAME", help=help_text)
+
+
 def add_out(parser: argparse.ArgumentParser, help_text: str = "results folder (default: results)") -> None:
     parser.add_argument("--out", metavar="DIR", help=help_text)
 

@@ -6,7 +6,7 @@ import argparse
 
 from pqevidence.errors import EXIT_OK
 from pqevidence.paths import results_dir, shown
-from pqlab.cli.common import add_out, print_json
+from pqlab.cli.common import add_out, add_pair, print_json
 from pqlab.influx import InfluxView
 from pqlab.inventory import load_inventory
 from pqlab.lab_number import lab_number
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--inventory", metavar="FILE", help="names the database (default: the container lab's)"
     )
+    add_pair(parser)
     parser.add_argument(
         "--port",
         type=int,
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     be read; ends by Ctrl-C (130)."""
     port = lab_number().port(DEFAULT_PORT) if args.port is None else args.port
     checked_port(port)
-    inventory = load_inventory(args.inventory)
+    inventory = load_inventory(args.inventory, pair=args.pair)
     view = None
     if inventory.influx_url is not None:
         view = InfluxView(inventory.influx_url, inventory.influx_database, timeout_s=INFLUX_TIMEOUT_S)

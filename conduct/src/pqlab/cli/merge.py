@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from pqevidence.paths import results_dir, shown
 from pqlab.cli.common import add_out, outside_bundles, print_json
 
 if TYPE_CHECKING:
-    from pqevidence.analysis.merged import Part
+    from pqevidence.analysis.merged import MergedData, Part
 
 HELP = "make one bundle of the shares that several pairs of hosts carried out"
 
@@ -28,42 +30,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 with the bundle's path, 3 where blocks are missing or a part has warnings. Raises LabError with the
     code of the refusal (`pqevidence.merge.rules`), `merged-part`, `part-unverified` or `flown`."""
-    from pqevidence.analysis.merged import MergedData
-    from pqevidence.merge.compose import compose
-    from pqevidence.merge.page import hosts_sentence, missing_sentence
-    from pqevidence.merge.rules import require_mergeable
-
     results = results_dir(args.out)
     outside_bundles(results)
     paths = [locate(name, results) for name in args.bundles]
     _named_once(paths)
+    done = merge(paths, results)
+    tell(done, as_json=args.json)
+    return done.code
+
+
+def tell(done: Merged, *, as_json: bool) -> None:
+    """The closing lines of a merge, or its one JSON document."""
+    data = done.data
+    if as_json:
+        print_json(
+            {
+                "bundle": shown(done.bundle),
+                "parts": [part.run_id for part in data.parts],
+                "pairs": sorted(data.boards),
+                "hosts": sorted(set(data.boards.values())),
+                "missing_repetitions": data.missing,
+                "warnings": done.warnings,
+            }
+        )
+        return
+    for line in done.told():
+        print(line)
+    print(f"check it: ./pqlab verify {shown(done.bundle)}")
+    print(shown(done.bundle / "data" / "report.html"))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The sealed merge, and what `verify` warned of in its parts."""
+
+    bundle: Path
+    data: MergedData
+    warnings: list[str]
+
+    @property
+    def code(self) -> int:
+        """Exit code of a command that made it."""
+        return EXIT_WARNING if self.warnings or self.data.missing else EXIT_OK
+
+    def told(self) -> list[str]:
+        """Warnings, which hosts are in it, and which blocks are missing."""
+        from pqevidence.merge.page import hosts_sentence, missing_sentence
+
+        return [*self.warnings, hosts_sentence(self.data), missing_sentence(self.data)]
+
+
+def merge(paths: Sequence[Path], results: Path, *, again: bool = False) -> Merged:
+    """Verify the parts, then make one bundle of them. again: this very merge may be there already, and is
+    given back then. Raises LabError as `run`."""
+    from pqevidence.analysis.merged import MergedData
+    from pqevidence.merge.compose import ThereAlready, compose
+    from pqevidence.merge.rules import require_mergeable
+
     parts, warnings = [], []
     for path in paths:
         part, told = _verified(path)
         parts.append(part)
         warnings += told
     require_mergeable(parts)
-    bundle = compose(parts, results)
-    data = MergedData(bundle)
-    said = [hosts_sentence(data), missing_sentence(data)]
-    code = EXIT_WARNING if warnings or data.missing else EXIT_OK
-    if args.json:
-        print_json(
-            {
-                "bundle": shown(bundle),
-                "parts": [part.run_id for part in data.parts],
-                "pairs": sorted(data.boards),
-                "hosts": sorted(set(data.boards.values())),
-                "missing_repetitions": data.missing,
-                "warnings": warnings,
-            }
-        )
-        return code
-    for line in (*warnings, *said):
-        print(line)
-    print(f"check it: ./pqlab verify {shown(bundle)}")
-    print(shown(bundle / "data" / "report.html"))
-    return code
+    try:
+        bundle = compose(parts, results)
+    except ThereAlready as there:
+        if not again:
+            raise
+        bundle = there.bundle
+    return Merged(bundle, MergedData(bundle), warnings)
 
 
 def _named_once(paths: list[Path]) -> None:

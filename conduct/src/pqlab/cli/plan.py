@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,8 +24,13 @@ from pqlab.campaign.hosts import check_pair
 from pqlab.campaign.ring import SIM, at_ring
 from pqlab.campaign.settle import greet
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
-from pqlab.inventory import Inventory, load_inventory
+from pqlab.inventory import Inventory, load_inventory, load_pairs
+from pqlab.lab_number import on_lab
+from pqlab.pairs.words import require_for_pairs
 from pqlab.progress import clock_text
+
+#: a simulated campaign has at most so many pairs
+MOST_MACHINES = 256
 
 HELP = "print the cells of a scenario, their order, expected time, disk and precision"
 
@@ -65,14 +71,42 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         "--pair", metavar="NAME", help="what the pair of hosts is called that carries out the share"
     )
     parser.add_argument(
-        "--host-seed", type=int, metavar="S", help="ring sim: the machine to simulate, one a pair"
+        "--host-seed",
+        type=host_seeds,
+        metavar="S",
+        help="ring sim: the machine to simulate; 1-4 or 1,2,5: one a pair, which share the campaign",
     )
 
 
-def share_of(args: argparse.Namespace, scenario: Scenario) -> Share | None:
-    """The share that is asked for, None for the whole campaign. Raises UsageError for one that there is
-    not, and for options that do not go with it."""
+def host_seeds(text: str) -> tuple[int, ...]:
+    """`7`, `1-4` or `1,2,5` as whole numbers, each once. Raises ArgumentTypeError."""
+    found: list[int] = []
+    for part in text.split(","):
+        if single := re.fullmatch(r"-?[0-9]{1,18}", part, re.ASCII):
+            found.append(int(single[0]))
+        elif (span := re.fullmatch(r"([0-9]{1,18})-([0-9]{1,18})", part, re.ASCII)) and (
+            0 <= int(span[2]) - int(span[1]) < MOST_MACHINES
+        ):
+            found += range(int(span[1]), int(span[2]) + 1)
+        else:
+            raise argparse.ArgumentTypeError(f"{text!r} is no seed, and no range of at most {MOST_MACHINES}")
+    if len(set(found)) < len(found) or len(found) > MOST_MACHINES:
+        raise argparse.ArgumentTypeError(f"{text!r} names a machine twice, or more than {MOST_MACHINES}")
+    return tuple(found)
+
+
+def share_of(args: argparse.Namespace, scenario: Scenario, inventory: Inventory) -> Share | None:
+    """The share that is asked for, or that the inventory gives its pair; None for the whole campaign. Raises
+    UsageError for one that there is not, and for options that do not go with it."""
     share = Share.asked(args.share, args.pair)
+    if inventory.share is not None and args.share is not None and share != inventory.share:
+        raise UsageError(
+            "other-share",
+            f"--share {args.share} is not the share of {inventory.share.pair}",
+            f"in {inventory.file.name} it has {inventory.share.number}/{inventory.share.of}",
+            "leave --share out",
+        )
+    share = inventory.share or share
     if share is None:
         return None
     share.blocks(scenario.repetitions)
@@ -102,21 +136,108 @@ def require_simulated(args: argparse.Namespace, inventory: Inventory) -> None:
         )
 
 
+def host_seed(args: argparse.Namespace, inventory: Inventory) -> int | None:
+    """Ring sim: the machine that is asked for, else that of the inventory's pair."""
+    return args.host_seed[0] if args.host_seed else inventory.host_seed
+
+
 def run(args: argparse.Namespace) -> int:
     """Raises ScenarioError (exit 2). A lab that is down costs the cell ids, not the plan; with --dry-run it
     is an error (exit 4)."""
     scenario = load_scenario(args.scenario, overrides_of(args))
-    inventory = load_inventory(args.inventory, args.keys)
-    return show_plan(args, scenario, inventory, dry_run=args.dry_run)
+    return show_plans(args, scenario, dry_run=args.dry_run)
+
+
+def show_plans(args: argparse.Namespace, scenario: Scenario, *, dry_run: bool) -> int:
+    """The plan of one pair, or of every pair of the inventory. Raises as `run`."""
+    pairs = load_pairs(args.inventory, args.keys) if args.pair is None else ()
+    if not pairs:
+        inventory = load_inventory(args.inventory, args.keys, args.pair)
+        return show_plan(args, scenario, inventory, dry_run=dry_run)
+    require_for_pairs(args)
+    return _show_pairs(args, scenario, pairs, dry_run=dry_run)
+
+
+def _show_pairs(
+    args: argparse.Namespace, scenario: Scenario, pairs: tuple[Inventory, ...], *, dry_run: bool
+) -> int:
+    """A line a pair: its blocks, cells and time; then what all of them take, side by side."""
+    from pqevidence.report.svg import counted  # slow to load, as in `_print`
+
+    results = results_dir(args.out)
+    named = locate(args.source, results) if args.source is not None else None
+    costs = load_costs(named or latest_bundle(results))
+    documents, lines = [], []
+    for pair in pairs:
+        share = share_of(args, scenario, pair)
+        assert share is not None
+        staged, connect = _ends(pair, scenario, pair.host_seed)
+        with on_lab(pair.lab):
+            providers, unknown = _providers(pair, staged, connect, must=dry_run)
+        cells = planned_cells(staged, providers, share)
+        budget = estimate(staged, cells, costs)
+        document = plan_document(staged, cells, budget, run_id=None, created_utc=None, share=share)
+        documents.append({**document, "cell_ids_unknown": unknown, "to_run": len(cells)})
+        told = f"{_share_text(share, staged)}, {counted(len(cells), 'cell')}, {_length_text(budget)}"
+        lines.append(f"{told}; {unknown}" if unknown else told)
+    total = _sum_of([document["budget"] for document in documents])
+    if dry_run:
+        check_disk(results, total["disk_bytes"])
+    shared = one_machine(pairs)
+    if args.json:
+        campaign = documents[0]["campaign"]
+        print_json({"campaign": campaign, "pairs": documents, "total": total, "one_machine": shared})
+        return EXIT_OK
+    print(f"campaign {documents[0]['campaign'][:12]}… of {scenario.name} on {len(pairs)} pairs, side by side")
+    for line in lines:
+        print(line)
+    virtual = "virtual, it passes in seconds: " if pairs[0].ring == SIM else ""
+    print(
+        f"time: {virtual}side by side {_time_text(total)}; one after another {_length_text(total['alone'])}"
+    )
+    print(f"disk: about {total['disk_bytes'] / 1e6:.0f} MB, and as much again for the merged bundle")
+    if shared is not None:
+        print(shared)
+    if dry_run:
+        print("a run could begin now; nothing was started")
+    return EXIT_OK
+
+
+def one_machine(pairs: tuple[Inventory, ...]) -> str | None:
+    """What is to be said of pairs that are container labs of one machine; None where at most one is."""
+    labs = [pair.share.pair for pair in pairs if pair.lab is not None and pair.share is not None]
+    if len(labs) < 2:
+        return None
+    return (
+        f"{', '.join(labs)} are container labs of one machine: they count as one host, and what one disturbs "
+        "in another becomes invalid"
+    )
+
+
+def _sum_of(budgets: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of all pairs: the longest time of each kind, for they run side by side; `alone`: one after another; and
+    the sum of the disk."""
+    times = {
+        name: None if None in (known := [budget[name] for budget in budgets]) else max(known)
+        for name in ("eta_s", "least_s", "most_s")
+    }
+    first = budgets[0]
+    kept = {name: first.get(name) for name in ("eta_source", "eta_reason")}
+    alone = {
+        name: None if None in (known := [budget[name] for budget in budgets]) else sum(known)
+        for name in ("eta_s", "least_s", "most_s")
+    }
+    disk_bytes = sum(budget["disk_bytes"] for budget in budgets)
+    return {**times, **kept, "alone": alone, "disk_bytes": disk_bytes}
 
 
 def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory, *, dry_run: bool) -> int:
     """Print the plan, or one JSON document of it."""
-    share = share_of(args, scenario)
+    share = share_of(args, scenario, inventory)
     require_simulated(args, inventory)
     results = results_dir(args.out)
     seal = commitment.place(args.seal)
-    scenario, connect = _ends(inventory, scenario, args.host_seed)
+    scenario, connect = _ends(inventory, scenario, host_seed(args, inventory))
     must = dry_run or args.into is not None or seal is not None
     providers, unknown = _providers(inventory, scenario, connect, must=must)
     named = locate(args.source, results) if args.source is not None else None
@@ -202,10 +323,15 @@ def _share_text(share: Share, scenario: Scenario) -> str:
 
 
 def _time_text(budget: dict[str, Any]) -> str:
+    known = budget["eta_s"] is not None
+    why = f"handshakes as in {budget['eta_source']}" if known else budget["eta_reason"]
+    return f"{_length_text(budget)} ({why})"
+
+
+def _length_text(budget: dict[str, Any]) -> str:
     if budget["eta_s"] is not None:
-        return f"about {clock_text(budget['eta_s'])} (handshakes as in {budget['eta_source']})"
-    least, most = clock_text(budget["least_s"]), clock_text(budget["most_s"])
-    return f"unknown, between {least} and {most} ({budget['eta_reason']})"
+        return f"about {clock_text(budget['eta_s'])}"
+    return f"unknown, between {clock_text(budget['least_s'])} and {clock_text(budget['most_s'])}"
 
 
 def _ends(

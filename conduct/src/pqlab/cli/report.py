@@ -26,9 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Raises LabError when the bundle is not there or cannot be read."""
     from pqevidence.analysis.merged import is_merged
-    from pqevidence.pages import build, render
+    from pqevidence.pages import build, render, source_of
     from pqevidence.report.drawings import write_drawings
-    from pqevidence.report.source import Source
 
     bundle = locate(args.bundle, project_root() / "results")
     require_safe(bundle)
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             drawn = []  # a merged bundle's page has tables alone; its parts have drawings
         else:
             html, markdown = render(bundle, folder)
-            drawn = write_drawings(build(Source(bundle)), folder / "figures") if args.figures else []
+            drawn = write_drawings(build(source_of(bundle)), folder / "figures") if args.figures else []
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise LabError(
             "damaged",

@@ -13,7 +13,7 @@ from pqevidence.scenario.load import load_effective
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.finish import forget_marks, sealed_unnamed
 from pqlab.campaign.store import Store, work_runs
-from pqlab.cli.common import listed
+from pqlab.cli.common import add_pair, listed
 from pqlab.cli.run import (
     add_run_options,
     controller,
@@ -30,6 +30,7 @@ HELP = "finish an interrupted run: the cells that are missing (default: the newe
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_id", nargs="?", metavar="RUN_ID", help="as `pqlab status` shows it")
     add_run_options(parser)
+    add_pair(parser)
     parser.add_argument(
         "--rerun-failed", action="store_true", help="also repeat failed and invalid cells; attempts are kept"
     )
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         return report_sealed(args, sealed)
     store = Store(results, _choose(results, args.run_id))
     scenario = load_effective(store.data / "scenario.effective.yml")
-    inventory = load_inventory(args.inventory, args.keys)
+    inventory = load_inventory(args.inventory, args.keys, args.pair)
     only, again = listed(args.only), args.rerun_failed
     begun = surroundings(args, inventory, only=only, rerun_failed=again, seal=seal)
     with controller(inventory), begun as around:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from pqbase.workers import add_options
 from pqevidence import commitment
 from pqevidence.bundle import locate, open_bundle
 from pqevidence.errors import LabError, UsageError
@@ -37,8 +38,10 @@ from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
 from pqlab.campaign.supervisor import supervisor_of
 from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
-from pqlab.cli.plan import add_plan_options, require_simulated, share_of, show_plan
-from pqlab.inventory import AgentAddress, Inventory, load_inventory
+from pqlab.cli.plan import add_plan_options, host_seed, require_simulated, share_of, show_plans
+from pqlab.cli.side_by_side import side_by_side
+from pqlab.cli.simulated import require_pure, run_pairs, where_of
+from pqlab.inventory import AgentAddress, Inventory, load_inventory, load_pairs
 from pqlab.progress import coloured, reporter
 
 HELP = "run a scenario on the lab; ends with a sealed bundle and its report"
@@ -50,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     add_plan_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="print the plan and begin nothing")
+    group = parser.add_argument_group("ring sim alone")
+    add_options(group)
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -96,14 +101,21 @@ def _seconds(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Exit code as published; raises LabError (2 usage, 4 environment)."""
     scenario = load_scenario(args.scenario, overrides_of(args))
-    inventory = load_inventory(args.inventory, args.keys)
+    require_pure(args)
     if args.dry_run:
-        return show_plan(args, scenario, inventory, dry_run=True)
+        return show_plans(args, scenario, dry_run=True)
+    pairs = load_pairs(args.inventory, args.keys) if args.pair is None else ()
+    if pairs:
+        return side_by_side(args, scenario, pairs)
+    inventory = load_inventory(args.inventory, args.keys, args.pair)
     require_junit_place(args.junit)
-    share = share_of(args, scenario)
+    share = share_of(args, scenario, inventory)
     require_simulated(args, inventory)
     seal = commitment.place(args.seal)
     into = locate(args.into, results_dir(args.out)) if args.into is not None else None
+    where = where_of(args)
+    if inventory.ring == SIM and (where is not None or len(args.host_seed or ()) > 1):
+        return run_pairs(args, scenario, inventory, where)
     if inventory.ring == SIM:
         return report_result(args, _simulated(args, scenario, inventory, into, seal, share))
     with controller(inventory), surroundings(args, inventory, into=into, seal=seal, share=share) as around:
@@ -134,7 +146,7 @@ def _simulated(
         into=into,
         seal=seal,
         share=share,
-        machine=SimMachine(args.host_seed),
+        machine=SimMachine(host_seed(args, inventory)),
     )
 
 

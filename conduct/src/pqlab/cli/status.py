@@ -10,6 +10,8 @@ from pqevidence.errors import EXIT_OK, LabError
 from pqevidence.paths import out_option, results_dir, shown
 from pqlab.campaign.store import WHOLE, Store, work_runs
 from pqlab.cli.common import add_out, print_json
+from pqlab.pairs.folder import FOLDER, PairsFolder, campaigns
+from pqlab.pairs.status import campaign_status, pair_status, sentence
 from pqlab.progress import clock_text
 
 HELP = "show runs in work and the newest bundle"
@@ -38,9 +40,17 @@ def run(args: argparse.Namespace) -> int:
     ]
     latest = results / "latest"
     newest = shown(latest.resolve()) if latest.is_dir() else None
+    several = [_of_pairs(folder) for folder in campaigns(results) if args.run_id is None and not folder.whole]
     if args.json:
-        print_json({"runs": shown_runs, "latest": newest})
+        print_json({"runs": shown_runs, "campaigns": several, "latest": newest})
         return EXIT_OK
+    for campaign in several:
+        folder = shown(results / FOLDER / campaign["folder"])
+        print(f"{campaign['scenario']} on {len(campaign['pairs'])} pairs, in {folder}: {campaign['state']}")
+        for row in campaign["pairs"]:
+            print(f"  {sentence(row)}")
+        if campaign["state"] != "running":
+            print("  next: the same ./pqlab run or playbook goes on with the pairs that are not sealed")
     for status in shown_runs:
         print(_line(status))
         if status["state"] != "running":
@@ -48,10 +58,16 @@ def run(args: argparse.Namespace) -> int:
             print(f"  next: ./pqlab resume {status['run_id']}{option}")
             if status["state"] != WHOLE:
                 print(f"  or, to throw it away: ./pqlab discard {status['run_id']}{option}")
-    if not shown_runs:
+    if not shown_runs and not several:
         print("no run in work")
     print(f"newest bundle: {newest or 'none yet'}")
     return EXIT_OK
+
+
+def _of_pairs(folder: PairsFolder) -> dict[str, Any]:
+    """A campaign on several pairs: `state` is running while a process carries it out, else stopped."""
+    rows = [pair_status(folder, pair, time.time_ns()) for pair in folder.pairs]
+    return campaign_status(folder, rows, {"state": "running" if folder.held() else "stopped"})
 
 
 def is_whole(store: Store) -> bool:

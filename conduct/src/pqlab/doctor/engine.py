@@ -123,6 +123,8 @@ def read_ports(system: System) -> Reading:
     return Reading(True, f"{', '.join(map(str, sorted(ports)))}: {held}")
 
 
+#: of one container lab, which LAB names; the others are of the machine
+OF_A_LAB = ("ports", "lab owner", "services")
 REQUIREMENTS = (
     Requirement("engine", "need", "Docker Engine 20.10 or newer", read_engine, "make lab-up (starts one)"),
     Requirement("compose", "need", "docker compose 2 or newer", read_compose, "make lab-up (installs it)"),

@@ -35,22 +35,25 @@ class Offset:
 
 @dataclass
 class Pair:
-    """What both ends said. `reasons`: why an end said nothing; `hosts`: how each is called in the table."""
+    """What both ends said. `reasons`: why an end said nothing; `hosts`: how each is called in the table,
+    and `both` together."""
 
     ring: str
     hello: dict[str, Json] = field(default_factory=dict)
     offsets: dict[str, Offset] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     hosts: dict[str, str] = field(default_factory=dict)
+    both: str = BOTH_ENDS
 
 
 def ask(inventory: Inventory, connect: Connect, realtime_ns: Callable[[], int] = time.time_ns) -> Pair:
     """Greet both agents and measure their clocks; an end that does not answer is a reason, not an
     exception."""
-    pair = Pair(inventory.ring)
+    named = "" if inventory.share is None else f"{inventory.share.pair}, "
+    pair = Pair(inventory.ring, both=f"{named}{BOTH_ENDS}")
     for role in ROLES:
         agent = inventory.agents[role]
-        pair.hosts[role] = f"{role}, {agent.name} at {agent.host}:{agent.port}"
+        pair.hosts[role] = f"{named}{role}, {agent.name} at {agent.host}:{agent.port}"
         try:
             client = connect(inventory.agents[role])
             try:
@@ -187,7 +190,7 @@ def requirements(pair: Pair) -> tuple[Requirement, ...]:
             "both ends claim the inventory's ring",
             of(_ring),
             "provision both ends again",
-            host=BOTH_ENDS,
+            host=pair.both,
         ),
         Requirement(
             "providers",
@@ -195,7 +198,7 @@ def requirements(pair: Pair) -> tuple[Requirement, ...]:
             "equal builds at both ends",
             of(_match),
             "provision both ends from one tree",
-            host=BOTH_ENDS,
+            host=pair.both,
         ),
     ]
     for role in ROLES:

@@ -185,6 +185,7 @@ class Session:
             "rate_hz": self._rate_hz,
             "seed": self._seed,
             "duration_s": None,
+            "piloted": True,
         }
         flown = self._pair.drone.call("event", {**opening, "spec": spec})
         self._open.append("drone")

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
+from pqbase.workers import Where, add_options, runner_of
+
 HELP = "evaluate the models: test split, and recordings of the running lab"
 #: a mean AUROC further than this from 0.5 is no chance
 CHANCE_WITHIN: Final = 0.1
@@ -33,11 +35,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="put --live and --bundle in the place of the lab's part of the results there; judge no test "
         "recording again; alone: write CSV and SVG again",
     )
+    add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate; 3 when shuffled labels left something to learn."""
     from pqdetect.evaluation.run import Evaluation, write_default
+    from pqdetect.training.tasks import say
 
     # As in training: what --tiny makes and judges lies in the scratch folder.
     root = args.work / "tiny" if args.tiny else Path("detectors")
@@ -45,11 +49,13 @@ def run(args: argparse.Namespace) -> int:
     work = root if args.tiny else args.work
     # Of models from elsewhere the training lies beside their results, if anywhere.
     record = out if args.models else root / "evaluation"
-    evaluation = Evaluation(models, work, out, 0.02 if args.tiny else 1.0, record)
-    if args.add:
-        evaluation.add(args.live, args.bundle)
-        return 0
-    results = evaluation.run(args.live, args.bundle)
+    where = Where.asked(args.workers, args.scheduler)
+    with runner_of(where, say) as runner:
+        evaluation = Evaluation(models, work, out, 0.02 if args.tiny else 1.0, record, runner)
+        if args.add:
+            evaluation.add(args.live, args.bundle)
+            return 0
+        results = evaluation.run(args.live, args.bundle)
     write_default(results, models)
     won = results["winner"]
     print(f"at equal false alarms {won['best']} finds most; default: {won['default']}")

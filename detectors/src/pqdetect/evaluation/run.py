@@ -6,13 +6,14 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pqbase.tasks import Here, Runner
 from pqdetect.decide import Rule
 from pqdetect.errors import DetectError
 from pqdetect.evaluation import baselines, compare, csvfiles, degraded, figures, lab, tables
@@ -25,7 +26,6 @@ from pqdetect.evaluation.report import (
     method_report,
     sweep,
 )
-from pqdetect.evaluation.scoring import score_all
 from pqdetect.evaluation.truth import GRACE_WINDOWS, WINDOW_S
 from pqdetect.model import Model, load
 from pqdetect.models import card as cards
@@ -35,6 +35,7 @@ from pqdetect.simulate import table, table_sha256
 from pqdetect.training.data import Dataset, collect, prefix
 from pqdetect.training.run import libraries
 from pqdetect.training.store import dataset
+from pqdetect.training.tasks import scored
 
 SCHEMA: Final = "pqdetect/evaluation/v1"
 LEARNED: Final = ("xgboost-5w", "xgboost", "tst-p8", "tst", "cascade")
@@ -47,9 +48,18 @@ Json = dict[str, Any]
 
 class Evaluation:
     """One run over ``models``; results go to ``out``, ``work`` holds the seeds of a training run, ``record``
-    what it said of itself."""
+    what it said of itself. ``runner`` simulates and scores."""
 
-    def __init__(self, models: Path, work: Path, out: Path, scale: float, record: Path | None = None) -> None:
+    def __init__(
+        self,
+        models: Path,
+        work: Path,
+        out: Path,
+        scale: float,
+        record: Path | None = None,
+        runner: Runner | None = None,
+    ) -> None:
+        self.folder, self.runner = models, runner or Here()
         self.work, self.out, self.scale, self.record = work, out, scale, record or out
         self.began = time.monotonic()
         self.models: dict[str, Model] = {
@@ -74,7 +84,7 @@ class Evaluation:
     def run(self, live: Sequence[Path], bundles: Sequence[Path] = ()) -> Json:
         """Everything; the JSON, CSV and SVG files are written to ``out``."""
         self._folders()
-        test = dataset("test", self.scale, self.work)
+        test = dataset("test", self.scale, self.work, self.runner)
         report, equal = self._set(test, "test")
         results: Json = {
             "schema": SCHEMA,
@@ -122,7 +132,7 @@ class Evaluation:
         self._folders()
         if "degraded_curve" not in results:
             results["degraded_curve"] = self._degraded(
-                dataset("test", self.scale, self.work), results["winner"]["default"]
+                dataset("test", self.scale, self.work, self.runner), results["winner"]["default"]
             )
         return self._write(results, live, bundles)
 
@@ -142,8 +152,8 @@ class Evaluation:
 
     def _degraded(self, test: Dataset, default: str) -> Json:
         """The trade of DEGRADED for the default detector and the rule beside it."""
-        chosen = {name: self.models[name] for name in {default, degraded.BESIDE} & set(self.models)}
-        scores = self._scored(chosen, test, "degraded")
+        chosen = {name: self.models[name] for name in sorted({default, degraded.BESIDE} & set(self.models))}
+        scores = self._scored(chosen, self._folders_of(chosen), test, "degraded")
         return degraded.curves(scores, {name: model.rules for name, model in chosen.items()}, test.truth)
 
     def _write(self, results: Json, live: Sequence[Path], bundles: Sequence[Path]) -> Json:
@@ -222,13 +232,18 @@ class Evaluation:
         """Scores of all models; the cascade's come from those of its stages, as it computes them."""
         stages = self.models["cascade"].card["stages"] if "cascade" in self.models else None
         alone = {key: model for key, model in self.models.items() if key != "cascade"}
-        scores = self._scored(alone, data, name)
+        scores = self._scored(alone, self._folders_of(alone), data, name)
         if stages is not None:
             first, second = scores[stages["first"]], scores[stages["second"]]
             scores["cascade"] = joined(first, second, float(stages["trigger"]), stages["join"])
         return scores
 
-    def _scored(self, models: dict[str, Model], data: Dataset, what: str) -> dict[str, NDArray[np.float32]]:
+    def _folders_of(self, models: Iterable[str]) -> dict[str, Path]:
+        return {name: self.folder / name for name in models}
+
+    def _scored(
+        self, models: dict[str, Model], folders: dict[str, Path], data: Dataset, what: str
+    ) -> dict[str, NDArray[np.float32]]:
         """Scores of models over recordings; those of a graph that saw the same data before are read again."""
         folder = self.work / "scores"
         folder.mkdir(exist_ok=True)
@@ -238,8 +253,8 @@ class Evaluation:
             if "sha256" in model.card
         }
         scores = {key: np.load(path) for key, path in paths.items() if path.is_file()}
-        rest = {key: model.scorer for key, model in models.items() if key not in scores}
-        scores |= score_all(rest, data, what)
+        if rest := {key: folders[key] for key in models if key not in scores}:
+            scores |= scored(rest, data, what, self.runner, self.work / "tasks")
         for key, path in paths.items():
             if not path.is_file():
                 np.save(path, scores[key])
@@ -252,7 +267,7 @@ class Evaluation:
             return {"value": None, "reason": "no seeds in the work folder: run ./pqdetect train first"}
         part = prefix(test, SEED_SHARE)
         models = {path.parent.name: load(path.parent) for path in folders}
-        scores = self._scored(models, part, "seeds")
+        scores = self._scored(models, {path.parent.name: path.parent for path in folders}, part, "seeds")
         by_name: dict[str, list[float]] = {}
         for key, model in models.items():
             points = sweep(scores[key][:, 0].astype(np.float64), part.truth, model.rules["attack"])

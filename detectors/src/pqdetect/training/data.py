@@ -6,7 +6,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -97,6 +97,38 @@ def collect(recordings: Iterable[Recording]) -> Dataset:
         tuple(episodes),
     )
     return Dataset(np.concatenate(rows), truth, tuple(spans), tuple(kinds))
+
+
+def end_to_end(parts: Iterable[Dataset]) -> Dataset:
+    """Several datasets as if their recordings had been collected at once; raises ValueError for none."""
+    held = list(parts)
+    if not held:
+        raise ValueError("no recording")
+    episodes: list[Episode] = []
+    spans: list[tuple[int, int]] = []
+    numbers: list[NDArray[np.int32]] = []
+    at = count = 0
+    for part in held:
+        episodes += [
+            replace(one, scenario=one.scenario + count, first=one.first + at, last=one.last + at)
+            for one in part.truth.episodes
+        ]
+        spans += [(first + at, end + at) for first, end in part.spans]
+        numbers.append(part.truth.scenario + np.int32(count))
+        at, count = at + len(part.rows), count + len(part.spans)
+    truths = [part.truth for part in held]
+    truth = Truth(
+        tuple(name for one in truths for name in one.scenario_ids),
+        np.concatenate(numbers),
+        np.concatenate([one.starts for one in truths]),
+        np.concatenate([one.attack for one in truths]),
+        np.concatenate([one.hidden for one in truths]),
+        np.concatenate([one.degraded for one in truths]),
+        np.concatenate([one.degraded_known for one in truths]),
+        tuple(episodes),
+    )
+    kinds = tuple(kind for part in held for kind in part.kinds)
+    return Dataset(np.concatenate([part.rows for part in held]), truth, tuple(spans), kinds)
 
 
 def prefix(data: Dataset, share: float) -> Dataset:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pqdetect.decide import Rule
 from pqdetect.evaluation import baselines
 from pqdetect.evaluation.metrics import auroc
-from pqdetect.evaluation.scoring import score_all
+from pqdetect.evaluation.scoring import score_dataset
 from pqdetect.features import SCHEMA as FEATURES
 from pqdetect.features import FeatureStream
 from pqdetect.feed import WINDOW_S
@@ -212,7 +212,7 @@ class Training:
             )
             vectors.demand(apart, folder)
         models = {seed: model.scorer for seed, model in loaded.items()}
-        scores = score_all(models, self.validation, f"{name} on validation")
+        scores = score_dataset(models, self.validation, f"{name} on validation")
         found = []
         for seed, folder in folders.items():
             one = scores[seed].astype(np.float64)
@@ -305,7 +305,7 @@ class Training:
             got = boosted.train(drawn, settings, seed, drawn.wide[:1], shuffle=True)
             path = self.work / f"shuffled-{seed}.onnx"
             path.write_bytes(got.graph)
-            scores = score_all(
+            scores = score_dataset(
                 {"shuffled": Trees(open_graph(path), "five_window")}, self.validation, "shuffled labels"
             )
             value = auroc(scores["shuffled"][:, 0].astype(np.float64), self.validation.truth.attack)

@@ -46,7 +46,7 @@ CELL = (
     Column("kem", "KEM of the suite"),
     Column("sig", "signature of the suite"),
     Column("aead", "AEAD of the suite"),
-    Column("level", "NIST level of the suite"),
+    Column("level", "NIST level of the suite", "level", numeric=True),
     Column("kem_family", "family of the KEM"),
     Column("sig_family", "family of the signature"),
     Column("condition", "condition", "condition"),

@@ -3,6 +3,8 @@ to be something, how often something is seen.
 
     python3 -m pqevidence.analysis.coverage --write docs/STATISTICS.md    (1,000 campaigns a line: minutes)
 
+Each line of a table is a task: `--workers 2` makes them side by side (docs/WORKERS.md).
+
 Used by the tests with few campaigns. Every campaign is laid out as the planner lays it out: blocks that hold
 each suite and condition once, in an order drawn anew. Values are what a cell would give; pairing, estimates,
 floors and claims are the product's own. Columns named "before" show the rules that these replaced.
@@ -11,18 +13,22 @@ floors and claims are the product's own. Columns named "before" show the rules t
 from __future__ import annotations
 
 import argparse
+import importlib
 import math
 import random
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from pqbase.stats import quantile7
+from pqbase.tasks import Ingredients, Task, carry_out
+from pqbase.workers import Where, WorkersError, add_options, runner_of
 from pqevidence.analysis import bootstrap
 from pqevidence.analysis.blocks import without_blocks
 from pqevidence.analysis.claims import ALPHA, Tested, adjusted, tested_scopes, verdict_of
@@ -32,6 +38,7 @@ from pqevidence.analysis.floor import MEASURED, Floor, Null, visible
 from pqevidence.analysis.groups import REPETITION, statistics_of
 from pqevidence.analysis.metrics import BY_NAME, HANDSHAKE
 from pqevidence.analysis.stats import log_interval, simultaneous_level
+from pqevidence.paths import project_root
 
 METRIC = BY_NAME[HANDSHAKE]
 EFFECT = math.log(1.2)
@@ -454,10 +461,24 @@ def _cell(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-Row = tuple[Callable[..., str], tuple[Any, ...]]
+#: what a line of a table depends on beside its inputs
+MADE_OF = Ingredients(("pqbase", "pqevidence"), ("numpy",))
 
 
-def _coverage_row(name: str, blocks: int, campaigns: int) -> str:
+def line(module: str, function: str, *inputs: str | int) -> Task:
+    """A line of a table: what `function` of this module or of another study gives as text."""
+    label = f"{function.removesuffix('_row')}: {', '.join(map(str, inputs[:-1]))}"
+    return Task("pqevidence.analysis.coverage:made", (module, function, *inputs), label)
+
+
+def made(module: str, function: str, *inputs: str | int) -> bytes:
+    """The task of a line."""
+    with _resamples_as_arrays():
+        row: str = getattr(importlib.import_module(module), function)(*inputs)
+    return row.encode()
+
+
+def coverage_row(name: str, blocks: int, campaigns: int) -> str:
     got = coverage(name, blocks, campaigns, "long")
     return (
         f"| {name} | {blocks} | {got.printed_pct:.1f} | {_cell(got.suite_pct)} | "
@@ -466,12 +487,12 @@ def _coverage_row(name: str, blocks: int, campaigns: int) -> str:
     )
 
 
-def _false_row(name: str, blocks: int, campaigns: int) -> str:
+def false_row(name: str, blocks: int, campaigns: int) -> str:
     got = false_claims(name, blocks, campaigns, 12, "long")
     return f"| {name} | {blocks} | {got.raw_pct:.1f} | {got.holm_pct:.1f} | {got.verdict_pct:.1f} |"
 
 
-def _detection_row(name: str, blocks: int, campaigns: int) -> str:
+def detection_row(name: str, blocks: int, campaigns: int) -> str:
     got = detection(name, blocks, campaigns, 12, "long")
     return (
         f"| {name} | {blocks} | {got.effect_pct:.3g} | {got.before_pct:.1f} | {got.overall_pct:.1f} | "
@@ -479,7 +500,7 @@ def _detection_row(name: str, blocks: int, campaigns: int) -> str:
     )
 
 
-def _family_row(suites: int, repetitions: int, campaigns: int) -> str:
+def family_row(suites: int, repetitions: int, campaigns: int) -> str:
     got = families(repetitions, campaigns, suites, "long")
     return (
         f"| {suites} | {repetitions} | {got.before_pct:.1f} | {got.holds_pct:.1f} | "
@@ -487,7 +508,7 @@ def _family_row(suites: int, repetitions: int, campaigns: int) -> str:
     )
 
 
-def _level_row(name: str, suites: int, n: int, campaigns: int) -> str:
+def level_row(name: str, suites: int, n: int, campaigns: int) -> str:
     got = levels(name, n, campaigns, suites, "long")
     return (
         f"| {name} | {suites} | {n} | {got.printed_pct:.1f} | {_cell(got.suite_pct)} | "
@@ -495,8 +516,9 @@ def _level_row(name: str, suites: int, n: int, campaigns: int) -> str:
     )
 
 
-def _plan(campaigns: int) -> list[str | Row]:
-    """The page: text as it stands, rows as what makes them."""
+def plan_of(campaigns: int) -> list[str | Task]:
+    """The page: text as it stands, lines of tables as their tasks."""
+    row = partial(line, "pqevidence.analysis.coverage")
     some, few, half = campaigns // 4, campaigns // 20, campaigns // 2
     return [
         BEGIN,
@@ -508,27 +530,27 @@ def _plan(campaigns: int) -> list[str | Row]:
         "| values | blocks | printed, % | one suite, % | printed, % | all suites, % | before, % | "
         "half width, log |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
-        *((_coverage_row, (name, n, campaigns)) for name in {**WORLDS, **WILD} for n in RUNS),
+        *(row("coverage_row", name, n, campaigns) for name in {**WORLDS, **WILD} for n in RUNS),
         "",
         f"A/A: {some:,} campaigns a line of 12 suites × 3 equal conditions; share of campaigns with at least "
         "one claim.",
         "",
         "| values | blocks | uncorrected, % | Holm, % | verdict (Holm and floor), % |",
         "|---|---:|---:|---:|---:|",
-        *((_false_row, (name, n, some)) for name in WORLDS for n in RUNS),
+        *(row("false_row", name, n, some) for name in WORLDS for n in RUNS),
         "",
         f"Detection of twice the size that is stated as visible: {few:,} campaigns a line, 12 suites.",
         "",
         "| values | blocks | on all, % | claimed before, % | claimed, % | on one, % | claimed, % |",
         "|---|---:|---:|---:|---:|---:|---:|",
-        *((_detection_row, (name, n, few)) for name in WORLDS for n in RUNS),
+        *(row("detection_row", name, n, few) for name in WORLDS for n in RUNS),
         "",
         f"Families that do not differ: {half:,} campaigns a line, offsets of 5 % that stay with a "
         "suite, noise of 1 %, one of six simultaneous intervals (99.17 %).",
         "",
         "| pairs of suites | repetitions | held before, % | holds, % | claims before, % | claims, % |",
         "|---:|---:|---:|---:|---:|---:|",
-        *((_family_row, (suites, n, half)) for suites in (6, 24) for n in RUNS),
+        *(row("family_row", suites, n, half) for suites in (6, 24) for n in RUNS),
         "",
         f"Levels within one condition, nominal 95 %: {campaigns:,} campaigns a line. *One suite* and *its "
         "kind* are held at the run's average state of the machine; *before*, one suite's level in general.",
@@ -537,7 +559,7 @@ def _plan(campaigns: int) -> list[str | Row]:
         "half width, log |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
         *(
-            (_level_row, (name, suites, n, campaigns))
+            row("level_row", name, suites, n, campaigns)
             for name in STEADY
             for suites in LEVEL_SUITES
             for n in RUNS
@@ -547,12 +569,14 @@ def _plan(campaigns: int) -> list[str | Row]:
     ]
 
 
-def _with_numpy() -> None:
+@contextmanager
+def _resamples_as_arrays() -> Iterator[None]:
     """Draw and sum the resamples of a bootstrap as arrays where numpy is at hand: the same method, many times
     as fast. The product has no numpy and draws them one by one."""
     try:
         import numpy as np
     except ModuleNotFoundError:
+        yield
         return
 
     def studentised(values: Sequence[float], seed: int, tests: int = 1) -> list[float]:
@@ -566,33 +590,58 @@ def _with_numpy() -> None:
         found[flat] = np.where(means[flat] == 0.0, 0.0, np.copysign(np.inf, means[flat]))
         return [float(t) for t in np.sort(found)]
 
+    before = bootstrap.studentised
     bootstrap.studentised = studentised
+    try:
+        yield
+    finally:
+        bootstrap.studentised = before
 
 
-def tables(plan: Sequence[str | Row], say: Callable[[str], None]) -> str:
-    """The measured tables of a plan as Markdown; every core makes rows."""
+def _told(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def tables(plan: Sequence[str | Task], say: Callable[[str], None], where: Where | None, keep: Path) -> str:
+    """The measured tables of a plan as Markdown; `say` gets each line. Raises WorkersError."""
     lines = []
-    with ProcessPoolExecutor(initializer=_with_numpy) as pool:
-        waiting = [entry if isinstance(entry, str) else pool.submit(entry[0], *entry[1]) for entry in plan]
-        for one in waiting:
-            lines.append(one if isinstance(one, str) else one.result())
+    with runner_of(where, _told) as runner:
+        rows = carry_out([one for one in plan if isinstance(one, Task)], MADE_OF, runner, _told, keep)
+        for one in plan:
+            lines.append(one if isinstance(one, str) else next(rows).decode())
             say(lines[-1])
+        next(rows, None)  # all are taken: nothing need be kept
     return "\n".join(lines)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Print the tables, or write them into a page."""
-    parser = argparse.ArgumentParser(description="coverage of the intervals on synthetic campaigns")
-    parser.add_argument("--campaigns", type=int, default=1000)
+def main_of(study: str, plan: Callable[[int], list[str | Task]], campaigns: int, argv: Sequence[str]) -> int:
+    """Print the tables of a study, or write them into a page, between the plan's first and last line."""
+    parser = argparse.ArgumentParser(description=study)
+    parser.add_argument("--campaigns", type=int, default=campaigns)
     parser.add_argument("--write", type=Path, help="Markdown file whose marked part is replaced")
+    parser.add_argument("--keep", type=Path, help="folder for finished lines until all are (.state/tasks)")
+    add_options(parser)
     args = parser.parse_args(argv)
-    text = tables(_plan(args.campaigns), lambda row: print(row, flush=True))
+    lines = plan(args.campaigns)
+    begin, end = str(lines[0]), str(lines[-1])
+    keep = args.keep or project_root() / ".state" / "tasks"
+    try:
+        where = Where.asked(args.workers, args.scheduler)
+        text = tables(lines, lambda row: print(row, flush=True), where, keep)
+    except WorkersError as error:
+        print(error.text(), file=sys.stderr)
+        return error.exit_code
     if args.write:
         page = args.write.read_text(encoding="utf-8")
-        before, _, rest = page.partition(BEGIN)
-        _, _, after = rest.partition(END)
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
         args.write.write_text(before + text + after, encoding="utf-8")
     return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """The study of one host."""
+    return main_of("coverage of the intervals on synthetic campaigns", plan_of, 1000, argv)
 
 
 if __name__ == "__main__":

@@ -9,26 +9,26 @@ its own about the true one; its blocks are laid out and paired as the planner an
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from pathlib import Path
 
+from pqbase.tasks import Task
 from pqevidence.analysis.claims import ALPHA
 from pqevidence.analysis.conditions import Contrast
 from pqevidence.analysis.coverage import (
     EFFECT,
     BlockAutoregressive,
-    Row,
     campaign,
     differences,
     holds,
-    tables,
+    line,
+    main_of,
 )
 from pqevidence.analysis.estimate import estimate
 from pqevidence.analysis.hosts import over_hosts, welch_p
@@ -104,17 +104,18 @@ def twins_differ_pct(blocks: int, campaigns: int, hosts: int, seed: str, gap: fl
     return 100.0 * found / campaigns
 
 
-def _coverage_row(name: str, hosts: int, campaigns: int) -> str:
+def coverage_row(name: str, hosts: int, campaigns: int) -> str:
     got = host_coverage(name, hosts, campaigns, "long")
     return f"| {name} | {hosts} | {got.held_pct:.1f} | {got.blocks_pct:.1f} | {got.half_width:.3f} |"
 
 
-def _twins_row(hosts: int, blocks: int, campaigns: int) -> str:
+def twins_row(hosts: int, blocks: int, campaigns: int) -> str:
     return f"| {hosts} | {blocks} | {twins_differ_pct(blocks, campaigns, hosts, 'long'):.1f} |"
 
 
-def _plan(campaigns: int) -> list[str | Row]:
-    """The page: text as it stands, rows as what makes them."""
+def plan_of(campaigns: int) -> list[str | Task]:
+    """The page: text as it stands, lines of tables as their tasks."""
+    row = partial(line, "pqevidence.analysis.coverage_hosts")
     return [
         BEGIN,
         "",
@@ -124,31 +125,21 @@ def _plan(campaigns: int) -> list[str | Row]:
         "",
         "| hosts are | hosts | over hosts, % | all blocks, % | half width, log |",
         "|---|---:|---:|---:|---:|",
-        *((_coverage_row, (name, hosts, campaigns)) for name in LAYOUTS for hosts in HOSTS),
+        *(row("coverage_row", name, hosts, campaigns) for name in LAYOUTS for hosts in HOSTS),
         "",
         f'Equal hosts told apart, {campaigns:,} campaigns a line: some two "differ".',
         "",
         "| hosts | blocks a host | differ, % |",
         "|---:|---:|---:|",
-        *((_twins_row, (hosts, blocks, campaigns)) for hosts in (2, 4) for blocks in TWIN_BLOCKS),
+        *(row("twins_row", hosts, blocks, campaigns) for hosts in (2, 4) for blocks in TWIN_BLOCKS),
         "",
         END,
     ]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the tables, or write them into a page."""
-    parser = argparse.ArgumentParser(description="coverage of intervals over hosts on synthetic campaigns")
-    parser.add_argument("--campaigns", type=int, default=4000)
-    parser.add_argument("--write", type=Path, help="Markdown file whose marked part is replaced")
-    args = parser.parse_args(argv)
-    text = tables(_plan(args.campaigns), lambda row: print(row, flush=True))
-    if args.write:
-        page = args.write.read_text(encoding="utf-8")
-        before, _, rest = page.partition(BEGIN)
-        _, _, after = rest.partition(END)
-        args.write.write_text(before + text + after, encoding="utf-8")
-    return 0
+    """The study of several hosts."""
+    return main_of("coverage of intervals over hosts on synthetic campaigns", plan_of, 4000, argv)
 
 
 if __name__ == "__main__":

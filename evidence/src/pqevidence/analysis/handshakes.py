@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pqbase.stats import quantile7, tail
-from pqevidence.analysis.column import CELL, names
+from pqevidence.analysis.column import CELL, Column, names
 from pqevidence.analysis.load import BundleData, Cell, Span, algorithm_order
 from pqevidence.analysis.stats import mean, median
 from pqevidence.analysis.table import Table
@@ -33,16 +33,61 @@ PRIMITIVES = {
     "verify": "sig",
 }
 CELL_COLUMNS = names(CELL)
-WAITING_COLUMNS = tuple(
-    f"{role}_{part}"
-    for role in ("drone", "gcs")
-    for part in (
-        "processor_median_ms",
-        "peer_wait_median_ms",
-        "processor_wait_median_ms",
-        "processor_wait_max_ms",
-        "involuntary_count",
+
+
+def _waiting_of(role: str, end: str) -> tuple[Column, ...]:
+    """What each wall of one end went into."""
+    return (
+        Column(f"{role}_processor_median_ms", "processor time of the thread", f"{end}: work", "ms", True),
+        Column(f"{role}_peer_wait_median_ms", "it slept: network, other end", "for the peer", "ms", True),
+        Column(
+            f"{role}_processor_wait_median_ms",
+            "it could have run and had none",
+            "for a processor",
+            "ms",
+            True,
+        ),
+        Column(f"{role}_processor_wait_max_ms", "the same: the longest", "at most", "ms", True),
+        Column(f"{role}_involuntary_count", "times it was taken off, over all", "preempted", "", True),
     )
+
+
+#: medians are over the cold handshakes of a cell
+COLUMNS = (
+    *CELL,
+    Column("n", "cold handshakes that both ends wrote whole", "n", "", True),
+    Column("drone_wall_median_ms", "drone, connect to verified Finished", "wall drone, median", "ms", True),
+    Column("drone_wall_p95_ms", "the same: 95th percentile, from 20 on", "p95", "ms", True),
+    Column("drone_wall_min_ms", "the same: the shortest", "min", "ms", True),
+    Column("drone_wall_max_ms", "the same: the longest", "max", "ms", True),
+    Column("gcs_wall_median_ms", "ground, accept to Finished sent", "wall GCS, median", "ms", True),
+    Column("gcs_wall_p95_ms", "the same: 95th percentile, from 20 on"),
+    Column("gcs_wall_min_ms", "the same: the shortest"),
+    Column("gcs_wall_max_ms", "the same: the longest"),
+    Column("crypto_sum_median_ms", "the primitives of one handshake at both ends", "crypto sum", "ms", True),
+    Column("wall_over_crypto_ratio", "drone's wall over that sum", "wall / crypto", "", True),
+    Column("coverage_drone_min_pct", "least share of a wall that spans cover", "span cover drone", "%", True),
+    Column("coverage_gcs_min_pct", "the same at the ground", "span cover GCS", "%", True),
+    *_waiting_of("drone", "drone"),
+    *_waiting_of("gcs", "GCS"),
+    Column("reason", "why there is no number"),
+)
+PRIMITIVE_COLUMNS = (
+    Column("algorithm", "KEM or signature", "algorithm"),
+    Column("kind", "kem or sig"),
+    Column("level", "NIST level of the suites it is in", "level", "", True),
+    Column("operation", "step of the handshake", "operation"),
+    Column("host", "end that carried it out", "host"),
+    Column("condition", "condition", "condition"),
+    Column("ring", "ring of the cells", "ring"),
+    Column("n_cells", "cells that passed", "cells", "n", True),
+    Column("n_handshakes", "their handshakes", "handshakes", "n", True),
+    Column("median_ms", "median of the cells' medians", "median", "ms", True),
+    Column("q1_ms", "lower quartile of the cells' medians", "Q1", "ms", True),
+    Column("q3_ms", "upper quartile of the cells' medians", "Q3", "ms", True),
+    Column("mean_ms", "mean over all handshakes", "mean", "ms", True),
+    Column("min_ms", "shortest of all handshakes", "min", "ms", True),
+    Column("max_ms", "longest of all handshakes", "max", "ms", True),
 )
 
 
@@ -119,27 +164,7 @@ def cell_columns(cell: Cell) -> dict[str, str | int | None]:
 
 def handshake_table(bundle: BundleData) -> Table:
     """One row a cell: both walls, crypto sum, ratio, coverage, each with n."""
-    table = Table(
-        "handshakes",
-        (
-            *CELL_COLUMNS,
-            "n",
-            "drone_wall_median_ms",
-            "drone_wall_p95_ms",
-            "drone_wall_min_ms",
-            "drone_wall_max_ms",
-            "gcs_wall_median_ms",
-            "gcs_wall_p95_ms",
-            "gcs_wall_min_ms",
-            "gcs_wall_max_ms",
-            "crypto_sum_median_ms",
-            "wall_over_crypto_ratio",
-            "coverage_drone_min_pct",
-            "coverage_gcs_min_pct",
-            *WAITING_COLUMNS,
-            "reason",
-        ),
-    )
+    table = Table("handshakes", names(COLUMNS))
     for cell in bundle.cells:
         rows = handshakes_of(cell)
         if (busy := cell.why_invalid("D", WALL_FIELD)) is not None:
@@ -201,26 +226,7 @@ def _coverage(rows: list[Handshake], role: str) -> float | None:
 def primitive_table(bundle: BundleData) -> Table:
     """One row an algorithm, operation, host and condition: median of cell medians, extremes over all
     handshakes. Conditions stand in the scenario's order."""
-    table = Table(
-        "primitives",
-        (
-            "algorithm",
-            "kind",
-            "level",
-            "operation",
-            "host",
-            "condition",
-            "ring",
-            "n_cells",
-            "n_handshakes",
-            "median_ms",
-            "q1_ms",
-            "q3_ms",
-            "mean_ms",
-            "min_ms",
-            "max_ms",
-        ),
-    )
+    table = Table("primitives", names(PRIMITIVE_COLUMNS))
     samples: dict[tuple[str, str, int, str, str, str, str], list[list[float]]] = defaultdict(list)
     for cell in bundle.cells:
         if cell.facts is None or cell.verdict != "pass":
@@ -263,47 +269,5 @@ def primitive_table(bundle: BundleData) -> Table:
             mean_ms=mean(every),
             min_ms=min(every),
             max_ms=max(every),
-        )
-    return table
-
-
-#: record field (category E) → column of the size table, per kind of algorithm
-SIZE_FIELDS = {
-    "kem": {
-        "kem_public_key_size_bytes": "public_key_bytes",
-        "kem_ciphertext_size_bytes": "ciphertext_bytes",
-        "shared_secret_size_bytes": "shared_secret_bytes",
-    },
-    "sig": {"sig_size_bytes": "signature_bytes"},
-}
-
-
-def size_table(bundle: BundleData) -> Table:
-    """One row an algorithm: the sizes its cells' records hold, bytes."""
-    columns = tuple(column for fields in SIZE_FIELDS.values() for column in fields.values())
-    table = Table("sizes", ("algorithm", "kind", "family", "level", "ring", "n_cells", *columns))
-    cells: dict[tuple[str, str, str, int, str], list[Cell]] = defaultdict(list)
-    for cell in bundle.cells:
-        if cell.facts is not None and cell.verdict == "pass":
-            facts = cell.facts
-            cells["kem", facts.kem_family, facts.kem, facts.level, cell.ring].append(cell)
-            cells["sig", facts.sig_family, facts.sig, facts.level, cell.ring].append(cell)
-    for kind, family, algorithm, level, ring in sorted(
-        cells, key=lambda key: (key[0], algorithm_order(key[2]), key[2:])
-    ):
-        members = cells[kind, family, algorithm, level, ring]
-        found: dict[str, int | None] = {}
-        for name, column in SIZE_FIELDS[kind].items():
-            fields = [cell.value("E", name) for cell in members]
-            known = {int(f["value"]) for f in fields if f is not None and f["value"] is not None}
-            found[column] = known.pop() if len(known) == 1 else None
-        table.add(
-            algorithm=algorithm,
-            kind=kind,
-            family=family,
-            level=level,
-            ring=ring,
-            n_cells=len(members),
-            **found,
         )
     return table

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pqevidence.analysis.column import Column, names
 from pqevidence.analysis.load import Cell
 from pqevidence.analysis.table import Table
 
@@ -21,6 +22,18 @@ TIMES_MS = tuple(
     for step in range(_LEAST_DECADE * STEPS_PER_DECADE, _MOST_DECADE * STEPS_PER_DECADE + 1)
 )
 RINGS = ("sim", "lab", "hardware")
+
+
+COLUMNS = (
+    Column("condition", "condition"),
+    Column("direction", "down: drone to ground; up: ground to drone"),
+    Column("ring", "weakest ring among the cells"),
+    Column("n_cells", "cells that passed"),
+    Column("sent_count", "datagrams sent in them, lost ones included"),
+    Column("received_count", "datagrams that arrived"),
+    Column("within_ms", "one-way latency"),
+    Column("share_pct", "of those sent the ones that had arrived within it"),
+)
 
 
 @dataclass
@@ -54,19 +67,7 @@ class LatencyShares:
 
     def table(self) -> Table:
         """latency_shares.csv: a row where a share grows, and the one before it, so that steps stay steps."""
-        table = Table(
-            "latency_shares",
-            (
-                "condition",
-                "direction",
-                "ring",
-                "n_cells",
-                "sent_count",
-                "received_count",
-                "within_ms",
-                "share_pct",
-            ),
-        )
+        table = Table("latency_shares", names(COLUMNS))
         for (condition, direction), group in sorted(self._groups.items()):
             for place in _told(group.counts):
                 table.add(

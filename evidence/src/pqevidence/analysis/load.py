@@ -236,8 +236,10 @@ class Cell:
 class BundleData:
     """The data/ folder of a bundle or of a run in progress."""
 
-    def __init__(self, root: Path, known: Mapping[str, Known] | None = None) -> None:
-        """known: by cell, what was read before."""
+    def __init__(
+        self, root: Path, known: Mapping[str, Known] | None = None, scenario: Json | None = None
+    ) -> None:
+        """known: by cell, what was read before; scenario: scenario.effective.yml, where it was, too."""
         self.data = root / "data"
         if not (self.data / "plan.json").is_file():
             raise LabError(
@@ -253,7 +255,7 @@ class BundleData:
         self.hosts = {
             role: read_optional_json(self.data / "hosts" / f"{role}.json") for role in (*ROLES, "controller")
         }
-        self.scenario = _read_yaml(self.data / "scenario.effective.yml")
+        self.scenario = scenario or _read_yaml(self.data / "scenario.effective.yml")
         taken_back = withdrawn(self.data)
         lineage = (self.run or {}).get("lineage") or []
         earlier = {str(cell_id): str(run["run_id"]) for run in lineage for cell_id in run["cells"]}
@@ -291,7 +293,7 @@ def read_json(path: Path) -> Json:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise unreadable(path, "the file is missing") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no JSON, no UTF-8, a number of too many digits
         raise unreadable(path, str(error)) from error
     if not isinstance(value, dict):
         raise unreadable(path, f"expected an object, found {type(value).__name__}")
@@ -313,7 +315,7 @@ def read_ndjson(path: Path) -> list[Json]:
             continue
         try:
             rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise unreadable(path, f"line {number}: {error}") from error
     return rows
 

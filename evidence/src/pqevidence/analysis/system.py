@@ -1,10 +1,11 @@
-"""Overhead per cell, CPU and temperature per host, from events and raw telemetry lines."""
+"""CPU and temperature per host, from raw telemetry lines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pqevidence.analysis.handshakes import CELL_COLUMNS, cell_columns
+from pqevidence.analysis.column import CELL, Column, names
+from pqevidence.analysis.handshakes import cell_columns
 from pqevidence.analysis.load import ROLES, BundleData, Cell
 from pqevidence.analysis.stats import mean
 from pqevidence.analysis.table import Table, Value
@@ -31,42 +32,34 @@ OWN = {
 WAITING = ("tunnel_processor_wait_pct", "cpu_pressure_pct")
 
 
-def overhead_table(bundle: BundleData) -> Table:
-    """One row a cell: wall, labelled windows and what is left over, on the controller's clock."""
-    table = Table(
-        "overhead",
-        (
-            *CELL_COLUMNS,
-            "wall_s",
-            "handshake_window_s",
-            "traffic_window_s",
-            "bulk_windows_s",
-            "overhead_s",
-            "reason",
-        ),
-    )
-    for cell in bundle.cells:
-        times = [int(e["t_ns"]) for e in cell.events if e.get("host") == "controller"]
-        names = sorted({str(e["window"]) for e in cell.events if e.get("event") == "window_end"})
-        lengths = {name: _length_s(cell.window(name)) for name in names}
-        if len(times) < 2:
-            table.add(**cell_columns(cell), reason=str(cell.record.get("reason") or "the cell did not run"))
-            continue
-        wall_s = (max(times) - min(times)) / 1e9
-        bulk = [s for name, s in lengths.items() if name.startswith("bulk-")]
-        table.add(
-            **cell_columns(cell),
-            wall_s=wall_s,
-            handshake_window_s=lengths.get("handshake_cold"),
-            traffic_window_s=lengths.get("traffic"),
-            bulk_windows_s=sum(bulk) if bulk else None,
-            overhead_s=wall_s - sum(lengths.values()),
-        )
-    return table
-
-
-def _length_s(window: tuple[int, int] | None) -> float:
-    return 0.0 if window is None else (window[1] - window[0]) / 1e9
+COLUMNS = (
+    *CELL,
+    Column("host", "drone or gcs", "host"),
+    Column("span", "traffic window, or cell where there is none"),
+    Column("n_samples", "ticks of the sampler in it", "samples", "n", True),
+    Column("system_mean_pct", "all programs, of all cores", "system", "% of all cores", True),
+    Column("steal_mean_pct", "taken by the hypervisor, of all cores", "steal, mean", "% of all cores", True),
+    Column("steal_max_pct", "the same: the largest of a tick", "steal, max", "% of all cores", True),
+    Column("process_mean_pct", "the tunnel, of one core", "tunnel, mean", "% of a core", True),
+    Column("process_max_pct", "the same: the largest of a tick", "tunnel, max", "% of a core", True),
+    Column("container_mean_pct", "its control group, of one core", "container", "% of a core", True),
+    Column("sampler_mean_pct", "the sampler itself, of one core", "sampler", "% of a core", True),
+    Column(
+        "tunnel_processor_wait_pct",
+        "the tunnel's threads could have run and had no processor",
+        "tunnel waited for a processor",
+        "% of the window",
+        True,
+    ),
+    Column("cpu_pressure_pct", "some thread had no processor", "some thread waited", "% of the window", True),
+    Column("rss_max_mb", "memory of the tunnel, the most", "tunnel RSS, max", "MB", True),
+    Column("temperature_mean_c", "mean of the hottest zone", "temperature", "°C", True),
+    Column("temperature_reason", "why there is none"),
+    Column("cpu_valid", "no steal above the limit, no busy machine", "valid for CPU claims"),
+    Column("reason", "why there is no CPU figure"),
+    Column("ledger", "did both ends keep a row a datagram?"),
+    Column("controller_on_dut", "did the controller run on the drone's machine?"),
+)
 
 
 def cpu_table(bundle: BundleData) -> Table:
@@ -78,31 +71,7 @@ def cpu_table(bundle: BundleData) -> Table:
     ``ledger``: both ends kept a row a datagram; ``controller_on_dut``: the controller ran on the drone's
     machine.
     """
-    table = Table(
-        "cpu",
-        (
-            *CELL_COLUMNS,
-            "host",
-            "span",
-            "n_samples",
-            "system_mean_pct",
-            "steal_mean_pct",
-            "steal_max_pct",
-            "process_mean_pct",
-            "process_max_pct",
-            "container_mean_pct",
-            "sampler_mean_pct",
-            "tunnel_processor_wait_pct",
-            "cpu_pressure_pct",
-            "rss_max_mb",
-            "temperature_mean_c",
-            "temperature_reason",
-            "cpu_valid",
-            "reason",
-            "ledger",
-            "controller_on_dut",
-        ),
-    )
+    table = Table("cpu", names(COLUMNS))
     shared = ((bundle.run or {}).get("controller") or {}).get("controller_on_dut")
     kept = {
         str(condition["name"]): keeps_ledger(bundle.scenario, condition)

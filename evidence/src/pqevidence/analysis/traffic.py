@@ -1,4 +1,4 @@
-"""Traffic, latency and throughput tables from counters, traffic reports and the two-sided ledger.
+"""The table of traffic, from counters, traffic reports and the two-sided ledger.
 
 Loss and delay join on (direction, epoch, sequence): a datagram of the sender's ledger without a partner in
 the receiver's is lost. Delay = plaintext in the sender's kernel to plaintext handed on by the receiver, both
@@ -13,18 +13,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pqbase.stats import quantile7, tail
-from pqevidence.analysis.handshakes import CELL_COLUMNS, cell_columns
+from pqevidence.analysis.column import CELL, Column, names
+from pqevidence.analysis.handshakes import cell_columns
 from pqevidence.analysis.latency import LatencyShares
 from pqevidence.analysis.load import BundleData, Cell, Json, unreadable
 from pqevidence.analysis.table import Table, Value
 
 TRAFFIC = "traffic"
 BULK_PREFIX = "bulk-"
-#: A rung of the offered-rate ladder holds when at most this share is lost …
-KNEE_LOSS_PCT = 0.1
-#: … and at least this share of the offered rate was taken in by the tunnel.
-KNEE_OFFERED_PCT = 98.0
 DIRECTIONS = {"down": ("drone", "gcs"), "up": ("gcs", "drone")}
+
+
+COLUMNS = (
+    *CELL,
+    Column("window", "traffic, or a rung of the ladder"),
+    Column("route", "what the traffic went through"),
+    Column("direction", "down: drone to ground; up: ground to drone", "direction"),
+    Column("source", "what made the traffic", "source"),
+    Column("profile", "mix of messages that was asked for"),
+    Column("nominal_rate_hz", "rate that was asked for", "nominal", "Hz", True),
+    Column("duration_s", "how long the drone's gate was open", "open", "s", True),
+    Column("sent_count", "datagrams that the sender sealed", "sent", "datagrams", True),
+    Column("received_count", "datagrams that the receiver opened", "received", "datagrams", True),
+    Column("lost_count", "the difference", "lost", "datagrams", True),
+    Column("loss_pct", "the same, per cent of those sent", "loss", "%", True),
+    Column("achieved_rate_hz", "sent over duration", "rate", "Hz", True),
+    Column("rate_deviation_pct", "achieved against nominal rate", "deviation", "%", True),
+    Column("digest_sent", "sum of hashes of sequence and plaintext at the sender"),
+    Column("digest_received", "the same at the receiver"),
+    Column("digest_equal", "are both equal?", "digest of both ends"),
+    Column("latency_n", "datagrams in both ledgers", "joined", "datagrams", True),
+    Column("latency_p50_ms", "one-way latency: median", "p50", "ms", True),
+    Column("latency_p95_ms", "the same: 95th percentile", "p95", "ms", True),
+    Column("latency_p99_ms", "the same: 99th percentile", "p99", "ms", True),
+    Column("latency_max_ms", "the same: the longest", "max", "ms", True),
+    Column("latency_reason", "why there is no latency"),
+)
 
 
 @dataclass
@@ -101,34 +125,7 @@ def shared_clock(cell: Cell) -> tuple[bool, str | None]:
 def traffic_table(bundle: BundleData, shares: LatencyShares | None = None) -> Table:
     """One row a cell, window and direction: counts, rate, loss, digests, delay. shares: is given the delays
     of each cell, because joining the ledgers is what takes long."""
-    table = Table(
-        "traffic",
-        (
-            *CELL_COLUMNS,
-            "window",
-            "route",
-            "direction",
-            "source",
-            "profile",
-            "nominal_rate_hz",
-            "duration_s",
-            "sent_count",
-            "received_count",
-            "lost_count",
-            "loss_pct",
-            "achieved_rate_hz",
-            "rate_deviation_pct",
-            "digest_sent",
-            "digest_received",
-            "digest_equal",
-            "latency_n",
-            "latency_p50_ms",
-            "latency_p95_ms",
-            "latency_p99_ms",
-            "latency_max_ms",
-            "latency_reason",
-        ),
-    )
+    table = Table("traffic", names(COLUMNS))
     for cell in bundle.cells:
         joined = join_ledgers(cell)
         for window in cell.traffic_windows:
@@ -147,13 +144,13 @@ def _window_row(
     cell: Cell, window: str, direction: str, joined: dict[tuple[str, str], Joined] | None
 ) -> dict[str, Value] | None:
     source, sink = DIRECTIONS[direction]
-    out = _counters(cell, source, window)
-    into = _counters(cell, sink, window)
+    out = counters_of(cell, source, window)
+    into = counters_of(cell, sink, window)
     if not out or not into:
         return None
     report = cell.traffic_windows[window]
     spec: Json = report.get("spec") or {}
-    duration_s = _duration_s(report)
+    duration_s = duration_s_of(report)
     sent, received = int(out["tx_data"]), int(into["rx_ok"])
     if sent == 0 and received == 0 and window.startswith(BULK_PREFIX):
         return None  # the ladder loads one direction; an idle other one is no finding
@@ -200,96 +197,12 @@ def _latency(cell: Cell, entry: Joined | None, has_ledger: bool) -> dict[str, Va
     }
 
 
-def throughput_table(bundle: BundleData) -> Table:
-    """One row a cell and rung of the offered-rate ladder; ``knee`` marks the last rung that holds."""
-    table = Table(
-        "throughput",
-        (
-            *CELL_COLUMNS,
-            "window",
-            "size_bytes",
-            "duration_s",
-            "offered_pps",
-            "source_pps",
-            "taken_pps",
-            "offered_mbps",
-            "goodput_mbps",
-            "sent_count",
-            "received_count",
-            "corrupt_count",
-            "duplicate_count",
-            "loss_pct",
-            "holds",
-            "knee",
-        ),
-    )
-    for cell in bundle.cells:
-        rungs = [_rung(cell, name) for name in cell.traffic_windows if name.startswith(BULK_PREFIX)]
-        rows = sorted((r for r in rungs if r is not None), key=lambda r: float(r["offered_pps"] or 0))
-        for row, knee in zip(rows, _knees([bool(r["holds"]) for r in rows]), strict=True):
-            table.add(**cell_columns(cell), **row, knee=knee)
-    return table
-
-
-def _knees(holds: list[bool]) -> list[str]:
-    """Per rung: ``knee`` on the last rung before the first that breaks, ``top`` if none broke, else empty."""
-    marks = [""] * len(holds)
-    broken = next((i for i, ok in enumerate(holds) if not ok), None)
-    if holds and broken is None:
-        marks[-1] = "not reached"
-    elif broken:
-        marks[broken - 1] = "knee"
-    return marks
-
-
-def _rung(cell: Cell, window: str) -> dict[str, Value] | None:
-    report = cell.traffic_windows[window]
-    spec: Json = report.get("spec") or {}
-    out, into = _counters(cell, "drone", window), _counters(cell, "gcs", window)
-    duration_s = _duration_s(report)
-    if not out or not into or not duration_s:
-        return None
-    sink: Json = ((report.get("gcs") or {}).get("source_report") or {}).get("received") or {}
-    offered_pps = float(spec.get("rate_hz") or window.removeprefix(BULK_PREFIX))
-    size_bytes = int(spec["size_bytes"]) if spec.get("size_bytes") else None
-    sent, received = int(out["plaintext_in"]), int(into["plaintext_out"])
-    loss_pct = 100.0 * (sent - received) / sent if sent else None
-    taken = sent / duration_s
-    return {
-        "window": window,
-        "size_bytes": size_bytes,
-        "duration_s": duration_s,
-        "offered_pps": offered_pps,
-        "source_pps": _source_pps((report.get("drone") or {}).get("source_report") or {}),
-        "taken_pps": taken,
-        "offered_mbps": offered_pps * size_bytes * 8 / 1e6 if size_bytes else None,
-        "goodput_mbps": int(into["plaintext_out_bytes"]) * 8 / duration_s / 1e6,
-        "sent_count": sent,
-        "received_count": received,
-        "corrupt_count": sink.get("corrupt"),
-        "duplicate_count": sink.get("duplicate"),
-        "loss_pct": loss_pct,
-        "holds": loss_pct is not None
-        and loss_pct <= KNEE_LOSS_PCT
-        and taken >= offered_pps * KNEE_OFFERED_PCT / 100.0,
-    }
-
-
-def _source_pps(report: Json) -> float | None:
-    """The rate at which the source really sent, from its own first and last datagram."""
-    sent = report.get("sent") or {}
-    count, first, last = sent.get("count"), sent.get("first_ns"), sent.get("last_ns")
-    if not count or count < 2 or not first or not last or last <= first:
-        return None
-    return float((int(count) - 1) * 1e9 / (int(last) - int(first)))
-
-
-def _counters(cell: Cell, role: str, window: str) -> Json:
+def counters_of(cell: Cell, role: str, window: str) -> Json:
     counters: Json = (cell.counters.get(role) or {}).get("windows", {}).get(window, {})
     return counters
 
 
-def _duration_s(report: Json) -> float | None:
+def duration_s_of(report: Json) -> float | None:
     """How long the drone's gate was open."""
     gate = report.get("drone") or {}
     opened, closed = gate.get("open_ns"), gate.get("close_ns")

@@ -10,7 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pqevidence.record.sheet import catalogue
+from pqevidence import __version__
+from pqevidence.record.sheet import catalogue_of
 
 Json = dict[str, Any]
 FOLDER = "format"
@@ -45,18 +46,20 @@ def write_format(data: Path) -> None:
         (data / name).write_text(text, encoding="utf-8")
 
 
-def format_texts(data: Path) -> dict[str, str]:
-    """Name below `data` → text of each file about the format of what lies there."""
+def format_texts(data: Path, version: str = __version__) -> dict[str, str]:
+    """Name below `data` → text of each file about the format of what lies there, with the fields that
+    records of this version of pqlab have."""
     schemas = {
         name: resources.files(package).joinpath(file).read_text(encoding="utf-8")
         for name, (package, file) in SCHEMAS.items()
     }
-    return {**schemas, DICTIONARY: _text(dictionary()), PACKAGE: _text(data_package(data))}
+    return {**schemas, DICTIONARY: _text(dictionary(version)), PACKAGE: _text(data_package(data))}
 
 
-def dictionary() -> Json:
-    """Every field that a record can hold: letter, unit, source and meaning."""
-    fields = [
+def dictionary(version: str = __version__) -> Json:
+    """Every field that a record of this version can hold: letter, unit, source and meaning."""
+    fields = catalogue_of(version)
+    rows = [
         {
             "category": letter,
             "name": spec.name,
@@ -65,11 +68,11 @@ def dictionary() -> Json:
             "published": list(spec.published),
             "description": spec.description,
         }
-        for letter, category in catalogue().items()
+        for letter, category in fields.items()
         for spec in category.fields.values()
     ]
-    titles = {letter: category.title for letter, category in catalogue().items()}
-    return {"schema_version": "pqlab/fields/v1", "categories": titles, "fields": fields}
+    titles = {letter: category.title for letter, category in fields.items()}
+    return {"schema_version": "pqlab/fields/v1", "categories": titles, "fields": rows}
 
 
 def data_package(data: Path) -> Json:

@@ -8,6 +8,7 @@ submission spoils no other.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import re
@@ -65,7 +66,8 @@ class Entry:
     """One submission. `refused`: the check that keeps it out, all that follows is then missing.
 
     marks: what must be known of it; answers: none where its times are no claim; facts: what `compare` asks
-    of two bundles; apart: why it stands in no line of runs; page: does its report follow from its files.
+    of two bundles; apart: why it stands in no line of runs; page: does its report follow from its files;
+    corrected: the runs that it corrects.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Entry:
     facts: Json = field(default_factory=dict)
     apart: str | None = None
     page: bool = False
+    corrected: tuple[str, ...] = ()
 
     @property
     def medians_ms(self) -> dict[Place, float]:
@@ -140,7 +143,7 @@ def look_through(
     seen = _all_looks(sent, looks or Looks(None), verify, jobs)
     for path, one in zip(sent, seen, strict=True):
         found[path.name] = _entry(path.name, one, latest, require)
-    entries = _once(list(found.values()))
+    entries = _current(_once(list(found.values())), require)
     good = [entry for entry in entries if entry.refused is None]
     good.sort(key=lambda entry: (entry.begun_utc or "", entry.name))
     return Folder(good, [entry for entry in entries if entry.refused is not None], others)
@@ -176,10 +179,9 @@ def _entrance(path: Path, folder: Path, folded: dict[str, str]) -> str | None:
 
 
 def _all_looks(paths: Sequence[Path], looks: Looks, verify: bool, jobs: int) -> list[Look]:
-    """A look at each, in their order. A look that takes its process down refuses that submission alone."""
-    if jobs < 2 or len(paths) < 2:
-        return [_one_look(path, looks, verify=verify) for path in paths]
-    found = _in_processes(paths, looks, verify, jobs)
+    """A look at each, in their order, in processes whose memory is bounded, which that of the index is not. A
+    look that takes its process down refuses that submission alone."""
+    found = _in_processes(paths, looks, verify, jobs) if paths else []
     for place, one in enumerate(found):
         if one is None:  # its process or one beside it died: once more, by itself
             (alone,) = _in_processes([paths[place]], looks, verify, 1)
@@ -188,10 +190,15 @@ def _all_looks(paths: Sequence[Path], looks: Looks, verify: bool, jobs: int) -> 
 
 
 def _in_processes(paths: Sequence[Path], looks: Looks, verify: bool, jobs: int) -> list[Look | None]:
+    # once, and not in every process: what verify imports where it makes tables and pages again
+    importlib.import_module("pqevidence.derived")
+    importlib.import_module("pqevidence.pages")
     how = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(how)
     found: list[Look | None] = []
-    with ProcessPoolExecutor(min(jobs, len(paths)), mp_context=context, initializer=_bound_memory) as pool:
+    with ProcessPoolExecutor(
+        max(1, min(jobs, len(paths))), mp_context=context, initializer=_bound_memory
+    ) as pool:
         waiting = [pool.submit(_one_look, path, looks, verify=verify) for path in paths]
         for future in waiting:
             try:
@@ -251,6 +258,7 @@ def _entry(name: str, one: Look, latest: date, require: frozenset[str]) -> Entry
         facts=told["facts"],
         apart=f"marked {', '.join(against)}" if against else None,
         page=bool(told["page"]),
+        corrected=tuple(told["corrected"]),
     )
 
 
@@ -260,9 +268,9 @@ def _marks(told: Json) -> list[Said]:
         found.append(Said("licensed", "it names no licence"))
     if not told["attested"]:
         found.append(Said("attested", "unsigned"))
-    if told["earlier"] or told["corrections"]:
+    if told["earlier"] or told["corrected"]:
         runs = ", ".join(told["earlier"]) or "no other run"
-        corrected = f", with {told['corrections']} corrections" if told["corrections"] else ""
+        corrected = f", with {len(told['corrected'])} corrections" if told["corrected"] else ""
         found.append(Said("own_cells", plain(f"holds cells of {runs}{corrected}")))
     for rule, key in (("quiet", "busy"), ("timed", "untimed"), ("no_warning", "warned")):
         if told[key]:
@@ -294,6 +302,19 @@ def _once(entries: list[Entry]) -> list[Entry]:
                 rest = ", ".join(other.name for other in several if other is not entry)
                 refused[entry.name] = Said("run_once", plain(f"{rest} is run {run_id} with other content"))
     return [replace(e, refused=refused[e.name]) if e.name in refused else e for e in kept]
+
+
+def _current(entries: list[Entry], require: frozenset[str]) -> list[Entry]:
+    """A run that another entry corrects says so. It stays, because anybody can send a correction of anybody's
+    run: who keeps the folder decides."""
+    rule, found = "current", []
+    for entry in entries:
+        by = [e.name for e in entries if e.refused is None and entry.run_id in e.corrected]
+        if entry.refused is None and by:
+            said = Said(rule, plain(f"corrected by {', '.join(by)}"))
+            entry = replace(entry, marks=(*entry.marks, said), refused=said if rule in require else None)
+        found.append(entry)
+    return found
 
 
 def warned(entries: Sequence[Entry]) -> bool:

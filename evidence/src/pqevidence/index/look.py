@@ -23,6 +23,7 @@ from pqevidence.bundle.unpack import unpack
 from pqevidence.errors import LabError
 from pqevidence.index.cache import Looks
 from pqevidence.index.documents import Documents, end_ns, read_documents
+from pqevidence.index.patience import OutOfTime, most_time
 from pqevidence.index.rules import VERIFY, Refused, Said, plain
 from pqevidence.index.survey import MAX_TOTAL_BYTES, digest_of, file_digest
 from pqevidence.record.quiet import busy_told
@@ -36,6 +37,8 @@ DAMAGE = (
     MemoryError,
 )  # fmt: skip
 _STEAL = "steal_mean_pct"
+#: what one look may take of a processor: the largest bundle there may be takes a tenth of it
+LOOK_S: Final = 3_600
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,14 @@ class Look:
 
 def look(path: Path, looks: Looks, *, verify: bool) -> Look:
     """Never raises for what lies in the submission."""
+    try:
+        with most_time(LOOK_S):
+            return _look(path, looks, verify=verify)
+    except OutOfTime:
+        return Look(None, Said("looked_through", f"it took more than {LOOK_S:,} s of processor time"))
+
+
+def _look(path: Path, looks: Looks, *, verify: bool) -> Look:
     try:
         if path.name.endswith(ARCHIVE):
             return _archive(path, looks, verify=verify)
@@ -103,7 +114,7 @@ def _looked(root: Path, digest: str, *, verify: bool) -> Json:
             raise _by_verify(result.name, f"{result.observed}{more}")
     status = {result.name: result.status for result in results}
     warned = [f"{result.name}: {result.observed}" for result in results if result.status == "warn"]
-    bundle = BundleData(root)
+    bundle = BundleData(root, scenario=told.scenario)
     again = verify and status.get("report_rebuild") != "ok"
     return {
         "digest": digest,
@@ -122,7 +133,7 @@ def _looked(root: Path, digest: str, *, verify: bool) -> Json:
         "licence": told.licence,
         "attested": status.get("attest_signed") == "ok" and (root / "data" / "attestation").is_dir(),
         "earlier": sorted(_earlier(bundle)),
-        "corrections": len(load_corrections(root / "data")),
+        "corrected": [layer.of_run for layer in load_corrections(root / "data")],
         "answers": [] if bundle.untimed else _answers(_made_again(bundle) if again else _told_by(root)),
         "facts": _facts(bundle, told),
     }

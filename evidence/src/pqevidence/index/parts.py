@@ -12,11 +12,11 @@ from pqevidence.index.alike import Line, remembered
 from pqevidence.index.entries import Answer, Entry
 from pqevidence.report import blocks, ranks
 from pqevidence.report.blocks import Block, Cell, Column, Figure, Paragraphs, Table, label
+from pqevidence.report.figures import FAMILY_LEGEND
 from pqevidence.report.inference import UNITS
 from pqevidence.report.layouts import Drawing
 from pqevidence.report.ranks import Rank, Ranking
 from pqevidence.report.sections.answer import MOST_ROWS
-from pqevidence.report.sections.handshakes import FAMILY_LEGEND
 from pqevidence.report.svg import counted, significant
 from pqevidence.report.trends import Trend, trends
 

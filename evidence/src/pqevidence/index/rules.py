@@ -50,6 +50,7 @@ RULES: Final = (
     # its documents, before any is believed
     Rule("not_flown", "measured, not flown with `pqlab fly`"),
     Rule("kind_known", "a bundle of a campaign, not of `bench-report`"),
+    Rule("one_run", "a bundle of one run, not a merge: its parts are submissions of their own"),
     Rule("sealed", "sealed: bagit.txt and both manifests"),
     Rule("documents_read", "plan, run, builds and hosts: JSON objects in UTF-8, at most 32 MiB each"),
     Rule("documents_plain", "no key twice, no NaN or infinite number; YAML without aliases, 1 MiB at most"),
@@ -64,7 +65,7 @@ RULES: Final = (
     # what verify says, and the bundle beside the others
     Rule(VERIFY + "*", "every check of `./pqlab verify`"),
     Rule("unchanged", "the same bytes after it was looked at as before"),
-    Rule("looked_through", "a look that ends, within the memory it is given"),
+    Rule("looked_through", "a look that ends, within the time and memory it is given"),
     Rule("not_later", "not run later than the day of the index"),
     Rule("bundle_once", "no second copy of the same bytes, folder or archive"),
     Rule("run_once", "one content a run id; the entry that is named as the run stays"),
@@ -72,6 +73,7 @@ RULES: Final = (
     Rule("licensed", "a licence: without one nobody may pass it on", marks=True),
     Rule("attested", "signed by both agents while they measured; unsigned where it is not", marks=True),
     Rule("own_cells", "cells of its own run: what it took over counts in that run alone", marks=True),
+    Rule("current", "no correction of it in another entry", marks=True, warns=True),
     Rule("quiet", "begun on a quiet machine", marks=True, warns=True),
     Rule("timed", "no emulated processor, no wine: such times are no claim", marks=True, warns=True),
     Rule("no_warning", "no warning of `verify`", marks=True, warns=True),

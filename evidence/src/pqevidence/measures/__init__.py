@@ -12,11 +12,16 @@ from pqevidence.measures.measure import Measure
 
 #: folders, in the order in which their tables are made: one may read tables of those before it
 NAMES = (
+    "handshake",
+    "traffic",
+    "host",
     "rekey",
     "growth",
     "link",
     "attack",
+    "commands",
     "power",
     "observers",
+    "detector",
 )  # fmt: skip
 MEASURES: tuple[Measure, ...] = tuple(import_module(f"{__name__}.{name}").MEASURE for name in NAMES)

@@ -41,6 +41,12 @@ class Judged:
     after: str
 
 
+def in_turn(after: str, *checks: Check) -> tuple[Judged, ...]:
+    """These checks one after another, the first of them after the one named."""
+    names = (after, *(check.name for check in checks))
+    return tuple(Judged(check, name) for check, name in zip(checks, names, strict=False))
+
+
 @dataclass(frozen=True)
 class Measure:
     """All that the lab knows of one thing it measures.
@@ -48,7 +54,8 @@ class Measure:
     name: its folder. files: its raw files in a cell, as patterns. make_tables: its tables, whose columns
     `columns` declares by the table's name. comparing: those of them that compare times, which have no row
     where a host's times are no claim. fill: its fields, which fields.yml in its folder lists. problems:
-    by the name of the evidence (record.verdict) that a verdict weighs them as.
+    by the name of the evidence (record.verdict) that a verdict weighs them as. models: what its checks take
+    along where they stand alone, name → content.
     """
 
     name: str
@@ -60,3 +67,4 @@ class Measure:
     problems: Mapping[str, FindProblems] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
     checks: tuple[Judged, ...] = ()
+    models: Callable[[], Iterable[tuple[str, bytes]]] | None = None

@@ -14,11 +14,15 @@ def placed(
     """`there` with each (name, thing) right after the one of that name; an empty name: at the end, None:
     at the beginning.
 
-    A name may be of one that was added before. ValueError for a name that nothing has.
+    A name may be of one that is added, too, before or later. ValueError for a name that nothing has.
     """
-    found = list(there)
-    for after, thing in added:
+    found, waiting = list(there), list(added)
+    while waiting:
         names = [None, *(name_of(other) for other in found)]
-        place = names.index(after) if after != "" else len(found)
-        found.insert(place, thing)
+        ready = next((one for one in waiting if one[0] == "" or one[0] in names), None)
+        if ready is None:
+            raise ValueError(f"{waiting[0][0]!r} is not in the list")
+        waiting.remove(ready)
+        after, thing = ready
+        found.insert(names.index(after) if after != "" else len(found), thing)
     return tuple(found)

@@ -30,6 +30,20 @@ from pqevidence.report.markdown import render_markdown
 Json = dict[str, Any]
 
 
+class ThereAlready(LabError):
+    """This very merge was made before; `bundle` is it."""
+
+    def __init__(self, bundle: Path) -> None:
+        super().__init__(
+            "exists",
+            f"{shown(bundle)} is there already",
+            "the same parts give the same bundle",
+            f"./pqlab verify {shown(bundle)}",
+            EXIT_ENVIRONMENT,
+        )
+        self.bundle = bundle
+
+
 def merged_tables(data: MergedData) -> list[Table]:
     """`condition_effects` and `effects` of all blocks on these boards, then what is said over hosts."""
     found = []
@@ -95,7 +109,7 @@ def write_pages(root: Path, folder: Path) -> tuple[Path, Path]:
 
 def compose(parts: Sequence[Part], results: Path) -> Path:
     """Seal the merge of these parts under `results` and return it. The parts are copied whole. Raises
-    LabError `exists` where that very merge is there already, and what the disk refuses."""
+    ThereAlready (`exists`) for a second time, and what the disk refuses."""
     results.mkdir(parents=True, exist_ok=True)
     work = results / f".merge.{os.getpid()}"
     shutil.rmtree(work, ignore_errors=True)
@@ -109,13 +123,7 @@ def compose(parts: Sequence[Part], results: Path) -> Path:
         run_id = json.loads((work / "data" / DOCUMENT).read_text(encoding="utf-8"))["run_id"]
         target = results / str(run_id)
         if target.exists():
-            raise LabError(
-                "exists",
-                f"{shown(target)} is there already",
-                "the same parts give the same bundle",
-                f"./pqlab verify {shown(target)}",
-                EXIT_ENVIRONMENT,
-            )
+            raise ThereAlready(target)
         bag.write_tags(work)
         os.sync()  # no name before the bytes that it vouches for
         work.rename(target)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pqbase.text import utc_text_ms
-from pqevidence.record.commands import fill_commands
 from pqevidence.record.dataplane import TRAFFIC, DataPlane, window_counter
 from pqevidence.record.raw import ROLES, Json, RawCell, RawRun
 from pqevidence.record.sheet import Sheet
@@ -14,6 +13,7 @@ from pqtunnel.errors import SuiteUnknown
 
 #: labelled, so that the time is accounted for, but nothing is measured in them
 EXEMPT_WINDOWS = ("thermal_gate", "link_setup", "link_probe", "key_pool", "canary", "heal")
+NO_WINDOW = "no traffic window in this cell"
 NOT_COUNTED = "the traffic source of this version does not report it"
 
 
@@ -135,14 +135,12 @@ def fill_lifecycle(
     sheet.put("C", "traffic_session_s", plane.gate_s.get(TRAFFIC), absent="no traffic window")
 
 
-def fill_mavlink(
-    sheet: Sheet, cell: RawCell, plane: DataPlane, wall: tuple[int, int] | None, scenario: Json
-) -> None:
+def fill_mavlink(sheet: Sheet, cell: RawCell, plane: DataPlane, wall: tuple[int, int] | None) -> None:
     """Categories I, J, K and L: counted at the tunnel's edge, or null; one frame is one datagram."""
     window = (cell.traffic or {}).get(TRAFFIC)
     if window is None:
         for letter in "IJKL":
-            sheet.null_rest(letter, "no traffic window in this cell")
+            sheet.null_rest(letter, NO_WINDOW)
         return
     report = _dig(window, "drone", "source_report") or {}
     gate, seconds = plane.gate_ns.get(TRAFFIC), plane.gate_s.get(TRAFFIC)
@@ -171,7 +169,6 @@ def fill_mavlink(
     sheet.null_rest("I", NOT_COUNTED)
     got = window_counter(cell.counters, "gcs", TRAFFIC, "plaintext_out")
     sheet.put("J", "mavproxy_gcs_total_msgs_received_count", got, absent=no_counter)
-    fill_commands(sheet, cell, scenario)
     sheet.null_rest("J", NOT_COUNTED)
     joined = plane.down.windows.get(TRAFFIC) if plane.down else None
     no_ledger = "no ledger of both ends"

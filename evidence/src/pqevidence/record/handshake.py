@@ -1,4 +1,4 @@
-"""Categories D and E: handshakes and the primitives inside them, from spans alone; cold and pooled apart.
+"""Handshakes of a cell and the primitives inside them, from spans alone; cold and pooled apart.
 
 A handshake counts where the drone has its whole-wall row (step `handshake`). Nothing is a subtraction: walls
 and primitives are spans of their own, and coverage is their sum over the wall.
@@ -7,13 +7,10 @@ and primitives are spans of their own, and coverage is their sum over the wall.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pqbase.stats import tail
-from pqevidence.record.raw import PRIMITIVES, ROLES, Span
-from pqevidence.record.sheet import Sheet
-from pqevidence.record.stats import few, median
+from pqevidence.record.raw import REDIAL, ROLES, Json, RawCell, Span
 
 COVERAGE_PCT = (95.0, 101.0)
 WALL_STEP = "handshake"
@@ -22,8 +19,8 @@ SIZED_STEPS = {"kem_public_key": "keygen", "kem_ciphertext": "encaps", "sig": "s
 #: the end at which a primitive of the suite runs; the other end signs and checks only with drone signatures
 PRIMITIVE_HOST = {"keygen": "gcs", "sign": "gcs", "verify": "drone", "encaps": "drone", "decaps": "gcs"}
 COLD, POOLED = "cold", "pooled"
+HANDSHAKE_WINDOW, POOLED_WINDOW = "handshake_cold", "handshake_pooled"
 NO_HANDSHAKE = "suite plain makes no handshake"
-NOT_POOLED = "the scenario asks for no pooled handshakes"
 
 
 @dataclass
@@ -79,48 +76,53 @@ def worst_coverage_pct(cold: dict[str, HandshakeTrace], host: str) -> float | No
     return max(values, key=lambda value: abs(value - 100)) if values else None
 
 
-def _ms(values_ns: list[int]) -> list[float]:
-    return [value / 1e6 for value in values_ns]
+@dataclass(frozen=True)
+class Shakes:
+    """The handshakes of a cell.
+
+    due: False for suite `plain`, which makes none. pooled_due: as many as the scenario asks for, None where
+    it asks for none. least: cold ones that a result needs. completed: cold ones by the drone's counters,
+    failed: of any kind; None without counters.
+    """
+
+    due: bool
+    cold: dict[str, HandshakeTrace]
+    pooled: dict[str, HandshakeTrace]
+    pooled_due: int | None
+    least: int
+    redialled_count: int
+    completed: int | None
+    failed: int | None
 
 
-def fill_handshake(
-    sheet: Sheet,
-    cold: dict[str, HandshakeTrace],
-    completed: int | None,
-    failed: int | None,
-    reasons: list[str],
-    *,
-    due: bool = True,
-) -> None:
-    """Category D, cold handshakes. due: False for a suite that makes none."""
-    walls = _ms([trace.walls["drone"].duration_ns for trace in cold.values()])
-    ground = _ms([trace.walls["gcs"].duration_ns for trace in cold.values() if "gcs" in trace.walls])
-    none = "no cold handshake left a span" if due else NO_HANDSHAKE
-    n = len(walls)
-    sheet.put("D", "handshake_total_duration_ms", median(walls), n=n, absent=none)
-    sheet.put("D", "handshake_gcs_duration_ms", median(ground), n=len(ground), absent=none)
-    sheet.put("D", "handshake_p95_ms", tail(walls, 0.95), n=n, absent=few(walls, 0.95, none))
-    sheet.put("D", "handshake_min_ms", min(walls, default=None), n=n, absent=none)
-    sheet.put("D", "handshake_max_ms", max(walls, default=None), n=n, absent=none)
-    ratios = [
-        trace.walls["drone"].duration_ns / crypto
-        for trace in cold.values()
-        if (crypto := trace.crypto_ns()) > 0
-    ]
-    sheet.put("D", "handshake_over_crypto_ratio", median(ratios), n=len(ratios), absent=none)
-    for host in ROLES:
-        worst = worst_coverage_pct(cold, host)
-        sheet.put("D", f"span_coverage_{host}_pct", worst, n=n if worst is not None else None, absent=none)
-    starts = [trace.walls["drone"].start_ns for trace in cold.values()]
-    ends = [trace.walls["drone"].end_ns for trace in cold.values()]
-    sheet.put("D", "handshake_first_start_mono_ns", min(starts, default=None), absent=none)
-    sheet.put("D", "handshake_last_end_mono_ns", max(ends, default=None), absent=none)
-    unknown = "the drone's counters are not there" if due else NO_HANDSHAKE
-    completed, failed = (completed, failed) if due else (None, None)
-    sheet.put("D", "handshake_completed_count", completed, absent=unknown)
-    sheet.put("D", "handshake_failed_count", failed, absent=unknown)
-    text = "; ".join(dict.fromkeys(reasons)) or None
-    sheet.put("D", "handshake_failure_reason", text, absent="no handshake failed, or none said why")
+def shakes_of(cell: RawCell, scenario: Json, *, due: bool) -> Shakes:
+    """What spans, counters and scenario say of the handshakes of a cell."""
+    asked = scenario.get("handshake") or {}
+    pool = asked.get("pooled")
+    spans = cell.spans or []
+    pooled, redialled = traces(spans, POOLED), traces(spans, REDIAL)
+    completed, failed = _counted(cell, len(pooled) + len(redialled))
+    return Shakes(
+        due,
+        traces(spans),
+        pooled,
+        int(pool["count"]) if due and pool is not None else None,
+        int(asked.get("min_count", 5)),
+        len(redialled),
+        completed,
+        failed,
+    )
+
+
+def _counted(cell: RawCell, others: int) -> tuple[int | None, int | None]:
+    """(completed cold ones, failed ones of any kind); others: completed pooled ones and redials."""
+    drone = (cell.counters or {}).get("drone")
+    if drone is None:
+        return None, None
+    # Rekeys are handshakes too and stand in category F.
+    started = int(drone["hs_started"]) - int(drone.get("rekey_started", 0))
+    completed = int(drone["hs_completed"]) - int(drone.get("rekey_completed", 0))
+    return completed - others, max(0, started - completed)
 
 
 def both_pooled(pooled: dict[str, HandshakeTrace]) -> dict[str, HandshakeTrace]:
@@ -130,60 +132,3 @@ def both_pooled(pooled: dict[str, HandshakeTrace]) -> dict[str, HandshakeTrace]:
         for key, trace in pooled.items()
         if "gcs" in trace.walls and trace.walls["gcs"].keygen == POOLED
     }
-
-
-def fill_pooled(sheet: Sheet, pooled: dict[str, HandshakeTrace], asked: bool) -> None:
-    """Category D, handshakes for which the ground's key pair was ready. They never enter the cold fields."""
-    none = "no handshake used a pooled key" if asked else NOT_POOLED
-    used = both_pooled(pooled)
-    walls = _ms([trace.walls["drone"].duration_ns for trace in used.values()])
-    ground = _ms([trace.walls["gcs"].duration_ns for trace in used.values()])
-    n = len(walls)
-    sheet.put("D", "pooled_handshake_count", n if asked else None, absent=none)
-    sheet.put("D", "pooled_handshake_duration_ms", median(walls), n=n, absent=none)
-    sheet.put("D", "pooled_handshake_gcs_duration_ms", median(ground), n=n, absent=none)
-    p95 = tail(walls, 0.95)
-    sheet.put("D", "pooled_handshake_p95_ms", p95, n=n, absent=few(walls, 0.95, none))
-    for host in ROLES:
-        worst = worst_coverage_pct(used, host)
-        sheet.put("D", f"pooled_span_coverage_{host}_pct", worst, n=n, absent=none)
-
-
-def fill_primitives(
-    sheet: Sheet, cold: dict[str, HandshakeTrace], shared_secret_bytes: int | None, *, due: bool = True
-) -> None:
-    """Category E. Sizes are those that the spans carry; a shared secret leaves no span and has the registry's
-    (None for a suite that it does not know, and for `plain`, which has no KEM: due False)."""
-    none = "no cold handshake left a span of this primitive" if due else NO_HANDSHAKE
-    names = {
-        "keygen": "kem_keygen_ms",
-        "encaps": "kem_encaps_ms",
-        "decaps": "kem_decaps_ms",
-        "sign": "sig_sign_ms",
-        "verify": "sig_verify_ms",
-    }
-    for step in PRIMITIVES:
-        values = _ms([v for trace in cold.values() if (v := trace.primitive_ns(step)) is not None])
-        sheet.put("E", names[step], median(values), n=len(values), absent=none)
-    for step, host, field_name in (
-        ("sign", "drone", "drone_sign_ms"),
-        ("verify", "gcs", "drone_sig_verify_ms"),
-    ):
-        values = _ms([v for trace in cold.values() if (v := trace.primitive_ns(step, host)) is not None])
-        silent = "the drone did not sign" if due else NO_HANDSHAKE
-        sheet.put("E", field_name, median(values), n=len(values), absent=silent)
-
-    def sums(pick: Callable[[HandshakeTrace], int]) -> list[float]:
-        return _ms([value for trace in cold.values() if (value := pick(trace)) > 0])
-
-    for field_name, values in (
-        ("crypto_drone_ms", sums(lambda trace: trace.crypto_ns("drone"))),
-        ("crypto_gcs_ms", sums(lambda trace: trace.crypto_ns("gcs"))),
-        ("crypto_critical_path_ms", sums(lambda trace: trace.crypto_ns())),
-    ):
-        sheet.put("E", field_name, median(values), n=len(values), absent=none)
-    for name, step in SIZED_STEPS.items():
-        made = [size for trace in cold.values() if (size := trace.size_bytes(step)) is not None]
-        sheet.put("E", f"{name}_size_bytes", max(made, default=None), n=len(made), absent=none)
-    unknown = "the suite registry does not know this suite" if due else NO_HANDSHAKE
-    sheet.put("E", "shared_secret_size_bytes", shared_secret_bytes, absent=unknown)

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import csv
 from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate, compress, groupby, repeat
+from operator import lshift, lt, ne, or_, sub
 from pathlib import Path
+from typing import Final
 
 from pqtunnel.blackout import EPOCH_SHIFT
 
@@ -36,10 +41,7 @@ class Column:
 
     def count_by_window(self) -> dict[str, int]:
         """Rows a window."""
-        counts: dict[str, int] = {}
-        for name in self.window:
-            counts[name] = counts.get(name, 0) + 1
-        return counts
+        return dict(Counter(self.window))
 
     def bytes_by_window(self) -> dict[str, int]:
         """Sealed bytes a window."""
@@ -91,8 +93,65 @@ class Join:
         return sum(int(getattr(window, name)) for window in self.windows.values())
 
 
+#: of one stretch of a file, which is read as columns
+_STRETCH_BYTES: Final = 1 << 20
+_HEADER_LINE: Final = ",".join(HEADER).encode() + b"\n"
+#: in a stretch of nothing else a comma ends a field and a newline a row, whoever reads it
+_PLAIN: Final = bytes(range(0x30, 0x3A)) + b"abcdefghijklmnopqrstuvwxyz_-,\n"
+
+
 def read_ledger(path: Path) -> Ledger:
     """Parse one end's CSV. Raises LedgerError with the line number."""
+    ledger = Ledger()
+    with path.open("rb") as handle:
+        plain = handle.readline() == _HEADER_LINE
+        while plain and (stretch := handle.read(_STRETCH_BYTES)):
+            plain = _take_columns(ledger, stretch + handle.readline())
+    return ledger if plain else _read_rows(path)
+
+
+def _take_columns(ledger: Ledger, stretch: bytes) -> bool:
+    """Whole rows, column by column: some ten times as fast as row by row. False, and nothing is to be made of
+    the ledger, where a row is not as a writer leaves it: then the rows are read one by one."""
+    if not stretch.endswith(b"\n") or stretch.translate(None, _PLAIN):
+        return False
+    rows = stretch.count(b"\n")
+    fields = ("\n" + stretch.decode("ascii")).replace("\n", ",\n")[1:].split(",")
+    directions = fields[:-1:7]
+    # as many fields, and each newline before a direction: then no row is shorter or longer than the others
+    if len(fields) != 7 * rows + 1 or fields[-1] != "\n" or not set(directions) <= {"\ntx", "\nrx"}:
+        return False
+    try:
+        epoch, size = _few(fields[1::7]), _few(fields[3::7])
+        sequence, t_in, t_out = (list(map(int, fields[place::7])) for place in (2, 4, 5))
+    except ValueError:
+        return False
+    numbers = (epoch, sequence, size, t_in, t_out)
+    if min(map(min, numbers)) < 0 or max(map(max, numbers)) >= BOUND:
+        return False
+    key = list(map(or_, map(lshift, epoch, repeat(EPOCH_SHIFT)), sequence))
+    window = fields[6::7]
+    begin = 0
+    for direction, run in groupby(directions):
+        part = slice(begin, begin + len(list(run)))
+        column = ledger.tx if direction == "\ntx" else ledger.rx
+        column.key += key[part]
+        column.size_bytes.fromlist(size[part])
+        column.t_in_ns.fromlist(t_in[part])
+        column.t_out_ns.fromlist(t_out[part])
+        column.window += window[part]
+        begin = part.stop
+    return True
+
+
+def _few(texts: list[str]) -> list[int]:
+    """Numbers of which there are few, many times."""
+    known = {text: int(text) for text in set(texts)}
+    return list(map(known.__getitem__, texts))
+
+
+def _read_rows(path: Path) -> Ledger:
+    """Row by row: whatever a CSV file may hold, and the line of what is wrong with it."""
     ledger = Ledger()
     with path.open(newline="", encoding="ascii") as handle:
         reader = csv.reader(handle)
@@ -139,34 +198,69 @@ def join(sender: Column, receiver: Column) -> Join:
     Reordered = arrived after one with a higher key (RFC 4737 §3.3). Lost = sent, in no row of the receiver.
     """
     result = Join()
-    sent_at = {key: index for index, key in enumerate(sender.key)}
-    result.duplicates = len(sender.key) - len(sent_at)
+    sent_at = dict(zip(sender.key, range(len(sender)), strict=True))
+    result.duplicates = len(sender) - len(sent_at)
+    arrived = set(receiver.key)
+    # place of each datagram at the receiver and at the sender, in order of arrival
+    here: Iterable[int] = range(len(receiver))
+    if len(arrived) < len(receiver) or not arrived <= sent_at.keys():
+        here = _first_arrivals(result, receiver, sent_at)
+    keys = list(map(receiver.key.__getitem__, here))
+    there = list(map(sent_at.__getitem__, keys))
+    overtaken = [False, *map(lt, keys[1:], accumulate(keys, max))]
+    latency = list(map(sub, map(receiver.t_out_ns.__getitem__, here), map(sender.t_in_ns.__getitem__, there)))
+    transit = list(map(sub, map(receiver.t_in_ns.__getitem__, here), map(sender.t_in_ns.__getitem__, there)))
+    size = list(map(receiver.size_bytes.__getitem__, here))
+    resized = list(map(ne, size, map(sender.size_bytes.__getitem__, there)))
+    for name, take in _by_window(list(map(sender.window.__getitem__, there))):
+        window = result.windows.setdefault(name, Joined())
+        window.reordered = sum(take(overtaken))
+        window.resized = sum(take(resized))
+        window.delivered_bytes = sum(take(size))
+        window.latency_ns = array("q", take(latency))
+        window.transit_ns = array("q", take(transit))
+    for name, take in _by_window(sender.window):
+        window = result.windows.setdefault(name, Joined())
+        sent = list(take(sender.key))
+        window.sent = len(sent)
+        window.lost = len(sent) - sum(map(arrived.__contains__, sent))
+        window.sealed_bytes = sum(take(sender.size_bytes))
+        begun = list(take(sender.t_in_ns))
+        window.first_in_ns, window.last_in_ns = min(begun), max(begun)
+    return result
+
+
+def _first_arrivals(result: Join, receiver: Column, sent_at: dict[int, int]) -> list[int]:
+    """Places of the rows that count; what came twice, and what was never sent, is counted in `result`."""
     seen: set[int] = set()
-    highest = -1
-    for index in range(len(receiver.key)):
-        key = receiver.key[index]
+    places = []
+    for place, key in enumerate(receiver.key):
         if key in seen:
             result.duplicates += 1
             continue
         seen.add(key)
-        origin = sent_at.get(key)
-        if origin is None:
+        if key in sent_at:
+            places.append(place)
+        else:
             result.ghosts += 1
-            continue
-        window = result.windows.setdefault(sender.window[origin], Joined())
-        if key < highest:
-            window.reordered += 1
-        highest = max(highest, key)
-        window.resized += receiver.size_bytes[index] != sender.size_bytes[origin]
-        window.delivered_bytes += receiver.size_bytes[index]
-        window.latency_ns.append(receiver.t_out_ns[index] - sender.t_in_ns[origin])
-        window.transit_ns.append(receiver.t_in_ns[index] - sender.t_in_ns[origin])
-    for index, key in enumerate(sender.key):
-        window = result.windows.setdefault(sender.window[index], Joined())
-        window.sent += 1
-        window.sealed_bytes += sender.size_bytes[index]
-        window.lost += key not in seen
-        t_in = sender.t_in_ns[index]
-        window.first_in_ns = t_in if window.first_in_ns is None else min(window.first_in_ns, t_in)
-        window.last_in_ns = t_in if window.last_in_ns is None else max(window.last_in_ns, t_in)
-    return result
+    return places
+
+
+#: of a column its rows of one window
+Take = Callable[[Iterable[int]], Iterable[int]]
+
+
+def _by_window(names: list[str]) -> Iterator[tuple[str, Take]]:
+    """Each window in the order in which they come, with what takes its rows out of a column."""
+    windows = dict.fromkeys(names)
+    for window in windows:
+        chosen = list(map(window.__eq__, names)) if len(windows) > 1 else None
+        yield window, _all_rows if chosen is None else _taker(chosen)
+
+
+def _all_rows(column: Iterable[int]) -> Iterable[int]:
+    return column
+
+
+def _taker(chosen: list[bool]) -> Take:
+    return lambda column: compress(column, chosen)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import yaml
 
@@ -45,10 +46,9 @@ class RawDataError(LabError):
         )
 
 
-@dataclass(slots=True)
-class Span:
-    """One step of one handshake on one host; times on that host's monotonic clock. Nobody changes one: not
-    `frozen`, because a campaign makes a million of them, and frozen ones take three times as long."""
+class Span(NamedTuple):
+    """One step of one handshake on one host; times on that host's monotonic clock. A tuple, because a
+    campaign makes a million of them."""
 
     host: str
     handshake_id: str
@@ -67,8 +67,8 @@ class Span:
     involuntary: int | None = None
     scheduling_reason: str | None = None
     """Why a wall has none of these."""
-    index: int | None = None
-    """Its handshake's number at that host, counted from the first one of the block."""
+    number: int | None = None
+    """Its handshake's number at that host, counted from the first one of the block; `index` in the file."""
 
     @property
     def duration_ns(self) -> int:
@@ -164,6 +164,8 @@ def read_json(path: Path) -> Any:
         raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise RawDataError(path, f"line {error.lineno} column {error.colno}: {error.msg}") from error
+    except ValueError as error:  # a number of more digits than Python converts
+        raise RawDataError(path, str(error)) from error
     except RecursionError as error:
         raise RawDataError(path, "nested too deep") from error
 
@@ -176,14 +178,18 @@ def read_object(path: Path) -> Json:
     return value
 
 
-class _PlainLoader(yaml.SafeLoader):
+class AliasRefused(yaml.YAMLError):
+    """What `PlainLoader` says of an alias."""
+
+
+class PlainLoader(yaml.SafeLoader):
     """YAML without aliases: a few lines of them stand for more than any memory holds, and nobody here writes
     them."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """As the loader does it; an alias is refused."""
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError(f"an alias near line {self.line + 1}: none are read")
+            raise AliasRefused(f"an alias near line {self.line + 1}: none are read")
         return super().compose_node(parent, index)
 
 
@@ -192,7 +198,7 @@ def read_yaml_object(path: Path) -> Json:
     try:
         if path.stat().st_size > MOST_YAML_BYTES:
             raise RawDataError(path, f"longer than {MOST_YAML_BYTES} bytes")
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainLoader)
+        value = yaml.load(path.read_text(encoding="utf-8"), Loader=PlainLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise RawDataError(path, str(error).replace("\n", " ")) from error
     except RecursionError as error:
@@ -202,8 +208,16 @@ def read_yaml_object(path: Path) -> Json:
     return value
 
 
+#: a file of more bytes is read line by line
+_MOST_AT_ONCE_BYTES: Final = 16 << 20
+
+
 def read_ndjson(path: Path) -> list[Json]:
     """One object a line; empty lines are refused because a writer never makes them."""
+    with path.open("rb") as handle:
+        content = handle.read(_MOST_AT_ONCE_BYTES + 1)
+    if len(content) <= _MOST_AT_ONCE_BYTES and (whole := _rows_at_once(content)) is not None:
+        return whole
     rows: list[Json] = []
     with path.open("rb") as handle:
         for number, line in enumerate(handle, 1):
@@ -219,6 +233,8 @@ def read_ndjson(path: Path) -> list[Json]:
                 raise RawDataError(path, f"line {number}: not UTF-8") from error
             except json.JSONDecodeError as error:
                 raise RawDataError(path, f"line {number}: {error.msg}") from error
+            except ValueError as error:  # a number of more digits than Python converts
+                raise RawDataError(path, f"line {number}: {error}") from error
             except RecursionError as error:
                 raise RawDataError(path, f"line {number}: nested too deep") from error
             if not isinstance(row, dict):
@@ -227,43 +243,83 @@ def read_ndjson(path: Path) -> list[Json]:
     return rows
 
 
+def _rows_at_once(content: bytes) -> list[Json] | None:
+    """All lines in one go, as one list, where they cannot be told apart in two ways: without a list inside a
+    line, the `,` and newline put between two lines can stand between two objects alone. None: line by line,
+    which also knows what is wrong, and where."""
+    body = content.removesuffix(b"\n")
+    lines = body.count(b"\n") + 1
+    if b"[" in body or not (body.startswith(b"{") and body.endswith(b"}")):
+        return None
+    if body.count(b"}\n{") != lines - 1:
+        return None
+    try:
+        rows: list[Json] = json.loads("[" + body.decode().replace("\n", ",\n") + "]")
+    except (ValueError, RecursionError):
+        return None
+    return rows if len(rows) == lines else None
+
+
+#: what the fields are called in the file
+_NAMES: Final = (*Span._fields[:-1], "index")
+_NUMBER_OR_NULL: Final = (int, type(None))
+_TEXT_OR_NULL: Final = (str, type(None))
+#: types of what a row says, in the order of the fields, for which nothing needs to be converted
+_AS_WRITTEN: Final = frozenset(
+    product(
+        *((str,),) * 6,
+        *((int,),) * 2,
+        *(
+            _TEXT_OR_NULL if name in ("keygen", "scheduling_reason") else _NUMBER_OR_NULL
+            for name in Span._fields[8:]
+        ),
+    )
+)
+
+
 def read_spans(path: Path) -> list[Span]:
     """Spans of both hosts in file order."""
     spans = []
     for number, row in enumerate(read_ndjson(path), 1):
+        told = tuple(map(row.get, _NAMES))
+        if tuple(map(type, told)) in _AS_WRITTEN:
+            spans.append(Span._make(told))
+            continue
         try:
-            size, keygen, silent = row.get("size_bytes"), row.get("keygen"), row.get("scheduling_reason")
-            cpu, queue = row.get("cpu_ns"), row.get("runqueue_ns")
-            switches, index = row.get("involuntary"), row.get("index")
-            spans.append(
-                Span(
-                    host=str(row["host"]),
-                    handshake_id=str(row["handshake_id"]),
-                    mode=str(row["mode"]),
-                    suite_id=str(row["suite_id"]),
-                    step=str(row["step"]),
-                    kind=str(row["kind"]),
-                    start_ns=int(row["start_ns"]),
-                    end_ns=int(row["end_ns"]),
-                    size_bytes=None if size is None else int(size),
-                    keygen=None if keygen is None else str(keygen),
-                    cpu_ns=None if cpu is None else int(cpu),
-                    runqueue_ns=None if queue is None else int(queue),
-                    involuntary=None if switches is None else int(switches),
-                    scheduling_reason=None if silent is None else str(silent),
-                    index=None if index is None else int(index),
-                )
-            )
+            spans.append(_converted(row))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RawDataError(path, f"line {number}: {error!r}") from error
     return _redials_at_both_ends(spans)
+
+
+def _converted(row: Json) -> Span:
+    size, keygen, silent = row.get("size_bytes"), row.get("keygen"), row.get("scheduling_reason")
+    cpu, queue = row.get("cpu_ns"), row.get("runqueue_ns")
+    switches, index = row.get("involuntary"), row.get("index")
+    return Span(
+        host=str(row["host"]),
+        handshake_id=str(row["handshake_id"]),
+        mode=str(row["mode"]),
+        suite_id=str(row["suite_id"]),
+        step=str(row["step"]),
+        kind=str(row["kind"]),
+        start_ns=int(row["start_ns"]),
+        end_ns=int(row["end_ns"]),
+        size_bytes=None if size is None else int(size),
+        keygen=None if keygen is None else str(keygen),
+        cpu_ns=None if cpu is None else int(cpu),
+        runqueue_ns=None if queue is None else int(queue),
+        involuntary=None if switches is None else int(switches),
+        scheduling_reason=None if silent is None else str(silent),
+        number=None if index is None else int(index),
+    )
 
 
 def _redials_at_both_ends(spans: list[Span]) -> list[Span]:
     """A redial (the drone dials after silence, within the session) is a new session like any other to the
     ground: the drone's word labels the spans of both."""
     ids = {span.handshake_id for span in spans if span.mode == REDIAL}
-    return [replace(s, mode=REDIAL) if s.handshake_id in ids else s for s in spans] if ids else spans
+    return [s._replace(mode=REDIAL) if s.handshake_id in ids else s for s in spans] if ids else spans
 
 
 def load_run(data_dir: Path) -> RawRun:

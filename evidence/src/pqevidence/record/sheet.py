@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from types import MappingProxyType
@@ -19,12 +20,13 @@ import yaml
 
 Validity = Literal["ok", "null", "invalid", "model"]
 Value = float | int | str | bool | dict[str, Any] | None
+_VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
 LETTERS = "ABCDEFGHIJKLMNOPQRST"
 
 
 @dataclass(frozen=True)
 class FieldSpec:
-    """One row of fields.yml."""
+    """One row of fields.yml. since: the first version of pqlab whose records have it; None for all."""
 
     letter: str
     name: str
@@ -32,6 +34,7 @@ class FieldSpec:
     published: tuple[str, ...]
     source: str
     description: str
+    since: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,32 @@ def catalogue() -> Mapping[str, Category]:
     return MappingProxyType({letter: _category(letter, bodies[letter]) for letter in LETTERS})
 
 
+@lru_cache
+def catalogue_of(version: str) -> Mapping[str, Category]:
+    """The catalogue as records of this version of pqlab have it; the whole of it for what is no version."""
+    if not _VERSION.fullmatch(version):
+        return catalogue()
+    return MappingProxyType(
+        {
+            letter: replace(
+                category,
+                fields=MappingProxyType(
+                    {
+                        name: spec
+                        for name, spec in category.fields.items()
+                        if spec.since is None or _numbers(spec.since) <= _numbers(version)
+                    }
+                ),
+            )
+            for letter, category in catalogue().items()
+        }
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
 def catalogue_files() -> dict[str, str]:
     """Path below the package → text of every fields.yml, the measures' in the order of their names."""
     here = resources.files("pqevidence")
@@ -78,7 +107,13 @@ def _parsed(text: str) -> dict[str, Any]:
 def _category(letter: str, body: dict[str, Any]) -> Category:
     fields = {
         row["name"]: FieldSpec(
-            letter, row["name"], row["unit"], tuple(row["published"]), row["source"], row["description"]
+            letter,
+            row["name"],
+            row["unit"],
+            tuple(row["published"]),
+            row["source"],
+            row["description"],
+            row.get("since"),
         )
         for row in body["fields"]
     }

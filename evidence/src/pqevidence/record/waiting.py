@@ -8,20 +8,15 @@ so that the two may exceed a wall without any sleep by a few microseconds; the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from pqevidence.record.handshake import NO_HANDSHAKE, HandshakeTrace
-from pqevidence.record.raw import ROLES, RawRun, Span
-from pqevidence.record.sheet import Sheet
-from pqevidence.record.stats import median
-from pqevidence.record.system import LETTER, Telemetry
+from pqevidence.record.raw import Span
+from pqevidence.record.system import Telemetry
 
 BEFORE_MEASURED = "recorded before this was measured"
-NOT_SAMPLED = "of fast handshakes the fifth and every twentieth after it are metered inside: none here"
-#: cumulative, µs and ns
-PRESSURE = ("pq_pressure", "cpu_some_us")
+#: cumulative, ns
 QUEUE = ("pq_cpu", "process_runqueue_ns")
 
 
@@ -62,79 +57,15 @@ def why_unknown(walls: Iterable[Span]) -> str:
     return "; ".join(told) or BEFORE_MEASURED
 
 
-def fill_waiting(sheet: Sheet, cold: dict[str, HandshakeTrace], *, due: bool = True) -> None:
-    """Categories D and E, cold handshakes. due: False for a suite that makes none."""
-    for host in ROLES:
-        walls = [trace.walls[host] for trace in cold.values() if host in trace.walls]
-        known = [parts for wall in walls if (parts := parts_of(wall)) is not None]
-        silent = why_unknown(walls) if walls else "no cold handshake left a span"
-        none = silent if due else NO_HANDSHAKE
-        n = len(known)
-        for name, values in (
-            ("handshake_processor", [parts.work_ns / 1e6 for parts in known]),
-            ("handshake_peer_wait", [parts.peer_ns / 1e6 for parts in known]),
-            ("handshake_processor_wait", [parts.queue_ns / 1e6 for parts in known]),
-        ):
-            sheet.put("D", f"{name}_{host}_ms", median(values), n=n, absent=none)
-        switches = sum(parts.involuntary for parts in known) if known else None
-        sheet.put("D", f"handshake_involuntary_{host}_count", switches, n=n, absent=none)
-        works = [work for trace in cold.values() if (work := _primitives_ns(trace, host)) is not None]
-        unmetered = NOT_SAMPLED if known and due else none
-        spent_ms = median([ns / 1e6 for ns in works])
-        sheet.put("E", f"crypto_processor_{host}_ms", spent_ms, n=len(works), absent=unmetered)
-
-
-def fill_pressure(
-    sheet: Sheet,
-    telemetry: Mapping[str, Telemetry],
-    shakes_ns: tuple[int, int] | None,
-    traffic_ns: tuple[int, int],
-    raw: RawRun,
-) -> None:
-    """What the machines and the tunnels' threads waited: categories D (window of cold handshakes, None where
-    there is none), N and O (traffic). All are growths of cumulative counters."""
-    for host in ROLES:
-        told = telemetry.get(host)
-        silent = _why_silent(raw, host, "pressure")
-        if shakes_ns is None:
-            share, silent_there = None, "the cell has no window of cold handshakes"
-        else:
-            share, silent_there = _share(told, PRESSURE, shakes_ns, 1_000), silent
-        sheet.put("D", f"handshake_pressure_{host}_pct", share, absent=silent_there)
-        if told is None:
-            continue  # the whole letter is null with its reason
-        share = _share(told, PRESSURE, traffic_ns, 1_000)
-        sheet.put(LETTER[host], "cpu_pressure_pct", share, absent=silent)
-        share = tunnel_wait_pct(told, traffic_ns)
-        silent = _why_silent(raw, host, "runqueue")
-        sheet.put(LETTER[host], "tunnel_processor_wait_pct", share, absent=silent)
-
-
 def tunnel_wait_pct(told: Telemetry | None, span_ns: tuple[int, int]) -> float | None:
     """Share of the span in which the tunnel's threads of one end waited for a processor, all together, per
     cent of one core."""
-    return _share(told, QUEUE, span_ns, 1)
+    return share_pct(told, QUEUE, span_ns, 1)
 
 
-def _share(
+def share_pct(
     told: Telemetry | None, counter: tuple[str, str], span_ns: tuple[int, int], unit_ns: int
 ) -> float | None:
     """Per cent of the time between the first and the last reading in the span; None without two of them."""
     grown = told.growth(*counter, *span_ns) if told is not None else None
     return 100 * grown[0] * unit_ns / grown[1] if grown and grown[1] > 0 else None
-
-
-def _why_silent(raw: RawRun, host: str, name: str) -> str:
-    """Why a host has no such series: its own word, or it was not asked yet."""
-    sensors = raw.hosts.get(host, {}).get("sensors") or []
-    mine = [sensor for sensor in sensors if sensor.get("name") == name]
-    if not mine:
-        return BEFORE_MEASURED
-    return str(mine[0].get("reason") or "no two samples within the window")
-
-
-def _primitives_ns(trace: HandshakeTrace, host: str) -> int | None:
-    """Processor time of a host's primitives in one handshake; None where one of them has none."""
-    told = [span.cpu_ns for span in trace.steps[host] if span.kind == "crypto"]
-    known = [cpu_ns for cpu_ns in told if cpu_ns is not None]
-    return sum(known) if known and len(known) == len(told) else None

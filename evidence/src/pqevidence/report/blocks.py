@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pqbase.stats import TOO_FEW
 from pqevidence.report.layouts import Drawing
@@ -22,9 +23,9 @@ MIN_RECURRING_COUNT = 3
 LONG_TEXT_CHARS = 60
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One table cell: what it shows, how it sorts, where it leads."""
+class Cell(NamedTuple):
+    """One table cell: what it shows, how it sorts, where it leads. A tuple, because a page has tens of
+    thousands."""
 
     text: str
     sort: str | float | None = None
@@ -274,7 +275,7 @@ def compact(table: Table) -> Table:
     def shown(cell: Cell) -> Cell:
         if cell.kind != "null" or cell.text not in letters:
             return cell
-        return replace(cell, text=letters[cell.text], kind="null short", title=cell.text)
+        return cell._replace(text=letters[cell.text], kind="null short", title=cell.text)
 
     legend = " ".join(
         f"{letters[text].removeprefix('not measured: ').capitalize()}: {text.removeprefix('not measured: ')}."

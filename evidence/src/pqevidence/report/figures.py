@@ -23,6 +23,7 @@ FAMILY_CLASS = {
     "SPHINCS+": "f-sphincs",
 }
 WIDTH = WIDE.width
+FAMILY_LEGEND = tuple((FAMILY_CLASS[name], name) for name in ("ML-KEM", "HQC", "Classic-McEliece"))
 
 
 def family_class(family: str | None) -> str:

@@ -6,13 +6,16 @@ texts svg.py escapes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
+from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 from markupsafe import Markup
+from markupsafe import escape as autoescape
 
 from pqevidence.report import blocks
 from pqevidence.report.blocks import Cell, Column, Report
@@ -39,6 +42,7 @@ def _template() -> Template:
     environment.filters["drawing"] = lambda figure: Markup(figure.svg)
     environment.filters["narrow"] = lambda figure: Markup(figure.svg.narrow)
     environment.filters["line"] = _line
+    environment.filters["field"] = _field
     return environment.get_template("report.html.j2")
 
 
@@ -69,5 +73,19 @@ def _line(row: Sequence[Cell], columns: Sequence[Column]) -> Markup:
         if cell.kind.startswith("verdict"):
             text = f'<span class="pill">{text}</span>'
         parts.append(f"<{tag}{classes}{sort}{title}>{text}</{tag[:2]}>")
+    parts.append("</tr>")
+    return Markup("".join(parts))
+
+
+_MARKS: Final = re.compile("[&<>'\"]")
+
+
+def _field(row: Sequence[Cell]) -> Markup:
+    """One field of a record: there are 230 of them a cell, each with the same five columns, so this is no
+    template."""
+    name, *rest = (cell.text if _MARKS.search(cell.text) is None else autoescape(cell.text) for cell in row)
+    parts = [f'<tr><th scope="row">{name}</th>']
+    for cell, text in zip(row[1:], rest, strict=True):
+        parts.append(f'<td class="null">{text}</td>' if cell.kind.startswith("null") else f"<td>{text}</td>")
     parts.append("</tr>")
     return Markup("".join(parts))

@@ -5,6 +5,7 @@ Links are relative to data/, where report.html lies inside the bundle.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -29,11 +30,15 @@ RAW_FILES = (
 class Source:
     """A bundle with its analysis tables as text rows."""
 
-    def __init__(self, root: Path, bundle: BundleData | None = None) -> None:
-        """bundle: what lies at root, where it was read already."""
+    def __init__(
+        self, root: Path, bundle: BundleData | None = None, tables: Mapping[str, list[RawRow]] | None = None
+    ) -> None:
+        """bundle: what lies at root, where it was read already. tables: rows by table, in place of those that
+        lie there."""
         self.root = root
         self.bundle = BundleData(root) if bundle is None else bundle
-        self._analysis: dict[str, list[RawRow]] = {}
+        self._analysis: dict[str, list[RawRow]] = dict(tables or {})
+        self._made = None if tables is None else frozenset(tables)
 
     def rows(self, name: str) -> list[RawRow]:
         """Rows of data/analysis/<name>.csv; none of a table that an earlier version did not make yet."""
@@ -45,6 +50,8 @@ class Source:
 
     def has(self, name: str) -> bool:
         """Does the bundle hold data/analysis/<name>.csv? Some exist only where there is something to say."""
+        if self._made is not None:
+            return name in self._made
         return (self.bundle.data / "analysis" / f"{name}.csv").is_file()
 
     @cached_property

@@ -18,6 +18,15 @@ def settings_of(condition: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in condition.items() if key not in SCOPE_KEYS}
 
 
+#: what a condition without a detector names
+NO_DETECTOR = "none"
+
+
+def detector_of(condition: Mapping[str, Any]) -> str:
+    """The detector that a condition names, or NO_DETECTOR."""
+    return str(condition.get("detector", NO_DETECTOR))
+
+
 def without(condition: Mapping[str, Any]) -> frozenset[str]:
     """Observers that stand still in the cells of this condition."""
     return frozenset(condition.get("without") or ())

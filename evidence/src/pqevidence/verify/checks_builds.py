@@ -14,6 +14,8 @@ from importlib import resources
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import ROLES, Json, RawRun
+from pqevidence.verify.older import version_of
+from pqevidence.versions import KNOWN
 
 TABLE = "known_builds.json"
 LIBRARIES = ("liboqs", "ascon_native", "core")
@@ -26,6 +28,17 @@ def builds() -> dict[str, Json]:
     """Rows of the table by digest."""
     text = (resources.files("pqevidence.verify") / TABLE).read_text(encoding="utf-8")
     return {row["sha256"]: row for row in json.loads(text)}
+
+
+def _named_earlier(run: RawRun, role: str, row: Json, tally: Tally) -> None:
+    """A core is built anew for each version: one that came with a later one measured nothing before."""
+    made_by = version_of(run)
+    if row["library"] == "core" and made_by in KNOWN and made_by != row["pqlab"]:
+        tally.require(
+            KNOWN.index(row["pqlab"]) <= KNOWN.index(made_by),
+            f"{role}: core ({row['sha256'][:12]}, providers.json) came with pqlab {row['pqlab']}, run.json "
+            f"says {made_by}",
+        )
 
 
 def known(bundle: BundleView, tally: Tally) -> None:
@@ -54,6 +67,7 @@ def _look(run: RawRun, role: str, library: str, tally: Tally) -> str | None:
     row = builds().get(str(digest))
     if row is None:
         return f"{library} {version} ({str(digest)[:12]})"
+    _named_earlier(run, role, row, tally)
     host = run.hosts.get(role, {}).get("host") or {}
     claimed = {"library": library, "version": version, **{name: host.get(name) for name in _PLACE}}
     wrong = [name for name, value in claimed.items() if value is not None and value != row[name]]

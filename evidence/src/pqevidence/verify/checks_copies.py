@@ -11,9 +11,9 @@ from typing import Any
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
-from pqevidence.record.detector import detector_of
 from pqevidence.record.raw import RawRun, read_ndjson
 from pqevidence.record.untimed import untimed_reasons
+from pqevidence.scenario.conditions import detector_of
 
 #: steps of one handshake that must all be equal before it is called a copy
 LEAST_STEPS = 8

@@ -8,23 +8,14 @@ import json
 import random
 from typing import Any
 
-import pqevidence
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import MOST_CELLS, BundleView, CellView
-from pqevidence.record.raw import Json, RawRun
+from pqevidence.kernel.witnesses import has_witnesses
+from pqevidence.record.raw import Json
 
 #: seeds stay exact in every JSON reader
 _SEED_BITS = 53
 Place = tuple[str, str, int]
-
-
-#: the first version that wrote every witness these checks ask for, and those after it
-WITNESSED = ("0.2.0", pqevidence.__version__)
-
-
-def has_witnesses(raw: RawRun) -> bool:
-    """Is this run of a version that wrote all witnesses? 0.1.0 wrote some otherwise, or not at all."""
-    return raw.run.get("pqlab_version") in WITNESSED
 
 
 def seed_of(campaign_seed: int, suite_id: str, condition: str, repetition: int) -> int:

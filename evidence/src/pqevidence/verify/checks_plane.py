@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.planes import ASKED, NATIVE, PYTHON, EndPlane, planes_of, prepared_with
 from pqevidence.record.raw import ROLES
-from pqevidence.verify.checks_drawn import has_witnesses
 
 
 def one_plane(cell: CellView, tally: Tally) -> None:

@@ -13,9 +13,11 @@ from pqevidence.kernel.result import Tally
 from pqevidence.kernel.schema import schema_errors
 from pqevidence.kernel.view import CellView, wall_of
 from pqevidence.record.raw import ROLES, Json, stamps_of_one_clock
-from pqevidence.record.sheet import catalogue, record_schema
+from pqevidence.record.sheet import catalogue_of, record_schema
 from pqevidence.records import OPTIONAL_FILES, record_from_raw
 from pqevidence.scenario.conditions import keeps_ledger
+from pqevidence.verify.older import MENDED, version_of
+from pqevidence.versions import MADE_AGAIN
 
 MAX_ATTEMPTS = 3
 FIELD_KEYS = frozenset({"value", "unit", "source", "validity", "reason", "n"})
@@ -33,24 +35,19 @@ SHARES = ("packet_loss_ratio", "packet_loss_up_ratio", "packet_delivery_ratio", 
 
 
 def schema(cell: CellView, tally: Tally) -> None:
-    """Valid by record.schema.json; the fields, units and sources are those of the catalogue, none missing. A
-    bundle of another version of pqlab may lack fields that came later, with a warning."""
+    """Valid by record.schema.json; the fields, units and sources are those of the catalogue as the version
+    had it that the run names, none missing and none that came later."""
     tally.see()
-    made_by = cell.run.run.get("pqlab_version")
     categories = cell.record.get("categories")
     bare = {letter: {} for letter in categories} if isinstance(categories, dict) else categories
     for text in schema_errors({**cell.record, "categories": bare}, record_schema()):
         tally.fail(f"{cell.label}: {text}")
-    for letter, category in catalogue().items():
+    for letter, category in catalogue_of(version_of(cell.run)).items():
         fields = cell.record["categories"][letter]
         for name, field in fields.items():
             if problem := field_problem(field):
                 tally.fail(f"{cell.label}: {letter}.{name}: {problem}")
-        if made_by != pqevidence.__version__ and (later := sorted(set(category.fields) - set(fields))):
-            tally.warn(f"made by pqlab {made_by}, whose records lack {letter}.{f', {letter}.'.join(later)}")
-            odd = sorted(set(fields) - set(category.fields))
-        else:
-            odd = sorted(set(fields) ^ set(category.fields))
+        odd = sorted(set(fields) ^ set(category.fields))
         tally.require(not odd, f"{cell.label}: {letter} differs from the catalogue in {', '.join(odd[:3])}")
         for name in set(fields) & set(category.fields):
             unit = category.fields[name].unit
@@ -197,50 +194,59 @@ def _compare(
 
 
 def rebuild(cell: CellView, tally: Tally) -> None:
-    """The whole record, verdict included, is what its raw files give. Of a bundle of another version of pqlab
-    its numbers and verdicts are compared, words and fields that came later are not, with a warning."""
-    made_by = cell.run.run.get("pqlab_version")
+    """The whole record, verdict included, is what its raw files give, with the fields that the run's version
+    had. Where that version is not made again letter for letter, all is compared but the wording of reasons
+    and the numbers that it worked out otherwise, with a warning."""
+    made_by = version_of(cell.run)
     told = cell.record
     tally.see()
     text = json.dumps(record_from_raw(cell.raw, cell.plan, cell.run, cell.plane))
     if made_by == pqevidence.__version__ and "NaN" not in text and text == json.dumps(told):
         return  # letter for letter, and no number that is unlike itself; else leaf by leaf
     due = json.loads(text)
-    if made_by != pqevidence.__version__:
-        tally.warn(f"made by pqlab {made_by}, this is {pqevidence.__version__}: words are not compared")
-        _same_numbers(cell, tally, due, told)
+    due["categories"] = {
+        letter: {name: due["categories"][letter][name] for name in category.fields}
+        for letter, category in catalogue_of(made_by).items()
+    }
+    if made_by in MADE_AGAIN:
+        for path, ours, theirs in differences(due, told):
+            tally.fail(f"{cell.label}: {path} is {theirs!r}, the raw files give {ours!r}")
         return
-    for path, ours, theirs in differences(due, told):
-        tally.fail(f"{cell.label}: {path} is {theirs!r}, the raw files give {ours!r}")
+    tally.warn(f"made by pqlab {made_by}, this is {pqevidence.__version__}: no word of a reason is compared")
+    _same_but_words(cell, tally, due, told)
 
 
-#: fields that are worked out as their description says by now, which that version did not
-MENDED = {
-    "0.1.0": frozenset({
-        "suite_deactivated_offset_ms", "temperature_c", "power_sampling_rate_hz", "energy_gross_j",
-        "telegraf_dropped_count",
-        # tails: by nearest rank, and of however few values
-        "handshake_p95_ms", "pooled_handshake_p95_ms", "one_way_latency_p95_ms", "one_way_latency_p99_ms",
-        "jitter_p95_ms", "rtt_p95_ms", "detector_latency_p95_ms",
-    })
-}  # fmt: skip
-
-
-def _same_numbers(cell: CellView, tally: Tally, due: Json, told: Json) -> None:
-    """A version may say less, or word it otherwise; what a field means is a matter of the format."""
-    for key in ("verdict", "ring", "windows"):
-        tally.require(told.get(key) == due[key], f"{cell.label}: {key} {told.get(key)!r}, due {due[key]!r}")
-    mended = MENDED.get(str(cell.run.run.get("pqlab_version")), frozenset())
+def _same_but_words(cell: CellView, tally: Tally, due: Json, told: Json) -> None:
+    """A version may word a reason otherwise; what a field means is a matter of the format."""
+    bare = [{key: value for key, value in record.items() if key != "categories"} for record in (due, told)]
+    for path, ours, theirs in differences(bare[0], bare[1]):
+        reworded = path == "reason" and isinstance(ours, str) and isinstance(theirs, str)
+        tally.require(reworded, f"{cell.label}: {path} is {theirs!r}, the raw files give {ours!r}")
+    mended = MENDED.get(version_of(cell.run), {})
     for letter, name, field in fields_of(told):
-        value, again = field["value"], due["categories"].get(letter, {}).get(name)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or again is None or name in mended:
+        again = due["categories"].get(letter, {}).get(name)
+        if again is None:
+            continue  # a field that there is not: `record_schema` says so
+        where = f"{cell.label} {letter}.{name}: {field['value']}, the raw files give {again['value']}"
+        if name in mended:
+            limits = [due["categories"][letter][limit]["value"] for limit in mended[name]]
+            if len(limits) == 2 and None not in (*limits, field["value"]):
+                within = limits[0] - ROUNDING <= field["value"] <= limits[1] + ROUNDING
+                tally.require(within, f"{where}, and all values lie between {limits[0]} and {limits[1]}")
             continue
-        ours = again["value"]
-        where = f"{cell.label} {letter}.{name}: {value}, the raw files give {ours}"
-        same = not isinstance(ours, bool) and isinstance(ours, int | float)
-        tally.require(same and abs(value - ours) <= ROUNDING * (1 + abs(ours)), where)
-        tally.require(field["n"] == again["n"], f"{where}; n {field['n']} and {again['n']}")
+        if name != "verdict_findings":
+            tally.require(_alike(field["value"], again["value"]), where)
+        for key in ("n", "validity"):
+            told_here, ours = field[key], again[key]
+            tally.require(told_here == ours, f"{where}; {key} {told_here!r} and {ours!r}")
+        silent = (field["reason"] is None) != (again["reason"] is None)
+        tally.require(not silent, f"{where}; reason {field['reason']!r}, due {again['reason']!r}")
+
+
+def _alike(told: Any, ours: Any) -> bool:
+    """The same value, numbers to what a record rounds to."""
+    numbers = [isinstance(value, int | float) and not isinstance(value, bool) for value in (told, ours)]
+    return bool(abs(told - ours) <= ROUNDING * (1 + abs(ours))) if all(numbers) else bool(told == ours)
 
 
 def differences(due: Any, told: Any, path: str = "") -> list[tuple[str, Any, Any]]:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+
 import pqevidence
+from pqevidence.bundle.format import PACKAGE, format_texts
 from pqevidence.kernel.result import Tally
+from pqevidence.kernel.run_shape import sessions_due
 from pqevidence.kernel.view import BundleView, CellView
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.dataplane import gate_ns
 from pqevidence.record.raw import ROLES, read_object
-from pqevidence.verify.checks_drawn import has_witnesses
-from pqevidence.verify.run_shape import sessions_due
+from pqevidence.verify.older import SCHEMAS, version_of
+from pqevidence.verify.older_pages import CHECKLIST, pool_of, read_page
+from pqevidence.verify.older_tables import checked_off, compared
+from pqevidence.versions import KNOWN, MADE_AGAIN, wrote_table
 
 #: a gate that was open for longer is no measurement, whatever the verdict
 GATE_FACTOR, GATE_SLACK_S = 2.0, 60.0
+_DOCUMENTS = (
+    "run.json", "plan.json", "providers.json", "scenario.effective.yml",
+    "hosts/drone.json", "hosts/gcs.json", "hosts/controller.json",
+)  # fmt: skip
 
 
 def fingerprints(bundle: BundleView, tally: Tally) -> None:
@@ -67,12 +82,12 @@ def beyond_reason(cell: CellView) -> str | None:
 
 def rebuild(bundle: BundleView, tally: Tally) -> None:
     """Every analysis table is what the raw files give, both pages are what tables and records give, and what
-    the bundle says of its format is what its files give, byte for byte. A bundle of another version of pqlab
-    is not rendered again; a warning says so."""
+    the bundle says of its format is what its files give, byte for byte, with the fields that its version had.
+    Of a version that worked statistics out otherwise, or drew another page, tables are compared cell by cell
+    and pages row by row (`older_tables`, `older_pages`); a warning says so."""
     # Here, because the analysis reads the checklist, which runs checks.
     from pqevidence.analysis.comparison import reference_dir
     from pqevidence.analysis.load import BundleData
-    from pqevidence.bundle.format import format_texts
     from pqevidence.derived import tables_of
     from pqevidence.pages import build
     from pqevidence.report.html import render_html
@@ -84,31 +99,93 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
         if (beyond := beyond_reason(cell)) is not None:
             tally.fail(f"not made again: {beyond}")
             return
-    made_by = bundle.raw.run.get("pqlab_version")
-    if made_by != pqevidence.__version__:
-        tally.warn(
-            f"made by pqlab {made_by}, this is {pqevidence.__version__}: tables and pages not made again"
-        )
-        return
+    made_by = version_of(bundle.raw)
     published = reference_dir()
-    data = BundleData(bundle.root, bundle.known)
+    data = BundleData(bundle.root, bundle.known, bundle.raw.scenario)
     told = [bundle.told[name] for name in NEEDED if name in bundle.told]
     whole = len(told) == len(NEEDED)  # a check may have been left out
     checklist = table_of(rows_of(bundle, told)) if whole else checklist_table(bundle.root)
-    tables = [*tables_of(data, published), checklist]
-    due = {f"analysis/{table.name}.csv": table.csv_text() for table in tables}
-    present = {f"analysis/{path.name}" for path in (bundle.data / "analysis").glob("*")}
+    due = {f"{table.name}": table.csv_text() for table in [*tables_of(data, published), checklist]}
+    alike = made_by in MADE_AGAIN
+    present = {path.stem for path in (bundle.data / "analysis").glob("*")}
     for name in sorted(present - set(due)):
-        tally.fail(f"{name} is no table of this version")
+        tally.fail(f"analysis/{name}.csv is no table of this version")
+    if not alike:
+        due = {name: text for name, text in due.items() if name in present or wrote_table(made_by, name)}
     if published is None:
-        del due["analysis/comparison.csv"]  # the published tables are not at hand: it cannot be made again
-    report = build(Source(bundle.root, data))
-    due |= {"report.html": render_html(report), "report.md": render_markdown(report)}
-    due |= format_texts(bundle.data)
-    for name, text in due.items():
+        due.pop("comparison", None)  # the published tables are not at hand: it cannot be made again
+    rows = {name: list(csv.DictReader(io.StringIO(text, newline=""))) for name, text in due.items()}
+    report = build(Source(bundle.root, data, None if alike else rows))
+    pages = {"report.html": render_html(report), "report.md": render_markdown(report)}
+    texts = {f"analysis/{name}.csv": text for name, text in due.items()}
+    if made_by in SCHEMAS:
+        for name, digest in SCHEMAS[made_by].items():
+            tally.see()
+            path = bundle.data / name
+            same = path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+            tally.require(same, f"{name} is not the one that pqlab {made_by} wrote")
+        package = format_texts(bundle.data, made_by)[PACKAGE]
+        texts |= {PACKAGE: package}
+    elif alike:
+        texts |= format_texts(bundle.data)
+    differ = []
+    for name, text in {**texts, **pages}.items():
         tally.see()
         path = bundle.data / name
         if not path.is_file():
             tally.fail(f"{name} is missing")
         elif path.read_bytes() != text.encode():
+            differ.append(name)
+    if made_by not in KNOWN or made_by == pqevidence.__version__:
+        for name in differ:
             tally.fail(f"{name} is not what the files beneath it give")
+    elif differ:
+        _read_older(bundle, tally, made_by, rows, pages, differ)
+
+
+def _read_older(
+    bundle: BundleView,
+    tally: Tally,
+    made_by: str,
+    rows: Mapping[str, list[dict[str, str]]],
+    pages: Mapping[str, str],
+    differ: Sequence[str],
+) -> None:
+    """Files of an earlier version that are not today's letter for letter. rows, pages: today's."""
+    from pqevidence.analysis.table import read_rows
+
+    records = [cell.record for cell in bundle.cells]
+    pool = pool_of(bundle.data, records)
+    spoken = [
+        *map(json.dumps, records),
+    ]
+    tables = (path for path in sorted(bundle.data.glob("analysis/*.csv")) if path.stem != CHECKLIST)
+    spoken += [path.read_text(encoding="utf-8") for path in tables]
+    for name in _DOCUMENTS:
+        spoken.append((bundle.data / name).read_text(encoding="utf-8"))
+    own, seen = 0, 0
+    for name in differ:
+        text = (bundle.data / name).read_text(encoding="utf-8")
+        table = name.removeprefix("analysis/").removesuffix(".csv")
+        if table == CHECKLIST:
+            for wrong in checked_off(read_rows(bundle.data / name), rows[CHECKLIST]):
+                tally.fail(wrong)
+        if name in pages or table == CHECKLIST:
+            due = pages[name] if name in pages else "\n".join(row["evidence"] for row in rows[CHECKLIST])
+            read = read_page(name, text, due, pool, made_by, spoken)
+            own, seen = own + read.own, seen + read.rows
+            for wrong in read.wrong:
+                tally.fail(wrong)
+        elif name.startswith("analysis/"):
+            told = read_rows(bundle.data / name)
+            for wrong in compared(table, told, rows[table], rows["handshakes"]):
+                tally.fail(wrong)
+        else:
+            tally.fail(f"{name} is not what the files beneath it give")
+    what = (
+        f"{own} of {seen} rows are in words of its own, of which numbers and vocabulary alone were asked; "
+        "drawings were not looked at"
+        if seen
+        else "tables were compared cell by cell, but for the statistics that it took otherwise"
+    )
+    tally.warn(f"made by pqlab {made_by}, this is {pqevidence.__version__}: {what}")

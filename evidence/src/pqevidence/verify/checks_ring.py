@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.raw import ROLES, Json, RawRun, played_by
-from pqevidence.verify.checks_drawn import has_witnesses
 
 #: every simulated run begins in 2000; no agent of a real one has such a clock
 FIRST_REAL_NS = 1_600_000_000 * 10**9

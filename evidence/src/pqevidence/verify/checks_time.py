@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 from pqevidence.kernel.result import Tally
+from pqevidence.kernel.run_shape import sessions_due
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.raw import Json
-from pqevidence.verify.run_shape import sessions_due
 
 SESSION_SHORT_S = 0.05
 SESSION_LONG_S, SESSION_LONG_SHARE = 0.5, 0.02

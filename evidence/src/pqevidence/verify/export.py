@@ -27,7 +27,6 @@ from pqevidence.analysis.comparison import reference_dir
 from pqevidence.errors import LabError
 from pqevidence.measures import MEASURES
 from pqevidence.record.sheet import catalogue_files
-from pqevidence.verify.forest import packed as packed_models
 
 ENTRY = "pqevidence.verify.alone"
 #: they are imported by name
@@ -104,7 +103,9 @@ def contents() -> dict[str, bytes]:
     for table in reference.iterdir():
         if table.name.endswith(".csv"):
             found[f"pqevidence/reference/{table.name}"] = table.read_bytes()
-    found |= {f"pqevidence/models/{name}": content for name, content in packed_models()}
+    for measure in MEASURES:
+        if measure.models is not None:
+            found |= {f"pqevidence/models/{name}": content for name, content in measure.models()}
     return found
 
 

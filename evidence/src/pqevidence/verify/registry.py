@@ -8,19 +8,14 @@ from pqevidence.kernel.check import whole as _whole
 from pqevidence.measures import MEASURES
 from pqevidence.measures.place import placed
 from pqevidence.verify import (
-    checks_arrival,
     checks_attest,
     checks_bag,
     checks_builds,
     checks_clock,
-    checks_commands,
     checks_copies,
     checks_corrections,
-    checks_data,
-    checks_detector,
     checks_drawn,
     checks_flightlog,
-    checks_handshake,
     checks_host,
     checks_lineage,
     checks_plan,
@@ -28,13 +23,10 @@ from pqevidence.verify import (
     checks_quiet,
     checks_record,
     checks_report,
-    checks_rescored,
     checks_ring,
     checks_shape,
     checks_share,
-    checks_sisters,
     checks_text,
-    checks_ticks,
     checks_time,
 )
 
@@ -66,6 +58,7 @@ _GENERAL: tuple[Check, ...] = (
     ),
     _whole("files_known", checks_shape.files, "files that a run writes, and no other", "files"),
     _whole("versions_known", checks_shape.versions, "versions that there were, nothing later", "runs"),
+    _each("version_kept", checks_shape.kept, "all", "raw files of the version that is named"),
     _whole(
         "scenario_schema", checks_plan.scenario_schema, "a valid scenario, its hash in the plan", "scenario"
     ),
@@ -129,68 +122,7 @@ _GENERAL: tuple[Check, ...] = (
         "window_sum", checks_time.window_sum, "run", "Σ windows ≤ cell wall, one after another", "s outside"
     ),
     _each("session_duration", checks_time.session_duration, "pass", "as long as the scenario says", "s"),
-    _each(
-        "rate_time_packets", checks_data.rate_time_packets, "pass", "rate × time = packets", "% of nominal"
-    ),
-    _each("ledger_counters", checks_data.ledger_counters, "pass", "one ledger row a counted datagram"),
     _each("ledger_gates", checks_clock.gates, "pass", "datagrams within the gates of their window"),
-    _each("ledger_join", checks_data.ledger_join, "pass", "tx = rx on (epoch, sequence), no duplicate"),
-    _each(
-        "arrived_while_sent", checks_arrival.while_sent, "pass", "datagrams that arrive while they are sent"
-    ),
-    _each("sequence_gaps", checks_data.sequence_gaps, "pass", "no gap that keepalives do not explain"),
-    _each("counters_agree", checks_data.counters_agree, "pass", "what one end sent the other received"),
-    _each("counter_sums", checks_data.counter_sums, "pass", "totals = Σ windows"),
-    _each("byte_identity", checks_data.byte_identity, "pass", "equal digests at both ends"),
-    _each("seal_overhead", checks_data.seal_overhead, "pass", "plaintext + header and tag", "bytes"),
-    _each("cell_suite", checks_handshake.own_suite, "run", "raw files of the cell's own suite"),
-    _each("span_coverage", checks_handshake.span_coverage, "pass", "Σ spans 95–101 % of each wall", "%"),
-    _each("span_order", checks_handshake.span_order, "pass", "spans one after another inside their wall"),
-    _each("span_window", checks_handshake.span_window, "pass", "handshakes inside their labelled window"),
-    _each(
-        "network_wait",
-        checks_handshake.network_wait,
-        "pass",
-        "drone's network time ≥ ground's work, same handshake",
-    ),
-    _each(
-        "handshake_count",
-        checks_handshake.handshake_count,
-        "pass",
-        "handshakes counted = traced, as many as asked for",
-        "a cell",
-    ),
-    _each(
-        "handshakes_told",
-        checks_handshake.told_alike,
-        "pass",
-        "one number of handshakes in events, spans, counters, epochs",
-    ),
-    _each(
-        "handshakes_paused",
-        checks_handshake.paused,
-        "pass",
-        "the same pause between handshakes in every cell",
-        "ms",
-    ),
-    _each("sisters_alike", checks_sisters.alike, "run", "primitives as fast as in sister cells"),
-    _each(
-        "pooled_apart",
-        checks_handshake.pooled_apart,
-        "pass",
-        "pooled handshakes by themselves, each with a ready key",
-        "a cell",
-    ),
-    _each(
-        "primitive_sizes", checks_handshake.primitive_sizes_match, "pass", "sizes of the suite's algorithms"
-    ),
-    _whole(
-        "level_dependence",
-        checks_handshake.level_dependence,
-        "times that are not the same at every level",
-        "suites",
-        value_unit="ms",
-    ),
     _each("record_medians", checks_record.medians, "pass", "medians as recomputed from spans and ledgers"),
     _each("record_rebuild", checks_record.rebuild, "all", "the record that its raw files give"),
     _each("plausible_values", checks_record.plausible, "all", "values within what their unit allows"),
@@ -198,27 +130,10 @@ _GENERAL: tuple[Check, ...] = (
     _each("ring_real", checks_ring.real, "run", "clocks and kernels of the ring claimed"),
     _each("ring_claims", checks_host.ring_claims, "all", "the weakest ring of host and sensor"),
     _each(
-        "sample_accounting", checks_host.samples, "pass", "ticks stored = due − lost, ≤ 5 % lost", "% stored"
-    ),
-    _each("ticks_counters", checks_ticks.counters, "pass", "counters at every tick as files have them"),
-    _each("ticks_processor", checks_ticks.processor, "pass", "processor time that adds up"),
-    _each(
         "flight_log",
         checks_flightlog.flight_log,
         "run",
         "a log where one is asked for: whole frames, counted",
-    ),
-    _each(
-        "commands_planned",
-        checks_commands.planned,
-        "pass",
-        "requests as planned, each with its answer or reason",
-    ),
-    _each(
-        "commands_witnessed",
-        checks_commands.witnessed,
-        "pass",
-        "requests as the vehicle and the tunnel counted",
     ),
     _each("processors_framed", checks_quiet.framed, "run", "readings of the processors around each window"),
     _whole("quiet_before", checks_quiet.settled, "a quiet machine, or a run that says so", "sessions"),
@@ -230,20 +145,6 @@ _GENERAL: tuple[Check, ...] = (
     _each("dataplane", checks_plane.one_plane, "run", "one data plane an end, the one that was due"),
     _whole("host_identity", checks_host.identity, "hosts that are who they say", "hosts"),
     _whole("selftest", checks_host.selftest, "every primitive's known answer right", "primitives"),
-    _each(
-        "detector_verdicts",
-        checks_detector.verdicts,
-        "pass",
-        "one verdict a window, its arithmetic and counts right",
-    ),
-    _each("detector_scores", checks_detector.scores, "pass", "alarms that follow from the scores"),
-    Check(
-        "detector_rescored", "scores that bins and model give", "pass", None, checks_rescored.again, "scores"
-    ),
-    _each("detector_ready", checks_detector.ready, "pass", "a detector that raised its canary"),
-    _each("detector_frozen", checks_detector.frozen, "pass", "no CPU for detectors of other cells"),
-    _each("detector_model", checks_detector.model, "pass", "verdicts of the model and image that are named"),
-    _each("refused_datagrams", checks_data.refused, "pass", "nothing refused on an unimpaired link"),
     _whole("no_secrets", checks_text.no_secrets, "no key, token, private address or machine path", "files"),
     _whole(
         "report_present", checks_text.report_present, "report.html and report.md", "files", needs_seal=True

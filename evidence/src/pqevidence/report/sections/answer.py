@@ -10,10 +10,10 @@ from pqevidence.analysis.load import Cell, read_json
 from pqevidence.analysis.stats import median
 from pqevidence.analysis.table import to_float
 from pqevidence.report.blocks import Block, Figure, Paragraphs, Section
+from pqevidence.report.figures import FAMILY_LEGEND
 from pqevidence.report.layouts import Drawing
 from pqevidence.report.ranks import Rank, Ranking, narrow, wide
 from pqevidence.report.sections.drift import drift_findings
-from pqevidence.report.sections.handshakes import FAMILY_LEGEND
 from pqevidence.report.source import RawRow, Source, anchor
 from pqevidence.report.svg import counted, significant
 

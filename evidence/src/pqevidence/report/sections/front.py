@@ -6,8 +6,8 @@ from pqevidence.analysis.load import suite_facts
 from pqevidence.limits import MIN_RUNS_COUNT
 from pqevidence.report import blocks
 from pqevidence.report.blocks import Cell, Column, Figure, Finding, Findings, Section, Table, label, number
+from pqevidence.report.figures import FAMILY_LEGEND
 from pqevidence.report.levels import LevelDot, level_front
-from pqevidence.report.sections.handshakes import FAMILY_LEGEND
 from pqevidence.report.source import RawRow, Source, cell_link
 from pqevidence.report.svg import significant
 

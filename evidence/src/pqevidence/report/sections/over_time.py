@@ -1,4 +1,4 @@
-"""How late datagrams came as curves, one cell of each condition over its time, detector scores over time."""
+"""How late datagrams came as curves, and one cell of each condition over its time."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def over_time(source: Source) -> Section | None:
 
 def _drawn(source: Source, place: int, rows: list[RawRow]) -> Figure:
     first = rows[0]
-    bands, used = _bands(source, first["cell_id"])
+    bands, used = bands_of(source, first["cell_id"])
     strips = (
         Strip("rate, drone → GCS", "datagrams/s", (_line("rate", "s-1", rows, "rate_hz"),), NO_LEDGER),
         Strip("lost", "% of those sent", (_line("lost", "s-2", rows, "loss_pct"),), NO_LEDGER),
@@ -117,7 +117,7 @@ def _line(label: str, shade: str, rows: list[RawRow], column: str) -> Line:
     return Line(label, shade, points)
 
 
-def _bands(source: Source, cell_id: str) -> tuple[list[Band], tuple[tuple[str, str], ...]]:
+def bands_of(source: Source, cell_id: str) -> tuple[list[Band], tuple[tuple[str, str], ...]]:
     """What happened in a cell, and the legend of its kinds."""
     bands = [
         Band(row["kind"], float(row["from_s"]), float(row["to_s"]), row["told"])
@@ -126,45 +126,3 @@ def _bands(source: Source, cell_id: str) -> tuple[list[Band], tuple[tuple[str, s
     ]
     kinds = {band.kind for band in bands}
     return bands, tuple((shade, kind) for kind, shade in KINDS.items() if kind in kinds)
-
-
-def scores(source: Source) -> list[Figure]:
-    """Both scores of the detector in the first cell of each condition that has one; [] without any."""
-    if not source.has("detector_scores"):
-        return []
-    cells: dict[str, list[RawRow]] = {}
-    for row in source.rows("detector_scores"):
-        cells.setdefault(row["cell_id"], []).append(row)
-    ends = {row["cell_id"]: float(row["to_s"]) for row in source.rows("timeline")}
-    found = []
-    for place, (cell_id, rows) in enumerate(list(cells.items())[:MOST_CELLS]):
-        bands, used = _bands(source, cell_id)
-        raised = tuple(float(row["t_s"]) for row in rows if row["attack"] == "true")
-        lines = (
-            _score("ATTACK", "s-4", rows, "attack_score", raised),
-            _score("DEGRADED", "s-3", rows, "degraded_score", ()),
-        )
-        strip = Strip(f"score of {rows[0]['detector']}", "0 to 1; dots: ATTACK", lines, "no verdict", 1.0)
-        found.append(
-            Figure(
-                f"det-fig-score-{place + 1}",
-                f"Scores of {rows[0]['detector']} over one cell: {rows[0]['condition']}, "
-                f"{rows[0]['suite_id'].removeprefix('cs-')}",
-                timeline(
-                    f"svg-det-score-{place + 1}",
-                    f"Detector scores over time: {rows[0]['condition']}",
-                    ends[cell_id],
-                    KINDS,
-                    bands,
-                    (strip,),
-                ),
-                source.ring,
-                "analysis/detector_scores.csv",
-                used,
-            )
-        )
-    return found
-
-
-def _score(label: str, shade: str, rows: list[RawRow], column: str, marked: tuple[float, ...]) -> Line:
-    return Line(label, shade, tuple((float(r["t_s"]), to_float(r[column])) for r in rows), marked)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pqevidence.record.sheet import catalogue
+from pqevidence.record.sheet import catalogue_of
 from pqevidence.report import blocks
 from pqevidence.report.blocks import Column, Section, Table, label
 from pqevidence.report.source import Source
 
 
 def semantics(source: Source) -> Section:
-    """One row a field of every category."""
+    """One row a field of every category, as records of the version that made the bundle have it."""
     lines = [
         [
             label(f"{category.letter} {category.title}"),
@@ -19,7 +19,7 @@ def semantics(source: Source) -> Section:
             label(spec.source),
             label(spec.description),
         ]
-        for category in catalogue().values()
+        for category in catalogue_of(str(source.bundle.run.get("pqlab_version"))).values()
         for spec in category.fields.values()
     ]
     table = Table(
