@@ -5,17 +5,14 @@
 
 use crate::cookie::Cookies;
 use crate::error::{HandshakeError, Reason};
-use crate::gcs::check_hello;
+use crate::first::{Answered, FirstFrame, Judge};
 use crate::identity::DroneId;
 use crate::limits::{Room, MAX_WAITING};
 use crate::machine::BASE_DEADLINE;
 use crate::place::source_of;
 use crate::station::Station;
 use crate::stream::Passed;
-use crate::wire::{
-    check_header, split_early, Challenge, FrameType, ALERT, FIRST_FRAME_BYTES, HEADER_BYTES,
-    NONCE_BYTES, RETRY,
-};
+use crate::wire::{Challenge, ALERT, NONCE_BYTES, RETRY};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use pq_core::udp::canonical;
@@ -42,7 +39,7 @@ struct Visitor {
     started: Instant,
     challenged: Instant,
     nonce: [u8; NONCE_BYTES],
-    heard: Vec<u8>,
+    heard: FirstFrame,
 }
 
 /// A connection whose Hello is right.
@@ -205,7 +202,7 @@ impl<H: House> Door<H> {
                     started,
                     challenged: Instant::now(),
                     nonce,
-                    heard: Vec::with_capacity(FIRST_FRAME_BYTES),
+                    heard: FirstFrame::default(),
                 };
                 self.visitors.insert(number, visitor);
                 if let Some(victim) = self.room.enter(number, group) {
@@ -261,7 +258,7 @@ impl<H: House> Door<H> {
         let Some(visitor) = self.visitors.get_mut(&number) else {
             return; // it gave way in this very turn
         };
-        match listen(visitor) {
+        match visitor.heard.read(&mut visitor.socket) {
             Ok(false) => {}
             Ok(true) => self.judge(number),
             Err(error) => self.refuse(number, None, &error),
@@ -286,21 +283,20 @@ impl<H: House> Door<H> {
             return Ok(());
         };
         let station = self.house.station();
-        let (frame, body) = (&visitor.heard, &visitor.heard[HEADER_BYTES..]);
-        let is_early = frame[0] & 0xF == FrameType::EarlyHello as u8;
-        let (nonce, hello_body) = if is_early {
-            let (nonce, hello_body) = split_early(body)?;
-            let group = source_of(visitor.source.ip());
-            self.cookies.check(&nonce, group, station.hub.now_ns())?;
-            (nonce, hello_body)
-        } else {
-            (visitor.nonce, body)
-        };
-        let gcs_id = station.identity.public.key_id;
-        let challenge = Challenge { nonce, gcs_id }.encode();
         let note_claim = |id: &DroneId| claimed.set(Some(*id));
         let psks = station.psks();
-        let hello = check_hello(&psks, &challenge, frame, hello_body, &note_claim)?;
+        let judge = Judge {
+            cookies: &mut self.cookies,
+            psks: &psks,
+            gcs_id: station.identity.public.key_id,
+            source: source_of(visitor.source.ip()),
+            now_ns: station.hub.now_ns(),
+        };
+        let Answered {
+            hello,
+            nonce,
+            is_early,
+        } = visitor.heard.judge(judge, &visitor.nonce, &note_claim)?;
         self.house.admit(number, &hello.drone_id)?;
         self.room.leave(number);
         let Some(mut visitor) = self.visitors.remove(&number) else {
@@ -323,38 +319,12 @@ impl<H: House> Door<H> {
             socket,
             passed: Passed {
                 is_challenged: true,
-                heard: visitor.heard,
+                heard: visitor.heard.into_bytes(),
                 rtt,
             },
         };
         self.house.receive(guest);
         Ok(())
-    }
-}
-
-/// Read what is there of the first frame, and nothing beyond it; true once it is whole.
-fn listen(visitor: &mut Visitor) -> Result<bool, HandshakeError> {
-    loop {
-        let whole = match visitor.heard.first_chunk::<HEADER_BYTES>() {
-            None => HEADER_BYTES,
-            Some(header) => {
-                let early = [FrameType::EarlyHello];
-                let found = check_header(*header, FrameType::Hello, &early, None, false)?;
-                HEADER_BYTES + found.1
-            }
-        };
-        let had = visitor.heard.len();
-        if had > HEADER_BYTES && had == whole {
-            return Ok(true);
-        }
-        let mut piece = [0; FIRST_FRAME_BYTES];
-        match visitor.socket.read(&mut piece[..whole - had]) {
-            Ok(0) => return Err(lost("the peer closed the connection in the middle")),
-            Ok(count) => visitor.heard.extend_from_slice(&piece[..count]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(lost(format!("the connection to the peer broke: {error}"))),
-        }
     }
 }
 

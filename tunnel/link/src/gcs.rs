@@ -132,18 +132,18 @@ impl GcsSide<'_> {
         self.challenge = Challenge { nonce, gcs_id }.encode();
         self.handshake_id.copy_from_slice(&nonce[..8]);
         let frame = framed(FrameType::EarlyHello, &[body]);
-        self.on_hello(progress, frame, hello_body)
+        self.on_hello(progress, &frame, hello_body)
     }
 
     fn on_hello(
         &mut self,
         progress: &mut Progress,
-        hello_frame: Vec<u8>,
+        hello_frame: &[u8],
         body: &[u8],
     ) -> Result<Vec<u8>, HandshakeError> {
         let setup = &self.setup;
         let note = setup.note_claim;
-        let hello = check_hello(setup.psks, &self.challenge, &hello_frame, body, note)?;
+        let hello = check_hello(setup.psks, &self.challenge, hello_frame, body, note)?;
         let psk = setup.psks.lookup(&hello.drone_id);
         (setup.admit_key)(&hello.drone_id)?;
         let suite = self.check_offer(&hello)?;
@@ -152,10 +152,10 @@ impl GcsSide<'_> {
             let detail = format!("{} is not available on this host", suite.id());
             return refused(Reason::UnknownSuite, detail);
         }
-        let old_rekey_secret = self.check_purpose(&hello, &hello_frame, psk)?;
+        let old_rekey_secret = self.check_purpose(&hello, hello_frame, psk)?;
         let pair = setup.primitives.kem_pair(suite.kem)?;
         let signed_part = server_hello_signed_part(setup.rx_index, &pair.public);
-        let first = th1(&self.challenge, &hello_frame, &signed_part);
+        let first = th1(&self.challenge, hello_frame, &signed_part);
         let secret = setup.identity.secret(suite.sig).unwrap_or(&[]);
         let signature = setup
             .primitives
@@ -344,7 +344,7 @@ impl Side for GcsSide<'_> {
         match frame {
             FrameType::Hello => {
                 let frame = framed(FrameType::Hello, &[body]);
-                self.on_hello(progress, frame, body)
+                self.on_hello(progress, &frame, body)
             }
             FrameType::EarlyHello => self.on_early_hello(progress, body),
             FrameType::ClientKem => self.on_client_kem(progress, body),

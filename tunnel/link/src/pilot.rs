@@ -27,6 +27,7 @@ pub enum Due {
 
 /// What the session says now.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // each is asked by itself, and all of them can be at once
 pub struct Facts {
     /// An epoch may be sent on.
     pub has_keys: bool,

@@ -254,6 +254,12 @@ fn planted_faults_are_found() {
         (Bug::NeverDialsAgain, reset, 10, "no way back"),
         (Bug::KeysNotTaken, one, 10, "no way back"),
         (
+            Bug::BookByEpoch,
+            rekeys,
+            26,
+            "a rekey of a replaced session completed",
+        ),
+        (
             Bug::NoSecondLook,
             rekeys,
             26,

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from early_kit import RETRY, EarlyDrone
 from link_kit import fields, program
 from test_pqlink import SUITE, WAIT_S, SpecEnd, identities, wait_for
 from test_station import Station, Stream, both_ways, station_in
 
 from pqtunnel.errors import BadLength, HandshakeError
-from pqtunnel.handshake import DroneHandshake, GcsHandshake, PskStore
-from pqtunnel.keyschedule import mac
+from pqtunnel.handshake import GcsHandshake, PskStore
 from pqtunnel.primitives import Primitives
 from pqtunnel.suites import get
 from pqtunnel.trace import Tracer
@@ -235,20 +235,6 @@ def test_half_a_fleet_gets_in_from_the_very_address_that_strangers_knock_from(
 # ---------------------------------------------------------------------- the frames, by docs/PROTOCOL.md alone
 
 
-class EarlyDrone(DroneHandshake):
-    """The specification's drone, which knows neither Retry nor EarlyHello, taught them from the document."""
-
-    def early(self, challenge: bytes) -> bytes:
-        """An EarlyHello to this Challenge frame; ServerHello is awaited then."""
-        self.start()
-        assert self.on_header(challenge[:4]) == 65
-        hello = b"".join(self.on_body(challenge[4:]))
-        body = challenge[5:37] + hello[4:-32]
-        frame = b"\x18" + (len(body) + 32).to_bytes(3, "big") + body
-        self._hello_frame = frame + mac(self._psk_keys.hello, challenge, frame)
-        return self._hello_frame
-
-
 def early_drone(station: Station, name: str, native: Primitives) -> EarlyDrone:
     psk, identity = identities(station.keys_of(name))
     return EarlyDrone(
@@ -273,7 +259,6 @@ def exactly(sock: socket.socket, count: int) -> bytes:
 
 
 CHALLENGE_BYTES = 69
-RETRY = bytes.fromhex("17000000")
 ROOM = 128
 
 

@@ -41,7 +41,7 @@ const IDS: [[u8; 8]; DRONES] = [*b"vehicle1", *b"vehicle2"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bug {
     None,
-    /// What is rekeyed is found by its epoch's number.
+    /// The second look finds the session to replace by its epoch's number, which a restarted drone's new session has, too.
     BookByEpoch,
     /// Between Hello and end nobody looks again.
     NoSecondLook,
@@ -92,9 +92,20 @@ fn ends() -> &'static Ends {
 struct Shelf {
     books: [Book; DRONES],
     confirmed: [bool; DRONES],
-    /// Sessions that were entered last, by drone, for `Bug::BookByEpoch`.
-    entered: [Option<SessionId>; DRONES],
-    by_epoch: bool,
+    /// Sessions that were entered, with their epochs, newest last: for `Bug::BookByEpoch`.
+    entered: [Vec<(SessionId, u32)>; DRONES],
+}
+
+impl Shelf {
+    /// `Bug::BookByEpoch`: has the session that is held the number of the one to replace?
+    fn holds_epoch_of(&self, drone: usize, replaces: Option<SessionId>) -> bool {
+        let Some(replaced) = replaces else {
+            return true;
+        };
+        let entered = &self.entered[drone];
+        let named = entered.iter().find(|held| held.0 == replaced);
+        named.map(|held| held.1) == entered.last().map(|held| held.1)
+    }
 }
 
 thread_local! {
@@ -107,13 +118,7 @@ fn rekey_basis(session: &SessionId) -> Option<RekeyBasis> {
             let is_confirmed = shelf.confirmed[drone];
             shelf.books[drone].settle(is_confirmed);
         }
-        let found = shelf.books.iter().find_map(|book| book.basis(session));
-        if found.is_some() || !shelf.by_epoch {
-            return found;
-        }
-        let any = shelf.entered.iter().flatten();
-        let mut bases = any.filter_map(|held| shelf.books.iter().find_map(|book| book.basis(held)));
-        bases.next()
+        shelf.books.iter().find_map(|book| book.basis(session))
     })
 }
 
@@ -246,10 +251,7 @@ fn deliver<S: Side>(machine: &mut Machine<S>, frame: &[u8]) -> Result<Vec<u8>, H
 
 impl World {
     pub fn new(budget: Budget, bug: Bug) -> Self {
-        SHELF.set(Shelf {
-            by_epoch: bug == Bug::BookByEpoch,
-            ..Shelf::default()
-        });
+        SHELF.set(Shelf::default());
         ends();
         let gcs = (0..DRONES).map(|_| GcsPeer {
             session: fresh_session(Role::Gcs),
@@ -466,13 +468,17 @@ impl World {
         if self.bug == Bug::KeysNotTaken {
             return true;
         }
-        let now_ns = self.now_ns;
-        let admitted = SHELF.with_borrow_mut(|shelf| {
+        let (bug, now_ns) = (self.bug, self.now_ns);
+        let is_admitted = SHELF.with_borrow_mut(|shelf| {
             let is_confirmed = shelf.confirmed[drone];
             shelf.books[drone].settle(is_confirmed);
-            shelf.books[drone].admits(&keys, number)
+            match bug {
+                Bug::NoSecondLook => true,
+                Bug::BookByEpoch => shelf.holds_epoch_of(drone, keys.replaces),
+                _ => shelf.books[drone].admits(&keys, number).is_ok(),
+            }
         });
-        if admitted.is_err() && self.bug != Bug::NoSecondLook && self.bug != Bug::BookByEpoch {
+        if !is_admitted {
             return false;
         }
         self.check_keys(name, &keys.receive.key);
@@ -492,7 +498,7 @@ impl World {
         mixed(&mut peer.print, ("installed", name, now_ns));
         SHELF.with_borrow_mut(|shelf| {
             shelf.confirmed[drone] = false;
-            shelf.entered[drone] = Some(keys.session_id);
+            shelf.entered[drone].push((keys.session_id, keys.epoch));
             shelf.books[drone].enter(keys, number);
         });
         self.completed += 1;
@@ -892,13 +898,7 @@ impl World {
     /// kill -9 of the station and a start.
     pub fn restart_station(&mut self) {
         self.station_boots += 1;
-        SHELF.with_borrow_mut(|shelf| {
-            let by_epoch = shelf.by_epoch;
-            *shelf = Shelf {
-                by_epoch,
-                ..Shelf::default()
-            };
-        });
+        SHELF.set(Shelf::default());
         for peer in &mut self.gcs {
             peer.session = fresh_session(Role::Gcs);
             peer.installed.clear();
