@@ -86,8 +86,8 @@ class World:
         def surroundings(args: Any, *_: Any, **__: Any) -> Iterator[Any]:
             yield lab.around(strict=args.strict)
 
+        self.patched("place", "load_inventory", lambda *_: lab.inventory())
         for verb in ("run", "resume"):
-            self.patched(verb, "load_inventory", lambda *_: lab.inventory())
             self.patched(verb, "surroundings", surroundings)
         self.patched("run", "at_ring", lambda *_: lab.scenario(2))
         return lab

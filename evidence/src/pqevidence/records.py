@@ -26,7 +26,7 @@ from pqevidence.record.dataplane import (
     window_counter,
 )
 from pqevidence.record.facts import Facts
-from pqevidence.record.faults import failed_redials, killed_roles, silence, stalled_ns
+from pqevidence.record.faults import failed_redials, killed_roles, power_cycles, silence, stalled_ns
 from pqevidence.record.handshake import (
     HANDSHAKE_WINDOW,
     POOLED_WINDOW,
@@ -159,6 +159,7 @@ def _evidence(facts: Facts, quiet: Quiet) -> Evidence:
     return Evidence(
         stopped=_stopped(cell),
         errors=tuple(_reason(e) for e in errors if e.get("code") not in (*ATTACKER_LOST, *SOURCE_LOST)),
+        cycled=tuple(power_cycles(cell.events, facts.condition)),
         source=tuple(_source_problems(cell, errors)),
         missing=tuple(_missing(facts)),
         handshakes_due=shakes.due,

@@ -18,6 +18,7 @@ from pqlab.campaign.clock import Clock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.journal import Journal
 from pqlab.campaign.outputs import production
+from pqlab.campaign.place import NO_PLACE, Place
 from pqlab.campaign.ring import at_ring
 from pqlab.campaign.store import read_json
 from pqlab.campaign.timed import CellTimeline
@@ -51,6 +52,7 @@ def carry_out(
     seal: Path | None = None,
     share: Share | None = None,
     machine: SimMachine | None = None,
+    place: Place = NO_PLACE,
 ) -> Result:
     """The whole run. Raises UsageError for a scenario that the simulation cannot carry, and LabError."""
     scenario, lab = stage(scenario, inventory, machine)
@@ -73,6 +75,7 @@ def carry_out(
             seal=seal,
             share=share,
             earlier=False,
+            place=place,
             timeline=_timeline,
             load=lambda: None,
             controller=lambda: controller_facts(lab.machine),

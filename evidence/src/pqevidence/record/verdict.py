@@ -18,6 +18,8 @@ from typing import Literal
 Grade = Literal["fail", "invalid"]
 #: name of the finding of a cell whose times hold waiting for a processor
 BUSY = "busy_machine"
+#: … of a cell in which an end lost its power because the condition says so
+CYCLED = "power_cycle"
 COVERAGE_MIN_PCT, COVERAGE_MAX_PCT = 95.0, 101.0
 LOST_SAMPLES_SHARE = 0.05
 LOST_SAMPLES_SLACK = 2
@@ -45,6 +47,8 @@ class Evidence:
 
     stopped: tuple[str, str] | None = None
     errors: tuple[str, ...] = ()
+    #: power cycles that the condition asked for: what came of the cell's work says nothing of the tunnel
+    cycled: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     #: False for suite plain, which makes none
     handshakes_due: bool = True
@@ -105,6 +109,9 @@ def decide(evidence: Evidence) -> Verdict:
     """The worst finding decides; all of them are kept."""
     if evidence.stopped is not None:
         return Verdict(*evidence.stopped)
+    if evidence.cycled:
+        cycles = tuple(Finding("invalid", CYCLED, text) for text in evidence.cycled)
+        return Verdict("invalid", "; ".join(f"{f.name}: {f.observed}" for f in cycles), cycles)
     findings = [
         *_broken(evidence),
         *_handshakes(evidence),
