@@ -1,4 +1,4 @@
-"""The specification's two ends know neither Retry nor EarlyHello; here they learn them (PROTOCOL.md, section 4)."""
+"""The specification's ends know neither Retry nor EarlyHello; here they learn them (PROTOCOL.md, 4)."""
 
 from __future__ import annotations
 
