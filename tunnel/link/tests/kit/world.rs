@@ -99,11 +99,11 @@ struct Shelf {
 impl Shelf {
     /// `Bug::BookByEpoch`: has the session that is held the number of the one to replace?
     fn holds_epoch_of(&self, drone: usize, replaces: Option<SessionId>) -> bool {
-        let Some(replaced) = replaces else {
+        let Some(session) = replaces else {
             return true;
         };
         let entered = &self.entered[drone];
-        let named = entered.iter().find(|held| held.0 == replaced);
+        let named = entered.iter().find(|held| held.0 == session);
         named.map(|held| held.1) == entered.last().map(|held| held.1)
     }
 }
@@ -917,7 +917,8 @@ impl World {
         self.now_ns += by_ns;
         for place in 0..self.connections.len() {
             let one = &mut self.connections[place];
-            let lasted = Duration::from_nanos((self.now_ns - one.begun_ns) as u64);
+            let lasted = (self.now_ns - one.begun_ns).unsigned_abs();
+            let lasted = Duration::from_nanos(lasted);
             let late = |outcome: Result<(), HandshakeError>| outcome.is_err();
             let at_gcs = one.at_gcs.as_mut();
             if at_gcs.is_some_and(|machine| late(machine.on_time(lasted))) {
