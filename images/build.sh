@@ -14,7 +14,7 @@ PQLAB_SOURCED=1
 . "$PQLAB_SELF"
 cd "$ROOT"
 
-ORDER="base liboqs ascon pqlink influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst verifier labgrid test"
+ORDER="base liboqs ascon pqlink fleet influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst verifier labgrid test"
 # Built only when named: what the lab itself does not need.
 ON_REQUEST="bench bench-alone windows windows-station windows-test pi pihost browser host detector-train
 base-arm64 liboqs-arm64 ascon-arm64 pqlink-arm64 telegraf-arm64 sitl-arm64 tunnel-arm64 detector-xgboost-arm64 detector-tst-arm64 check-arm64"
@@ -67,6 +67,7 @@ made_from() {
         base) ;;
         tunnel) echo base liboqs ascon ;;
         check) echo base liboqs ascon pqlink ;;
+        fleet) echo base pqlink ;;
         test) echo base liboqs ascon pqlink verifier labgrid ;;
         bench | bench-*) echo base tunnel ;;
         pi) echo base ascon ;;

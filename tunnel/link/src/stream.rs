@@ -110,7 +110,22 @@ pub fn converse<S: Side>(
     machine: &mut Machine<S>,
     install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
 ) -> Result<(), HandshakeError> {
-    let outcome = conversation(socket, started, passed, machine, install);
+    converse_watched(socket, started, passed, machine, install, || ())
+}
+
+/// `converse`, for whoever keeps a time line: `sending` is called before each message that goes out.
+///
+/// # Errors
+/// As `converse`.
+pub fn converse_watched<S: Side>(
+    socket: &TcpStream,
+    started: Instant,
+    passed: Passed,
+    machine: &mut Machine<S>,
+    install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
+    sending: impl FnMut(),
+) -> Result<(), HandshakeError> {
+    let outcome = conversation(socket, started, passed, machine, install, sending);
     if let Err(error) = &outcome {
         machine.end(error.reason);
         if error.sends_alert() {
@@ -133,6 +148,7 @@ fn conversation<S: Side>(
     passed: Passed,
     machine: &mut Machine<S>,
     install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
+    mut sending: impl FnMut(),
 ) -> Result<(), HandshakeError> {
     // What was read before has no round trip in it.
     let mut unheard = !passed.heard.is_empty();
@@ -146,6 +162,7 @@ fn conversation<S: Side>(
     let mut rtt = passed.rtt;
     let first = machine.start()?;
     if !first.is_empty() && !passed.is_challenged {
+        sending();
         stream.write(machine, &first)?;
     }
     let mut sent = Instant::now();
@@ -167,6 +184,7 @@ fn conversation<S: Side>(
             }
         }
         if !answer.is_empty() {
+            sending();
             stream.write(machine, &answer)?;
             sent = Instant::now();
         }

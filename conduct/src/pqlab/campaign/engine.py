@@ -82,6 +82,7 @@ class Campaign:
             observers,
             neighbours=around.neighbours,
             supervisor=around.supervisor,
+            fleet=around.fleet,
             canary_by_agent=bool(around.inventory.detectors),
             tell=store.tell_event,
         )

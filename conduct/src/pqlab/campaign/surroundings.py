@@ -11,6 +11,7 @@ from typing import Any
 from pqevidence.share import Share
 from pqlab.campaign.agents import Connect
 from pqlab.campaign.clock import Clock
+from pqlab.campaign.fleet import NO_FLEET, Fleet
 from pqlab.campaign.hosts import controller_document
 from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.observers import NO_OBSERVERS, Observers
@@ -53,6 +54,7 @@ class Surroundings:
     settle_s: how long to wait for a quiet machine before the first cell, None where no machine disturbs the
     clock; busy_ok: go on without one.
     supervisor: knows the containers of the lab, and puts one back.
+    fleet: carries out what conditions ask of one.
     place: of a shared rack, held while the campaign runs.
     steadiness: governor, clocks and the like of this machine, asked before the first cell and after the last.
     """
@@ -78,6 +80,7 @@ class Surroundings:
     observers: Observers = NO_OBSERVERS
     neighbours: Neighbours = NO_NEIGHBOURS
     supervisor: Supervisor = NO_SUPERVISOR
+    fleet: Fleet = NO_FLEET
     place: Place = NO_PLACE
     settle_s: float | None = None
     busy_ok: bool = False

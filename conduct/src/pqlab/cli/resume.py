@@ -13,6 +13,7 @@ from pqevidence.record.raw import PLACE
 from pqevidence.scenario.load import load_effective
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.finish import forget_marks, sealed_unnamed
+from pqlab.campaign.fleet import require_image
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.common import add_pair, listed
 from pqlab.cli.place import inventory_at, inventory_before, place_of, wanted_again
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         inventory = inventory_at(args, place.name)
         begun = surroundings(args, inventory, place=place, only=only, rerun_failed=again, seal=seal)
         with controller(inventory), begun as around:
+            require_image(scenario, inventory.compose_project, around.reporter.note)
             return report_result(args, Campaign.resume(around, store, scenario).carry_out())
 
 

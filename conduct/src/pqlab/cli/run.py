@@ -23,6 +23,7 @@ from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.finish import exit_code
+from pqlab.campaign.fleet import fleet_of, require_image
 from pqlab.campaign.host_detectors import detectors_of
 from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.neighbours import compose_neighbours
@@ -144,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
             return report_result(args, _simulated(args, scenario, inventory, into, seal, share, place))
         begun = surroundings(args, inventory, into=into, seal=seal, share=share, place=place)
         with controller(inventory), begun as around:
+            require_image(scenario, inventory.compose_project, around.reporter.note)
             return report_result(args, Campaign.begin(around, at_ring(scenario, inventory)).carry_out())
 
 
@@ -221,6 +223,7 @@ def surroundings(
         observers=compose_observers(inventory.compose_project),
         neighbours=compose_neighbours(inventory.compose_project),
         supervisor=supervisor_of(inventory.compose_project, told.note),
+        fleet=fleet_of(inventory.compose_project),
         settle_s=args.settle_s,
         busy_ok=args.busy_ok,
         steadiness=look,

@@ -35,7 +35,7 @@ Json = dict[str, Any]
 #: condition keys that need something the simulation does not have
 #: virtual time between the end of a bundle and the run that adds to it
 GAP_NS = 1_000_000_000
-NOT_SIMULATED = ("detector", "feed", "link", "attack", "policy", "events", "without")
+NOT_SIMULATED = ("detector", "feed", "link", "attack", "policy", "events", "without", "fleet")
 
 
 def carry_out(

@@ -75,6 +75,7 @@ class Evidence:
     planes: tuple[str, ...] = ()
     link: tuple[str, ...] = ()
     attack: tuple[str, ...] = ()
+    fleet: tuple[str, ...] = ()
     #: why the detector of this cell saw or said nothing; why what it said does not count
     blind: tuple[str, ...] = ()
     detector: tuple[str, ...] = ()
@@ -200,6 +201,7 @@ def _measurement(evidence: Evidence) -> list[Finding]:
     found += [Finding("invalid", "dataplane", text) for text in evidence.planes]
     found += [Finding("invalid", "link", text) for text in evidence.link]
     found += [Finding("invalid", "attack", text) for text in evidence.attack]
+    found += [Finding("invalid", "fleet", text) for text in evidence.fleet]
     found += [Finding("invalid", "detector", text) for text in evidence.detector]
     found += [Finding("invalid", BUSY, text) for text in evidence.busy]
     if evidence.rekeys == 0:
