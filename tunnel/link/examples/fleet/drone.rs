@@ -14,13 +14,16 @@ use pq_link::keys::DroneKey;
 use pq_link::raw::clock::monotonic_ns;
 use pq_link::retry::{Redial, RekeyTries};
 use pq_link::secret::scrub_stack;
-use pq_link::stream::converse_watched;
+use pq_link::stream::{converse_watched, Passed};
+use pq_link::wire::Challenge;
 use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+/// Connections with the Hello first, at most, after one that a station under load ended.
+const EARLY_TRIES: u32 = 3;
 const CONFIRM_EVERY_NS: i64 = 100_000_000;
 const CONFIRM_KEEPALIVES: u32 = 10;
 /// Indices under which packets may still come: of the session, of the one before, of a handshake.
@@ -219,26 +222,49 @@ impl Drone {
         let epoch = flight.next_epoch;
         let (drone, farm) = (Arc::clone(self), Arc::clone(farm));
         std::thread::spawn(move || {
-            let outcome = drone.dial(&farm, &mut attempt, epoch, index, rekey);
+            let outcome = drone.dial(&farm, &mut attempt, epoch, index, rekey.as_ref());
+            drop(rekey);
             scrub_stack();
             drone.land(&farm, attempt, outcome);
         });
     }
 
+    /// From connect to keys; a station under load asks for another connection, with the Hello first, as it asks `pqlink`.
     fn dial(
         &self,
         farm: &Farm,
         attempt: &mut Attempt,
         epoch: u32,
         rx_index: u32,
-        rekey: Option<RekeyFrom>,
+        rekey: Option<&RekeyFrom>,
     ) -> Result<(Established, Duration), HandshakeError> {
         attempt.dialled_ns = monotonic_ns();
+        let (mut early, mut sent_away) = (None, 0);
+        loop {
+            let outcome = self.dial_once(farm, attempt, (epoch, rx_index), rekey, &mut early);
+            match outcome {
+                Err(error) if error.reason == Reason::Retry && sent_away < EARLY_TRIES => {
+                    sent_away += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// One connection of a dial.
+    fn dial_once(
+        &self,
+        farm: &Farm,
+        attempt: &mut Attempt,
+        (epoch, rx_index): (u32, u32),
+        rekey: Option<&RekeyFrom>,
+        early: &mut Option<Challenge>,
+    ) -> Result<(Established, Duration), HandshakeError> {
         let started = Instant::now();
         let lost =
             |error: std::io::Error| HandshakeError::new(Reason::ConnectionLost, error.to_string());
         let socket = TcpStream::connect_timeout(&farm.handshake, CONNECT_LIMIT).map_err(lost)?;
-        attempt.connected_ns = Some(monotonic_ns());
+        attempt.connected_ns.get_or_insert_with(monotonic_ns);
         let rtt = started.elapsed();
         socket.set_nodelay(true).map_err(lost)?;
         let mut machine = DroneHandshake::new(DroneSetup {
@@ -251,13 +277,15 @@ impl Drone {
             primitives: &farm.primitives,
             nonce: farm.random(),
             rx_index,
-            rekey,
+            rekey: rekey.map(RekeyFrom::copy),
             signing_key: None,
+            early: early.take(),
         });
         let mut keys = None;
         let outcome = converse_watched(
             &socket,
             started,
+            Passed::default(),
             &mut machine,
             |established, _| {
                 keys = Some(established);
@@ -267,6 +295,7 @@ impl Drone {
                 attempt.hello_ns.get_or_insert_with(monotonic_ns);
             },
         );
+        *early = machine.to_answer().cloned();
         outcome?;
         let keys = keys.ok_or_else(|| HandshakeError::new(Reason::Ended, "no keys came"))?;
         Ok((keys, rtt))
@@ -291,7 +320,7 @@ impl Drone {
         match outcome {
             Ok(keys) => {
                 flight.next_epoch = keys.epoch.wrapping_add(1);
-                flight.book.enter(keys);
+                flight.book.enter(keys, 0);
                 flight.is_confirmed = false;
                 (flight.wants_new, flight.is_asked, flight.confirming) = (false, false, 0);
                 flight.redial.completed();
