@@ -45,7 +45,8 @@ def make(root: Path, table: Path, package: Path) -> Path:
     catalogue: dict[str, Any] = {}
     for file in (package / "fields.yml", *sorted(package.glob("measures/*/fields.yml"))):
         for letter, body in yaml.safe_load(file.read_text(encoding="utf-8"))["categories"].items():
-            catalogue.setdefault(letter, {"fields": []})["fields"] += body["fields"]
+            fields = [field for field in body["fields"] if "since" not in field]  # as 0.1.0 had them
+            catalogue.setdefault(letter, {"fields": []})["fields"] += fields
     with table.open(newline="", encoding="utf-8") as handle:
         rows = list(csv.DictReader(handle))
     data = root / "data"

@@ -22,7 +22,6 @@ from bad_bundles.forge import (
     load,
     load_lines,
     load_table,
-    rebag,
     refit,
     registering,
     rename_cells,
@@ -59,6 +58,14 @@ def old_version_with_new_files(root: Path) -> None:
     finish(root)
 
 
+@registering(BAD, "versions_known")
+def ends_of_another_protocol(root: Path) -> None:
+    """Both ends say that they spoke a protocol that there is not yet."""
+    for role in ("drone", "gcs"):
+        edit(root / "data" / "hosts" / f"{role}.json", lambda facts: facts.update(protocol_version=9))
+    finish(root)
+
+
 @registering(BAD, "version_kept")
 def old_version_with_new_spans(root: Path) -> None:
     """A bundle of 0.1.0, whose spans say what the scheduler did: only later versions read that."""
@@ -68,7 +75,7 @@ def old_version_with_new_spans(root: Path) -> None:
     for cell in cells(root):
         rows = load_lines(cell / "spans.ndjson")
         save_lines(cell / "spans.ndjson", [{**row, "involuntary": 0} for row in rows])
-    rebag(root)
+    finish(root, logs=False)
 
 
 @registering(BAD, "seeds_drawn")

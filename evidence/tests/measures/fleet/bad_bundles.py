@@ -9,6 +9,8 @@ from pathlib import Path
 from bad_bundles.forge import Json, Registry, cells, edit, finish, load, registering, rename_cells
 from measures.fleet.fleet_files import LENGTH_NS, SETTINGS, with_fleet
 
+from pqevidence.record.sheet import catalogue_of
+
 BAD: Registry = {}
 
 
@@ -186,7 +188,16 @@ def load_that_never_arrived(root: Path) -> None:
 
 @registering(BAD, "versions_known")
 def fleet_of_a_version_without_fleets(root: Path) -> None:
-    """It claims to be of 0.2.0, of which no fleet's tables are known."""
-    _fleet(root, lambda _cell: None)
+    """It claims to be of 0.2.0, and its records have that version's fields; no fleet flew then."""
+    _fleet(root, _as_0_2)
     edit(root / "data" / "run.json", lambda run: run.update(pqlab_version="0.2.0"))
     finish(root)
+
+
+def _as_0_2(cell: Path) -> None:
+    def fewer(record: Json) -> None:
+        for letter, category in catalogue_of("0.2.0").items():
+            fields = record["categories"][letter]
+            record["categories"][letter] = {name: fields[name] for name in fields if name in category.fields}
+
+    edit(cell / "record.json", fewer)
