@@ -16,7 +16,7 @@ cd "$ROOT"
 
 ORDER="base liboqs ascon pqlink fleet influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst verifier labgrid test"
 # Built only when named: what the lab itself does not need.
-ON_REQUEST="bench bench-alone windows windows-station windows-test pi pihost browser host detector-train
+ON_REQUEST="bench bench-alone influxdb2 windows windows-station windows-test pi pihost browser host detector-train
 base-arm64 liboqs-arm64 ascon-arm64 pqlink-arm64 telegraf-arm64 sitl-arm64 tunnel-arm64 detector-xgboost-arm64 detector-tst-arm64 check-arm64"
 
 # Images that share a Dockerfile are stages of it, named by what follows the dash.
