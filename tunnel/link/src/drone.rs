@@ -91,16 +91,12 @@ fn refused<T>(reason: Reason, detail: impl Into<String>) -> Result<T, HandshakeE
     Err(HandshakeError::new(reason, detail))
 }
 
-impl DroneSide<'_> {
-    /// The Hello to `challenge`; `early`: in the frame that goes before any Challenge of its connection.
-    fn hello(&mut self, challenge: &Challenge, early: bool) -> Result<(), HandshakeError> {
-        self.handshake_id.copy_from_slice(&challenge.nonce[..8]);
+impl<'a> DroneSide<'a> {
+    /// Who gives this Challenge, where it is pinned and signs as the suite wants it.
+    fn pinned(&self, challenge: &Challenge) -> Result<&'a GcsPublic, HandshakeError> {
         let setup = &self.setup;
-        let pinned = setup.trusted.iter().take(2);
-        self.gcs = pinned
-            .into_iter()
-            .find(|gcs| gcs.key_id == challenge.gcs_id);
-        let Some(gcs) = self.gcs else {
+        let mut pinned = setup.trusted.iter().take(2);
+        let Some(gcs) = pinned.find(|gcs| gcs.key_id == challenge.gcs_id) else {
             let detail = "the GCS presents a key id that is not pinned here";
             return refused(Reason::UnpinnedGcs, detail);
         };
@@ -108,6 +104,14 @@ impl DroneSide<'_> {
             let detail = format!("the pinned GCS holds no {} key", setup.suite.sig.token);
             return refused(Reason::Policy, detail);
         }
+        Ok(gcs)
+    }
+
+    /// The Hello to `challenge`; `early`: in the frame that goes before any Challenge of its connection.
+    fn hello(&mut self, challenge: &Challenge, early: bool) -> Result<(), HandshakeError> {
+        self.handshake_id.copy_from_slice(&challenge.nonce[..8]);
+        self.gcs = Some(self.pinned(challenge)?);
+        let setup = &self.setup;
         self.challenge = challenge.encode();
         let rekey = setup.rekey.as_ref();
         let hello = Hello {
@@ -148,7 +152,9 @@ impl DroneSide<'_> {
             &[FrameType::Retry]
         };
         let is_answered = self.setup.early.is_some();
-        if !is_answered {
+        if is_answered {
+            self.pinned(&challenge)?;
+        } else {
             self.hello(&challenge, false)?;
         }
         // Kept for the connection after this one, where this one ends with a Retry.

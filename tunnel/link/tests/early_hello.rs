@@ -142,6 +142,19 @@ fn a_second_retry_leads_to_the_newer_challenge() {
 }
 
 #[test]
+fn a_challenge_that_is_passed_over_is_a_pinned_stations_too() {
+    let ends = Ends::new();
+    let first = sent_away(&ends);
+    let mut drone = ends.drone(Some(first.clone()));
+    drone.start().expect("starts");
+    let mut other = first;
+    other.gcs_id[0] ^= 1;
+    let found = reason(deliver(&mut drone, &other.encode()));
+    assert_eq!(found, Some(Reason::UnpinnedGcs));
+    assert!(drone.to_answer().is_none(), "nothing to come back with");
+}
+
+#[test]
 fn an_early_hello_that_is_not_what_it_says_is_refused_before_anything_dear() {
     let ends = Ends::new();
     let challenge = sent_away(&ends);
