@@ -9,7 +9,7 @@ LAB ?= 1
 export LAB PQLAB_YES BASE_IMAGE INFLUXDB_IMAGE TELEGRAF_IMAGE SITL_BINARY SITL_DEFAULTS
 
 .DEFAULT_GOAL := help
-.PHONY: help engine venv ansible-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages test-windows test-arm64 lint bench bench-doc pi-emulated artifacts-windows artifacts-arm64 platforms locks clean model detectors
+.PHONY: help engine venv ansible-venv labgrid-venv images keys lab-up lab-status lab-down purge run report verify archive test test-fast test-pages test-windows test-arm64 lint bench bench-doc pi-emulated artifacts-windows artifacts-arm64 platforms locks clean model detectors
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ venv: ## make .venv, the host side's Python
 
 ansible-venv: ## make .venv-ansible, what ansible-playbook runs from
 	@./bootstrap.sh ansible-venv
+
+labgrid-venv: ## make .venv-labgrid, what holds places of a shared rack (docs/RACK.md)
+	@./bootstrap.sh labgrid-venv
 
 images: engine ## build every image whose inputs changed
 	@./images/build.sh

@@ -30,6 +30,7 @@ usage: ./bootstrap.sh COMMAND
   engine   make sure a container engine, compose v2 and buildx work (installs them as root on Debian)
   venv     make .venv from requirements/host.txt
   ansible-venv  make .venv-ansible from requirements/ansible.txt, with the collections the playbooks use
+  labgrid-venv  make .venv-labgrid from requirements/labgrid.txt, for places of a shared rack
   base     provide the Debian base image (pulled, or made from Debian packages); `base arm64`: that of arm64
   binfmt   make this machine run arm64 programs by QEMU's user mode (installs it as root on Debian)
   purge    remove what `engine` and `venv` installed, and every image of the lab
@@ -536,6 +537,31 @@ cmd_ansible_venv() {
     step "make .venv-ansible from requirements/ansible.txt" make_ansible_venv "$python"
 }
 
+make_labgrid_venv() {
+    rm -rf "$ROOT/.venv-labgrid"
+    "$1" -m venv "$ROOT/.venv-labgrid"
+    "$ROOT/.venv-labgrid/bin/python" -m pip install -q --disable-pip-version-check --require-hashes -r "$ROOT/requirements/labgrid.txt"
+    labgrid_key "$1" >"$ROOT/.venv-labgrid/key"
+    [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:${SUDO_GID:-$SUDO_UID}" "$ROOT/.venv-labgrid"
+}
+
+labgrid_key() {
+    {
+        cat "$ROOT/requirements/labgrid.txt"
+        "$1" -V
+        printf '%s\n' "$ROOT"
+    } | cksum
+}
+
+cmd_labgrid_venv() {
+    python=$(find_python) || fail 4 "no usable Python" "labgrid needs Python 3.11 or newer with venv" "make venv"
+    if [ -f "$ROOT/.venv-labgrid/key" ] && [ "$(cat "$ROOT/.venv-labgrid/key")" = "$(labgrid_key "$python")" ]; then
+        return 0
+    fi
+    STEPS=$((STEPS + 1))
+    step "make .venv-labgrid from requirements/labgrid.txt" make_labgrid_venv "$python"
+}
+
 # --- taking it away again --------------------------------------------------------------------
 
 # Images of ours only: by their name, never `prune`.
@@ -602,7 +628,7 @@ cmd_purge() {
     else
         say "no package was installed by bootstrap; the engine stays"
     fi
-    rm -rf "$ROOT/.venv" "$ROOT/.venv-ansible" "$ROOT/.state"
+    rm -rf "$ROOT/.venv" "$ROOT/.venv-ansible" "$ROOT/.venv-labgrid" "$ROOT/.state"
     say "kept: keys/ and results/ (yours); remove them by hand if you want"
 }
 
@@ -611,6 +637,7 @@ main() {
         engine) cmd_engine ;;
         venv) cmd_venv ;;
         ansible-venv) cmd_ansible_venv ;;
+        labgrid-venv) cmd_labgrid_venv ;;
         base) cmd_base "${2:-}" ;;
         binfmt) cmd_binfmt ;;
         purge) cmd_purge ;;

@@ -79,7 +79,7 @@ check_ports() { # PORT...
 # is_influxdb2: does INFLUXDB_IMAGE name an InfluxDB of version 2? Its tag says so, wherever it is kept.
 is_influxdb2() {
     case ${INFLUXDB_IMAGE:-} in
-        influxdb:2* | */influxdb:2*) return 0 ;;
+        influxdb:2* | */influxdb:2* | pqlab/influxdb2:*) return 0 ;;
     esac
     return 1
 }

@@ -14,9 +14,9 @@ PQLAB_SOURCED=1
 . "$PQLAB_SELF"
 cd "$ROOT"
 
-ORDER="base liboqs ascon pqlink influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst verifier test"
+ORDER="base liboqs ascon pqlink fleet influxdb telegraf sitl link attacker tunnel detector-xgboost detector-tst verifier labgrid test"
 # Built only when named: what the lab itself does not need.
-ON_REQUEST="bench bench-alone windows windows-station windows-test pi pihost browser host detector-train
+ON_REQUEST="bench bench-alone influxdb2 windows windows-station windows-test pi pihost browser host detector-train
 base-arm64 liboqs-arm64 ascon-arm64 pqlink-arm64 telegraf-arm64 sitl-arm64 tunnel-arm64 detector-xgboost-arm64 detector-tst-arm64 check-arm64"
 
 # Images that share a Dockerfile are stages of it, named by what follows the dash.
@@ -40,6 +40,7 @@ inputs() {
         attacker) echo base/src attacker/src ;;
         tunnel) echo images/venv requirements/tunnel.txt base/src tunnel/src telemetry/src ;;
         check) echo images/venv requirements/check.txt ;;
+        labgrid) echo requirements/labgrid.txt ;;
         test) echo requirements/test.txt requirements/sitl-nodeps.txt requirements/crate.txt requirements/ansible-collections.txt requirements/unpack_collections.py ;;
         verifier) echo verifier ;;
         detector-train) echo requirements/detector-train.txt requirements/workers.txt ;;
@@ -66,7 +67,8 @@ made_from() {
         base) ;;
         tunnel) echo base liboqs ascon ;;
         check) echo base liboqs ascon pqlink ;;
-        test) echo base liboqs ascon pqlink verifier ;;
+        fleet) echo base pqlink ;;
+        test) echo base liboqs ascon pqlink verifier labgrid ;;
         bench | bench-*) echo base tunnel ;;
         pi) echo base ascon ;;
         pihost) echo base pi ;;

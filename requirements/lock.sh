@@ -19,6 +19,7 @@ lock() { # NAME PYTHON [OPTION...]
 
 lock host 3.11
 lock parquet 3.11
+lock labgrid 3.11
 lock workers 3.11
 lock e2e 3.11
 lock ansible 3.11

@@ -364,6 +364,8 @@ def test_a_database_that_is_away_is_a_warning(lab: FakeLab) -> None:
     told = json.loads((result.bundle / "data" / "run.json").read_text())
     assert told["influx"]["available"] is False
     assert told["warnings"]
+    (line,) = (line for line in lab.reporter.lines if "InfluxDB" in line)
+    assert line.endswith("cannot be reached (refused); the record is the files; next: make lab-status")
 
 
 def test_points_missing_in_the_database_are_a_warning(lab: FakeLab) -> None:
@@ -376,6 +378,8 @@ def test_points_missing_in_the_database_are_a_warning(lab: FakeLab) -> None:
     told = json.loads((result.bundle / "data" / "run.json").read_text())["influx"]
     assert told["available"] is True
     assert [cell["series"][0]["influx_count"] for cell in told["cells"]] == [2, 2]
+    (line,) = (line for line in lab.reporter.lines if "InfluxDB" in line)
+    assert "in 2 series; the record is the files; next: docker logs pqlab-influxdb-1" in line
 
 
 def test_a_long_session_keeps_the_other_end_s_watchdog_quiet(

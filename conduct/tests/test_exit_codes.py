@@ -86,8 +86,8 @@ class World:
         def surroundings(args: Any, *_: Any, **__: Any) -> Iterator[Any]:
             yield lab.around(strict=args.strict)
 
+        self.patched("place", "load_inventory", lambda *_: lab.inventory())
         for verb in ("run", "resume"):
-            self.patched(verb, "load_inventory", lambda *_: lab.inventory())
             self.patched(verb, "surroundings", surroundings)
         self.patched("run", "at_ring", lambda *_: lab.scenario(2))
         return lab
@@ -105,7 +105,7 @@ class World:
 
     def findings(self, verb: str, status: Status) -> None:
         told = [Finding("thing", status, "seen", "expected", "do this")]
-        self.patched(verb, "run_checks" if verb == "doctor" else "_looked_at", lambda *_: told)
+        self.patched(verb, "run_checks" if verb == "doctor" else "_looked_at", lambda *_, **__: told)
 
     def answers(self) -> list[str]:
         return ["setup", "--json", "--inventory", str(self.here / "my.ini"), *OPTIONS]
@@ -116,7 +116,7 @@ class World:
             self.patch.setattr(tuning, name, lambda *_, **__: [row])
 
     def healed(self, *, ok: bool) -> None:
-        self.patched("heal", "load_inventory", lambda *_: FakeLab(self.here).inventory())
+        self.patched("heal", "load_every", lambda *_: [FakeLab(self.here).inventory()])
         self.patched("heal", "tls_connector", lambda _inventory: None)
         self.patched("heal", "heal", lambda *_: [Healed("drone", ok, "said", None if ok else "wait")])
 

@@ -369,8 +369,10 @@ def test_strange_answers_have_names(influx: FakeInflux, status: int, body: bytes
 
 
 def test_a_database_that_is_not_there(influx: FakeInflux) -> None:
-    with pytest.raises(InfluxError, match="other"):
+    with pytest.raises(InfluxError, match="has no database 'other'") as caught:
         InfluxView(influx.url, "other").content(0, 1)
+    assert caught.value.code == "influx-database"
+    assert "make lab-down lab-up" in caught.value.hint
 
 
 def test_a_long_span_is_asked_for_in_pieces(influx: FakeInflux) -> None:

@@ -118,6 +118,12 @@ def test_a_pairs_own_variables_count_as_ansible_merges_them(tmp_path: Path) -> N
         ({"drone_1": "pqlab_lab=2", "gcs_1": "pqlab_lab=2"}, "pi-1 has pqlab_lab=2 and is no container"),
         ({"drone_1": f"{LAB} pqlab_lab=5", "gcs_1": LAB}, "pi-1 has pqlab_lab=5, which is no lab"),
         ({"drone_1": "pqlab_host_seed=1"}, "pqlab_host_seed=1 of pair_1 is not for it"),
+        ({"drone_2": "pqlab_place=rack-2"}, "pi-2 is at place rack-2, station-2 at none"),
+        (
+            {"drone_2": "pqlab_place=rack-2", "gcs_2": "pqlab_place=rack-1"},
+            "pi-2 is at place rack-2, station-2 at rack-1",
+        ),
+        (dict.fromkeys(list(WHOLE)[:4], "pqlab_place=rack-1"), "pair_1 and pair_2 are both at place rack-1"),
     ],
 )  # fmt: skip
 def test_refused_in_one_sentence_before_anything_is_touched(

@@ -73,7 +73,8 @@ def test_every_pair_is_given_the_same_campaign_and_its_own_hosts(tmp_path: Path)
 def test_every_option_of_run_is_passed_on_or_refused() -> None:
     """An option that `run` gets one day must not be lost on the way to the pairs."""
     known = set(vars(asked()))
-    passed = {*words._SCENARIO.values(), *words._LISTS.values(), *words._RUN.values(), *words._FLAGS.values()}
+    tables = (words._SCENARIO, words._LISTS, words._RUN, words._RACK, words._FLAGS)
+    passed = {name for table in tables for name in table.values()}
     refused = {name for name, _ in words._NOT_FOR_PAIRS.values()}
     #: of this process itself, of the pair, and of `--dry-run`, which plans
     own = {"workers", "scheduler"}
@@ -89,7 +90,17 @@ def test_each_lab_has_its_number_and_other_hosts_none(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    "option", [["--share", "1/3"], ["--host-seed", "4"], ["--into", "x"], ["--only", "ab"], ["--junit", "f"]]
+    "option",
+    [
+        ["--share", "1/3"],
+        ["--host-seed", "4"],
+        ["--into", "x"],
+        ["--only", "ab"],
+        ["--junit", "f"],
+        ["--place", "rack-1"],
+        ["--reserve", "board=pi5"],
+        ["--power", "f"],
+    ],
 )
 def test_what_is_one_pairs_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], option: list[str]

@@ -29,6 +29,7 @@ TABLES = {
     "link": ("$defs", "link"),
     "link direction": ("$defs", "direction"),
     "attack": ("$defs", "attack"),
+    "fleet": ("$defs", "fleet"),
     "rekey": ("$defs", "rekey"),
     "policy": ("$defs", "policy"),
     "step": ("$defs", "step"),

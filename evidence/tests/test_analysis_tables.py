@@ -21,6 +21,7 @@ from pqevidence.analysis.table import Row, Table, number
 from pqevidence.errors import LabError
 from pqevidence.measures.host.section import cpu_holds
 from pqevidence.measures.power.tables import make_tables
+from pqevidence.measures.traffic import tables as traffic_tables
 from pqevidence.tables import analyse
 
 Rows = list[dict[str, str]]
@@ -267,7 +268,7 @@ def test_the_hottest_zone_is_the_temperature(tmp_path: Path) -> None:
     ],
 )
 def test_knee(holds: list[bool], marks: list[str]) -> None:
-    assert traffic._knees(holds) == marks
+    assert traffic_tables._knees(holds) == marks
 
 
 def cell_row(suite: int, repetition: int, family: str, wall_ms: float, verdict: str = "pass") -> Row:

@@ -18,6 +18,7 @@ from second_verifier import disagreements
 
 from pqevidence import bundle
 from pqevidence.pages import build
+from pqevidence.record.faults import power_cycled
 from pqevidence.records import build_record, load_context
 from pqevidence.report.source import Source
 from pqevidence.verify import verify_bundle
@@ -321,3 +322,61 @@ def test_a_partition_is_over_when_datagrams_come_again_at_both_ends(cut: tuple[P
     assert told.recovery_ms == pytest.approx((max(firsts) - end_ns) / 1e6)
     (blind,) = recoveries(cell, {}, one_clock=False)
     assert blind.recovery_ms is None and "clock" in str(blind.reason)
+
+
+# ---------------------------------------------------------------------- cycled power
+
+
+CYCLED = event("power_cycle", role="drone")
+LOST = "the drone agent closed the connection"
+
+
+def cycle(folder: Path, *, ok: bool = True) -> None:
+    """The drone loses its power in the middle of the window: what it held is gone, and calls to it fail."""
+    at_ns = opened_ns(folder) + 1000 * MS
+    timed = {"timed": "power_cycle", "at_s": 0.3, "role": "drone"}
+    told = (
+        {"event": "timed_event", "ok": True, "result": {"place": "rack-1"}}
+        if ok
+        else {"event": "error", "ok": False, "reason": "no answer of the power strip", "code": "power-cycle"}
+    )
+    add_events(
+        folder,
+        {"t_ns": at_ns, "host": "controller", **timed, **told},
+        {
+            "t_ns": at_ns + MS,
+            "host": "controller",
+            "event": "error",
+            "reason": LOST,
+            "code": "agent_unreachable",
+            "role": "drone",
+        },
+    )
+    for name in ("ledger.drone.csv", "telemetry.drone.lp"):
+        (folder / name).unlink()
+
+
+def test_a_power_cycle_that_was_asked_for_makes_its_cell_invalid_and_says_where(tmp_path: Path) -> None:
+    work, folder = work_with(tmp_path, CYCLED)
+    cycle(folder)
+    record = record_of(work)
+    reason = "power_cycle: the power of the drone was cycled at 0.3 s (place rack-1)"
+    assert (record["verdict"], record["reason"]) == ("invalid", reason)
+    assert power_cycled(record)
+    finish_work(work)
+    assert [name for name, _ in failed_checks(work) if name != "influx_reconcile"] == []
+
+
+def test_a_power_cycle_that_did_not_take_place_fails_its_cell(tmp_path: Path) -> None:
+    work, folder = work_with(tmp_path, CYCLED)
+    cycle(folder, ok=False)
+    record = record_of(work)
+    assert record["verdict"] == "fail" and "no answer of the power strip" in record["reason"]
+    assert not power_cycled(record)
+
+
+def test_an_end_that_lost_its_power_unasked_fails_its_cell(tmp_path: Path) -> None:
+    work, folder = work_with(tmp_path)
+    cycle(folder)
+    record = record_of(work)
+    assert record["verdict"] == "fail" and LOST in record["reason"]

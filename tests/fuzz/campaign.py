@@ -140,7 +140,8 @@ def main() -> int:
         return 0
     wanted = [name for name in wanted if name not in native.TARGETS or native.TARGETS[name].program]
     if left_out := [name for name in args.targets or table if name not in wanted]:
-        print(f"not built, so left out: {', '.join(left_out)} (tunnel/core/fuzz/run 0)", flush=True)
+        builds = ", ".join(sorted({native.TARGETS[name].build for name in left_out}))
+        print(f"not built, so left out: {', '.join(left_out)} (build: {builds})", flush=True)
     yield_to_everything()
     ended = Event()
     for number in (signal.SIGINT, signal.SIGTERM):

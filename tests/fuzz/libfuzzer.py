@@ -1,4 +1,4 @@
-"""One search by libFuzzer in a process of its own: a Python target under atheris, or one of the native core.
+"""One search by libFuzzer in a process of its own: a Python target under atheris, or a native one.
 
 The search can be asked to end at any time; what it has found by then is kept in its folder.
 """
@@ -92,7 +92,7 @@ def _command(name: str, folder: Path, corpus: Path, out: Path, options: list[str
         subject = native.TARGETS[name]
         program = subject.program
         if program is None:
-            raise SystemExit(f"error: {name} is not built; build it: tunnel/core/fuzz/run 0")
+            raise SystemExit(f"error: {name} is not built; build it: {subject.build}")
         return [str(program), *options, "-max_len=4096", str(corpus), str(subject.seeds)]
     target = targets.find(name)
     for key, data in {**target.seeds(), **corpora.load(name)}.items():

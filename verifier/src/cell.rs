@@ -15,7 +15,7 @@ const CANARY: &str = "canary";
 /// The event that kills an end.
 const KILL: &str = "peer_kill";
 /// Windows that the controller labels begin so.
-const LABELS: [&str; 10] = [
+const LABELS: [&str; 11] = [
     "handshake_cold",
     "handshake_pooled",
     "traffic",
@@ -26,6 +26,7 @@ const LABELS: [&str; 10] = [
     "key_pool",
     "canary",
     "heal",
+    "fleet",
 ];
 
 /// One step of one handshake on one host; texts are numbers of `Raw::words`.

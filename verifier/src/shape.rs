@@ -12,7 +12,7 @@ const PROTOCOL: i64 = 1;
 const FIRST: &str = "0.1.0";
 const BEFORE_1_0: [&str; 2] = [FIRST, "0.2.0"];
 /// Tables that 0.1.0 did not make yet.
-const LATER_TABLES: [&str; 11] = [
+const LATER_TABLES: [&str; 13] = [
     "fingerprints",
     "aead",
     "drift",
@@ -24,6 +24,8 @@ const LATER_TABLES: [&str; 11] = [
     "rekeys",
     "rekey_sweep",
     "commands",
+    "fleet_stages",
+    "fleet_capacity",
 ];
 const DOCUMENTS: [&str; 7] = [
     "run.json",
@@ -47,7 +49,7 @@ const OF_THE_RUN: [&str; 11] = [
     "format/plan.schema.json",
     "format/correction.schema.json",
 ];
-const OF_A_CELL: [&str; 23] = [
+const OF_A_CELL: [&str; 30] = [
     "record.json",
     "counters.json",
     "traffic.json",
@@ -59,6 +61,13 @@ const OF_A_CELL: [&str; 23] = [
     "spans.ndjson",
     "events.ndjson",
     "attack.ndjson",
+    "fleet.json",
+    "fleet.attempts.csv",
+    "fleet.back.csv",
+    "fleet.probes.csv",
+    "fleet.samples.csv",
+    "fleet.loads.csv",
+    "fleet.station.ndjson",
     "bins.ndjson",
     "bins.gcs.ndjson",
     "detector.ndjson",
@@ -151,6 +160,9 @@ fn later(run: &Run, made_by: &str) -> Vec<String> {
         if traffic.is_some_and(|traffic| given(traffic, "workload").is_some()) {
             found.push(&"a workload");
         }
+        if objects(&run.scenario, "conditions").any(|condition| given(condition, "fleet").is_some()) {
+            found.push(&"a fleet");
+        }
     }
     if made_by == FIRST {
         let told = |name: &str| objects(&run.run, "sessions").any(|session| session.contains_key(name));
@@ -232,6 +244,7 @@ mod tests {
             "plan.json",
             "cells/00112233445566aa/attempt-2/logs/gcs.log",
             "cells/00112233445566aa/canary/link.json",
+            "cells/00112233445566aa/fleet.station.ndjson",
             "lineage/20260301T120000Z-ab12cd/hosts/gcs.json",
             "corrections/10.json",
             "CITATION.cff",

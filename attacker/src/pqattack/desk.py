@@ -142,7 +142,7 @@ class Desk:
                 hint="`take` it; it lapses in silence",
             )
 
-    def account(self, number: Any) -> Done:
+    def account(self, number: object) -> Done:
         """The episode of that number of this hold. Raises RequestError."""
         for done in self.episodes:
             if done.number == number and not isinstance(number, bool):

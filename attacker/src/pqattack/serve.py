@@ -105,7 +105,7 @@ class Attacker:
         self._ask_tap("listen", for_s=_LISTEN_S, anew=anew)
         self._listen_next_ns = now_ns + _LISTEN_AGAIN_NS
 
-    def _ask_tap(self, op: str, **details: Any) -> Json:
+    def _ask_tap(self, op: str, **details: object) -> Json:
         with self._tap:  # for this question alone: a tap that was started anew knows no older connection
             return self._tap.ask(op, **details)
 

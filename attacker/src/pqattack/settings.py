@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
 from pqattack.bounds import (
     MAX_BENIGN_PPS,
@@ -49,7 +49,7 @@ class Episode:
     seed: int = 0
 
     @classmethod
-    def parse(cls, given: Any) -> Episode:
+    def parse(cls, given: object) -> Episode:
         """From a mapping with the scenario's keys; None is an absent key. Raises SettingsError."""
         if not isinstance(given, Mapping):
             raise SettingsError(f"an attack is a mapping of settings, not {given!r:.80}")
@@ -91,7 +91,7 @@ class Episode:
         """Nobody means harm by it: a detector that calls it an attack is wrong."""
         return self.kind in BENIGN
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Every key with its value, as `parse` takes it."""
         return asdict(self)
 
@@ -102,23 +102,23 @@ def _fastest(kind: str) -> float:
     return MAX_HANDSHAKES_PPS if kind == "handshake-flood" else MAX_RATE_PPS
 
 
-def _word(key: str, value: Any, allowed: tuple[str, ...]) -> str:
+def _word(key: str, value: object, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise SettingsError(f"{key} cannot be {value!r:.40}", hint=f"one of: {', '.join(allowed)}")
     return value
 
 
-def _number(key: str, value: Any, most: float) -> float:
+def _number(key: str, value: object, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
         raise SettingsError(f"{key} must be a number above 0 and at most {most:g}, not {value!r:.40}")
     return float(value)
 
 
-def _whole(key: str, value: Any, least: int, most: int) -> int:
+def _whole(key: str, value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise SettingsError(f"{key} must be a whole number in {least} … {most}, not {value!r:.40}")
     return value
 
 
-def _pulse(key: str, told: Mapping[str, Any]) -> float | None:
+def _pulse(key: str, told: Mapping[str, object]) -> float | None:
     return _number(key, told[key], 60_000) if key in told else None

@@ -81,7 +81,7 @@ class Tap:
 
     # ------------------------------------------------------------------ the ear
 
-    def _listen(self, for_s: Any) -> None:
+    def _listen(self, for_s: object) -> None:
         if isinstance(for_s, bool) or not isinstance(for_s, int | float) or not 0 < for_s <= LISTEN_MAX_S:
             raise RequestError(
                 f"listen: for_s must be above 0 and at most {LISTEN_MAX_S:g}, not {for_s!r:.20}"

@@ -54,11 +54,11 @@ class End:
         self._endpoint.open()
         self._cells = 0
 
-    def hello(self) -> dict[str, Any]:
+    def hello(self) -> dict[str, object]:
         """Which data plane runs here."""
         return {"dataplane": self._endpoint.dataplane.kind, "suite_ids": list(SUITES)}
 
-    def prepare(self, suite_id: str, drone_auth: str) -> dict[str, Any]:
+    def prepare(self, suite_id: str, drone_auth: str) -> dict[str, object]:
         """A fresh cell of that suite, ledger off; the drone proves itself by "psk" or by "signature"."""
         if self._cells:
             self._endpoint.stop()
@@ -76,36 +76,36 @@ class End:
         self._endpoint.start()
         return {}
 
-    def handshakes(self, count: int, least: int, limit_s: float) -> dict[str, Any]:
+    def handshakes(self, count: int, least: int, limit_s: float) -> dict[str, object]:
         """Cold handshakes, at the drone."""
         return self._endpoint.handshake_block(count, least, limit_s)
 
-    def meter(self, way: Way) -> dict[str, Any]:
+    def meter(self, way: Way) -> dict[str, object]:
         """In which handshakes to read the threads' clocks and queues: the bench measures what that costs."""
         for module in (dialer, acceptor):
             setattr(module, "Tracer", tracers(way))  # noqa: B010 (a name that they import)
         return {}
 
-    def cpu(self) -> dict[str, Any]:
+    def cpu(self) -> dict[str, object]:
         """Processor time of this process so far."""
         return {"cpu_ns": time.process_time_ns()}
 
-    def spans(self) -> dict[str, Any]:
+    def spans(self) -> dict[str, object]:
         """All span rows of the cell."""
         journal = self._endpoint.work.journal
         return {"rows": [json.loads(line) for line in journal.span_lines(0, journal.span_count())]}
 
-    def open_window(self) -> dict[str, Any]:
+    def open_window(self) -> dict[str, object]:
         """Let plaintext through."""
         self._endpoint.begin_window(WINDOW, "mavproxy")
         self._endpoint.open_gate()
         return {}
 
-    def counters(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, object]:
         """Totals of the cell, and the time they were read."""
         return {"counters": self._endpoint.work.counters.now(), "time_ns": time.monotonic_ns()}
 
-    def header_word(self) -> dict[str, Any]:
+    def header_word(self) -> dict[str, object]:
         """The first 32 bits of a data packet from here: what the other end takes for its own."""
         sealed: list[bytes] = []
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pqtunnel.quiet import FOREIGN_LIMIT_PCT, STEAL_LIMIT_PCT, Probe, probe
 
@@ -72,7 +71,7 @@ class Reading:
         )
 
 
-def verdict(before: Reading, after: Reading) -> dict[str, Any]:
+def verdict(before: Reading, after: Reading) -> dict[str, object]:
     """Load average before and after, foreign CPU between, and whether the figures count as taken on a quiet
     machine; `reasons` says why not."""
     wall_ns = (after.time_s - before.time_s) * 1e9
@@ -102,7 +101,7 @@ def verdict(before: Reading, after: Reading) -> dict[str, Any]:
     }
 
 
-def facts() -> dict[str, Any]:
+def facts() -> dict[str, object]:
     """What the machine is."""
     model = None
     for line in Path("/proc/cpuinfo").read_text().splitlines():

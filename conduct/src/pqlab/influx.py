@@ -171,6 +171,22 @@ class InfluxView:
             "(make lab-down, make lab-up)",
         )
 
+    def _not_answered(self, why: str) -> InfluxError:
+        if why.startswith("database not found"):
+            return InfluxError(
+                "influx-database",
+                f"InfluxDB at {self.url} has no database {self.db!r}",
+                why,
+                "1.x makes it with Telegraf's first point, 2.x a bucket of that name when it is set up: "
+                "make lab-status, then make lab-down lab-up",
+            )
+        return InfluxError(
+            "influx-query",
+            f"InfluxDB refused a query on database {self.db!r}",
+            why,
+            "docker logs pqlab-influxdb-1; the bundle does not depend on the database",
+        )
+
     def ping(self) -> str:
         """Version of the server; raises InfluxError when it does not answer."""
         headers, _ = self._get("/ping", {})
@@ -196,12 +212,7 @@ class InfluxView:
         series: list[dict[str, Any]] = []
         for result in results:
             if "error" in result:
-                raise InfluxError(
-                    "influx-query",
-                    f"InfluxDB refused a query on database {self.db!r}",
-                    str(result["error"]),
-                    "the first point makes the database: check that Telegraf runs (make lab-status)",
-                )
+                raise self._not_answered(str(result["error"]))
             series.extend(result.get("series", []))
             if result.get("partial") or any(item.get("partial") for item in result.get("series", [])):
                 raise InfluxError(

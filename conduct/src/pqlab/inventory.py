@@ -23,6 +23,8 @@ DEFAULT_AGENT_PORT = 48080
 DETECTORS = ("xgboost", "tst", "cascade")
 DEFAULT_INVENTORY = Path("ansible") / "inventories" / "lab.ini"
 PLACEHOLDER = "REPLACE_WITH_"
+#: of a host: the place of a shared rack at which it stands
+PLACE = "pqlab_place"
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,10 @@ class Inventory:
     """The hosts of one lab. influx_url is None where no database is named: then nothing is reconciled.
 
     detectors: names of those that are installed on the drone's host; () in the container lab, which has
-    its own. windows_station: the ground station's platform is a Windows. share: of an inventory of several
-    pairs, which of them this is and the share that it carries out. lab: the number of its container lab,
-    None for other hosts. host_seed: of a simulated pair, the machine to simulate.
+    its own. windows_station: the ground station's platform is a Windows. place: of a shared rack, at which
+    these hosts stand; None where nobody says. share: of an inventory of several pairs, which of them this is
+    and the share that it carries out. lab: the number of its container lab, None for other hosts. host_seed:
+    of a simulated pair, the machine to simulate.
     """
 
     file: Path
@@ -54,6 +57,7 @@ class Inventory:
     compose_project: str | None
     detectors: tuple[str, ...] = ()
     windows_station: bool = False
+    place: str | None = None
     share: Share | None = None
     lab: LabNumber | None = None
     host_seed: int | None = None
@@ -117,7 +121,15 @@ def _of_pair(path: Path, keys: str | None, pair: PairGroup) -> Inventory:
 
 
 def _apart(one: Inventory, other: Inventory) -> None:
-    """Two names may lead to one host. Simulated ones have no address."""
+    """Two names may lead to one host, and one place is held by one campaign. Simulated hosts have no
+    address."""
+    if one.place is not None and one.place == other.place:
+        raise UsageError(
+            "bad-pairs",
+            f"{shown(one.file)}: {_name(one)} and {_name(other)} are both at place {one.place}",
+            "a place is one pair of hosts, and is held for one pair at a time",
+            f"give each pair its own: {PLACE}=NAME under [{_name(other)}:vars]",
+        )
     if one.ring == SIM:
         return
     known = {(agent.host, agent.port): agent for agent in one.agents.values()}
@@ -184,7 +196,22 @@ def _made(
         compose_project=shared.get("pqlab_compose_project") or None,
         detectors=_detectors(variables["drone"].get("pqlab_detectors", ""), path),
         windows_station=variables["gcs"].get("pqlab_platform", "").startswith("windows/"),
+        place=_place(names, variables, path),
     )
+
+
+def _place(names: Mapping[str, str], variables: Mapping[str, Mapping[str, str]], path: Path) -> str | None:
+    """Of a shared rack; both ends stand at it."""
+    drone, gcs = (variables[role].get(PLACE) or None for role in ROLES)
+    if drone != gcs:
+        raise UsageError(
+            "two-places",
+            f"{shown(path)}: {names['drone']} is at place {drone or 'none'}, "
+            f"{names['gcs']} at {gcs or 'none'}",
+            "a place is held with both ends, or it keeps nobody from one of them",
+            f"give both one {PLACE}, or none",
+        )
+    return drone
 
 
 def _of_lab(first: Inventory, lab: LabNumber) -> Inventory:

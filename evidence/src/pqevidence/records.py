@@ -26,7 +26,8 @@ from pqevidence.record.dataplane import (
     window_counter,
 )
 from pqevidence.record.facts import Facts
-from pqevidence.record.faults import failed_redials, killed_roles, silence, stalled_ns
+from pqevidence.record.faults import failed_redials, killed_roles, power_cycles, silence, stalled_ns
+from pqevidence.record.fleet import FLEET_LOST, crowded
 from pqevidence.record.handshake import (
     HANDSHAKE_WINDOW,
     POOLED_WINDOW,
@@ -68,6 +69,8 @@ STOPS = ("unsupported", "not-run")
 OPTIONAL_FILES = ("traffic.json",)
 #: codes of an agent's answer when not the tunnel but its traffic service, or the vehicle in it, gave up
 SOURCE_LOST = ("not_ready", "process_died", "traffic_unreachable", "traffic_timeout")
+#: … and when attacker or fleet did: each is weighed as what it is
+EXCUSED = (*ATTACKER_LOST, *SOURCE_LOST, *FLEET_LOST)
 
 
 def load_context(data_dir: Path) -> RawRun:
@@ -158,7 +161,8 @@ def _evidence(facts: Facts, quiet: Quiet) -> Evidence:
     ways = (plane.down, plane.up) if plane.down and plane.up else ()
     return Evidence(
         stopped=_stopped(cell),
-        errors=tuple(_reason(e) for e in errors if e.get("code") not in (*ATTACKER_LOST, *SOURCE_LOST)),
+        errors=tuple(_reason(e) for e in errors if e.get("code") not in EXCUSED),
+        cycled=tuple(power_cycles(cell.events, facts.condition)),
         source=tuple(_source_problems(cell, errors)),
         missing=tuple(_missing(facts)),
         handshakes_due=shakes.due,
@@ -183,7 +187,7 @@ def _evidence(facts: Facts, quiet: Quiet) -> Evidence:
         impaired=impairs(facts.condition),
         rekeys=_rekeys(cell, facts.condition),
         planes=tuple(plane_problems(context, cell)),
-        busy=quiet.findings,
+        busy=(*quiet.findings, *crowded(facts.cell.folder)),
         **_problems(facts),
     )
 

@@ -12,7 +12,7 @@ MADE_AGAIN: Final = ("0.2.0", __version__)
 #: tables that 0.1.0 did not make yet
 _AFTER_0_1: Final = frozenset({
     "fingerprints", "aead", "drift", "explorer", "latency_shares", "pareto", "timeline", "timeline_bands",
-    "rekeys", "rekey_sweep", "commands",
+    "rekeys", "rekey_sweep", "commands", "fleet_stages", "fleet_capacity",
 })  # fmt: skip
 
 

@@ -101,6 +101,24 @@ def another_kernel(root: Path) -> None:
     finish(root)
 
 
+@registering(BAD, "host_identity")
+def ends_at_two_places(root: Path) -> None:
+    """The drone stands at one place of a rack, the ground at another."""
+    for role, name in (("drone", "rack-1"), ("gcs", "rack-2")):
+        place = {"name": name, "tags": {"board": "pi4"}, "coordinator_version": "26.0.1"}
+        edit(root / "data" / "hosts" / f"{role}.json", lambda facts, at=place: facts.update(place=at))
+    finish(root)
+
+
+@registering(BAD, "host_identity")
+def place_without_a_coordinator(root: Path) -> None:
+    """A place that nobody lends: its coordinator is not named."""
+    for role in ("drone", "gcs"):
+        place = {"name": "rack-1", "tags": {}}
+        edit(root / "data" / "hosts" / f"{role}.json", lambda facts, at=place: facts.update(place=at))
+    finish(root)
+
+
 @registering(BAD, "selftest")
 def wrong_known_answer(root: Path) -> None:
     """The drone's ML-KEM gave a wrong known answer."""

@@ -7,7 +7,7 @@ import ipaddress
 import random
 from array import array
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pqlink.channel import Channel, Counts
 from pqlink.settings import NOTHING, Side
@@ -89,7 +89,7 @@ class Router:
             yield DIRECTIONS[direction], since_ns, size_bytes, None if wait_ns == _LOST else wait_ns
 
     @property
-    def settings(self) -> dict[str, dict[str, Any]]:
+    def settings(self) -> dict[str, dict[str, object]]:
         """What is in force now."""
         return {name: channel.side.as_dict() for name, channel in self.channels.items()}
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 
 from pqlink.errors import SettingsError
 
@@ -61,7 +61,7 @@ class Replay:
     start_ms: int = 0
 
     @classmethod
-    def parse(cls, given: Any) -> Replay:
+    def parse(cls, given: object) -> Replay:
         """From a mapping; `file`, which a scenario has besides, is left aside. Raises SettingsError."""
         if not isinstance(given, Mapping):
             raise SettingsError(f"trace is a mapping, not {given!r:.60}")
@@ -79,7 +79,7 @@ class Replay:
             raise SettingsError(f"trace.start_ms must be a whole number, 0 … {MOST_START_MS}")
         return cls(sha256, cast(AtEnd, at_end), start_ms)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The same keys, without `file`."""
         return {"sha256": self.sha256, "at_end": self.at_end, "start_ms": self.start_ms}
 
@@ -100,7 +100,7 @@ class Side:
     trace: Replay | None = None
 
     @classmethod
-    def parse(cls, given: Any) -> Side:
+    def parse(cls, given: object) -> Side:
         """From a mapping of the scenario's keys. Raises SettingsError naming the key."""
         if given is None:
             return NOTHING
@@ -111,7 +111,7 @@ class Side:
         if unknown:
             known = ", ".join([*LIMITS, *others])
             raise SettingsError(f"unknown link setting {unknown[0]!r}", hint=f"settings: {known}")
-        values: dict[str, Any] = {key: _number(key, given.get(key), most) for key, most in LIMITS.items()}
+        values = {key: _number(key, given.get(key), most) for key, most in LIMITS.items()}
         distribution = given.get("distribution") or "uniform"
         if distribution not in ("uniform", "normal"):
             raise SettingsError(f"distribution must be uniform or normal, not {distribution!r}")
@@ -174,7 +174,7 @@ class Side:
             return math.inf
         return 1 + 2 * covariance / (loss * (1 - loss)) * memory / (1 - memory)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The same keys as in a scenario, all of them."""
         burst = self.burst_loss
         return {
@@ -198,7 +198,7 @@ _DENSITY = math.exp(-(NORMAL_CUT**2) / 2) / math.sqrt(2 * math.pi)
 _CUT_SD: Final = math.sqrt(1 - 2 * NORMAL_CUT * _DENSITY / math.erf(NORMAL_CUT / math.sqrt(2)))
 
 
-def _number(key: str, value: Any, most: float) -> float:
+def _number(key: str, value: object, most: float) -> float:
     if value is None:
         return 0.0
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
@@ -208,7 +208,7 @@ def _number(key: str, value: Any, most: float) -> float:
     return float(value)
 
 
-def _burst(given: Any) -> Burst | None:
+def _burst(given: object) -> Burst | None:
     if given is None:
         return None
     if not isinstance(given, Mapping) or set(given) != set(BURST_KEYS):

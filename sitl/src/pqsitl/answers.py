@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from pqsitl import commands
 from pqsitl.flight import GUIDED, HOME_ALT_M, local_m
 from pqsitl.identity import autopilot_version, banner, text
-from pqsitl.mission import ABSOLUTE, GUIDED_ALTITUDE, GUIDED_ITEM, RELATIVE, as_int
+from pqsitl.mission import ABSOLUTE, GUIDED_ALTITUDE, GUIDED_ITEM, RELATIVE, AnyItem, as_int
 from pqsitl.streams import MAX_STREAM_HZ, group
 
 if TYPE_CHECKING:
@@ -23,23 +23,25 @@ _ERRORS = {
     mav.MAV_PARAM_ERROR_READ_ONLY: "is",
 }
 
-Handler = Callable[["EmbeddedVehicle", Any, int], list[Any]]
+Answers = list[mav.MAVLink_message]
+Handler = Callable[["EmbeddedVehicle", mav.MAVLink_message, int], Answers]
+Kind = TypeVar("Kind", bound=mav.MAVLink_message)
 
 
-def answer(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def answer(vehicle: EmbeddedVehicle, message: mav.MAVLink_message, now_ns: int) -> Answers:
     """Messages to send at once; what has no handler is counted and ignored."""
-    kind = message.get_type()
-    handler = _HANDLERS.get(kind)
+    handler = _HANDLERS.get(type(message))
     if handler is not None:
         return handler(vehicle, message, now_ns)
     answers = vehicle.mission.handle(message, now_ns)
     if answers is None:
+        kind = message.get_type()
         vehicle.ignored[kind] = vehicle.ignored.get(kind, 0) + 1
         return []
     return answers
 
 
-def _heartbeat(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _heartbeat(vehicle: EmbeddedVehicle, message: mav.MAVLink_heartbeat_message, now_ns: int) -> Answers:
     """With the default streams a new ground station is greeted; the measured mix adds nothing by itself."""
     station = message.get_srcSystem()
     if not vehicle.greets or message.type != mav.MAV_TYPE_GCS or station in vehicle.greeted:
@@ -48,7 +50,7 @@ def _heartbeat(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]
     return [*(vehicle.build(name, now_ns) for name in ("HOME_POSITION", "GPS_GLOBAL_ORIGIN")), *banner()]
 
 
-def _timesync(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _timesync(vehicle: EmbeddedVehicle, message: mav.MAVLink_timesync_message, now_ns: int) -> Answers:
     boot_ns = vehicle.boot_ns(now_ns)
     if message.tc1 == 0:
         return [mav.MAVLink_timesync_message(boot_ns, message.ts1)]
@@ -56,28 +58,30 @@ def _timesync(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
     return []
 
 
-def _ping(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _ping(vehicle: EmbeddedVehicle, message: mav.MAVLink_ping_message, now_ns: int) -> Answers:
     if message.target_system != 0:
         return []  # an answer, not a question
     partner = (message.get_srcSystem(), message.get_srcComponent())
     return [mav.MAVLink_ping_message(message.time_usec, message.seq, *partner)]
 
 
-def _list_params(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _list_params(vehicle: EmbeddedVehicle, message: mav.MAVLink_message, now_ns: int) -> Answers:
     if not vehicle.listing_params:
         vehicle.waiting.extend(banner())
     vehicle.request_params(list(range(len(vehicle.params))), now_ns)
     return []
 
 
-def _read_param(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _read_param(
+    vehicle: EmbeddedVehicle, message: mav.MAVLink_param_request_read_message, now_ns: int
+) -> Answers:
     index = vehicle.params.find(message.param_id, message.param_index)
     if index is None:
         return [_param_error(message, mav.MAV_PARAM_ERROR_DOES_NOT_EXIST)]
     return [vehicle.params.message(index)]
 
 
-def _set_param(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _set_param(vehicle: EmbeddedVehicle, message: mav.MAVLink_param_set_message, now_ns: int) -> Answers:
     """PARAM_VALUE with what is stored now: the new value, or the old one and the reason."""
     params, name = vehicle.params, message.param_id
     error = params.set(name, message.param_value)
@@ -92,7 +96,9 @@ def _set_param(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]
     return [params.message(index), _param_error(message, error), text(words, mav.MAV_SEVERITY_WARNING)]
 
 
-def _param_error(message: Any, error: int) -> Any:
+def _param_error(
+    message: mav.MAVLink_param_request_read_message | mav.MAVLink_param_set_message, error: int
+) -> mav.MAVLink_message:
     name = message.param_id.encode("ascii", "replace")[:16]
     index = getattr(message, "param_index", -1)
     return mav.MAVLink_param_error_message(
@@ -100,7 +106,7 @@ def _param_error(message: Any, error: int) -> Any:
     )
 
 
-def _set_mode(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _set_mode(vehicle: EmbeddedVehicle, message: mav.MAVLink_set_mode_message, now_ns: int) -> Answers:
     """ArduPilot acknowledges this message as if it were a command of its number."""
     refusal = vehicle.set_mode(message.custom_mode)
     result = commands.ACCEPTED if refusal is None else commands.FAILED
@@ -111,7 +117,9 @@ def _set_mode(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
     return [ack, text(f"Mode refused: {refusal}", mav.MAV_SEVERITY_WARNING)]
 
 
-def _request_stream(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _request_stream(
+    vehicle: EmbeddedVehicle, message: mav.MAVLink_request_data_stream_message, now_ns: int
+) -> Answers:
     """Messages beside the profile's get the rate asked for; the profile's own keep the scenario's."""
     rate_hz = min(message.req_message_rate, MAX_STREAM_HZ) if message.start_stop else 0
     for name in group(message.req_stream_id):
@@ -120,30 +128,34 @@ def _request_stream(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list
     return []
 
 
-def _fly_local(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _fly_local(
+    vehicle: EmbeddedVehicle, message: mav.MAVLink_set_position_target_local_ned_message, now_ns: int
+) -> Answers:
     if message.coordinate_frame == mav.MAV_FRAME_LOCAL_NED:
-        _fly_guided(vehicle, message, (message.x, message.y, -message.z))
+        _fly_guided(vehicle, message.type_mask, (message.x, message.y, -message.z))
     return []
 
 
-def _fly_global(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _fly_global(
+    vehicle: EmbeddedVehicle, message: mav.MAVLink_set_position_target_global_int_message, now_ns: int
+) -> Answers:
     above_m = HOME_ALT_M if message.coordinate_frame in ABSOLUTE else 0.0
     if message.coordinate_frame in ABSOLUTE | RELATIVE:
         place = (*local_m(message.lat_int * 1e-7, message.lon_int * 1e-7), message.alt - above_m)
-        _fly_guided(vehicle, message, place)
+        _fly_guided(vehicle, message.type_mask, place)
     return []
 
 
-def _fly_guided(vehicle: EmbeddedVehicle, message: Any, place: tuple[float, float, float]) -> None:
-    if vehicle.flight.state.mode == GUIDED and not message.type_mask & POSITION_IGNORED:
+def _fly_guided(vehicle: EmbeddedVehicle, type_mask: int, place: tuple[float, float, float]) -> None:
+    if vehicle.flight.state.mode == GUIDED and not type_mask & POSITION_IGNORED:
         vehicle.flight.fly_to(*place)
 
 
-def _item(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _item(vehicle: EmbeddedVehicle, message: AnyItem, now_ns: int) -> Answers:
     """An item of a mission, or with `current` 2 or 3 a place to fly to at once."""
     if message.current not in (GUIDED_ITEM, GUIDED_ALTITUDE) or vehicle.mission.uploading:
         return vehicle.mission.handle(message, now_ns) or []
-    item = message if message.get_type() == "MISSION_ITEM_INT" else as_int(message)
+    item = as_int(message)
     done = item is not None and vehicle.flight.state.mode == GUIDED
     if item is not None and done:
         alt_m = item.z - HOME_ALT_M if item.frame in ABSOLUTE else item.z
@@ -156,47 +168,65 @@ def _item(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
     return [mav.MAVLink_mission_ack_message(*partner, result, message.mission_type)]
 
 
-def _set_current(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _set_current(
+    vehicle: EmbeddedVehicle, message: mav.MAVLink_mission_set_current_message, now_ns: int
+) -> Answers:
     if vehicle.pilot.set_current(message.seq):
         return [vehicle.build("MISSION_CURRENT", now_ns)]
     partner = (message.get_srcSystem(), message.get_srcComponent())
     return [mav.MAVLink_mission_ack_message(*partner, mav.MAV_MISSION_INVALID_SEQUENCE, 0)]
 
 
-def _ftp(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _ftp(
+    vehicle: EmbeddedVehicle, message: mav.MAVLink_file_transfer_protocol_message, now_ns: int
+) -> Answers:
     answers, burst = vehicle.ftp.handle(message)
     if burst:
         vehicle.request_burst(burst, now_ns)
     return answers
 
 
-def _no_logs(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _no_logs(vehicle: EmbeddedVehicle, message: mav.MAVLink_message, now_ns: int) -> Answers:
     """LOG_ENTRY of zero logs, as ArduPilot answers where there is none."""
     return [mav.MAVLink_log_entry_message(0, 0, 0, 0, 0)]
 
 
-def _no_log_data(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def _no_log_data(
+    vehicle: EmbeddedVehicle, message: mav.MAVLink_log_request_data_message, now_ns: int
+) -> Answers:
     return [mav.MAVLink_log_data_message(message.id, message.ofs, 0, bytes(90))]
 
 
-_HANDLERS: dict[str, Handler] = {
-    "HEARTBEAT": _heartbeat,
-    "TIMESYNC": _timesync,
-    "PING": _ping,
-    "PARAM_REQUEST_LIST": _list_params,
-    "PARAM_REQUEST_READ": _read_param,
-    "PARAM_SET": _set_param,
-    "COMMAND_LONG": commands.handle,
-    "COMMAND_INT": commands.handle,
-    "SET_MODE": _set_mode,
-    "REQUEST_DATA_STREAM": _request_stream,
-    "AUTOPILOT_VERSION_REQUEST": lambda vehicle, message, now_ns: [autopilot_version()],
-    "SET_POSITION_TARGET_LOCAL_NED": _fly_local,
-    "SET_POSITION_TARGET_GLOBAL_INT": _fly_global,
-    "MISSION_ITEM": _item,
-    "MISSION_ITEM_INT": _item,
-    "MISSION_SET_CURRENT": _set_current,
-    "FILE_TRANSFER_PROTOCOL": _ftp,
-    "LOG_REQUEST_LIST": _no_logs,
-    "LOG_REQUEST_DATA": _no_log_data,
-}
+def _to(
+    kind: type[Kind], do: Callable[[EmbeddedVehicle, Kind, int], Answers]
+) -> tuple[type[mav.MAVLink_message], Handler]:
+    """The handler of one kind of message, for a table of all kinds."""
+    return (
+        kind,
+        lambda vehicle, message, now_ns: do(vehicle, message, now_ns) if isinstance(message, kind) else [],
+    )
+
+
+_HANDLERS: dict[type[mav.MAVLink_message], Handler] = dict(
+    [
+        _to(mav.MAVLink_heartbeat_message, _heartbeat),
+        _to(mav.MAVLink_timesync_message, _timesync),
+        _to(mav.MAVLink_ping_message, _ping),
+        _to(mav.MAVLink_param_request_list_message, _list_params),
+        _to(mav.MAVLink_param_request_read_message, _read_param),
+        _to(mav.MAVLink_param_set_message, _set_param),
+        _to(mav.MAVLink_command_long_message, commands.handle),
+        _to(mav.MAVLink_command_int_message, commands.handle),
+        _to(mav.MAVLink_set_mode_message, _set_mode),
+        _to(mav.MAVLink_request_data_stream_message, _request_stream),
+        _to(mav.MAVLink_autopilot_version_request_message, lambda *_: [autopilot_version()]),
+        _to(mav.MAVLink_set_position_target_local_ned_message, _fly_local),
+        _to(mav.MAVLink_set_position_target_global_int_message, _fly_global),
+        _to(mav.MAVLink_mission_item_message, _item),
+        _to(mav.MAVLink_mission_item_int_message, _item),
+        _to(mav.MAVLink_mission_set_current_message, _set_current),
+        _to(mav.MAVLink_file_transfer_protocol_message, _ftp),
+        _to(mav.MAVLink_log_request_list_message, _no_logs),
+        _to(mav.MAVLink_log_request_data_message, _no_log_data),
+    ]
+)

@@ -272,9 +272,9 @@ class ArduCopter:
         arguments = command_line(self.binary, defaults, self._socket.getsockname()[1], self._speedup)
         self._process = Supervised("arducopter", arguments, cwd=folder)
 
-    def _tell(self, message: object) -> None:
+    def _tell(self, message: mav.MAVLink_message) -> None:
         with self._lock:
-            frame = bytes(message.pack(self._mav))  # type: ignore[attr-defined]
+            frame = message.pack(self._mav)
             self._mav.seq = (self._mav.seq + 1) & 0xFF
             peer = self._peer
         if peer is not None:

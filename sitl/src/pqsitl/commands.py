@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
@@ -21,14 +21,15 @@ SEND_BANNER = 42428  # MAV_CMD_DO_SEND_BANNER of ardupilotmega.xml
 MIN_INTERVAL_US = 2_500
 """One loop of a 400 Hz autopilot; ArduPilot refuses to send faster too."""
 MAX_SPEED_MS = 20.0
-ACCEPTED, DENIED = int(mav.MAV_RESULT_ACCEPTED), int(mav.MAV_RESULT_DENIED)
-UNSUPPORTED, FAILED = int(mav.MAV_RESULT_UNSUPPORTED), int(mav.MAV_RESULT_FAILED)
+ACCEPTED, DENIED = mav.MAV_RESULT_ACCEPTED, mav.MAV_RESULT_DENIED
+UNSUPPORTED, FAILED = mav.MAV_RESULT_UNSUPPORTED, mav.MAV_RESULT_FAILED
 
-Answer = tuple[int, list[Any]]
-Handler = Callable[["EmbeddedVehicle", Any, int], Answer]
+Command = mav.MAVLink_command_long_message | mav.MAVLink_command_int_message
+Answer = tuple[int, list[mav.MAVLink_message]]
+Handler = Callable[["EmbeddedVehicle", Command, int], Answer]
 
 
-def handle(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> list[Any]:
+def handle(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> list[mav.MAVLink_message]:
     """Run one COMMAND_LONG or COMMAND_INT; the answers, COMMAND_ACK first."""
     handler = _HANDLERS.get(message.command)
     result, extra = (UNSUPPORTED, []) if handler is None else handler(vehicle, message, now_ns)
@@ -50,9 +51,9 @@ def _outcome(refusal: str | None, what: str) -> Answer:
     return FAILED, [text(f"{what} refused: {refusal}", mav.MAV_SEVERITY_WARNING)]
 
 
-def _place(message: Any) -> tuple[float, float, float] | None:
+def _place(message: Command) -> tuple[float, float, float] | None:
     """North, east and altitude above home of a command's place; None where it names none."""
-    if message.get_type() == "COMMAND_INT":
+    if isinstance(message, mav.MAVLink_command_int_message):
         lat_deg, lon_deg, alt_m = message.x * 1e-7, message.y * 1e-7, message.z
         alt_m -= HOME_ALT_M if message.frame in ABSOLUTE else 0.0
     else:
@@ -62,7 +63,7 @@ def _place(message: Any) -> tuple[float, float, float] | None:
     return (*local_m(lat_deg, lon_deg), alt_m)
 
 
-def _arm(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
+def _arm(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> Answer:
     was_armed = vehicle.flight.state.armed
     wanted = message.param1 >= 0.5
     refusal = vehicle.flight.arm(wanted, force=message.param2 == FORCE_DISARM)
@@ -72,34 +73,34 @@ def _arm(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
     return _outcome(refusal, "Arming" if wanted else "Disarming")
 
 
-def _takeoff(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
-    altitude_m = message.param7 if message.get_type() == "COMMAND_LONG" else message.z
+def _takeoff(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> Answer:
+    altitude_m = message.z if isinstance(message, mav.MAVLink_command_int_message) else message.param7
     done = vehicle.flight.takeoff(altitude_m)
     return _outcome(None if done else "armed, GUIDED, altitude > 0?", "Takeoff")
 
 
 def _set_mode(mode: int | None) -> Handler:
-    def handler(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
+    def handler(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> Answer:
         wanted = whole(message.param2) if mode is None else mode
         return _outcome(vehicle.set_mode(wanted), "Mode")
 
     return handler
 
 
-def _start_mission(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
+def _start_mission(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> Answer:
     if not vehicle.flight.state.armed:
         return _outcome("not armed", "Mission")
     return _outcome(vehicle.set_mode(AUTO), "Mission")
 
 
-def _set_current(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
+def _set_current(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> Answer:
     seq = whole(message.param1)
     if seq is None or not vehicle.pilot.set_current(seq):
         return DENIED, []
     return ACCEPTED, [vehicle.build("MISSION_CURRENT", now_ns)]
 
 
-def _reposition(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
+def _reposition(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> Answer:
     place = _place(message)
     if place is None:
         return DENIED, []
@@ -112,14 +113,14 @@ def _reposition(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
     return _outcome(refusal, "Reposition")
 
 
-def _change_speed(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
+def _change_speed(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> Answer:
     if not 0 < message.param2 <= MAX_SPEED_MS:
         return DENIED, []
     vehicle.flight.max_speed_ms = message.param2
     return ACCEPTED, []
 
 
-def _set_interval(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
+def _set_interval(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> Answer:
     message_id, interval_us = whole(message.param1), whole(message.param2)
     name = None if message_id is None else MESSAGE_IDS.get(message_id)
     if name is None or interval_us is None or interval_us < -1 or 0 < interval_us < MIN_INTERVAL_US:
@@ -128,7 +129,7 @@ def _set_interval(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer
     return ACCEPTED, []
 
 
-def _get_interval(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
+def _get_interval(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> Answer:
     message_id = whole(message.param1)
     if message_id is None or not 0 <= message_id <= 0xFFFF:
         return FAILED, []
@@ -137,12 +138,12 @@ def _get_interval(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer
     return ACCEPTED, [mav.MAVLink_message_interval_message(message_id, interval_us)]
 
 
-def _request_message(vehicle: EmbeddedVehicle, message: Any, now_ns: int) -> Answer:
+def _request_message(vehicle: EmbeddedVehicle, message: Command, now_ns: int) -> Answer:
     name = MESSAGE_IDS.get(whole(message.param1) or 0)
     return (FAILED, []) if name is None else (ACCEPTED, [vehicle.build(name, now_ns)])
 
 
-def _accepted_with(make: Callable[[EmbeddedVehicle, int], list[Any]]) -> Handler:
+def _accepted_with(make: Callable[[EmbeddedVehicle, int], list[mav.MAVLink_message]]) -> Handler:
     return lambda vehicle, message, now_ns: (ACCEPTED, make(vehicle, now_ns))
 
 

@@ -6,7 +6,6 @@ import json
 import socketserver
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from pqbase.net import claim
 from pqsitl.errors import SitlError
@@ -16,10 +15,10 @@ CONTROL_PORT = 48070
 MAX_LINE_BYTES = 65_536
 IDLE_S = 600.0
 
-Handler = Callable[[dict[str, Any]], dict[str, Any]]
+Handler = Callable[[dict[str, object]], dict[str, object]]
 
 
-def answer_line(line: bytes, handler: Handler) -> dict[str, Any]:
+def answer_line(line: bytes, handler: Handler) -> dict[str, object]:
     """The answer to one request line; every error becomes {ok:false, code, message, hint}."""
     try:
         request = json.loads(line)
@@ -56,7 +55,7 @@ class _Connection(socketserver.StreamRequestHandler):
         except (TimeoutError, ConnectionError):
             return  # the caller went away; nothing is left to answer
 
-    def _send(self, answer: dict[str, Any]) -> None:
+    def _send(self, answer: dict[str, object]) -> None:
         self.wfile.write(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
 
 
@@ -84,7 +83,7 @@ class ControlServer(socketserver.ThreadingTCPServer):
         claim(self.socket)
         super().server_bind()
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, request: dict[str, object]) -> dict[str, object]:
         with self._lock:
             return self._handler(request)
 

@@ -9,7 +9,6 @@ judged or asked; given back away from its hover, it is sent home first.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
@@ -88,35 +87,38 @@ class FlightDirector:
         left_ns = max(0, self._first_heartbeat_ns + self._settle_ns - now_ns)
         return left_ns / NS + climb_s
 
-    def receive(self, message: Any, now_ns: int) -> None:
+    def receive(self, message: mav.MAVLink_message, now_ns: int) -> None:
         """Take note of one message of the autopilot."""
-        kind = message.get_type()
-        if kind == "HEARTBEAT" and message.autopilot == mav.MAV_AUTOPILOT_ARDUPILOTMEGA:
-            self._armed = bool(message.base_mode & mav.MAV_MODE_FLAG_SAFETY_ARMED)
-            self._mode = message.custom_mode
-            if self.phase == "boot":
-                self._first_heartbeat_ns = now_ns
-                self.phase = "settle"
-            elif self.piloted:
-                pass
-            elif self.phase == "ready" and (not self._armed or self._mode != GUIDED):
-                # A failsafe lands it. The window is lost, the campaign is not: fly again from the ground.
-                self._leave_hover(now_ns)
-            if self.phase == "landing" and not self._armed and not self.piloted:
-                self._start_ns = now_ns
-                self._returning = False
-                self._alt_m = 0.0
-                self._enter("guided")
-        elif kind == "GLOBAL_POSITION_INT":
+        if isinstance(message, mav.MAVLink_heartbeat_message):
+            if message.autopilot == mav.MAV_AUTOPILOT_ARDUPILOTMEGA:
+                self._beat(message, now_ns)
+        elif isinstance(message, mav.MAVLink_global_position_int_message):
             self._alt_m = message.relative_alt / 1000.0
-        elif kind == "STATUSTEXT":
-            self._words.append(str(message.text).strip("\0"))
-        elif kind == "AUTOPILOT_VERSION":
+        elif isinstance(message, mav.MAVLink_statustext_message):
+            self._words.append(message.text.strip("\0"))
+        elif isinstance(message, mav.MAVLink_autopilot_version_message):
             number = message.flight_sw_version
             self.version = f"{number >> 24 & 255}.{number >> 16 & 255}.{number >> 8 & 255}"
-        elif kind == "COMMAND_ACK":
+        elif isinstance(message, mav.MAVLink_command_ack_message):
             self._acknowledged(message)
         self._advance(now_ns)
+
+    def _beat(self, message: mav.MAVLink_heartbeat_message, now_ns: int) -> None:
+        self._armed = bool(message.base_mode & mav.MAV_MODE_FLAG_SAFETY_ARMED)
+        self._mode = message.custom_mode
+        if self.phase == "boot":
+            self._first_heartbeat_ns = now_ns
+            self.phase = "settle"
+        elif self.piloted:
+            return
+        elif self.phase == "ready" and (not self._armed or self._mode != GUIDED):
+            # A failsafe lands it. The window is lost, the campaign is not: fly again from the ground.
+            self._leave_hover(now_ns)
+        if self.phase == "landing" and not self._armed:
+            self._start_ns = now_ns
+            self._returning = False
+            self._alt_m = 0.0
+            self._enter("guided")
 
     def _leave_hover(self, now_ns: int) -> None:
         how = "disarmed" if not self._armed else f"in mode {MODES.get(self._mode, self._mode)}"
@@ -126,10 +128,10 @@ class FlightDirector:
         self._start_ns = now_ns
         self._enter("landing")
 
-    def poll(self, now_ns: int) -> list[Any]:
+    def poll(self, now_ns: int) -> list[mav.MAVLink_message]:
         """Messages to send now: heartbeat, and the phase's command until it has worked."""
         self._advance(now_ns)
-        messages: list[Any] = []
+        messages: list[mav.MAVLink_message] = []
         if now_ns >= self._heartbeat_due_ns:
             self._heartbeat_due_ns = now_ns + HEARTBEAT_PERIOD_NS
             messages.append(
@@ -145,7 +147,7 @@ class FlightDirector:
             messages += self._commands()
         return messages
 
-    def _commands(self) -> list[Any]:
+    def _commands(self) -> list[mav.MAVLink_message]:
         flag = mav.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
         if self.phase == "landing":
             return [] if self._mode in (RTL, LAND) else [command(mav.MAV_CMD_DO_SET_MODE, flag, RTL)]
@@ -160,7 +162,7 @@ class FlightDirector:
             return [command(mav.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, 0, 0, 0, TAKEOFF_ALT_M)]
         return [interval(mav.MAVLINK_MSG_ID_GLOBAL_POSITION_INT, 4.0)]
 
-    def _acknowledged(self, message: Any) -> None:
+    def _acknowledged(self, message: mav.MAVLink_command_ack_message) -> None:
         if message.command != _COMMAND_OF_PHASE.get(self.phase):
             return
         if message.result not in (mav.MAV_RESULT_ACCEPTED, mav.MAV_RESULT_IN_PROGRESS):
@@ -195,18 +197,18 @@ class FlightDirector:
         )
 
 
-def command(number: int, *parameters: float) -> Any:
+def command(number: int, *parameters: float) -> mav.MAVLink_message:
     """COMMAND_LONG to the autopilot (system 1, component 1)."""
     values = (*parameters, *([0.0] * (7 - len(parameters))))
     return mav.MAVLink_command_long_message(1, 1, number, 0, *values)
 
 
-def request(message_id: int) -> Any:
+def request(message_id: int) -> mav.MAVLink_message:
     """MAV_CMD_REQUEST_MESSAGE."""
     return command(mav.MAV_CMD_REQUEST_MESSAGE, message_id)
 
 
-def interval(message_id: int, rate_hz: float) -> Any:
+def interval(message_id: int, rate_hz: float) -> mav.MAVLink_message:
     """MAV_CMD_SET_MESSAGE_INTERVAL; rate 0 switches the message off."""
     period_us = -1 if rate_hz <= 0 else round(1e6 / rate_hz)
     return command(mav.MAV_CMD_SET_MESSAGE_INTERVAL, message_id, period_us)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from pqsitl.flight import HOME_ALT_M, FlightState
 
-Message = Any
+Message = mav.MAVLink_message
 Builder = Callable[[FlightState, int], Message]
 
 _LEAST = 1e-4
@@ -84,10 +83,10 @@ def servo_output_raw(s: FlightState, boot_us: int) -> Message:
     return mav.MAVLink_servo_output_raw_message(boot_us & 0xFFFFFFFF, 0, *s.servos_us, 0, 0, 0, 0)
 
 
-def _imu(s: FlightState) -> tuple[int, ...]:
-    accel = tuple(int(a * 1000 / 9.80665) for a in s.accel_mss)
-    gyro = tuple(int(r * 1000) for r in s.rates_rads)
-    return (*accel, *gyro, 232, 52, -528)
+def _imu(s: FlightState) -> tuple[int, int, int, int, int, int, int, int, int]:
+    ax, ay, az = (int(a * 1000 / 9.80665) for a in s.accel_mss)
+    gx, gy, gz = (int(r * 1000) for r in s.rates_rads)
+    return ax, ay, az, gx, gy, gz, 232, 52, -528
 
 
 def raw_imu(s: FlightState, boot_us: int) -> Message:
@@ -130,8 +129,8 @@ def mission_current(s: FlightState, boot_us: int) -> Message:
 
 
 def rc_channels(s: FlightState, boot_us: int) -> Message:
-    channels = (1500, 1500, 1000, 1500, 1800, 1000, 1000, 1800, *([0] * 10))
-    return mav.MAVLink_rc_channels_message(_ms(boot_us), 16, *channels, 255)
+    channels = (1500, 1500, 1000, 1500, 1800, 1000, 1000, 1800)
+    return mav.MAVLink_rc_channels_message(_ms(boot_us), 16, *channels, *(0,) * 10, 255)
 
 
 def scaled_pressure(s: FlightState, boot_us: int) -> Message:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
@@ -23,6 +22,7 @@ ACK, NAK = 128, 129
 INVALID_SIZE, INVALID_SESSION, END_OF_FILE, UNKNOWN_COMMAND, PROTECTED, NOT_FOUND = 3, 4, 6, 7, 9, 10
 
 Key = tuple[int, int, int]
+Answers = tuple[list[mav.MAVLink_message], list[mav.MAVLink_message]]
 
 
 class FtpServer:
@@ -32,7 +32,7 @@ class FtpServer:
         self._files = files
         self._open: dict[Key, bytes] = {}
 
-    def handle(self, message: Any) -> tuple[list[Any], list[Any]]:
+    def handle(self, message: mav.MAVLink_file_transfer_protocol_message) -> Answers:
         """Messages to send at once, and those of a burst, which want pacing."""
         payload = bytes(message.payload)
         sequence, session, opcode, size, _, _, _, offset = _HEAD.unpack_from(payload)
@@ -40,13 +40,15 @@ class FtpServer:
         key = (*partner, session)
         data = payload[HEAD_BYTES : HEAD_BYTES + size]
 
-        def answer(code: int, body: bytes = b"", at: int = offset, step: int = 1, last: bool = False) -> Any:
+        def answer(
+            code: int, body: bytes = b"", at: int = offset, step: int = 1, last: bool = False
+        ) -> mav.MAVLink_message:
             head = _HEAD.pack((sequence + step) & 0xFFFF, session, code, len(body), opcode, last, 0, at)
             return mav.MAVLink_file_transfer_protocol_message(
                 0, *partner, (head + body).ljust(PAYLOAD_BYTES, b"\0")
             )
 
-        def refuse(reason: int) -> tuple[list[Any], list[Any]]:
+        def refuse(reason: int) -> Answers:
             return [answer(NAK, bytes([reason]))], []
 
         if size > DATA_BYTES:

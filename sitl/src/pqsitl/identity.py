@@ -6,8 +6,6 @@ first words that a person reads say what flies.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
 VERSION = (4, 6, 3)
@@ -33,7 +31,7 @@ CAPABILITIES = (
 )
 
 
-def autopilot_version() -> Any:
+def autopilot_version() -> mav.MAVLink_autopilot_version_message:
     """AUTOPILOT_VERSION."""
     major, minor, patch = VERSION
     software = major << 24 | minor << 16 | patch << 8 | mav.FIRMWARE_VERSION_TYPE_OFFICIAL
@@ -43,11 +41,11 @@ def autopilot_version() -> Any:
     )
 
 
-def text(words: str, severity: int = mav.MAV_SEVERITY_INFO) -> Any:
+def text(words: str, severity: int = mav.MAV_SEVERITY_INFO) -> mav.MAVLink_statustext_message:
     """STATUSTEXT of at most 50 bytes; longer words are cut."""
     return mav.MAVLink_statustext_message(severity, words.encode("ascii", "replace")[:50])
 
 
-def banner() -> list[Any]:
+def banner() -> list[mav.MAVLink_message]:
     """The lines that ArduPilot too sends to a ground station that begins."""
     return [text(line) for line in BANNER]

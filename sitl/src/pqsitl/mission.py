@@ -10,9 +10,13 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
+
+Item = mav.MAVLink_mission_item_int_message
+AnyItem = Item | mav.MAVLink_mission_item_message
+Messages = list[mav.MAVLink_message]
+Request = mav.MAVLink_mission_request_int_message | mav.MAVLink_mission_request_message
 
 REQUEST_RETRY_NS = 1_000_000_000
 MAX_RETRIES = 5
@@ -71,7 +75,7 @@ class _Upload:
     end: int
     asked_ns: int
     partial: bool = False
-    got: list[Any] = field(default_factory=list)
+    got: list[Item] = field(default_factory=list)
     retries: int = 0
 
     @property
@@ -79,26 +83,26 @@ class _Upload:
         return self.start + len(self.got)
 
 
-def judged(item: Any) -> int:
+def judged(item: Item) -> int:
     """MAV_MISSION_RESULT of one MISSION_ITEM_INT by itself."""
     if item.command not in _COMMANDS[item.mission_type]:
-        return int(mav.MAV_MISSION_UNSUPPORTED)
+        return mav.MAV_MISSION_UNSUPPORTED
     placed = item.command in FLOWN or item.mission_type != MISSION
     if placed and item.frame not in ABSOLUTE | RELATIVE and item.frame != mav.MAV_FRAME_MISSION:
-        return int(mav.MAV_MISSION_UNSUPPORTED_FRAME)
+        return mav.MAV_MISSION_UNSUPPORTED_FRAME
     if placed and abs(item.x) > 90 * _E7:
-        return int(mav.MAV_MISSION_INVALID_PARAM5_X)
+        return mav.MAV_MISSION_INVALID_PARAM5_X
     if placed and abs(item.y) > 180 * _E7:
-        return int(mav.MAV_MISSION_INVALID_PARAM6_Y)
+        return mav.MAV_MISSION_INVALID_PARAM6_Y
     if placed and not math.isfinite(item.z):
-        return int(mav.MAV_MISSION_INVALID_PARAM7)
+        return mav.MAV_MISSION_INVALID_PARAM7
     timed = item.command in (mav.MAV_CMD_NAV_LOITER_TIME, mav.MAV_CMD_NAV_LOITER_TURNS, mav.MAV_CMD_DO_JUMP)
     if timed and not math.isfinite(item.param1):
-        return int(mav.MAV_MISSION_INVALID_PARAM1)
-    return int(mav.MAV_MISSION_ACCEPTED)
+        return mav.MAV_MISSION_INVALID_PARAM1
+    return mav.MAV_MISSION_ACCEPTED
 
 
-def _fence_judged(items: list[Any]) -> int:
+def _fence_judged(items: list[Item]) -> int:
     """Corners of a polygon stand together, and each says how many they are."""
     place = 0
     while place < len(items):
@@ -109,13 +113,15 @@ def _fence_judged(items: list[Any]) -> int:
         corners = items[place : place + int(item.param1)] if 3 <= item.param1 <= len(items) else []
         alike = {(one.command, one.param1) for one in corners}
         if len(corners) < 3 or len(corners) != int(item.param1) or len(alike) != 1:
-            return int(mav.MAV_MISSION_INVALID_PARAM1)
+            return mav.MAV_MISSION_INVALID_PARAM1
         place += len(corners)
-    return int(mav.MAV_MISSION_ACCEPTED)
+    return mav.MAV_MISSION_ACCEPTED
 
 
-def as_int(item: Any) -> Any | None:
-    """MISSION_ITEM (degrees) as MISSION_ITEM_INT; None where its place is no number."""
+def as_int(item: AnyItem) -> Item | None:
+    """MISSION_ITEM (degrees) as MISSION_ITEM_INT, which stays as it is; None where its place is no number."""
+    if isinstance(item, Item):
+        return item
     scale = _E7 if item.frame in ABSOLUTE | RELATIVE else 1.0
     if not all(math.isfinite(v) and abs(v * scale) < 2**31 for v in (item.x, item.y)):
         return None
@@ -142,12 +148,12 @@ class MissionStore:
     """Holds the accepted lists; an upload replaces one only when it is complete and sound."""
 
     def __init__(self, on_change: Callable[[int], None] = lambda mission_type: None) -> None:
-        self._lists: dict[int, list[Any]] = {MISSION: [], FENCE: [], RALLY: []}
+        self._lists: dict[int, list[Item]] = {MISSION: [], FENCE: [], RALLY: []}
         self._upload: _Upload | None = None
         self._on_change = on_change
 
     @property
-    def items(self) -> list[Any]:
+    def items(self) -> list[Item]:
         """The mission, item 0 included."""
         return self._lists[MISSION]
 
@@ -159,30 +165,33 @@ class MissionStore:
         """Items of a list; 0 for a type that there is not."""
         return len(self._lists.get(mission_type, ()))
 
-    def handle(self, message: Any, now_ns: int) -> list[Any] | None:
+    def handle(self, message: mav.MAVLink_message, now_ns: int) -> Messages | None:
         """Answers to one message; None when it is not of this protocol."""
-        kind = message.get_type()
         partner = (message.get_srcSystem(), message.get_srcComponent())
-        if kind == "MISSION_COUNT":
-            return self._begin(message, partner, 0, message.count, now_ns)
-        if kind == "MISSION_WRITE_PARTIAL_LIST":
-            return self._begin_partial(message, partner, now_ns)
-        if kind in ("MISSION_ITEM_INT", "MISSION_ITEM"):
-            return self._item(message, partner, now_ns)
-        if kind == "MISSION_REQUEST_LIST":
-            if message.mission_type not in self._lists:
+        match message:
+            case mav.MAVLink_mission_count_message():
+                return self._begin(message.mission_type, partner, 0, message.count, now_ns)
+            case mav.MAVLink_mission_write_partial_list_message():
+                return self._begin_partial(message, partner, now_ns)
+            case mav.MAVLink_mission_item_int_message() | mav.MAVLink_mission_item_message():
+                return self._item(message, partner, now_ns)
+            case mav.MAVLink_mission_request_list_message() if message.mission_type in self._lists:
+                count = self.count(message.mission_type)
+                return [mav.MAVLink_mission_count_message(*partner, count, message.mission_type)]
+            case (
+                mav.MAVLink_mission_request_list_message()
+                | mav.MAVLink_mission_request_partial_list_message()
+            ):
                 return [self._ack(partner, mav.MAV_MISSION_UNSUPPORTED, message.mission_type)]
-            count = self.count(message.mission_type)
-            return [mav.MAVLink_mission_count_message(*partner, count, message.mission_type)]
-        if kind == "MISSION_REQUEST_PARTIAL_LIST":
-            return [self._ack(partner, mav.MAV_MISSION_UNSUPPORTED, message.mission_type)]
-        if kind in ("MISSION_REQUEST_INT", "MISSION_REQUEST"):
-            return self._send_item(message, partner)
-        if kind == "MISSION_CLEAR_ALL":
-            return self._clear(message, partner)
-        return self._acknowledged(message, partner) if kind == "MISSION_ACK" else None
+            case mav.MAVLink_mission_request_int_message() | mav.MAVLink_mission_request_message():
+                return self._send_item(message, partner)
+            case mav.MAVLink_mission_clear_all_message():
+                return self._clear(message, partner)
+            case mav.MAVLink_mission_ack_message():
+                return self._acknowledged(message, partner)
+        return None
 
-    def poll(self, now_ns: int) -> list[Any]:
+    def poll(self, now_ns: int) -> Messages:
         """Asks again for an item that has not come; gives up after MAX_RETRIES."""
         upload = self._upload
         if upload is None or now_ns - upload.asked_ns < REQUEST_RETRY_NS:
@@ -223,29 +232,28 @@ class MissionStore:
         return b"".join(parts)
 
     @staticmethod
-    def _ack(partner: tuple[int, int], result: int, mission_type: int) -> Any:
+    def _ack(partner: tuple[int, int], result: int, mission_type: int) -> mav.MAVLink_message:
         return mav.MAVLink_mission_ack_message(*partner, result, mission_type)
 
-    def _end(self, upload: _Upload, result: int) -> Any:
+    def _end(self, upload: _Upload, result: int) -> mav.MAVLink_message:
         self._upload = None
         return self._ack(upload.partner, result, upload.mission_type)
 
     @staticmethod
-    def _request(upload: _Upload, now_ns: int) -> Any:
+    def _request(upload: _Upload, now_ns: int) -> mav.MAVLink_message:
         upload.asked_ns = now_ns
         return mav.MAVLink_mission_request_int_message(*upload.partner, upload.wanted, upload.mission_type)
 
     def _begin(
         self,
-        message: Any,
+        mission_type: int,
         partner: tuple[int, int],
         start: int,
         end: int,
         now_ns: int,
         *,
         partial: bool = False,
-    ) -> list[Any]:
-        mission_type = message.mission_type
+    ) -> Messages:
         if mission_type not in self._lists:
             return [self._ack(partner, mav.MAV_MISSION_UNSUPPORTED, mission_type)]
         if self._upload is not None and partner != self._upload.partner:
@@ -257,14 +265,16 @@ class MissionStore:
             return [self._finish(self._upload)]
         return [self._request(self._upload, now_ns)]
 
-    def _begin_partial(self, message: Any, partner: tuple[int, int], now_ns: int) -> list[Any]:
+    def _begin_partial(
+        self, message: mav.MAVLink_mission_write_partial_list_message, partner: tuple[int, int], now_ns: int
+    ) -> Messages:
         """Items that are there already are sent anew; `end_index` is the last of them."""
         start, last = message.start_index, message.end_index
         if not 0 <= start <= last < self.count(message.mission_type):
             return [self._ack(partner, mav.MAV_MISSION_INVALID_SEQUENCE, message.mission_type)]
-        return self._begin(message, partner, start, last + 1, now_ns, partial=True)
+        return self._begin(message.mission_type, partner, start, last + 1, now_ns, partial=True)
 
-    def _item(self, message: Any, partner: tuple[int, int], now_ns: int) -> list[Any]:
+    def _item(self, message: AnyItem, partner: tuple[int, int], now_ns: int) -> Messages:
         upload = self._upload
         if upload is None or partner != upload.partner:
             return [self._ack(partner, mav.MAV_MISSION_ERROR, message.mission_type)]
@@ -275,9 +285,10 @@ class MissionStore:
         if message.seq != upload.wanted:
             # A repeated item was already answered; one that runs ahead is asked for in its turn.
             return [] if message.seq < upload.wanted else [self._request(upload, now_ns)]
-        item = message if message.get_type() == "MISSION_ITEM_INT" else as_int(message)
-        result = mav.MAV_MISSION_INVALID_PARAM5_X if item is None else judged(item)
-        if result != mav.MAV_MISSION_ACCEPTED:
+        item = as_int(message)
+        if item is None:
+            return [self._end(upload, mav.MAV_MISSION_INVALID_PARAM5_X)]
+        if (result := judged(item)) != mav.MAV_MISSION_ACCEPTED:
             return [self._end(upload, result)]
         upload.got.append(item)
         upload.retries = 0
@@ -285,11 +296,11 @@ class MissionStore:
             return [self._request(upload, now_ns)]
         return [self._finish(upload)]
 
-    def _finish(self, upload: _Upload) -> Any:
+    def _finish(self, upload: _Upload) -> mav.MAVLink_message:
         """Take the list over when it is sound as a whole."""
         old = self._lists[upload.mission_type]
         items = [*old[: upload.start], *upload.got, *(old[upload.end :] if upload.partial else [])]
-        result = int(mav.MAV_MISSION_ACCEPTED)
+        result = mav.MAV_MISSION_ACCEPTED
         if upload.mission_type == FENCE:
             result = _fence_judged(items)
         if result == mav.MAV_MISSION_ACCEPTED:
@@ -297,7 +308,7 @@ class MissionStore:
             self._on_change(upload.mission_type)
         return self._end(upload, result)
 
-    def _clear(self, message: Any, partner: tuple[int, int]) -> list[Any]:
+    def _clear(self, message: mav.MAVLink_mission_clear_all_message, partner: tuple[int, int]) -> Messages:
         if message.mission_type not in (*self._lists, ALL_TYPES):
             return [self._ack(partner, mav.MAV_MISSION_UNSUPPORTED, message.mission_type)]
         types = list(self._lists) if message.mission_type == ALL_TYPES else [message.mission_type]
@@ -306,7 +317,7 @@ class MissionStore:
             self._on_change(mission_type)
         return [self._ack(partner, mav.MAV_MISSION_ACCEPTED, message.mission_type)]
 
-    def _acknowledged(self, message: Any, partner: tuple[int, int]) -> list[Any]:
+    def _acknowledged(self, message: mav.MAVLink_mission_ack_message, partner: tuple[int, int]) -> Messages:
         """A ground station that ends its own upload says so with an error; the old list stays."""
         upload = self._upload
         cancelled = message.type != mav.MAV_MISSION_ACCEPTED
@@ -314,7 +325,7 @@ class MissionStore:
             self._upload = None
         return []
 
-    def _send_item(self, message: Any, partner: tuple[int, int]) -> list[Any]:
+    def _send_item(self, message: Request, partner: tuple[int, int]) -> Messages:
         mission_type = message.mission_type
         if mission_type not in self._lists:
             return [self._ack(partner, mav.MAV_MISSION_UNSUPPORTED, mission_type)]
@@ -323,9 +334,9 @@ class MissionStore:
         item = self._lists[mission_type][message.seq]
         plain = (item.seq, item.frame, item.command, item.current, item.autocontinue)
         numbers = (item.param1, item.param2, item.param3, item.param4)
-        if message.get_type() == "MISSION_REQUEST_INT":
-            place = (item.x, item.y, item.z)
-            return [mav.MAVLink_mission_item_int_message(*partner, *plain, *numbers, *place, mission_type)]
+        if isinstance(message, mav.MAVLink_mission_request_int_message):
+            x, y, z = item.x, item.y, item.z
+            return [mav.MAVLink_mission_item_int_message(*partner, *plain, *numbers, x, y, z, mission_type)]
         scale = _E7 if item.frame in ABSOLUTE | RELATIVE else 1.0
         degrees = (item.x / scale, item.y / scale, item.z)
         return [mav.MAVLink_mission_item_message(*partner, *plain, *numbers, *degrees, mission_type)]

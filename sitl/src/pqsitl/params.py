@@ -7,7 +7,6 @@ import struct
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
@@ -79,16 +78,16 @@ class ParameterTable:
         """Store a value; MAV_PARAM_ERROR: 0 when it is stored, else why not, and the old value stays."""
         index = self._index.get(name)
         if index is None:
-            return int(mav.MAV_PARAM_ERROR_DOES_NOT_EXIST)
+            return mav.MAV_PARAM_ERROR_DOES_NOT_EXIST
         row = self._rows[index]
         if row.read_only:
-            return int(mav.MAV_PARAM_ERROR_READ_ONLY)
+            return mav.MAV_PARAM_ERROR_READ_ONLY
         # What the sender meant as 0.95 arrives as the nearest float32, which may lie just outside.
         slack = 1e-6 * max(abs(row.low), abs(row.high)) if row.kind == REAL32 else 0.0
         if not row.low - slack <= value <= row.high + slack:
-            return int(mav.MAV_PARAM_ERROR_VALUE_OUT_OF_RANGE)
+            return mav.MAV_PARAM_ERROR_VALUE_OUT_OF_RANGE
         row.value = value if row.kind == REAL32 else float(round(value))
-        return int(mav.MAV_PARAM_ERROR_NO_ERROR)
+        return mav.MAV_PARAM_ERROR_NO_ERROR
 
     def store(self, name: str, value: float) -> None:
         """The vehicle's own change of an entry that is read only to others."""
@@ -99,7 +98,7 @@ class ParameterTable:
         row = self._rows[self._index[name]]
         return "read only" if row.read_only else f"{row.low:g} to {row.high:g}"
 
-    def message(self, index: int, *, announced_index: int | None = None) -> Any:
+    def message(self, index: int, *, announced_index: int | None = None) -> mav.MAVLink_param_value_message:
         """PARAM_VALUE of an entry; `announced_index` 65535 marks an unsolicited one."""
         row = self._rows[index]
         shown = index if announced_index is None else announced_index

@@ -7,13 +7,12 @@ once or passed over with a word (`pqsitl.mission` says which).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from pqsitl.flight import HOME_ALT_M, Flight, local_m
 from pqsitl.identity import text
-from pqsitl.mission import ABSOLUTE, DONE_AT_ONCE, FLOWN, MissionStore
+from pqsitl.mission import ABSOLUTE, DONE_AT_ONCE, FLOWN, Item, MissionStore
 from pqsitl.params import ParameterTable
 
 ARRIVED_ALT_M = 0.5
@@ -43,7 +42,7 @@ class MissionPilot:
         self._centre_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
         self._angle_rad = 0.0
         self._last_ns = 0
-        self.said: list[Any] = []
+        self.said: list[mav.MAVLink_message] = []
         """Messages for the ground since the vehicle took them last."""
 
     def refusal(self) -> str | None:
@@ -147,7 +146,7 @@ class MissionPilot:
             flight.arm(False)
         self.said.append(text(words))
 
-    def _at_once(self, item: Any) -> None:
+    def _at_once(self, item: Item) -> None:
         state = self._flight.state
         if item.command == mav.MAV_CMD_DO_JUMP and self._jump(item):
             return
@@ -157,7 +156,7 @@ class MissionPilot:
             self.said.append(text(f"Mission: {state.mission_seq} {_name(item.command)} passed over"))
         state.mission_seq += 1
 
-    def _jump(self, item: Any) -> bool:
+    def _jump(self, item: Item) -> bool:
         state = self._flight.state
         goal, times = int(_number(item.param1)), int(_number(item.param2))
         done = self._jumps.get(state.mission_seq, 0)
@@ -167,7 +166,7 @@ class MissionPilot:
         state.mission_seq = goal
         return True
 
-    def _aim(self, item: Any) -> None:
+    def _aim(self, item: Item) -> None:
         flight, state = self._flight, self._flight.state
         north_m, east_m = state.north_m, state.east_m
         if item.x != 0 or item.y != 0:
@@ -206,7 +205,7 @@ class MissionPilot:
         near = math.hypot(north_m - state.north_m, east_m - state.east_m) <= max(radius_m, 0.5)
         return near and abs(alt_m - state.alt_m) <= max(radius_m, ARRIVED_ALT_M)
 
-    def _done(self, item: Any, now_ns: int, step_s: float) -> bool:
+    def _done(self, item: Item, now_ns: int, step_s: float) -> bool:
         flight, state, command = self._flight, self._flight.state, item.command
         if command == mav.MAV_CMD_NAV_TAKEOFF:
             return state.alt_m >= state.target_m[2] - ARRIVED_ALT_M
@@ -237,7 +236,7 @@ class MissionPilot:
             state.mission_state = mav.MISSION_STATE_COMPLETE
         return True
 
-    def _circled(self, item: Any, step_s: float) -> bool:
+    def _circled(self, item: Item, step_s: float) -> bool:
         """Turns about the point, at the circle that the speed allows; done after `param1` of them."""
         radius_m = min(abs(_number(item.param3)) or CIRCLE_RADIUS_M, 1000.0)
         sign = -1.0 if _number(item.param3) < 0 else 1.0
@@ -247,9 +246,8 @@ class MissionPilot:
         self._flight.fly_to(
             north_m + radius_m * math.cos(angle_rad), east_m + radius_m * math.sin(angle_rad), alt_m
         )
-        turns: float = item.param1
-        return self._angle_rad >= math.tau * max(0.0, turns)
+        return self._angle_rad >= math.tau * max(0.0, item.param1)
 
 
 def _name(command: int) -> str:
-    return str(mav.enums["MAV_CMD"][command].name).removeprefix("MAV_CMD_").removeprefix("NAV_")
+    return mav.enums["MAV_CMD"][command].name.removeprefix("MAV_CMD_").removeprefix("NAV_")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from pqsitl import __version__
 from pqsitl.account import SentAccount
@@ -46,9 +45,9 @@ class TrafficService:
         self._sink_only: str | None = None
         self._recording: Recording | None = None
 
-    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+    def handle(self, request: dict[str, object]) -> dict[str, object]:
         """Answer one request; SitlError for what cannot be done."""
-        operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        operations: dict[str, Callable[[dict[str, object]], dict[str, object]]] = {
             "start": self._start,
             "stop": self._stop,
             "status": self._status,
@@ -95,7 +94,7 @@ class TrafficService:
     def _names(self) -> list[str]:
         return ["auto", *self._factories, *self._sink_names]
 
-    def _start(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _start(self, request: dict[str, object]) -> dict[str, object]:
         running = self._running_name
         if running is not None:
             raise BusyError(f"source {running} runs already", 'send {"op":"stop"} first')
@@ -122,7 +121,7 @@ class TrafficService:
         self._source = source
         return {"ok": True, "source": name, "detail": detail}
 
-    def _stop(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _stop(self, request: dict[str, object]) -> dict[str, object]:
         expected = request.get("expected_count")
         if expected is not None and (
             isinstance(expected, bool) or not isinstance(expected, int) or expected < 0
@@ -142,7 +141,7 @@ class TrafficService:
             self._sink.reset()
         return {"ok": True, "source": name, **report}
 
-    def _page(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _page(self, request: dict[str, object]) -> dict[str, object]:
         """A piece of what the last recorded source received; it stays until the next one starts."""
         since = request.get("since", 0)
         if isinstance(since, bool) or not isinstance(since, int) or since < 0:
@@ -153,9 +152,9 @@ class TrafficService:
             )
         return {"ok": True, **self._recording.page(since)}
 
-    def _status(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _status(self, request: dict[str, object]) -> dict[str, object]:
         source = self._source
-        answer: dict[str, Any] = {"ok": True, "role": self.role, "ready": self.ready}
+        answer: dict[str, object] = {"ok": True, "role": self.role, "ready": self.ready}
         answer["source"] = self._running_name
         answer["running"] = self._sink_only is not None or (source is not None and source.running)
         answer |= dict(_IDLE_REPORT) if source is None else source.report()
@@ -163,7 +162,7 @@ class TrafficService:
             answer["received"] = self._sink.report()
         return answer
 
-    def _hello(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _hello(self, request: dict[str, object]) -> dict[str, object]:
         return {
             "ok": True,
             "role": self.role,
@@ -179,7 +178,7 @@ class TrafficService:
             **self.facts(),
         }
 
-    def _health(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _health(self, request: dict[str, object]) -> dict[str, object]:
         trouble = self.trouble
         return (
             {"ok": True, "role": self.role, "ready": self.ready} if trouble is None else trouble.as_answer()

@@ -10,7 +10,7 @@ import difflib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Final
 
 from pqsitl.errors import SpecError
 
@@ -108,7 +108,7 @@ def _step(place: int, raw: object) -> Step:
     return step
 
 
-def amiss(kind: str, given: Mapping[str, Any]) -> tuple[str, str] | None:
+def amiss(kind: str, given: Mapping[str, object]) -> tuple[str, str] | None:
     """(what is wrong, what to do) with the keys that are set for a kind; None where nothing is."""
     for key in _NEEDED.get(kind, ()):
         if given.get(key) is None:

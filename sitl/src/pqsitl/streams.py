@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
@@ -102,7 +101,7 @@ def position_target(s: FlightState, boot_us: int) -> Message:
     )
 
 
-def version(s: FlightState, boot_us: int) -> Any:
+def version(s: FlightState, boot_us: int) -> Message:
     return autopilot_version()
 
 

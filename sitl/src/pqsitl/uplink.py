@@ -73,7 +73,7 @@ class UplinkProbe:
             return []
         answers: list[bytes] = []
         for message in self._mav.parse_buffer(datagram) or []:
-            if message.get_type() != "TIMESYNC":
+            if not isinstance(message, mav.MAVLink_timesync_message):
                 continue
             if message.tc1 == 0:
                 answers.append(self.frame(mav.MAVLink_timesync_message(now_ns, message.ts1)))
@@ -82,9 +82,9 @@ class UplinkProbe:
                 self.rtt_ns.append(now_ns + STAMP_OFFSET_NS - message.ts1)
         return answers
 
-    def frame(self, message: object) -> bytes:
+    def frame(self, message: mav.MAVLink_message) -> bytes:
         """The message as a frame of this station, under its running sequence number."""
-        frame: bytes = bytes(message.pack(self._mav))  # type: ignore[attr-defined]
+        frame = message.pack(self._mav)
         self._mav.seq = (self._mav.seq + 1) & 0xFF
         return frame
 

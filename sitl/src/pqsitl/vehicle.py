@@ -7,7 +7,7 @@ each frame. It answers as a Copter would (`pqsitl.answers`); what it flies is `p
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
@@ -71,10 +71,10 @@ class EmbeddedVehicle:
         self._physics_ns = start_ns
         self._mav = mav.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
         self._mav.robust_parsing = True
-        self._paced: deque[Any] = deque()
+        self._paced: deque[int | mav.MAVLink_message] = deque()
         self._paced_due_ns = 0
         self._param_turn = 0
-        self.waiting: deque[Any] = deque(maxlen=MAX_WAITING)
+        self.waiting: deque[mav.MAVLink_message] = deque(maxlen=MAX_WAITING)
         """Messages that leave with the next poll: what happened, not what was asked."""
         self.beside = BesideAccount()
         self.greeted: set[int] = set()
@@ -113,7 +113,7 @@ class EmbeddedVehicle:
 
     def poll_beside(self, now_ns: int) -> list[bytes]:
         """Of those, what is no part of the measured mix: parts of lists, repeated requests, texts."""
-        messages: list[Any] = []
+        messages: list[mav.MAVLink_message] = []
         if self._paced and now_ns >= self._paced_due_ns:
             next_one = self._paced.popleft()
             messages.append(self.params.message(next_one) if isinstance(next_one, int) else next_one)
@@ -141,7 +141,7 @@ class EmbeddedVehicle:
             answers += [frame(one) for one in answer(self, message, now_ns)]
         return answers
 
-    def build(self, name: str, now_ns: int) -> Any:
+    def build(self, name: str, now_ns: int) -> mav.MAVLink_message:
         """The current message `name`."""
         if name == "PARAM_VALUE":
             self._param_turn = (self._param_turn + 1) % len(self.params)
@@ -158,7 +158,7 @@ class EmbeddedVehicle:
         others = [one for one in self._paced if not isinstance(one, int)]
         self._pace([*others, *indices], now_ns)
 
-    def request_burst(self, messages: list[Any], now_ns: int) -> None:
+    def request_burst(self, messages: list[mav.MAVLink_message], now_ns: int) -> None:
         """Send the packets of an FTP burst one by one; they take the place of an earlier burst's."""
         self._pace([*messages, *(one for one in self._paced if isinstance(one, int))], now_ns)
 
@@ -192,18 +192,18 @@ class EmbeddedVehicle:
             if self.pilot.refusal() is None:
                 self.pilot.start()
 
-    def _pace(self, queue: list[Any], now_ns: int) -> None:
+    def _pace(self, queue: Sequence[int | mav.MAVLink_message], now_ns: int) -> None:
         self._paced = deque(queue)
         self._paced_due_ns = max(now_ns, self._paced_due_ns)
 
-    def _beside(self, message: Any) -> bytes:
+    def _beside(self, message: mav.MAVLink_message) -> bytes:
         """Frame a message that is no part of the mix, and account for it."""
         frame = self._frame(message)
         self.beside.add(message.get_type(), len(frame))
         return frame
 
-    def _frame(self, message: Any) -> bytes:
-        frame: bytes = bytes(message.pack(self._mav))
+    def _frame(self, message: mav.MAVLink_message) -> bytes:
+        frame = message.pack(self._mav)
         self._mav.seq = (self._mav.seq + 1) & 0xFF
         return frame
 

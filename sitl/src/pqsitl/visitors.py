@@ -6,8 +6,6 @@ cell, is for whoever reads the account (`pqevidence.record.visitors`).
 
 from __future__ import annotations
 
-from typing import Any
-
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
 #: a stranger may send anything: beyond this many senders, and kinds of one sender, the rest is one row
@@ -36,7 +34,7 @@ class UplinkAccount:
                 kind = OTHERS
             kinds[kind] = kinds.get(kind, 0) + 1
 
-    def report(self) -> list[dict[str, Any]]:
+    def report(self) -> list[dict[str, object]]:
         """[{"system", "component", "frames": {kind: count}}] by sender; system and component are null for
         those beyond MOST_SENDERS."""
         return [
@@ -49,10 +47,10 @@ class UplinkAccount:
         ]
 
 
-def kind_of(message: Any) -> str:
+def kind_of(message: mav.MAVLink_message) -> str:
     """Name of the message; of a command also its own, `COMMAND_LONG MAV_CMD_NAV_LAND`."""
-    name = str(message.get_type())
-    if name not in ("COMMAND_LONG", "COMMAND_INT"):
+    name = message.get_type()
+    if not isinstance(message, mav.MAVLink_command_long_message | mav.MAVLink_command_int_message):
         return name
     known = mav.enums["MAV_CMD"].get(message.command)
     return f"{name} {known.name if known is not None else message.command}"

@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, Final
+from typing import Final
 
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
 from pqsitl.flight import HOME_ALT_M, HOME_LAT_DEG, HOME_LON_DEG, degrees_of
+from pqsitl.mission import Item, Request
 from pqsitl.steps import CUT, MODES, NOT_DUE, NS, STATION, Due, Step, dues, unanswered
 from pqsitl.visitors import kind_of
 
@@ -29,19 +30,28 @@ LATE_NS: Final = 5 * NS
 MOST_MISSING: Final = 10
 #: commands that change nothing. The first is taken while no late answer to it can be under way
 QUESTIONS: Final = (
-    (int(mav.MAV_CMD_RUN_PREARM_CHECKS), 0.0),
-    (int(mav.MAV_CMD_GET_HOME_POSITION), 0.0),
-    (int(mav.MAV_CMD_GET_MESSAGE_INTERVAL), 1.0),
-    (int(mav.MAV_CMD_REQUEST_MESSAGE), 1.0),
+    (mav.MAV_CMD_RUN_PREARM_CHECKS, 0.0),
+    (mav.MAV_CMD_GET_HOME_POSITION, 0.0),
+    (mav.MAV_CMD_GET_MESSAGE_INTERVAL, 1.0),
+    (mav.MAV_CMD_REQUEST_MESSAGE, 1.0),
 )
 VEHICLE: Final = (1, 1)
-_HEARD: Final = {40: "request", 51: "request", 47: "ack", 22: "param", 77: "command_ack"}
+_HEARD: Final = frozenset(
+    {
+        mav.MAVLINK_MSG_ID_MISSION_REQUEST,
+        mav.MAVLINK_MSG_ID_MISSION_REQUEST_INT,
+        mav.MAVLINK_MSG_ID_MISSION_ACK,
+        mav.MAVLINK_MSG_ID_PARAM_VALUE,
+        mav.MAVLINK_MSG_ID_COMMAND_ACK,
+    }
+)
 #: index of a parameter that the vehicle tells of its own accord
 _ANNOUNCED: Final = 65_535
+Messages = list[mav.MAVLink_message]
 _LANES: Final = {"mode": "mode", "auto": "mode"}
 
 
-def mission_items(count: int, seed: int) -> list[Any]:
+def mission_items(count: int, seed: int) -> list[Item]:
     """`count` waypoints about home behind item 0, home's own place."""
     rng = random.Random(f"mission/{seed}")
     items = [_item(0, HOME_LAT_DEG, HOME_LON_DEG, HOME_ALT_M, mav.MAV_FRAME_GLOBAL)]
@@ -52,7 +62,7 @@ def mission_items(count: int, seed: int) -> list[Any]:
     return items
 
 
-def _item(seq: int, lat_deg: float, lon_deg: float, alt_m: float, frame: int) -> Any:
+def _item(seq: int, lat_deg: float, lon_deg: float, alt_m: float, frame: int) -> Item:
     return mav.MAVLink_mission_item_int_message(
         *VEHICLE,
         seq,
@@ -89,7 +99,7 @@ class Exchange:
     last_ns: int = 0
     wanted: set[int] = field(default_factory=set)
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """As it stands in the source's report."""
         command = mav.enums["MAV_CMD"][self.command].name if self.command is not None else None
         return {
@@ -120,7 +130,7 @@ class WorkloadClient:
         self._waiting: list[Exchange] = []
         self._open: dict[str, Exchange] = {}
         self._done: list[Exchange] = []
-        self._items: list[Any] = []
+        self._items: list[Item] = []
         self._params_total: int | None = None
         self._sent_times: dict[int, tuple[int, int]] = {}
         """Command → (sendings that no acknowledgement came for, ns until which one may still come)."""
@@ -146,9 +156,9 @@ class WorkloadClient:
             times += [one.last_ns + RETRY_NS, self._limit_ns(one)]
         return min(times, default=None)
 
-    def poll(self, now_ns: int) -> list[Any]:
+    def poll(self, now_ns: int) -> Messages:
         """Messages to send now."""
-        messages: list[Any] = []
+        messages: Messages = []
         for one in list(self._open.values()):
             if now_ns >= self._limit_ns(one):
                 self._end(one, reason=unanswered(one.step.limit_s))
@@ -167,7 +177,7 @@ class WorkloadClient:
             self.sent[kind_of(message)] += 1
         return messages
 
-    def receive(self, datagram: bytes, now_ns: int) -> list[Any]:
+    def receive(self, datagram: bytes, now_ns: int) -> Messages:
         """Take one datagram from the vehicle; messages to send at once."""
         # Telemetry at full rate passes here: only answers are worth decoding.
         if (
@@ -176,24 +186,24 @@ class WorkloadClient:
             or int.from_bytes(datagram[7:10], "little") not in _HEARD
         ):
             return []
-        messages: list[Any] = []
+        messages: Messages = []
         for message in self._mav.parse_buffer(datagram) or []:
-            what = _HEARD.get(message.get_msgId())
             addressed = (
                 getattr(message, "target_system", STATION[0]),
                 getattr(message, "target_component", STATION[1]),
             )
-            if what is None or (message.get_srcSystem(), addressed) != (VEHICLE[0], STATION):
+            sender = message.get_srcSystem()
+            if message.get_msgId() not in _HEARD or (sender, addressed) != (VEHICLE[0], STATION):
                 continue
-            if what == "param" and message.param_index == _ANNOUNCED:
+            if isinstance(message, mav.MAVLink_param_value_message) and message.param_index == _ANNOUNCED:
                 continue
             self.heard[message.get_type()] += 1
-            messages += getattr(self, f"_on_{what}")(message, now_ns)
+            messages += self._answered(message, now_ns)
         for message in messages:
             self.sent[kind_of(message)] += 1
         return messages
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """{seed, begun_ns, sent, heard, rows}; what is not over yet was cut off by the session."""
         left = self._waiting
         if self.begun_ns is None:
@@ -219,7 +229,7 @@ class WorkloadClient:
         if one.step.kind == "command":
             choice = [command for command, _ in QUESTIONS]
         else:
-            choice = [int(mav.MAV_CMD_MISSION_START if one.step.kind == "auto" else mav.MAV_CMD_DO_SET_MODE)]
+            choice = [mav.MAV_CMD_MISSION_START if one.step.kind == "auto" else mav.MAV_CMD_DO_SET_MODE]
         for command in choice:
             surplus, until_ns = self._sent_times.get(command, (0, 0))
             if surplus == 0 or now_ns >= until_ns:
@@ -228,7 +238,7 @@ class WorkloadClient:
                 return True
         return False
 
-    def _ask(self, one: Exchange, now_ns: int) -> list[Any]:
+    def _ask(self, one: Exchange, now_ns: int) -> Messages:
         one.last_ns = now_ns
         if one.step.kind == "mission_upload":
             return [self._upload(one)]
@@ -239,7 +249,7 @@ class WorkloadClient:
         self._sent_times[one.command] = (surplus + 1, now_ns + LATE_NS)
         return [self._command(one)]
 
-    def _command(self, one: Exchange) -> Any:
+    def _command(self, one: Exchange) -> mav.MAVLink_message:
         params = [0.0] * 7
         assert one.command is not None
         if one.step.mode is not None:
@@ -248,14 +258,14 @@ class WorkloadClient:
             params[0] = dict(QUESTIONS)[one.command]
         return mav.MAVLink_command_long_message(*VEHICLE, one.command, min(one.retries_count, 255), *params)
 
-    def _upload(self, one: Exchange) -> Any:
+    def _upload(self, one: Exchange) -> mav.MAVLink_message:
         """The list's length; once it has begun, the item that was asked for last."""
         if not self._items or one.items_count == 0:
             self._items = mission_items(one.step.waypoints or 0, self._seed + one.due.step)
             return mav.MAVLink_mission_count_message(*VEHICLE, len(self._items), 0)
         return self._items[one.items_count - 1]
 
-    def _params(self, one: Exchange) -> list[Any]:
+    def _params(self, one: Exchange) -> Messages:
         """The whole list, or those that are missing, or the next one of a number."""
         if one.step.count is None and self._params_total is None:
             return [mav.MAVLink_param_request_list_message(*VEHICLE)]
@@ -269,15 +279,27 @@ class WorkloadClient:
 
     # ------------------------------------------------------------------ answers
 
-    def _on_command_ack(self, message: Any, now_ns: int) -> list[Any]:
+    def _answered(self, message: mav.MAVLink_message, now_ns: int) -> Messages:
+        match message:
+            case mav.MAVLink_command_ack_message():
+                return self._on_command_ack(message, now_ns)
+            case mav.MAVLink_mission_request_message() | mav.MAVLink_mission_request_int_message():
+                return self._on_request(message, now_ns)
+            case mav.MAVLink_mission_ack_message():
+                return self._on_ack(message, now_ns)
+            case mav.MAVLink_param_value_message():
+                return self._on_param(message, now_ns)
+        return []
+
+    def _on_command_ack(self, message: mav.MAVLink_command_ack_message, now_ns: int) -> Messages:
         surplus, until_ns = self._sent_times.get(message.command, (0, 0))
         self._sent_times[message.command] = (max(0, surplus - 1), until_ns)
         for one in list(self._open.values()):
             if one.command == message.command and message.result != mav.MAV_RESULT_IN_PROGRESS:
-                self._end(one, now_ns, int(message.result))
+                self._end(one, now_ns, message.result)
         return []
 
-    def _on_request(self, message: Any, now_ns: int) -> list[Any]:
+    def _on_request(self, message: Request, now_ns: int) -> Messages:
         one = self._open.get("mission_upload")
         if one is None or not 0 <= message.seq < len(self._items):
             return []
@@ -287,18 +309,18 @@ class WorkloadClient:
         one.items_count = max(one.items_count, message.seq + 1)
         return [self._items[message.seq]]
 
-    def _on_ack(self, message: Any, now_ns: int) -> list[Any]:
+    def _on_ack(self, message: mav.MAVLink_mission_ack_message, now_ns: int) -> Messages:
         if (one := self._open.get("mission_upload")) is not None:
             self._items = []
-            self._end(one, now_ns, int(message.type))
+            self._end(one, now_ns, message.type)
         return []
 
-    def _on_param(self, message: Any, now_ns: int) -> list[Any]:
+    def _on_param(self, message: mav.MAVLink_param_value_message, now_ns: int) -> Messages:
         one = self._open.get("param_download")
         if one is None:
             return []
         if one.step.count is None and self._params_total is None:
-            self._params_total = int(message.param_count)
+            self._params_total = message.param_count
             one.wanted = set(range(self._params_total))
         if message.param_index not in one.wanted:
             return []

@@ -14,11 +14,12 @@ use pq_core::packet;
 use pq_core::session::{Role, Session};
 use pq_link::config::{entries, Value};
 use pq_link::drone::{DroneHandshake, DroneSetup};
+use pq_link::error::Reason;
 use pq_link::identity::GcsPublic;
 use pq_link::keys;
 use pq_link::primitives::{HostPrimitives, Primitives};
 use pq_link::retry::Redial;
-use pq_link::stream::converse;
+use pq_link::stream::{converse, Passed};
 use pq_link::suite::Suite;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::io::Read as _;
@@ -44,6 +45,8 @@ struct Farm {
     packets: usize,
     started: Instant,
     dialled: AtomicU64,
+    /// Connections with the Hello first, after a Retry.
+    early: AtomicU64,
     completed: AtomicU64,
     sent: AtomicU64,
     returned: AtomicU64,
@@ -98,15 +101,18 @@ impl Farm {
     /// Dial until it works; its session, and a socket for it.
     fn join(&self, drone: &Drone) -> (Session, UdpSocket) {
         let mut redial = Redial::default();
+        let (mut early, mut again) = (None, false);
         loop {
             let now_ns = self.now_ns();
-            if !redial.is_due(now_ns) {
+            if !redial.is_due(now_ns) && !again {
                 std::thread::sleep(Duration::from_millis(5));
                 continue;
             }
-            let [jitter] = fresh();
-            redial.begun(now_ns, jitter);
-            self.dialled.fetch_add(1, Ordering::Relaxed);
+            if !std::mem::take(&mut again) {
+                let [jitter] = fresh();
+                redial.begun(now_ns, jitter);
+                self.dialled.fetch_add(1, Ordering::Relaxed);
+            }
             let started = Instant::now();
             let Ok(socket) = TcpStream::connect_timeout(&self.handshake, Duration::from_secs(3))
             else {
@@ -126,10 +132,12 @@ impl Farm {
                 rx_index: u32::from_be_bytes([0, a, b, c]),
                 rekey: None,
                 signing_key: None,
+                early: early.take(),
             });
             let mut session = Session::new(Role::Drone);
             let now_ns = self.now_ns();
-            let outcome = converse(&socket, started, &mut machine, |keys, _| {
+            let passed = Passed::default();
+            let outcome = converse(&socket, started, passed, &mut machine, |keys, _| {
                 session.install(&keys.epoch_keys(), now_ns).expect("taken");
                 Ok(())
             });
@@ -138,6 +146,11 @@ impl Farm {
                     let link = UdpSocket::bind(("127.0.0.1", 0)).expect("bound");
                     link.set_read_timeout(Some(LISTEN)).expect("set");
                     return (session, link);
+                }
+                Err(error) if error.reason == Reason::Retry => {
+                    early = machine.to_answer().cloned();
+                    again = true;
+                    self.early.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(error) => eprintln!("farm: {error}"),
             }
@@ -282,6 +295,7 @@ fn main() {
         packets: number(5) as usize,
         started: Instant::now(),
         dialled: AtomicU64::new(0),
+        early: AtomicU64::new(0),
         completed: AtomicU64::new(0),
         sent: AtomicU64::new(0),
         returned: AtomicU64::new(0),
@@ -336,9 +350,10 @@ fn main() {
     };
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     println!(
-        "drones={} dialled={} completed={} sent={} lost={} crossed={} t50_ms={:.1} t95_ms={:.1} t100_ms={:.1}",
+        "drones={} dialled={} early={} completed={} sent={} lost={} crossed={} t50_ms={:.1} t95_ms={:.1} t100_ms={:.1}",
         drones.len(),
         read(&farm.dialled),
+        read(&farm.early),
         read(&farm.completed),
         read(&farm.sent),
         read(&farm.sent) - read(&farm.returned),

@@ -8,13 +8,14 @@
 //! ```
 //!
 //! Keys of a machine: `suite=` (gcs: several, or 72), `id=`, `psk=`, `gcs=token:PUBLIC[:SECRET],…`, `level=`, `epoch=`,
-//! `nonce=`, `index=`, `old=SESSION:EPOCH:SECRET[:DRONE]`, `sign=SECRET` (drone) or `drone_key=PUBLIC` (gcs); and results
+//! `nonce=`, `index=`, `old=SESSION:EPOCH:SECRET[:DRONE]`, `sign=SECRET` (drone) or `drone_key=PUBLIC` (gcs), `early=CHALLENGE`
+//! (drone: answer this frame first) or `given=NONCE` (gcs: an EarlyHello may answer it); and results
 //! that take a primitive's place: `encaps=CIPHERTEXT:SHARED`, `pair=PUBLIC:SECRET`, `shared=`, `signature=`.
 
 use pq_link::drone::{DroneHandshake, DroneSetup};
-use pq_link::error::HandshakeError;
+use pq_link::error::{HandshakeError, Reason};
 use pq_link::established::{Established, RekeyBasis, RekeyFrom, SessionId};
-use pq_link::gcs::{GcsHandshake, GcsSetup};
+use pq_link::gcs::{GcsHandshake, GcsSetup, Redeem};
 use pq_link::hex;
 use pq_link::identity::{GcsIdentity, GcsPublic, PskStore};
 use pq_link::primitives::{HostPrimitives, KemPair, PrimitiveError, Primitives};
@@ -22,8 +23,9 @@ use pq_link::raw::clock::thread_cpu_ns;
 use pq_link::registry::{sig_by_token, Kem, Sig};
 use pq_link::schedule::PskKeys;
 use pq_link::secret::Secret;
-use pq_link::stream::converse;
+use pq_link::stream::{converse, Passed};
 use pq_link::suite::Suite;
+use pq_link::wire::{Challenge, HEADER_BYTES};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::collections::HashMap;
 use std::io::{BufRead as _, Write as _};
@@ -211,6 +213,10 @@ impl Ends {
             signing_key: spec
                 .contains_key("sign")
                 .then(|| &leak(bytes(spec, "sign"))[..]),
+            early: spec.contains_key("early").then(|| {
+                let frame = bytes(spec, "early");
+                Challenge::parse(&frame[HEADER_BYTES..]).expect("a Challenge")
+            }),
         })
     }
 
@@ -242,6 +248,13 @@ impl Ends {
             drone_keys: drone_key.map(|key| -> pq_link::gcs::FindDroneKey<'static> {
                 leak(move |_: &[u8; 8], _: &Sig| Some(key.clone()))
             }),
+            redeem: spec.contains_key("given").then(|| -> Redeem<'static> {
+                let given: [u8; 32] = fixed(&bytes(spec, "given"));
+                leak(move |nonce: &[u8; 32]| {
+                    let stale = || HandshakeError::new(Reason::StaleCookie, "another nonce");
+                    (*nonce == given).then_some(()).ok_or_else(stale)
+                })
+            }),
         })
     }
 }
@@ -258,7 +271,7 @@ fn shown(keys: &Established) -> String {
         hexed(&keys.handshake_id),
         keys.rx_index,
         keys.tx_index,
-        keys.is_rekey,
+        keys.is_rekey(),
         hexed(&keys.send.key),
         hexed(&keys.send.iv),
         hexed(&keys.receive.key),
@@ -365,7 +378,8 @@ fn over_tcp(ends: &Ends, role: &str, address: &str, count: usize, spec: &Text) {
             keys = Some(established);
             Ok(())
         };
-        let outcome = both!(&mut machine, one => converse(&socket, started, one, install));
+        let passed = Passed::default();
+        let outcome = both!(&mut machine, one => converse(&socket, started, passed, one, install));
         let wall_ns = started.elapsed().as_nanos();
         let spent_ns = thread_cpu_ns() - before_ns;
         let told = keys.as_ref().map_or_else(String::new, shown);

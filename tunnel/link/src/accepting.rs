@@ -1,11 +1,12 @@
-//! The GCS: listens, admits, converses. One thread a handshake, bounded by `limits`.
+//! The GCS: listens, lets `door` find who has a right Hello, converses. One thread a handshake, bounded by `limits`.
 
+use crate::door::{Door, Guest, House, MAX_OF_A_FLEET};
 use crate::error::{HandshakeError, Reason};
 use crate::gcs::{GcsHandshake, GcsSetup};
 use crate::identity::DroneId;
-use crate::limits::{Limits, MAX_HALF_OPEN};
+use crate::limits::{Limits, MAX_IN_PROGRESS};
 use crate::link::{log, TICK};
-use crate::place::{listen, source_of, Place};
+use crate::place::{listen, Place};
 use crate::raw::signals;
 use crate::secret::scrub_stack;
 use crate::station::{Reloaded, Station};
@@ -13,19 +14,14 @@ use crate::status::{self, StatusSocket};
 use crate::stream::converse;
 use pq_core::cell::locked;
 use pq_core::tcp;
-use pq_core::udp::canonical;
 use std::collections::{HashMap, HashSet};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-/// A whole fleet may dial at once after an outage; beyond this many it dials in turns.
-const MAX_FLEET_HALF_OPEN: usize = 1024;
 
 /// A handshake in progress.
 struct InProgress {
-    socket: TcpStream,
-    claimed: Option<DroneId>,
+    socket: Arc<TcpStream>,
+    id: DroneId,
 }
 
 /// What handshake threads share.
@@ -37,10 +33,10 @@ struct Gate {
 }
 
 impl Gate {
-    /// Room for every drone at once, beside as many strangers as ever.
+    /// Room for every drone at once.
     fn size(&self) {
-        let places = (MAX_HALF_OPEN + self.station.peers().len()).min(MAX_FLEET_HALF_OPEN);
-        locked(&self.limits).set_max(places);
+        let places = (MAX_IN_PROGRESS + self.station.drones()).min(MAX_OF_A_FLEET);
+        locked(&self.limits).set_most(places);
     }
 
     /// This handshake gives way.
@@ -48,6 +44,11 @@ impl Gate {
         if let Some(victim) = locked(&self.in_progress).remove(&victim) {
             let _ = victim.socket.shutdown(Shutdown::Both); // wakes the thread that waits there
         }
+    }
+
+    fn release(&self, number: u64) -> bool {
+        locked(&self.in_progress).remove(&number);
+        locked(&self.limits).release(number)
     }
 
     fn reload(&self) -> Result<String, String> {
@@ -76,8 +77,43 @@ impl Gate {
 
 fn end_those_of(in_progress: &HashMap<u64, InProgress>, gone: &HashSet<DroneId>) {
     for one in in_progress.values() {
-        if one.claimed.is_some_and(|id| gone.contains(&id)) {
+        if gone.contains(&one.id) {
             let _ = one.socket.shutdown(Shutdown::Both); // wakes the thread that waits there
+        }
+    }
+}
+
+impl House for Arc<Gate> {
+    fn station(&self) -> &Station {
+        &self.station
+    }
+
+    fn admit(&self, number: u64, id: &DroneId) -> Result<(), HandshakeError> {
+        let now_ns = self.station.hub.now_ns();
+        let victim = locked(&self.limits).admit(number, id, now_ns)?;
+        if let Some(victim) = victim {
+            self.end(victim);
+        }
+        Ok(())
+    }
+
+    fn receive(&self, guest: Guest) {
+        let (own, number) = (Arc::clone(self), guest.number);
+        let one = InProgress {
+            socket: Arc::clone(&guest.socket),
+            id: guest.id,
+        };
+        locked(&self.in_progress).insert(number, one);
+        let work = move || {
+            serve(&own, guest);
+            scrub_stack();
+        };
+        let spawned = std::thread::Builder::new()
+            .name("handshake".to_owned())
+            .spawn(work);
+        if let Err(error) = spawned {
+            log(&format!("no thread for a handshake: {error}"));
+            self.release(number);
         }
     }
 }
@@ -103,10 +139,17 @@ pub fn run(station: Station) -> Result<(), String> {
         in_progress: Mutex::default(),
     });
     gate.size();
-    let acceptor = Arc::clone(&gate);
-    let accepting = std::thread::Builder::new().name("accept".to_owned());
-    let accepting = accepting.spawn(move || accept(&acceptor, &listener));
-    accepting.map_err(|error| format!("no thread to accept on: {error}"))?;
+    let mut door = Door::new(Arc::clone(&gate), listener)
+        .map_err(|error| format!("handshake = \"{address}\": {error}"))?;
+    let keeping = std::thread::Builder::new().name("door".to_owned());
+    let keeping = keeping.spawn(move || {
+        if let Err(error) = door.keep() {
+            // Without it nobody comes in any more: ended, it is started again by who watches it.
+            log(&format!("the door is broken: {error}"));
+            std::process::exit(1);
+        }
+    });
+    keeping.map_err(|error| format!("no thread to accept on: {error}"))?;
     while !signals::stopping() {
         gate.station.tick();
         status.answer(|request| gate.answer(request));
@@ -117,107 +160,61 @@ pub fn run(station: Station) -> Result<(), String> {
     Ok(())
 }
 
-fn accept(gate: &Arc<Gate>, listener: &TcpListener) {
-    for number in 0.. {
-        let Ok((socket, source)) = listener.accept() else {
-            // Out of descriptors, or a connection that died in the queue: not a spin.
-            std::thread::sleep(Duration::from_millis(50));
-            continue;
-        };
-        let source = canonical(source);
-        let started = Instant::now();
-        gate.station.counts.add("hs_started");
-        let now_ns = gate.station.hub.now_ns();
-        let admitted = locked(&gate.limits).admit(number, source_of(source.ip()), now_ns);
-        match admitted {
-            Ok(None) => {}
-            Ok(Some(victim)) => gate.end(victim),
-            Err(error) => {
-                gate.station.refused(&source.to_string(), None, &error);
-                continue;
-            }
-        }
-        if let Ok(copy) = socket.try_clone() {
-            let one = InProgress {
-                socket: copy,
-                claimed: None,
-            };
-            locked(&gate.in_progress).insert(number, one);
-        }
-        let own = Arc::clone(gate);
-        let work = move || {
-            serve(&own, number, &socket, source, started);
-            scrub_stack();
-        };
-        let spawned = std::thread::Builder::new()
-            .name("handshake".to_owned())
-            .spawn(work);
-        if let Err(error) = spawned {
-            log(&format!("no thread for a handshake: {error}"));
-            release(gate, number);
-        }
-    }
-}
-
-fn release(gate: &Gate, number: u64) -> bool {
-    locked(&gate.in_progress).remove(&number);
-    locked(&gate.limits).release(number)
-}
-
-fn serve(gate: &Gate, number: u64, socket: &TcpStream, source: SocketAddr, started: Instant) {
-    let claimed = Mutex::new(None);
-    let outcome = handshake(gate, number, socket, source, started, &claimed);
-    let was_held = release(gate, number);
+fn serve(gate: &Gate, guest: Guest) {
+    let (number, source, id) = (guest.number, guest.source.to_string(), guest.id);
+    let outcome = handshake(gate, guest);
+    let was_held = gate.release(number);
     if let Err(mut error) = outcome {
         if !was_held && error.reason == Reason::ConnectionLost {
             error.reason = Reason::Evicted;
         }
-        let (station, claimed) = (&gate.station, *locked(&claimed));
-        station.refused(&source.to_string(), claimed.as_ref(), &error);
+        gate.station.refused(&source, Some(&id), &error);
     }
 }
 
-fn handshake(
-    gate: &Gate,
-    number: u64,
-    socket: &TcpStream,
-    source: SocketAddr,
-    started: Instant,
-    claimed: &Mutex<Option<DroneId>>,
-) -> Result<(), HandshakeError> {
+fn handshake(gate: &Gate, guest: Guest) -> Result<(), HandshakeError> {
     let station = &gate.station;
-    // Without it a small frame may wait for an acknowledgement: slower, not wrong.
-    let _ = socket.set_nodelay(true);
-    let note_claim = |id: &DroneId| {
-        *locked(claimed) = Some(*id);
-        if let Some(one) = locked(&gate.in_progress).get_mut(&number) {
-            one.claimed = Some(*id);
-        }
-    };
-    let admit_key = |key: &DroneId| {
-        let now_ns = station.hub.now_ns();
-        let victim = locked(&gate.limits).admit_key(number, key, now_ns)?;
-        if let Some(victim) = victim {
-            gate.end(victim);
-        }
-        Ok(())
-    };
+    let Guest {
+        socket,
+        source,
+        started,
+        id,
+        nonce,
+        passed,
+        number,
+    } = guest;
+    let waits = socket.set_nonblocking(false);
+    waits.map_err(|error| HandshakeError::new(Reason::ConnectionLost, error.to_string()))?;
+    // Of this drone alone: whoever is revoked meanwhile has no keys here.
+    let psks = station.psks().only(&id);
     let rekey_basis = |session: &_| station.rekey_basis(session);
-    let (psks, accepted) = (station.psks(), [station.config.suite]);
+    let redeem = |answered: &[u8; 32]| {
+        if *answered == nonce {
+            return Ok(());
+        }
+        let detail = "another Challenge than the one that was found right";
+        Err(HandshakeError::new(Reason::StaleCookie, detail))
+    };
+    let accepted = [station.config.suite];
     let mut machine = GcsHandshake::new(GcsSetup {
         identity: &station.identity,
         psks: &psks,
         accepted: &accepted,
         min_level: station.config.min_level,
         primitives: &*station.primitives,
-        nonce: station.random()?,
+        nonce,
         rx_index: station.free_index()?,
-        note_claim: &note_claim,
-        admit_key: &admit_key,
+        note_claim: &|_| (),
+        admit_key: &|_| Ok(()),
         rekey_basis: &rekey_basis,
         drone_keys: None,
+        redeem: Some(&redeem),
     });
-    converse(socket, started, &mut machine, |established, rtt| {
-        station.install(established, source, rtt, started.elapsed())
-    })
+    converse(
+        &socket,
+        started,
+        passed,
+        &mut machine,
+        |established, rtt| station.install(established, number, source, rtt, started.elapsed()),
+    )
 }

@@ -1,5 +1,6 @@
 //! The epochs that may be rekeyed, found by session id and by nothing else: numbers begin anew when a drone restarts.
 
+use crate::error::{HandshakeError, Reason};
 use crate::established::{Established, RekeyBasis, RekeyFrom, SessionId};
 use crate::identity::DroneId;
 use crate::secret::Secret;
@@ -21,11 +22,34 @@ pub struct Book {
     confirmed: Option<Known>,
     /// Made last, not heard yet.
     newest: Option<Known>,
+    /// Arrival of the handshake that was entered last.
+    arrival: u64,
 }
 
 impl Book {
+    /// GCS: may these keys be taken in? `arrival` orders the handshakes of one station. Between a Hello and its end time
+    /// passes, in which the drone may have dialled again: whoever holds back an older handshake's last frame must not
+    /// put its keys, which nobody has any more, in the place of the newer ones.
+    ///
+    /// # Errors
+    /// `Policy`: a newer handshake of this drone has completed, or the session to replace is held no more.
+    pub fn admits(&self, established: &Established, arrival: u64) -> Result<(), HandshakeError> {
+        let what = if arrival < self.arrival {
+            "a newer handshake of this drone has completed before this one"
+        } else if established
+            .replaces
+            .is_some_and(|session| self.basis(&session).is_none())
+        {
+            "the session that this rekey would replace has been replaced before its end"
+        } else {
+            return Ok(());
+        };
+        Err(HandshakeError::new(Reason::Policy, what))
+    }
+
     /// A handshake has completed. At the drone it ends the one before.
-    pub fn enter(&mut self, established: Established) {
+    pub fn enter(&mut self, established: Established, arrival: u64) {
+        self.arrival = self.arrival.max(arrival);
         if established.role == Role::Drone {
             self.confirmed = None; // the drone rekeys from its newest epoch alone
         }
@@ -105,7 +129,7 @@ impl LastHandshake {
         Self {
             suite: established.suite.id(),
             epoch: established.epoch,
-            is_rekey: established.is_rekey,
+            is_rekey: established.is_rekey(),
             wall,
             at: Instant::now(),
             handshake_id: established.handshake_id,

@@ -6,23 +6,23 @@ use crate::error::{HandshakeError, Reason};
 use crate::established::{Established, RekeyFrom};
 use crate::identity::{DroneId, GcsPublic};
 use crate::link::{log, Link, TICK};
+use crate::pilot::{Due, Facts, Pilot};
 use crate::primitives::Primitives;
 use crate::raw::signals;
-use crate::retry::{Redial, RekeyTries};
 use crate::schedule::PskKeys;
 use crate::secret::scrub_stack;
 use crate::status::{self, StatusSocket};
-use crate::stream::converse;
-use pq_core::cell::{locked, ControlFrame};
-use pq_core::packet;
+use crate::stream::{converse, Passed};
+use crate::wire::Challenge;
+use pq_core::cell::locked;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-const CONFIRM_EVERY_NS: i64 = 100_000_000;
-const CONFIRM_KEEPALIVES: u32 = 10;
+/// Connections with the Hello first, at most, after one that a station under load ended.
+const EARLY_TRIES: u32 = 3;
 
 /// What the drone knows beside the link.
 pub struct Drone {
@@ -64,8 +64,29 @@ impl Drone {
         Err(outcome)
     }
 
-    /// One handshake from connect to keys.
-    fn dial(&self, link: &Link, epoch: u32, rekey: Option<RekeyFrom>) -> Dialled {
+    /// One handshake from connect to keys; a station under load asks for another connection, with the Hello first.
+    fn dial(&self, link: &Link, epoch: u32, rekey: Option<&RekeyFrom>) -> Dialled {
+        let mut early = None;
+        let mut tries = 0;
+        loop {
+            let outcome = self.dial_once(link, epoch, rekey, &mut early);
+            tries += 1;
+            match outcome {
+                Err(error) if error.reason == Reason::Retry && tries <= EARLY_TRIES => {
+                    link.count(error.reason.counter());
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn dial_once(
+        &self,
+        link: &Link,
+        epoch: u32,
+        rekey: Option<&RekeyFrom>,
+        early: &mut Option<Challenge>,
+    ) -> Dialled {
         let (socket, mut peer, started) = self.connect()?;
         let rtt = started.elapsed();
         peer.set_port(self.config.peer_port);
@@ -81,34 +102,21 @@ impl Drone {
             primitives: &*self.primitives,
             nonce: link.random()?,
             rx_index: link.free_index()?,
-            rekey,
+            rekey: rekey.map(RekeyFrom::copy),
             signing_key: None,
+            early: early.take(),
         });
         let mut keys = None;
-        converse(&socket, started, &mut machine, |established, _| {
+        let passed = Passed::default();
+        let outcome = converse(&socket, started, passed, &mut machine, |established, _| {
             keys = Some(established);
             Ok(())
-        })?;
+        });
+        *early = machine.to_answer().cloned();
+        outcome?;
         let keys = keys.ok_or_else(|| HandshakeError::new(Reason::Ended, "no keys came"))?;
         Ok((keys, peer, rtt, started.elapsed()))
     }
-}
-
-/// Where the drone stands between handshakes.
-#[derive(Default)]
-struct Standing {
-    /// Number of the next epoch.
-    next_epoch: u32,
-    /// A handshake is in flight; true: a rekey.
-    in_flight: Option<bool>,
-    redial: Redial,
-    tries: RekeyTries,
-    is_asked: bool,
-    /// Keepalives sent for the newest epoch, until the GCS has answered on it.
-    confirming: u32,
-    confirmed_ns: i64,
-    /// The session is lost or was never there: dial a new one.
-    wants_new: bool,
 }
 
 /// Run until a stop is asked for.
@@ -127,14 +135,11 @@ pub fn run(mut drone: Drone) -> Result<(), String> {
     let socket = StatusSocket::open(&drone.config.status)?;
     let drone = Arc::new(drone);
     let (sender, receiver) = channel();
-    let mut standing = Standing {
-        wants_new: true,
-        ..Standing::default()
-    };
+    let mut pilot = Pilot::default();
     while !signals::stopping() {
-        step(&drone, &link, &sender, &mut standing);
+        step(&drone, &link, &sender, &mut pilot);
         socket.answer(|request| answer(&link, &drone, request));
-        wait(&receiver, &link, &mut standing);
+        wait(&receiver, &link, &mut pilot);
     }
     link.erase();
     log("stopped");
@@ -154,67 +159,48 @@ fn answer(link: &Link, drone: &Drone, request: &str) -> String {
 }
 
 /// Start what is due.
-fn step(drone: &Arc<Drone>, link: &Arc<Link>, sender: &Sender<Dialled>, now: &mut Standing) {
+fn step(drone: &Arc<Drone>, link: &Arc<Link>, sender: &Sender<Dialled>, pilot: &mut Pilot) {
     for frame in link.tick() {
-        now.is_asked |= asks(drone, link, &frame);
+        let epoch = locked(&link.cell).session.epoch();
+        pilot.heed(&frame, epoch, drone.config.suite.code());
     }
     let now_ns = link.now_ns();
     let jitter = link.random().map_or(0, |[byte]| byte);
-    let has_keys = locked(&link.cell).session.can_send();
-    if has_keys && !link.confirmed.is_set() && now.confirming < CONFIRM_KEEPALIVES {
-        if now_ns >= now.confirmed_ns {
-            now.confirmed_ns = now_ns + CONFIRM_EVERY_NS;
-            now.confirming += 1;
-            link.keepalive();
+    let is_old = link.rekey_due(drone.config.rekey_s);
+    let facts = {
+        let session = &locked(&link.cell).session;
+        Facts {
+            has_keys: session.can_send(),
+            is_confirmed: link.confirmed.is_set(),
+            is_silent: session.silent(now_ns),
+            is_old,
         }
-        return;
+    };
+    match pilot.due(facts, now_ns, jitter) {
+        Due::Nothing => {}
+        Due::Keepalive => link.keepalive(),
+        Due::New => launch(drone, link, sender, pilot, None),
+        Due::Rekey => launch(drone, link, sender, pilot, link.rekey_from()),
     }
-    if now.in_flight.is_some() {
-        return;
-    }
-    if now.wants_new || locked(&link.cell).session.silent(now_ns) {
-        if now.redial.is_due(now_ns) {
-            now.redial.begun(now_ns, jitter);
-            launch(drone, link, sender, now, None);
-        }
-        return;
-    }
-    let is_due = now.is_asked || link.rekey_due(drone.config.rekey_s);
-    if is_due && link.confirmed.is_set() && now.tries.is_due(now_ns) {
-        let from = link.rekey_from();
-        launch(drone, link, sender, now, from);
-    }
-}
-
-/// Does an authentic frame ask for a rekey in the suite that this end may speak?
-fn asks(drone: &Drone, link: &Link, frame: &ControlFrame) -> bool {
-    if frame.kind != packet::REKEY_REQUEST || !matches!(frame.payload[0], 1 | 2) {
-        return false;
-    }
-    if locked(&link.cell).session.epoch() > Some(frame.epoch) {
-        return false; // it asked for what has happened meanwhile
-    }
-    let code = &frame.payload[1..];
-    code == [0; 3] || code == drone.config.suite.code()
 }
 
 fn launch(
     drone: &Arc<Drone>,
     link: &Arc<Link>,
     sender: &Sender<Dialled>,
-    now: &mut Standing,
+    pilot: &mut Pilot,
     rekey: Option<RekeyFrom>,
 ) {
     link.count("hs_started");
-    now.in_flight = Some(rekey.is_some());
     let (drone, own_link, sender, epoch) = (
         Arc::clone(drone),
         Arc::clone(link),
         sender.clone(),
-        now.next_epoch,
+        pilot.next_epoch(),
     );
     let work = move || {
-        let dialled = drone.dial(&own_link, epoch, rekey);
+        let dialled = drone.dial(&own_link, epoch, rekey.as_ref());
+        drop(rekey);
         scrub_stack();
         // Nobody hears it only where the process is about to end.
         let _ = sender.send(dialled);
@@ -223,18 +209,17 @@ fn launch(
         .name("handshake".to_owned())
         .spawn(work);
     if let Err(error) = spawned {
-        now.in_flight = None;
+        pilot.dropped();
         log(&format!("no thread for a handshake: {error}"));
     }
 }
 
 /// Sleep for a tick, or until the handshake in flight has ended.
-fn wait(receiver: &Receiver<Dialled>, link: &Link, now: &mut Standing) {
+fn wait(receiver: &Receiver<Dialled>, link: &Link, pilot: &mut Pilot) {
     let dialled = match receiver.recv_timeout(TICK) {
         Ok(dialled) => dialled,
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
     };
-    let was_rekey = now.in_flight.take() == Some(true);
     let outcome = dialled.and_then(|(keys, peer, rtt, wall)| {
         let epoch = keys.epoch;
         link.install(keys, Some(peer), rtt, wall)?;
@@ -242,23 +227,13 @@ fn wait(receiver: &Receiver<Dialled>, link: &Link, now: &mut Standing) {
     });
     match outcome {
         Ok(epoch) => {
-            now.next_epoch = epoch.wrapping_add(1);
-            (now.wants_new, now.is_asked, now.confirming) = (false, false, 0);
-            now.redial.completed();
-            now.tries.completed();
-            now.confirmed_ns = link.now_ns() + CONFIRM_EVERY_NS;
+            pilot.completed(epoch, link.now_ns());
             link.keepalive();
         }
         Err(error) => {
             link.refused("handshake", &error);
-            if error.reason == Reason::SessionUnknown {
-                now.wants_new = true; // the GCS proved that it has nothing to rekey
-                now.redial.completed();
-            } else if was_rekey {
-                let jitter = link.random().map_or(0, |[byte]| byte);
-                let again = now.tries.failed(link.now_ns(), jitter);
-                now.is_asked &= again;
-            }
+            let jitter = link.random().map_or(0, |[byte]| byte);
+            pilot.failed(error.reason, link.now_ns(), jitter);
         }
     }
 }

@@ -38,11 +38,15 @@ pub struct DroneSetup<'a> {
     pub rekey: Option<RekeyFrom>,
     /// This drone's signing key in the suite's scheme, where it is to sign.
     pub signing_key: Option<&'a [u8]>,
+    /// The Challenge of a connection that ended with a Retry: answered at once, before another one comes.
+    pub early: Option<Challenge>,
 }
 
 /// The drone's side of a [`Machine`].
 pub struct DroneSide<'a> {
     setup: DroneSetup<'a>,
+    /// The Challenge of this connection.
+    newest: Option<Challenge>,
     gcs: Option<&'a GcsPublic>,
     challenge: Vec<u8>,
     hello: Vec<u8>,
@@ -63,6 +67,7 @@ impl<'a> DroneHandshake<'a> {
         let (suite, signs) = (setup.suite, setup.signing_key.is_some());
         let side = DroneSide {
             setup,
+            newest: None,
             gcs: None,
             challenge: Vec::new(),
             hello: Vec::new(),
@@ -74,26 +79,24 @@ impl<'a> DroneHandshake<'a> {
         };
         Machine::around(side, Some(suite), signs)
     }
+
+    /// After a Retry: the Challenge to answer first on the next connection.
+    #[must_use]
+    pub fn to_answer(&self) -> Option<&Challenge> {
+        self.side.newest.as_ref()
+    }
 }
 
 fn refused<T>(reason: Reason, detail: impl Into<String>) -> Result<T, HandshakeError> {
     Err(HandshakeError::new(reason, detail))
 }
 
-impl DroneSide<'_> {
-    fn on_challenge(
-        &mut self,
-        progress: &mut Progress,
-        body: &[u8],
-    ) -> Result<Vec<u8>, HandshakeError> {
-        let challenge = Challenge::parse(body)?;
-        self.handshake_id.copy_from_slice(&challenge.nonce[..8]);
+impl<'a> DroneSide<'a> {
+    /// Who gives this Challenge, where it is pinned and signs as the suite wants it.
+    fn pinned(&self, challenge: &Challenge) -> Result<&'a GcsPublic, HandshakeError> {
         let setup = &self.setup;
-        let pinned = setup.trusted.iter().take(2);
-        self.gcs = pinned
-            .into_iter()
-            .find(|gcs| gcs.key_id == challenge.gcs_id);
-        let Some(gcs) = self.gcs else {
+        let mut pinned = setup.trusted.iter().take(2);
+        let Some(gcs) = pinned.find(|gcs| gcs.key_id == challenge.gcs_id) else {
             let detail = "the GCS presents a key id that is not pinned here";
             return refused(Reason::UnpinnedGcs, detail);
         };
@@ -101,6 +104,14 @@ impl DroneSide<'_> {
             let detail = format!("the pinned GCS holds no {} key", setup.suite.sig.token);
             return refused(Reason::Policy, detail);
         }
+        Ok(gcs)
+    }
+
+    /// The Hello to `challenge`; `early`: in the frame that goes before any Challenge of its connection.
+    fn hello(&mut self, challenge: &Challenge, early: bool) -> Result<(), HandshakeError> {
+        self.handshake_id.copy_from_slice(&challenge.nonce[..8]);
+        self.gcs = Some(self.pinned(challenge)?);
+        let setup = &self.setup;
         self.challenge = challenge.encode();
         let rekey = setup.rekey.as_ref();
         let hello = Hello {
@@ -122,12 +133,37 @@ impl DroneSide<'_> {
             old_session: rekey.map_or([0; SESSION_ID_BYTES], |from| from.session_id),
             mac: [0; MAC_BYTES],
         };
-        self.hello = hello.encode_unauthenticated();
+        self.hello = hello.encode_unauthenticated(early.then_some(&challenge.nonce));
         let proof = mac(&setup.psk.hello, &[&self.challenge, &self.hello]);
         self.hello.extend_from_slice(&proof);
+        Ok(())
+    }
+
+    fn on_challenge(
+        &mut self,
+        progress: &mut Progress,
+        body: &[u8],
+    ) -> Result<Vec<u8>, HandshakeError> {
+        let challenge = Challenge::parse(body)?;
         progress.awaited = Some(FrameType::ServerHello);
-        progress.alternative = rekey.map(|_| FrameType::SessionUnknown);
-        Ok(self.hello.clone())
+        progress.alternatives = if self.setup.rekey.is_some() {
+            &[FrameType::Retry, FrameType::SessionUnknown]
+        } else {
+            &[FrameType::Retry]
+        };
+        let is_answered = self.setup.early.is_some();
+        if is_answered {
+            self.pinned(&challenge)?;
+        } else {
+            self.hello(&challenge, false)?;
+        }
+        // Kept for the connection after this one, where this one ends with a Retry.
+        self.newest = Some(challenge);
+        Ok(if is_answered {
+            Vec::new()
+        } else {
+            self.hello.clone()
+        })
     }
 
     fn on_session_unknown(&self, body: &[u8]) -> Result<Vec<u8>, HandshakeError> {
@@ -149,7 +185,7 @@ impl DroneSide<'_> {
     ) -> Result<Vec<u8>, HandshakeError> {
         let setup = &self.setup;
         let (suite, primitives) = (setup.suite, setup.primitives);
-        progress.alternative = None;
+        progress.alternatives = &[];
         let hello = ServerHello::parse(body, suite)?;
         let first = th1(&self.challenge, &self.hello, hello.signed_part);
         let key = self.gcs.and_then(|gcs| gcs.key(suite.sig)).unwrap_or(&[]);
@@ -198,7 +234,7 @@ impl DroneSide<'_> {
             handshake_id: self.handshake_id,
             rx_index: self.setup.rx_index,
             tx_index: self.tx_index,
-            is_rekey: self.setup.rekey.is_some(),
+            replaces: self.setup.rekey.as_ref().map(|from| from.session_id),
             send: secrets.drone,
             receive: secrets.gcs,
             rekey_secret: secrets.rekey_secret,
@@ -229,7 +265,11 @@ impl Side for DroneSide<'_> {
             _ => {}
         }
         progress.awaited = Some(FrameType::Challenge);
-        Ok(Vec::new())
+        let Some(challenge) = self.setup.early.clone() else {
+            return Ok(Vec::new());
+        };
+        self.hello(&challenge, true)?;
+        Ok(self.hello.clone())
     }
 
     fn handle(
@@ -243,7 +283,11 @@ impl Side for DroneSide<'_> {
             FrameType::ServerHello => self.on_server_hello(progress, body),
             FrameType::SessionUnknown => self.on_session_unknown(body),
             FrameType::GcsFinished => self.on_gcs_finished(progress, body),
-            FrameType::Hello | FrameType::ClientKem => {
+            FrameType::Retry => refused(
+                Reason::Retry,
+                "the GCS is under load and asks for the Hello first",
+            ),
+            FrameType::Hello | FrameType::EarlyHello | FrameType::ClientKem => {
                 refused(Reason::BadLength, format!("{frame:?} is the drone's own"))
             }
         }

@@ -36,6 +36,8 @@ reasons! {
     RateLimited = "hs_rate_limited": "A source or key id dials too often.",
     HalfOpenLimit = "hs_half_open_limit": "Every place is taken by an authentic handshake.",
     Evicted = "hs_evicted": "No right Hello when the place was needed for a newer one.",
+    Retry = "hs_retry": "The GCS is under load: come again with the Hello first.",
+    StaleCookie = "hs_stale_cookie": "An EarlyHello to a Challenge that is old, another source's, spent, or not of this GCS.",
     ConnectionLost = "hs_connection_lost": "The connection ended before the handshake did.",
     Failed = "hs_failed": "A primitive failed, or the keys could not be installed.",
     Ended = "hs_failed": "This handshake has ended or not started.",
@@ -66,12 +68,12 @@ impl HandshakeError {
     #[must_use]
     pub fn sends_alert(&self) -> bool {
         use Reason::{
-            ConnectionLost, Ended, Evicted, HalfOpenLimit, PeerAlert, RateLimited, SessionUnknown,
-            UnpinnedGcs,
+            ConnectionLost, Ended, Evicted, HalfOpenLimit, PeerAlert, RateLimited, Retry,
+            SessionUnknown, UnpinnedGcs,
         };
         match self.reason {
             UnpinnedGcs | PeerAlert | RateLimited | HalfOpenLimit | Evicted | ConnectionLost
-            | Ended => false,
+            | Retry | Ended => false,
             SessionUnknown => !self.answer.is_empty(),
             _ => true,
         }

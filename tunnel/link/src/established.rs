@@ -30,8 +30,8 @@ pub struct Established {
     pub rx_index: u32,
     /// Index that the peer chose.
     pub tx_index: u32,
-    /// Was a session replaced?
-    pub is_rekey: bool,
+    /// The session that is replaced; `None`: it begins anew.
+    pub replaces: Option<SessionId>,
     /// Keys of what this end sends.
     pub send: DirectionSecrets,
     /// Keys of what it receives.
@@ -43,6 +43,12 @@ pub struct Established {
 }
 
 impl Established {
+    /// Was a session replaced?
+    #[must_use]
+    pub fn is_rekey(&self) -> bool {
+        self.replaces.is_some()
+    }
+
     /// As the data plane takes it in.
     #[must_use]
     pub fn epoch_keys(&self) -> EpochKeys<'_> {
@@ -78,6 +84,17 @@ pub struct RekeyFrom {
     pub epoch: u32,
     /// 32 bytes.
     pub rekey_secret: Secret,
+}
+
+impl RekeyFrom {
+    /// For one more try.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self {
+            rekey_secret: Secret::copy_of(&self.rekey_secret),
+            ..*self
+        }
+    }
 }
 
 /// The key schedule under a suite; `shared` is what its KEM gave (hybrids: X25519's part first), erased with this call.

@@ -11,9 +11,8 @@ use crate::secret::Secret;
 use crate::suite::Suite;
 use crate::transcript::{drone_message, gcs_message, th1, th2, th3, Hash};
 use crate::wire::{
-    framed, prefix, server_hello_signed_part, Challenge, ClientKem, FrameType, Hello,
-    FLAG_DRONE_SIGNS, HEADER_BYTES, MAC_BYTES, NONCE_BYTES, PURPOSE_NEW, PURPOSE_REKEY,
-    SESSION_ID_BYTES,
+    framed, prefix, server_hello_signed_part, split_early, Challenge, ClientKem, FrameType, Hello,
+    FLAG_DRONE_SIGNS, MAC_BYTES, NONCE_BYTES, PURPOSE_NEW, PURPOSE_REKEY, SESSION_ID_BYTES,
 };
 use pq_core::session::Role;
 
@@ -23,6 +22,8 @@ pub type AdmitKey<'a> = &'a (dyn Fn(&DroneId) -> Result<(), HandshakeError> + 'a
 pub type NoteClaim<'a> = &'a (dyn Fn(&DroneId) + 'a);
 /// What a rekey of this session builds on; `None`: not held here.
 pub type FindBasis<'a> = &'a (dyn Fn(&SessionId) -> Option<RekeyBasis> + 'a);
+/// Is a nonce one that this GCS gave to who dials now, lately? An error refuses.
+pub type Redeem<'a> = &'a (dyn Fn(&[u8; NONCE_BYTES]) -> Result<(), HandshakeError> + 'a);
 /// A drone's registered public key of a scheme.
 pub type FindDroneKey<'a> = &'a (dyn Fn(&DroneId, &Sig) -> Option<Vec<u8>> + 'a);
 
@@ -50,6 +51,8 @@ pub struct GcsSetup<'a> {
     pub rekey_basis: FindBasis<'a>,
     /// Registered keys of drones; where given, a drone must sign.
     pub drone_keys: Option<FindDroneKey<'a>>,
+    /// Was this nonce given lately to who dials now? Where given, a Hello may answer it instead of this Challenge.
+    pub redeem: Option<Redeem<'a>>,
 }
 
 /// What an accepted Hello leaves for ClientKem.
@@ -67,6 +70,7 @@ struct Offered<'a> {
 pub struct GcsSide<'a> {
     setup: GcsSetup<'a>,
     challenge: Vec<u8>,
+    handshake_id: [u8; 8],
     offered: Option<Offered<'a>>,
 }
 
@@ -80,6 +84,7 @@ impl<'a> GcsHandshake<'a> {
         let side = GcsSide {
             setup,
             challenge: Vec::new(),
+            handshake_id: [0; 8],
             offered: None,
         };
         Machine::around(side, None, false)
@@ -90,21 +95,56 @@ fn refused<T>(reason: Reason, detail: impl Into<String>) -> Result<T, HandshakeE
     Err(HandshakeError::new(reason, detail))
 }
 
+/// The Hello of a whole frame, once its MAC over it and the Challenge's frame verified.
+///
+/// # Errors
+/// `BadLength`, `BadVersion`, `BadMac`. `note_claim` has been told before, where the Hello could be read.
+pub fn check_hello(
+    psks: &PskStore,
+    challenge_frame: &[u8],
+    hello_frame: &[u8],
+    hello_body: &[u8],
+    note_claim: NoteClaim<'_>,
+) -> Result<Hello, HandshakeError> {
+    let hello = Hello::parse(hello_body)?;
+    note_claim(&hello.drone_id);
+    let psk = psks.lookup(&hello.drone_id);
+    let covered = &hello_frame[..hello_frame.len() - MAC_BYTES];
+    if !mac_equal(&mac(&psk.hello, &[challenge_frame, covered]), &hello.mac) {
+        return refused(Reason::BadMac, "Hello: unknown key id or wrong MAC");
+    }
+    Ok(hello)
+}
+
 impl GcsSide<'_> {
-    fn on_hello(
+    /// A Hello that answers the Challenge of an earlier connection.
+    fn on_early_hello(
         &mut self,
         progress: &mut Progress,
         body: &[u8],
     ) -> Result<Vec<u8>, HandshakeError> {
+        let (nonce, hello_body) = split_early(body)?;
+        let Some(redeem) = self.setup.redeem else {
+            return refused(Reason::BadLength, "no Challenge is remembered here");
+        };
+        redeem(&nonce)?;
+        let gcs_id = self.setup.identity.public.key_id;
+        self.challenge = Challenge { nonce, gcs_id }.encode();
+        self.handshake_id.copy_from_slice(&nonce[..8]);
+        let frame = framed(FrameType::EarlyHello, &[body]);
+        self.on_hello(progress, &frame, hello_body)
+    }
+
+    fn on_hello(
+        &mut self,
+        progress: &mut Progress,
+        hello_frame: &[u8],
+        body: &[u8],
+    ) -> Result<Vec<u8>, HandshakeError> {
         let setup = &self.setup;
-        let hello = Hello::parse(body)?;
-        (setup.note_claim)(&hello.drone_id);
-        let hello_frame = framed(FrameType::Hello, &[body]);
+        let note = setup.note_claim;
+        let hello = check_hello(setup.psks, &self.challenge, hello_frame, body, note)?;
         let psk = setup.psks.lookup(&hello.drone_id);
-        let covered = &hello_frame[..HEADER_BYTES + body.len() - MAC_BYTES];
-        if !mac_equal(&mac(&psk.hello, &[&self.challenge, covered]), &hello.mac) {
-            return refused(Reason::BadMac, "Hello: unknown key id or wrong MAC");
-        }
         (setup.admit_key)(&hello.drone_id)?;
         let suite = self.check_offer(&hello)?;
         let drone_key = self.check_drone_auth(&hello, suite)?;
@@ -112,10 +152,10 @@ impl GcsSide<'_> {
             let detail = format!("{} is not available on this host", suite.id());
             return refused(Reason::UnknownSuite, detail);
         }
-        let old_rekey_secret = self.check_purpose(&hello, &hello_frame, psk)?;
+        let old_rekey_secret = self.check_purpose(&hello, hello_frame, psk)?;
         let pair = setup.primitives.kem_pair(suite.kem)?;
         let signed_part = server_hello_signed_part(setup.rx_index, &pair.public);
-        let first = th1(&self.challenge, &hello_frame, &signed_part);
+        let first = th1(&self.challenge, hello_frame, &signed_part);
         let secret = setup.identity.secret(suite.sig).unwrap_or(&[]);
         let signature = setup
             .primitives
@@ -125,6 +165,7 @@ impl GcsSide<'_> {
         progress.suite = Some(suite);
         progress.drone_signs = !drone_key.is_empty();
         progress.awaited = Some(FrameType::ClientKem);
+        progress.alternatives = &[];
         self.offered = Some(Offered {
             hello,
             psk,
@@ -257,18 +298,19 @@ impl GcsSide<'_> {
         let secrets = epoch_secrets(suite, offered.psk, shared, &transcript, old)?;
         let parts: [&[u8]; 2] = [&transcript, client.finished];
         let finished = mac(&secrets.gcs_finished, &parts);
-        let mut handshake_id = [0; 8];
-        handshake_id.copy_from_slice(&self.setup.nonce[..8]);
         progress.established = Some(Established {
             role: Role::Gcs,
             suite,
             epoch: offered.hello.epoch,
             session_id: secrets.session_id,
             peer_key_id: offered.hello.drone_id.to_vec(),
-            handshake_id,
+            handshake_id: self.handshake_id,
             rx_index: self.setup.rx_index,
             tx_index: offered.hello.rx_index,
-            is_rekey: offered.old_rekey_secret.is_some(),
+            replaces: offered
+                .old_rekey_secret
+                .is_some()
+                .then_some(offered.hello.old_session),
             send: secrets.gcs,
             receive: secrets.drone,
             rekey_secret: secrets.rekey_secret,
@@ -285,7 +327,11 @@ impl Side for GcsSide<'_> {
             gcs_id: self.setup.identity.public.key_id,
         };
         self.challenge = challenge.encode();
+        self.handshake_id.copy_from_slice(&self.setup.nonce[..8]);
         progress.awaited = Some(FrameType::Hello);
+        if self.setup.redeem.is_some() {
+            progress.alternatives = &[FrameType::EarlyHello];
+        }
         Ok(self.challenge.clone())
     }
 
@@ -296,7 +342,11 @@ impl Side for GcsSide<'_> {
         body: &[u8],
     ) -> Result<Vec<u8>, HandshakeError> {
         match frame {
-            FrameType::Hello => self.on_hello(progress, body),
+            FrameType::Hello => {
+                let frame = framed(FrameType::Hello, &[body]);
+                self.on_hello(progress, &frame, body)
+            }
+            FrameType::EarlyHello => self.on_early_hello(progress, body),
             FrameType::ClientKem => self.on_client_kem(progress, body),
             other => refused(Reason::BadLength, format!("{other:?} is the GCS's own")),
         }

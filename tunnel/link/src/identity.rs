@@ -8,6 +8,7 @@ use crate::transcript::gcs_key_id;
 use crate::wire::{DRONE_ID_BYTES, GCS_ID_BYTES};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A drone's key id.
 pub type DroneId = [u8; DRONE_ID_BYTES];
@@ -67,8 +68,8 @@ impl GcsIdentity {
 /// Keys of every drone that a GCS knows. An unknown id is answered with the keys of a PSK that nobody holds: the same
 /// work follows as for a wrong MAC, and the MAC fails by itself.
 pub struct PskStore {
-    drones: HashMap<DroneId, PskKeys>,
-    nobody: PskKeys,
+    drones: HashMap<DroneId, Arc<PskKeys>>,
+    nobody: Arc<PskKeys>,
 }
 
 impl PskStore {
@@ -81,15 +82,48 @@ impl PskStore {
         SystemRandom::new()
             .fill(&mut psk)
             .map_err(|_| PrimitiveError("the system gives no randomness".to_owned()))?;
+        let shared = drones.into_iter().map(|(id, keys)| (id, Arc::new(keys)));
         Ok(Self {
-            drones: drones.into_iter().collect(),
-            nobody: PskKeys::derive(&psk),
+            drones: shared.collect(),
+            nobody: Arc::new(PskKeys::derive(&psk)),
         })
+    }
+
+    /// The keys of this drone alone: who holds them holds nobody else's.
+    #[must_use]
+    pub fn only(&self, id: &DroneId) -> Self {
+        let own = self.drones.get(id);
+        Self {
+            drones: own
+                .map(|keys| (*id, Arc::clone(keys)))
+                .into_iter()
+                .collect(),
+            nobody: Arc::clone(&self.nobody),
+        }
     }
 
     /// Keys of this drone, or of nobody; never tells which.
     #[must_use]
     pub fn lookup(&self, id: &DroneId) -> &PskKeys {
         self.drones.get(id).unwrap_or(&self.nobody)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_serves_one_drone_holds_no_other_ones_keys() {
+        let keys = |byte| PskKeys::derive(&[byte; PSK_BYTES]);
+        let store = PskStore::new(vec![(*b"vehicle1", keys(1)), (*b"vehicle2", keys(2))]);
+        let store = store.expect("random");
+        let held = store.only(b"vehicle1");
+        let other = Arc::downgrade(&store.drones[b"vehicle2"]);
+        assert!(other.upgrade().is_some());
+        drop(store); // the other one was revoked
+        assert!(other.upgrade().is_none(), "and its keys are erased");
+        assert_eq!(*held.lookup(b"vehicle1").hello, *keys(1).hello);
+        assert_ne!(*held.lookup(b"vehicle2").hello, *keys(2).hello);
     }
 }

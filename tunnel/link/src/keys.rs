@@ -181,30 +181,71 @@ pub fn fresh_drone() -> Result<Zeroizing<String>, ConfigError> {
     )))
 }
 
-/// Write a file that is not there yet.
+/// Write a file that is not there yet, at one stroke: after a power cut it is there whole, or not at all.
 ///
 /// # Errors
 /// It is there, or what the system said.
 pub fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), ConfigError> {
-    let written = private::create(path, mode).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    written.map_err(|error| cannot(path, "write", &error))
+    write_at_one_stroke(path, text, mode).map_err(|error| cannot(path, "write", &error))
 }
 
-/// Overwrite a secret file, then remove it. What the disk itself keeps of it (copies of a journal, worn flash) stays.
+fn write_at_one_stroke(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    if path.exists() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let aside = private::aside(path, ".new");
+    match std::fs::remove_file(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {} // a power cut had left it
+    }
+    let mut file = private::create(&aside, mode)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    drop(file);
+    std::fs::rename(&aside, path)?;
+    private::settle_names(path)
+}
+
+/// Take a secret file away: out of everybody's sight at one stroke, overwritten, removed. What the disk itself keeps of it
+/// (copies of a journal, worn flash) stays.
 ///
 /// # Errors
 /// What the system said.
 pub fn erase_file(path: &Path) -> Result<(), ConfigError> {
-    let erased = std::fs::metadata(path).and_then(|facts| {
-        let mut file = File::options().write(true).open(path)?;
-        file.write_all(&vec![0; facts.len() as usize])?;
-        file.sync_all()?;
-        std::fs::remove_file(path)
-    });
+    let aside = private::aside(path, ".gone");
+    let erased = std::fs::rename(path, &aside)
+        .and_then(|()| private::settle_names(path))
+        .and_then(|()| overwrite(&aside));
     erased.map_err(|error| cannot(path, "erase", &error))
+}
+
+fn overwrite(path: &Path) -> io::Result<()> {
+    let facts = std::fs::metadata(path)?;
+    let mut file = File::options().write(true).open(path)?;
+    file.write_all(&vec![0; facts.len() as usize])?;
+    file.sync_all()?;
+    drop(file);
+    std::fs::remove_file(path)
+}
+
+/// End what a power cut left of an erasure or of a file that was never whole.
+///
+/// # Errors
+/// What the system said.
+pub fn sweep(folder: &Path) -> Result<(), ConfigError> {
+    let swept = std::fs::read_dir(folder).and_then(|entries| {
+        for entry in entries {
+            let path = entry?.path();
+            if path
+                .extension()
+                .is_some_and(|kind| kind == "gone" || kind == "new")
+            {
+                overwrite(&path)?;
+            }
+        }
+        Ok(())
+    });
+    swept.map_err(|error| cannot(folder, "sweep", &error))
 }
 
 /// Make `gcs.key`, `gcs.pub` and `drone.key` in a folder; returns their paths. Files that are there stay, and end it.
@@ -251,6 +292,27 @@ pub fn generate(folder: &Path, primitives: &dyn Primitives) -> Result<Vec<PathBu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_there_whole_or_not_at_all_and_leaves_whole() {
+        let folder = std::env::temp_dir().join(format!("pqlink-strokes-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("made");
+        let path = folder.join("a.key");
+        std::fs::write(private::aside(&path, ".new"), "half of").expect("a power cut's");
+        write_new(&path, "whole", 0o600).expect("written");
+        assert_eq!(std::fs::read_to_string(&path).expect("there"), "whole");
+        assert!(
+            write_new(&path, "other", 0o600).is_err(),
+            "never overwritten"
+        );
+        assert_eq!(std::fs::read_to_string(&path).expect("there"), "whole");
+        std::fs::write(folder.join("b.key.gone"), "secret").expect("a power cut's");
+        std::fs::write(folder.join("c.key.new"), "secr").expect("a power cut's");
+        sweep(&folder).expect("swept");
+        erase_file(&path).expect("erased");
+        assert_eq!(std::fs::read_dir(&folder).expect("there").count(), 0);
+        std::fs::remove_dir(&folder).expect("removed");
+    }
 
     #[test]
     fn a_malformed_key_file_is_told_without_what_it_holds() {

@@ -2,19 +2,22 @@
 //!
 //! Reading order: `secret`, `registry`, `suite`, `error`, `wire`, `schedule`, `transcript`, `identity`, `primitives`,
 //! `established`, `machine`, `drone`, `gcs` (no socket, no clock, no randomness of their own but the primitives'); then
-//! the shell: `config`, `place`, `keys`, `private`, `fleet`, `limits`, `retry`, `stream`, `book`, `link`, `dialling`, `station`,
-//! `accepting`, `local`, `report`, `status`, `peer_command`, `mavlink`, `serial`, `ending`. Packets are
+//! the shell: `config`, `place`, `keys`, `private`, `fleet`, `limits`, `cookie`, `first`, `retry`, `pilot`, `stream`, `book`, `link`, `dialling`,
+//! `station`, `door`, `accepting`, `local`, `report`, `status`, `peer_command`, `mavlink`, `serial`, `ending`. Packets are
 //! `pq_core`'s. Only `raw` may hold `unsafe`. `pqtunnel.handshake` is the executable specification; the tests hold both
 //! against each other.
 
 pub mod accepting;
 pub mod book;
 pub mod config;
+pub mod cookie;
 pub mod dialling;
+pub mod door;
 pub mod drone;
 pub mod ending;
 pub mod error;
 pub mod established;
+pub mod first;
 pub mod fleet;
 pub mod gcs;
 pub mod hex;
@@ -28,6 +31,7 @@ mod local_windows;
 pub mod machine;
 pub mod mavlink;
 pub mod peer_command;
+pub mod pilot;
 pub mod place;
 pub mod primitives;
 pub mod private;

@@ -1,29 +1,36 @@
-//! Admission before any work: token buckets by source and by key id, and a bound on half-open handshakes.
+//! Admission of a ground station: a room for connections whose right Hello has not come, and places for handshakes in
+//! progress, each behind the limit of its drone.
 //!
-//! Sans-IO: the caller passes monotonic nanoseconds. Memory is bounded. `pqtunnel.handshake.limits` says why the oldest
-//! stranger of the busiest source gives way instead of the newcomer.
+//! Sans-IO: the caller passes monotonic nanoseconds. Memory is bounded. A stranger never has a place: it waits in the
+//! room, and when that is full the oldest of the source that has most there gives way (`pqtunnel.handshake.limits` says
+//! why not the newcomer). Whoever is sent away so may come back with its Hello first (`cookie`), and needs no room then.
 
 use crate::error::{HandshakeError, Reason};
 use crate::identity::DroneId;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 /// Handshakes of one drone in progress, at most: whoever holds one drone's key takes no places of the others.
 const MAX_OF_A_DRONE: usize = 4;
-/// Handshakes in progress, at most.
-pub const MAX_HALF_OPEN: usize = 64;
-const RATE_PER_S: f64 = 2000.0;
-const BURST: f64 = 4000.0;
+/// Handshakes in progress, at most, beside one for each drone.
+pub const MAX_IN_PROGRESS: usize = 64;
+/// Connections that wait, at most, beside one for each drone.
+pub const MAX_WAITING: usize = 128;
+/// Handshakes of one drone, whatever they cost: it needs one in ten minutes, and one a second while it looks for its
+/// station.
+const RATE_PER_S: f64 = 2.0;
+const BURST: f64 = 30.0;
 const MAX_BUCKETS: usize = 4096;
 
-/// One token bucket a name.
-struct TokenBuckets<K>(HashMap<K, (f64, i64)>);
+/// One token bucket a drone.
+#[derive(Default)]
+struct TokenBuckets(HashMap<DroneId, (f64, i64)>);
 
-impl<K: Copy + Eq + std::hash::Hash> TokenBuckets<K> {
+impl TokenBuckets {
     #[allow(clippy::cast_precision_loss)] // an interval of nanoseconds; a bucket needs no more
-    fn take(&mut self, name: K, now_ns: i64) -> bool {
+    fn take(&mut self, name: DroneId, now_ns: i64) -> bool {
         if self.0.len() >= MAX_BUCKETS && !self.0.contains_key(&name) {
-            // Forgetting one can only give a source its full burst back.
+            // Forgetting one can only give a drone its full burst back.
             let oldest = self.0.iter().min_by_key(|(_, bucket)| bucket.1);
             if let Some(oldest) = oldest.map(|(name, _)| *name) {
                 self.0.remove(&oldest);
@@ -40,127 +47,141 @@ impl<K: Copy + Eq + std::hash::Hash> TokenBuckets<K> {
     }
 }
 
-struct Slot {
-    number: u64,
-    source: IpAddr,
-    /// Whose right Hello came; nobody's yet: a stranger.
-    key: Option<DroneId>,
+/// Connections whose right Hello has not come, by the number of their arrival.
+pub struct Room {
+    waiting: BTreeMap<u64, IpAddr>,
+    held: HashMap<IpAddr, usize>,
+    size: usize,
 }
 
-impl Slot {
-    fn is_authentic(&self) -> bool {
-        self.key.is_some()
+impl Default for Room {
+    fn default() -> Self {
+        Self::new(MAX_WAITING)
     }
 }
 
-/// Both limits of a GCS.
+impl Room {
+    /// For so many.
+    #[must_use]
+    pub fn new(size: usize) -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            held: HashMap::new(),
+            size,
+        }
+    }
+
+    /// For another number from now on.
+    pub fn set_size(&mut self, size: usize) {
+        self.size = size;
+    }
+
+    /// Connection `number` comes in; who gives way for it.
+    pub fn enter(&mut self, number: u64, source: IpAddr) -> Option<u64> {
+        let victim = (self.waiting.len() >= self.size).then(|| self.gives_way());
+        let victim = victim.flatten();
+        if let Some(victim) = victim {
+            self.leave(victim);
+        }
+        self.waiting.insert(number, source);
+        *self.held.entry(source).or_default() += 1;
+        victim
+    }
+
+    /// The oldest of the source that has the most here.
+    #[must_use]
+    pub fn gives_way(&self) -> Option<u64> {
+        let most = self.held.values().max()?;
+        let mut found = self.waiting.iter();
+        found
+            .find(|(_, source)| self.held.get(source) == Some(most))
+            .map(|(number, _)| *number)
+    }
+
+    /// It has gone.
+    pub fn leave(&mut self, number: u64) {
+        let Some(source) = self.waiting.remove(&number) else {
+            return;
+        };
+        if let Some(held) = self.held.get_mut(&source) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(&source);
+            }
+        }
+    }
+}
+
+struct Place {
+    number: u64,
+    key: DroneId,
+}
+
+/// Places for handshakes whose Hello was right.
 pub struct Limits {
-    sources: TokenBuckets<IpAddr>,
-    keys: TokenBuckets<DroneId>,
-    slots: Vec<Slot>,
-    max_half_open: usize,
+    keys: TokenBuckets,
+    places: Vec<Place>,
+    most: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self::new(MAX_HALF_OPEN)
+        Self::new(MAX_IN_PROGRESS)
     }
 }
 
 impl Limits {
-    /// With room for this many half-open handshakes.
+    /// So many at once.
     #[must_use]
-    pub fn new(max_half_open: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self {
-            sources: TokenBuckets(HashMap::new()),
-            keys: TokenBuckets(HashMap::new()),
-            slots: Vec::new(),
-            max_half_open,
+            keys: TokenBuckets::default(),
+            places: Vec::new(),
+            most,
         }
     }
 
-    /// Room for another number of half-open handshakes from now on.
-    pub fn set_max(&mut self, max_half_open: usize) {
-        self.max_half_open = max_half_open;
+    /// Another number from now on.
+    pub fn set_most(&mut self, most: usize) {
+        self.most = most;
     }
 
-    /// Before the Challenge: connection `number` takes a place; says whose connection gives way for it.
+    /// After the Hello's MAC verified, so that nobody spends another drone's tokens: a place for it; says whose connection
+    /// of the same drone, its oldest, gives way for it.
     ///
     /// # Errors
-    /// `RateLimited`; `HalfOpenLimit` where every handshake in progress is an authentic one.
+    /// `RateLimited`; `HalfOpenLimit` where every place is taken.
     pub fn admit(
-        &mut self,
-        number: u64,
-        source: IpAddr,
-        now_ns: i64,
-    ) -> Result<Option<u64>, HandshakeError> {
-        if !self.sources.take(source, now_ns) {
-            let detail = format!("{source} dials too often");
-            return Err(HandshakeError::new(Reason::RateLimited, detail));
-        }
-        let mut victim = None;
-        if self.slots.len() >= self.max_half_open {
-            let place = self.gives_way().ok_or_else(|| {
-                let detail = format!("{} handshakes are unfinished", self.slots.len());
-                HandshakeError::new(Reason::HalfOpenLimit, detail)
-            })?;
-            victim = Some(self.slots.remove(place).number);
-        }
-        self.slots.push(Slot {
-            number,
-            source,
-            key: None,
-        });
-        Ok(victim)
-    }
-
-    /// Place of the oldest stranger of the source that holds the most.
-    fn gives_way(&self) -> Option<usize> {
-        let mut held: HashMap<IpAddr, usize> = HashMap::new();
-        for slot in self.slots.iter().filter(|slot| !slot.is_authentic()) {
-            *held.entry(slot.source).or_default() += 1;
-        }
-        let most = held.values().max()?;
-        self.slots
-            .iter()
-            .position(|slot| !slot.is_authentic() && held.get(&slot.source) == Some(most))
-    }
-
-    /// After the Hello's MAC verified; says whose connection of the same drone, its oldest, gives way for it.
-    ///
-    /// # Errors
-    /// `Evicted` when its place was taken already, `RateLimited`.
-    pub fn admit_key(
         &mut self,
         number: u64,
         key: &DroneId,
         now_ns: i64,
     ) -> Result<Option<u64>, HandshakeError> {
-        let Some(place) = self.slots.iter().position(|slot| slot.number == number) else {
-            let detail = "the Hello came when its place was taken already";
-            return Err(HandshakeError::new(Reason::Evicted, detail));
-        };
         if !self.keys.take(*key, now_ns) {
             return Err(HandshakeError::new(
                 Reason::RateLimited,
                 "a drone dials too often",
             ));
         }
-        self.slots[place].key = Some(*key);
-        let is_own = |slot: &Slot| slot.key == Some(*key);
-        if self.slots.iter().filter(|slot| is_own(slot)).count() <= MAX_OF_A_DRONE {
-            return Ok(None);
+        let own = self.places.iter().filter(|place| place.key == *key);
+        let mut victim = None;
+        if own.count() >= MAX_OF_A_DRONE {
+            let oldest = self.places.iter().position(|place| place.key == *key);
+            victim = oldest.map(|place| self.places.remove(place).number);
         }
-        let others = |slot: &Slot| is_own(slot) && slot.number != number;
-        let oldest = self.slots.iter().position(others);
-        Ok(oldest.map(|place| self.slots.remove(place).number))
+        if self.places.len() >= self.most {
+            let detail = format!("{} handshakes are unfinished", self.places.len());
+            return Err(HandshakeError::new(Reason::HalfOpenLimit, detail));
+        }
+        self.places.push(Place { number, key: *key });
+        Ok(victim)
     }
 
-    /// After a handshake ended; false where it had been evicted.
+    /// After a handshake ended; false where it had given way.
     pub fn release(&mut self, number: u64) -> bool {
-        let before = self.slots.len();
-        self.slots.retain(|slot| slot.number != number);
-        self.slots.len() < before
+        let before = self.places.len();
+        self.places.retain(|place| place.number != number);
+        self.places.len() < before
     }
 }
 
@@ -176,47 +197,62 @@ mod tests {
     fn a_drone_that_dials_without_end_pushes_out_itself_alone() {
         let mut limits = Limits::new(64);
         for number in 1..=4 {
-            assert_eq!(limits.admit(number, host(7), 0), Ok(None));
-            assert_eq!(limits.admit_key(number, b"vehicle1", 0), Ok(None));
+            assert_eq!(limits.admit(number, b"vehicle1", 0), Ok(None));
         }
         for (number, key, victim) in [
             (5, b"vehicle2", None),
             (6, b"vehicle1", Some(1)),
             (7, b"vehicle1", Some(2)),
         ] {
-            assert_eq!(limits.admit(number, host(7), 0), Ok(None));
-            assert_eq!(limits.admit_key(number, key, 0), Ok(victim));
+            assert_eq!(limits.admit(number, key, 0), Ok(victim));
         }
         assert!(limits.release(5) && !limits.release(1));
     }
 
     #[test]
-    fn the_oldest_stranger_of_the_busiest_source_gives_way() {
-        let mut limits = Limits::new(3);
+    fn the_oldest_of_the_busiest_source_gives_way() {
+        let mut room = Room::new(3);
         for (number, source) in [(1, 7), (2, 9), (3, 9)] {
-            assert_eq!(limits.admit(number, host(source), 0), Ok(None));
+            assert_eq!(room.enter(number, host(source)), None);
         }
-        assert_eq!(limits.admit(4, host(8), 0), Ok(Some(2)));
-        let late = limits.admit_key(2, b"vehicle1", 0).map_err(|e| e.reason);
-        assert_eq!(late, Err(Reason::Evicted));
-        for number in [1, 3, 4] {
-            assert_eq!(limits.admit_key(number, b"vehicle1", 0), Ok(None));
+        assert_eq!(room.enter(4, host(8)), Some(2));
+        assert_eq!(room.enter(5, host(9)), Some(1), "all alike: the oldest");
+        room.leave(4);
+        room.leave(4);
+        assert_eq!(room.enter(6, host(9)), None);
+        assert_eq!(room.enter(7, host(8)), Some(3));
+        room.set_size(9);
+        assert_eq!(room.enter(8, host(8)), None);
+        for number in [5, 6, 7, 8] {
+            room.leave(number);
         }
-        let full = limits.admit(5, host(8), 0).map_err(|e| e.reason);
-        assert_eq!(full, Err(Reason::HalfOpenLimit));
-        assert!(limits.release(3) && !limits.release(2));
-        assert_eq!(limits.admit(6, host(8), 0), Ok(None));
+        assert!(room.held.is_empty() && room.gives_way().is_none());
     }
 
     #[test]
-    fn tokens_run_out_and_come_back() {
+    fn places_are_as_many_as_was_said() {
+        let mut limits = Limits::new(2);
+        assert_eq!(limits.admit(1, b"vehicle1", 0), Ok(None));
+        assert_eq!(limits.admit(2, b"vehicle2", 0), Ok(None));
+        let full = limits.admit(3, b"vehicle3", 0).map_err(|e| e.reason);
+        assert_eq!(full, Err(Reason::HalfOpenLimit));
+        assert!(limits.release(1));
+        assert_eq!(limits.admit(4, b"vehicle3", 0), Ok(None));
+        limits.set_most(3);
+        assert_eq!(limits.admit(5, b"vehicle1", 0), Ok(None));
+    }
+
+    #[test]
+    fn a_drones_tokens_run_out_and_come_back_and_are_its_own() {
         let mut limits = Limits::new(usize::MAX);
         let mut admitted = 0;
-        while limits.admit(admitted, host(1), 0).is_ok() {
+        while limits.admit(admitted, b"vehicle1", 0).is_ok() {
             admitted += 1;
         }
-        assert_eq!(admitted, 4000);
-        assert!(limits.admit(0, host(2), 0).is_ok(), "another source");
-        assert!(limits.admit(0, host(1), 1_000_000).is_ok());
+        assert_eq!(admitted, 30);
+        assert!(limits.admit(99, b"vehicle2", 0).is_ok(), "another drone");
+        assert!(limits.admit(99, b"vehicle1", 500_000_000).is_ok());
+        let again = limits.admit(99, b"vehicle1", 500_000_001);
+        assert_eq!(again.map_err(|e| e.reason), Err(Reason::RateLimited));
     }
 }

@@ -159,13 +159,13 @@ impl Link {
         }
         // The AEAD's key schedule was made on the stack and moved to the heap.
         scrub_stack();
-        if let (Some(peer), false) = (peer, established.is_rekey) {
+        if let (Some(peer), false) = (peer, established.is_rekey()) {
             self.plane.set_peer(peer);
         }
         let last = LastHandshake::of(&established, wall);
         log(&last.line());
         *locked(&self.last) = Some(last);
-        locked(&self.book).enter(established);
+        locked(&self.book).enter(established, 0);
         self.count("hs_completed");
         Ok(())
     }

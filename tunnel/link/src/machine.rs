@@ -24,7 +24,7 @@ pub const BASE_DEADLINE: Duration = Duration::from_secs(5);
 pub struct Progress {
     pub(crate) awaited: Option<FrameType>,
     /// What may come in the awaited frame's place.
-    pub(crate) alternative: Option<FrameType>,
+    pub(crate) alternatives: &'static [FrameType],
     pub(crate) suite: Option<Suite>,
     pub(crate) drone_signs: bool,
     pub(crate) established: Option<Established>,
@@ -57,7 +57,7 @@ pub trait Side {
 /// One end of one handshake.
 pub struct Machine<S: Side> {
     progress: Progress,
-    side: S,
+    pub(crate) side: S,
 }
 
 impl<S: Side> Machine<S> {
@@ -65,7 +65,7 @@ impl<S: Side> Machine<S> {
         Self {
             progress: Progress {
                 awaited: None,
-                alternative: None,
+                alternatives: &[],
                 suite,
                 drone_signs,
                 established: None,
@@ -98,12 +98,12 @@ impl<S: Side> Machine<S> {
     pub fn on_header(&mut self, header: [u8; HEADER_BYTES]) -> Result<usize, HandshakeError> {
         let awaited = self.require_awaited()?;
         let Progress {
-            alternative,
+            alternatives,
             suite,
             drone_signs,
             ..
         } = self.progress;
-        match check_header(header, awaited, alternative, suite, drone_signs) {
+        match check_header(header, awaited, alternatives, suite, drone_signs) {
             Ok((frame, length)) => {
                 self.progress.announced = Some((frame, length));
                 Ok(length)

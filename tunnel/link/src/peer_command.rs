@@ -5,6 +5,7 @@ use crate::config::{Config, ConfigError};
 use crate::fleet::{self, Files, Fleet};
 use crate::hex;
 use crate::keys;
+use crate::private;
 use crate::status;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,10 @@ pub fn run(config: &Config, verb: &str, words: &[&str]) -> Result<String, Config
             "this configuration names one drone by drone_key; for more: a folder, with drones = \"drones\"".to_owned(),
         ));
     };
+    let _holder = match verb {
+        "list" | "reload" => None,
+        _ => Some(held(folder)?),
+    };
     match (verb, words) {
         ("add", [name, plaintext, application]) => {
             add(config, folder, name, plaintext, application)
@@ -43,6 +48,24 @@ pub fn run(config: &Config, verb: &str, words: &[&str]) -> Result<String, Config
         ("reload", _) => reload(config),
         _ => Ok(list(&fleet::load(config)?)),
     }
+}
+
+/// Nobody else changes keys meanwhile; what a power cut left half done is ended first.
+fn held(folder: &Path) -> Result<private::Holder, ConfigError> {
+    let shown = folder.display();
+    let made = std::fs::create_dir_all(folder);
+    made.map_err(|error| ConfigError(format!("{shown}: {error}")))?;
+    let holder = private::hold(folder).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::WouldBlock {
+            ConfigError(format!(
+                "{shown}: another pqlink peer changes keys there just now; run this again when it has ended"
+            ))
+        } else {
+            ConfigError(format!("{shown}: cannot be locked: {error}"))
+        }
+    })?;
+    keys::sweep(folder)?;
+    Ok(holder)
 }
 
 fn list(fleet: &Fleet) -> String {
@@ -148,8 +171,6 @@ fn add(
     {
         return Err(ConfigError("an address holds no quotes".to_owned()));
     }
-    std::fs::create_dir_all(folder)
-        .map_err(|error| ConfigError(format!("{}: {error}", folder.display())))?;
     let files = Files::of(folder, name);
     let settings = format!("plaintext = \"{plaintext}\"\napplication = \"{application}\"\n");
     keys::write_new(&files.key, &keys::fresh_drone()?, SECRET)?;
@@ -184,6 +205,7 @@ fn retire(config: &Config, folder: &Path, name: &str) -> Result<String, ConfigEr
     refuse_keys(folder, name, &[&files.key])?;
     erase(&[&files.key])?;
     std::fs::rename(&files.next, &files.key)
+        .and_then(|()| private::settle_names(&files.key))
         .map_err(|error| ConfigError(format!("{}: {error}", files.next.display())))?;
     reload_without(config, name)
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How others may read a secret file, and the command that ends it; `None`: they may not.
 #[cfg(unix)]
@@ -35,4 +35,60 @@ pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     #[cfg(windows)]
     let _ = mode;
     options.open(path)
+}
+
+/// The one who changes the files of a folder; free again when this is dropped, or its process has ended.
+pub struct Holder(#[allow(dead_code)] File); // held, not used
+
+/// Be the one who changes this folder's files.
+///
+/// # Errors
+/// `WouldBlock`: another process is. Or what else the system said.
+pub fn hold(folder: &Path) -> io::Result<Holder> {
+    let path = folder.join(".lock");
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    #[cfg(windows)]
+    std::os::windows::fs::OpenOptionsExt::share_mode(&mut options, 0);
+    let file = options.open(path);
+    #[cfg(windows)]
+    let file = file.map_err(|error| {
+        const SHARING_VIOLATION: i32 = 32;
+        if error.raw_os_error() == Some(SHARING_VIOLATION) {
+            io::ErrorKind::WouldBlock.into()
+        } else {
+            error
+        }
+    });
+    let file = file?;
+    #[cfg(unix)]
+    crate::raw::lock::take(&file)?;
+    Ok(Holder(file))
+}
+
+/// What a file is called until it is whole, or once it is on its way out: nobody reads one with this ending.
+#[must_use]
+pub fn aside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// A change of names in the folder of `path` is on the disk, where the system can say so.
+///
+/// # Errors
+/// What the system said.
+pub fn settle_names(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    #[cfg(windows)]
+    let _ = path;
+    Ok(())
 }

@@ -28,6 +28,36 @@ const REQUEST_DUE: [u8; 4] = [1, 0, 0, 0];
 const BIND_TRIES: u32 = 20;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 
+/// Lines about refusals in one second, at most: whoever dials must not fill a disk.
+const LINES_A_SECOND: u64 = 20;
+
+/// How much was told of refusals, and how much was not.
+#[derive(Default)]
+struct Gossip {
+    second_ns: i64,
+    told: u64,
+    untold: u64,
+}
+
+impl Gossip {
+    /// May a line be written now; and how many were not in a second that has ended since.
+    fn line_due(&mut self, now_ns: i64) -> (bool, u64) {
+        const SECOND_NS: i64 = 1_000_000_000;
+        let mut untold = 0;
+        if now_ns - self.second_ns >= SECOND_NS {
+            (self.second_ns, self.told) = (now_ns, 0);
+            untold = std::mem::take(&mut self.untold);
+        }
+        let may = self.told < LINES_A_SECOND;
+        *(if may {
+            &mut self.told
+        } else {
+            &mut self.untold
+        }) += 1;
+        (may, untold)
+    }
+}
+
 /// `hs_…` counters by name.
 #[derive(Default)]
 pub struct Counts(Mutex<BTreeMap<&'static str, u64>>);
@@ -114,6 +144,8 @@ pub struct Station {
     pub counts: Counts,
     /// Dials with revoked keys.
     refused_revoked: Mutex<BTreeMap<DroneId, u64>>,
+    /// What is told of strangers.
+    gossip: Mutex<Gossip>,
     table: RwLock<Table>,
     random: SystemRandom,
 }
@@ -143,6 +175,7 @@ impl Station {
             started,
             counts: Counts::default(),
             refused_revoked: Mutex::default(),
+            gossip: Mutex::default(),
             table: RwLock::new(Table {
                 peers: BTreeMap::new(),
                 by_id: HashMap::new(),
@@ -293,6 +326,12 @@ impl Station {
             .collect()
     }
 
+    /// How many are served.
+    #[must_use]
+    pub fn drones(&self) -> usize {
+        self.table().peers.len()
+    }
+
     /// The keys of all who may dial.
     #[must_use]
     pub fn psks(&self) -> Arc<PskStore> {
@@ -341,23 +380,36 @@ impl Station {
         let counter = error.reason.counter();
         self.counts.add(counter);
         let Some(id) = claimed else {
-            log(&format!("{source}: {error}"));
+            self.tell(|| format!("{source}: {error}"));
             return;
         };
         match self.claim(id) {
             Claim::Drone(peer) => {
                 peer.counts.add(counter);
-                log(&format!("{source} as {}: {error}", peer.name));
+                self.tell(|| format!("{source} as {}: {error}", peer.name));
             }
             Claim::Revoked(name) => {
                 self.counts.add("hs_revoked");
-                log(&format!("{source} with the revoked key of {name}: {error}"));
+                self.tell(|| format!("{source} with the revoked key of {name}: {error}"));
                 *locked(&self.refused_revoked).entry(*id).or_default() += 1;
             }
             Claim::Unknown => {
                 self.counts.add("hs_unknown_drone");
-                log(&format!("{source} with an unknown key id: {error}"));
+                self.tell(|| format!("{source} with an unknown key id: {error}"));
             }
+        }
+    }
+
+    /// A log line about somebody who is not served, where there is room for it in this second.
+    fn tell(&self, line: impl Fn() -> String) {
+        let (may, untold) = locked(&self.gossip).line_due(self.hub.now_ns());
+        if untold > 0 {
+            log(&format!(
+                "{untold} more refusals of strangers were counted and not told"
+            ));
+        }
+        if may {
+            log(&line());
         }
     }
 
@@ -372,10 +424,12 @@ impl Station {
     /// Take in the keys of a completed handshake; a new session's packets go to the drone's port at `source`.
     ///
     /// # Errors
-    /// `Policy`: the drone is served no more. `Failed`: the session does not take the keys. Nothing has changed then.
+    /// `Policy`: the drone is served no more, or a newer handshake has overtaken this one (`arrival` orders them). `Failed`:
+    /// the session does not take the keys. Nothing has changed then.
     pub fn install(
         &self,
         established: Established,
+        arrival: u64,
         source: Address,
         rtt: Duration,
         wall: Duration,
@@ -391,8 +445,9 @@ impl Station {
         // With its scope, without which an address of one link alone names nobody.
         let mut address = source;
         address.set_port(peer.settings.peer_port);
-        let address = (!established.is_rekey).then_some(address);
+        let address = (!established.is_rekey()).then_some(address);
         let mut book = peer.settle();
+        book.admits(&established, arrival)?;
         let taken = self
             .hub
             .install(&peer.hub, &established.epoch_keys(), address, rtt);
@@ -404,7 +459,7 @@ impl Station {
         let last = LastHandshake::of(&established, wall);
         log(&format!("{}: {}", peer.name, last.line()));
         *locked(&peer.last) = Some(last);
-        book.enter(established);
+        book.enter(established, arrival);
         peer.counts.add("hs_completed");
         self.counts.add("hs_completed");
         Ok(())
@@ -453,5 +508,22 @@ impl Station {
         }
         table.by_id.clear();
         scrub_stack();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_refusals_is_no_flood_of_lines() {
+        let mut gossip = Gossip::default();
+        let lines = (0..10_000).filter(|_| gossip.line_due(5).0).count();
+        assert_eq!(lines as u64, LINES_A_SECOND);
+        assert_eq!(
+            gossip.line_due(1_000_000_005),
+            (true, 10_000 - LINES_A_SECOND)
+        );
+        assert_eq!(gossip.line_due(1_000_000_006), (true, 0));
     }
 }

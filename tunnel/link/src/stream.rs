@@ -6,7 +6,7 @@ use crate::error::{HandshakeError, Reason};
 use crate::established::Established;
 use crate::machine::{Machine, Side};
 use crate::wire::{ALERT, HEADER_BYTES};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Cursor, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -22,10 +22,24 @@ fn broke(error: &io::Error) -> HandshakeError {
     lost(format!("the connection to the peer broke: {error}"))
 }
 
+/// A connection with what was read of it before in front.
+type Bytes<'a> = io::Chain<Cursor<Vec<u8>>, &'a TcpStream>;
+
 struct FrameStream<'a> {
     socket: &'a TcpStream,
-    reader: BufReader<&'a TcpStream>,
+    reader: BufReader<Bytes<'a>>,
     started: Instant,
+}
+
+/// What has passed over a connection before `converse` gets it.
+#[derive(Default)]
+pub struct Passed {
+    /// The GCS's Challenge was sent already.
+    pub is_challenged: bool,
+    /// Bytes of the peer that were read.
+    pub heard: Vec<u8>,
+    /// The round trip, where it is known.
+    pub rtt: Option<Duration>,
 }
 
 impl FrameStream<'_> {
@@ -85,17 +99,33 @@ fn is_timeout(error: &io::Error) -> bool {
 
 /// Drive `machine` over `socket` until it is done; `started`: accept, or the beginning of connect. `install` gets the
 /// keys before the answer that completes the handshake is sent, and where it refuses nothing is sent; with them the time
-/// from the first send to the first answer, which is a round trip at the GCS.
+/// from the first send to the first answer, which is a round trip at the GCS, unless `passed` knows it.
 ///
 /// # Errors
 /// Every kind; the machine has ended then, and the peer was told what it may be told.
 pub fn converse<S: Side>(
     socket: &TcpStream,
     started: Instant,
+    passed: Passed,
     machine: &mut Machine<S>,
     install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
 ) -> Result<(), HandshakeError> {
-    let outcome = conversation(socket, started, machine, install);
+    converse_watched(socket, started, passed, machine, install, || ())
+}
+
+/// `converse`, for whoever keeps a time line: `sending` is called before each message that goes out.
+///
+/// # Errors
+/// As `converse`.
+pub fn converse_watched<S: Side>(
+    socket: &TcpStream,
+    started: Instant,
+    passed: Passed,
+    machine: &mut Machine<S>,
+    install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
+    sending: impl FnMut(),
+) -> Result<(), HandshakeError> {
+    let outcome = conversation(socket, started, passed, machine, install, sending);
     if let Err(error) = &outcome {
         machine.end(error.reason);
         if error.sends_alert() {
@@ -115,26 +145,34 @@ pub fn converse<S: Side>(
 fn conversation<S: Side>(
     socket: &TcpStream,
     started: Instant,
+    passed: Passed,
     machine: &mut Machine<S>,
     install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
+    mut sending: impl FnMut(),
 ) -> Result<(), HandshakeError> {
+    // What was read before has no round trip in it.
+    let mut unheard = !passed.heard.is_empty();
+    let bytes = Cursor::new(passed.heard).chain(socket);
     let mut stream = FrameStream {
         socket,
-        reader: BufReader::with_capacity(CHUNK_BYTES, socket),
+        reader: BufReader::with_capacity(CHUNK_BYTES, bytes),
         started,
     };
     let mut install = Some(install);
-    let mut rtt = None;
+    let mut rtt = passed.rtt;
     let first = machine.start()?;
-    if !first.is_empty() {
+    if !first.is_empty() && !passed.is_challenged {
+        sending();
         stream.write(machine, &first)?;
     }
-    let sent = Instant::now();
+    let mut sent = Instant::now();
     let mut body = Vec::new();
     while !machine.is_done() {
         let mut header = [0; HEADER_BYTES];
         stream.read(machine, &mut header)?;
-        rtt.get_or_insert_with(|| sent.elapsed());
+        if !std::mem::take(&mut unheard) {
+            rtt.get_or_insert_with(|| sent.elapsed());
+        }
         let length = machine.on_header(header)?;
         body.clear();
         body.resize(length, 0);
@@ -146,7 +184,9 @@ fn conversation<S: Side>(
             }
         }
         if !answer.is_empty() {
+            sending();
             stream.write(machine, &answer)?;
+            sent = Instant::now();
         }
     }
     Ok(())

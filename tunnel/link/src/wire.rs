@@ -25,11 +25,16 @@ pub const PURPOSE_NEW: u8 = 1;
 pub const PURPOSE_REKEY: u8 = 2;
 /// Hello flag: the drone signs too.
 pub const FLAG_DRONE_SIGNS: u8 = 1;
+/// The one Retry there is.
+pub const RETRY: [u8; HEADER_BYTES] = [(VERSION << 4) | 7, 0, 0, 0];
+/// The longest frame that may begin a drone's side of a connection.
+pub const FIRST_FRAME_BYTES: usize = HEADER_BYTES + EARLY_HELLO_BODY_BYTES;
 /// The one alert there is.
 pub const ALERT: [u8; HEADER_BYTES] = [(VERSION << 4) | 15, 0, 0, 0];
 
 const CHALLENGE_BODY_BYTES: usize = 1 + NONCE_BYTES + GCS_ID_BYTES;
 const HELLO_BODY_BYTES: usize = 69 + MAC_BYTES;
+const EARLY_HELLO_BODY_BYTES: usize = NONCE_BYTES + HELLO_BODY_BYTES;
 const INDEX_BYTES: usize = 3;
 const PREFIX_BYTES: usize = 4;
 
@@ -48,6 +53,10 @@ pub enum FrameType {
     GcsFinished = 5,
     /// GCS: it does not hold the session to rekey.
     SessionUnknown = 6,
+    /// GCS, which is under load: come again, with the Hello first.
+    Retry = 7,
+    /// Drone, after a Retry: the nonce of the Challenge it was given, and its Hello to that one.
+    EarlyHello = 8,
 }
 
 /// The header of a frame whose body has `length` bytes.
@@ -96,6 +105,8 @@ fn bounds(frame: FrameType, suite: Option<Suite>, drone_signs: bool) -> Option<(
     match frame {
         FrameType::Challenge => same(CHALLENGE_BODY_BYTES),
         FrameType::Hello => same(HELLO_BODY_BYTES),
+        FrameType::Retry => same(0),
+        FrameType::EarlyHello => same(EARLY_HELLO_BODY_BYTES),
         FrameType::GcsFinished | FrameType::SessionUnknown => same(MAC_BYTES),
         FrameType::ServerHello => {
             let suite = suite?;
@@ -123,7 +134,7 @@ fn bounds(frame: FrameType, suite: Option<Suite>, drone_signs: bool) -> Option<(
 pub fn check_header(
     bytes: [u8; HEADER_BYTES],
     expected: FrameType,
-    alternative: Option<FrameType>,
+    alternatives: &[FrameType],
     suite: Option<Suite>,
     drone_signs: bool,
 ) -> Result<(FrameType, usize), HandshakeError> {
@@ -137,10 +148,9 @@ pub fn check_header(
         let detail = format!("the peer refused while {expected:?} was awaited");
         return Err(HandshakeError::new(Reason::PeerAlert, detail));
     }
-    let candidates = [Some(expected), alternative].into_iter().flatten();
-    let found = candidates
-        .into_iter()
-        .find(|frame| *frame as u8 == kind)
+    let mut candidates = std::iter::once(&expected).chain(alternatives);
+    let found = *candidates
+        .find(|frame| **frame as u8 == kind)
         .ok_or_else(|| bad_length(format!("{expected:?} was awaited, type {kind} came")))?;
     let (least, most) = bounds(found, suite, drone_signs)
         .ok_or_else(|| bad_length(format!("{found:?} came before a suite was agreed")))?;
@@ -240,11 +250,18 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// The frame without its MAC: what the MAC covers after the Challenge.
+    /// The frame without its MAC: what the MAC covers after the Challenge. `early`: the nonce of an earlier Challenge,
+    /// for an EarlyHello.
     #[must_use]
-    pub fn encode_unauthenticated(&self) -> Vec<u8> {
-        let mut frame = Vec::with_capacity(HEADER_BYTES + HELLO_BODY_BYTES);
-        frame.extend_from_slice(&header(FrameType::Hello, HELLO_BODY_BYTES));
+    pub fn encode_unauthenticated(&self, early: Option<&[u8; NONCE_BYTES]>) -> Vec<u8> {
+        let mut frame = Vec::with_capacity(HEADER_BYTES + EARLY_HELLO_BODY_BYTES);
+        match early {
+            None => frame.extend_from_slice(&header(FrameType::Hello, HELLO_BODY_BYTES)),
+            Some(nonce) => {
+                frame.extend_from_slice(&header(FrameType::EarlyHello, EARLY_HELLO_BODY_BYTES));
+                frame.extend_from_slice(nonce);
+            }
+        }
         frame.extend_from_slice(&[VERSION, self.purpose]);
         frame.extend_from_slice(&self.suite_code);
         frame.push(self.flags);
@@ -275,6 +292,15 @@ impl Hello {
             mac: array(body, 69),
         })
     }
+}
+
+/// An EarlyHello's two parts: the nonce of the Challenge that it answers, and a Hello's body.
+///
+/// # Errors
+/// `BadLength`.
+pub fn split_early(body: &[u8]) -> Result<([u8; NONCE_BYTES], &[u8]), HandshakeError> {
+    expect(FrameType::EarlyHello, body, EARLY_HELLO_BODY_BYTES)?;
+    Ok((array(body, 0), &body[NONCE_BYTES..]))
 }
 
 /// GCS to drone, as slices of the body.

@@ -97,6 +97,7 @@ impl<'p> Bench<'p> {
             } else {
                 None
             },
+            redeem: None,
         });
         let from = self
             .held
@@ -118,6 +119,7 @@ impl<'p> Bench<'p> {
             rx_index: 0x000D_0E0F,
             rekey: from,
             signing_key: options.signs.then_some(&self.drone_pair.1[..]),
+            early: None,
         });
         assert_eq!(drone.start(), Ok(Vec::new()));
         let mut frame = gcs.start().expect("starts");
@@ -251,7 +253,7 @@ fn a_rekey_mixes_the_old_secret_in_and_a_forgetful_gcs_says_so() {
     bench.held = Some((first.session_id, 6, first.rekey_secret.to_vec()));
     let (drone, gcs) = bench.converse(suite, PLAIN, untouched).expect("complete");
     agree(&drone, &gcs);
-    assert!(drone.is_rekey && gcs.is_rekey && drone.session_id != first.session_id);
+    assert!(drone.is_rekey() && gcs.is_rekey() && drone.session_id != first.session_id);
     let mut options = PLAIN;
     options.gcs_holds = false;
     let (who, error) = bench
@@ -277,6 +279,7 @@ fn a_rekey_mixes_the_old_secret_in_and_a_forgetful_gcs_says_so() {
             rekey_secret: Secret::zeros(32),
         }),
         signing_key: None,
+        early: None,
     });
     assert_eq!(drone.start().map_err(|e| e.reason), Err(Reason::Policy));
 }
@@ -459,6 +462,7 @@ fn time_is_an_input() {
         rx_index: 1,
         rekey: None,
         signing_key: None,
+        early: None,
     });
     let limit = Duration::from_secs(5 + 15 + 1);
     assert_eq!(drone.deadline(), limit);

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pqtunnel import suites
 from pqtunnel.errors import TunnelError
@@ -89,12 +89,13 @@ class Policy:
         return tuple(dict.fromkeys((self.default_suite_id, *(mode.suite_id for mode in self.modes))))
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Policy:
+    def from_json(cls, document: Mapping[str, object]) -> Policy:
         """From the scenario's `policy` mapping. Raises PolicyError, SuiteUnknown."""
         known = {"floor_level", "default", "modes", "dwell_s", "stale_s"}
         _only(document, known, "the policy")
         floor = document.get("floor_level", 1)
-        if floor not in _LEVELS:
+        level = next((one for one in _LEVELS if one == floor), None)
+        if level is None:
             raise PolicyError(f"floor_level must be one of {_LEVELS}, not {floor!r}")
         if "default" not in document:
             raise PolicyError("the policy names no default suite", hint="add: default: <suite id>")
@@ -102,7 +103,7 @@ class Policy:
         if not isinstance(modes, list):
             raise PolicyError(f"modes must be a list, not {modes!r:.80}")
         policy = cls(
-            floor_level=int(floor),
+            floor_level=level,
             default_suite_id=suites.canonical(str(document["default"])),
             modes=tuple(_mode(row) for row in modes),
             dwell_s=_positive(document.get("dwell_s", 5.0), "dwell_s"),
@@ -175,7 +176,7 @@ class InflightPolicy:
         return not all(t.name in usable and t.left(usable[t.name].value) for t in mode.thresholds)
 
 
-def _mode(row: Any) -> Mode:
+def _mode(row: object) -> Mode:
     if not isinstance(row, Mapping):
         raise PolicyError(f"a mode is a mapping, not {row!r:.80}")
     _only(row, {"name", "suite", "when"}, "a mode")
@@ -188,7 +189,7 @@ def _mode(row: Any) -> Mode:
     return Mode(str(row["name"]), suites.canonical(str(row["suite"])), thresholds)
 
 
-def _threshold(mode: str, name: str, rule: Any) -> Threshold:
+def _threshold(mode: str, name: str, rule: object) -> Threshold:
     if name not in INPUTS:
         raise PolicyError(f"mode {mode}: no input {name!r}", hint="inputs: " + ", ".join(INPUTS))
     if not isinstance(rule, Mapping) or set(rule) not in ({"above", "leave_below"}, {"below", "leave_above"}):
@@ -210,19 +211,19 @@ def _threshold(mode: str, name: str, rule: Any) -> Threshold:
     return Threshold(name, sense, float(enter), float(leave))
 
 
-def _only(document: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+def _only(document: Mapping[str, object], known: Iterable[str], what: str) -> None:
     extra = sorted(set(document) - set(known))
     if extra:
         raise PolicyError(f"{what} has an unknown key {extra[0]!r}", hint="keys: " + ", ".join(sorted(known)))
 
 
-def _number(value: Any, name: str) -> float:
+def _number(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise PolicyError(f"{name} must be a number, not {value!r:.80}")
     return value
 
 
-def _positive(value: Any, name: str) -> float:
+def _positive(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 3600:
         raise PolicyError(f"{name} must be a number of seconds up to 3600, not {value!r}")
     return float(value)

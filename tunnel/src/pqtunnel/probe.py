@@ -6,8 +6,6 @@ self-test's question, and a primitive that fails it makes its suites unsupported
 
 from __future__ import annotations
 
-from typing import Any
-
 from pqtunnel.errors import ProviderMissing
 from pqtunnel.kat import failed_primitives
 from pqtunnel.primitives import Primitives, load
@@ -15,7 +13,7 @@ from pqtunnel.suites import ALL
 
 
 def probe(
-    primitives: Primitives | None = None, selftest_report: dict[str, Any] | None = None
+    primitives: Primitives | None = None, selftest_report: dict[str, object] | None = None
 ) -> dict[str, dict[str, str | None]]:
     """Suite id → {"status": "available" | "unsupported", "reason": None or text}. Raises nothing of its own.
 

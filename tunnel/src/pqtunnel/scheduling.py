@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 if sys.platform != "win32":
     import resource
@@ -159,7 +159,7 @@ def _involuntary() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
-def clock_costs() -> dict[str, Any]:
+def clock_costs() -> dict[str, object]:
     """What one reading costs on this host, ns, the least of many: clock, thread clock, a whole reading.
 
     The least, because anything above it is the machine's other work.

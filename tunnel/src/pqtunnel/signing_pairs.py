@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.errors import KeyMaterialError, ProviderMissing, TunnelError
 from pqtunnel.primitives import Primitives
@@ -80,7 +80,7 @@ def _proves(primitives: Primitives, token: str, public_key: bytes, secret_key: b
         return False
 
 
-def document_of(value: dict[str, Any]) -> bytes:
+def document_of(value: Mapping[str, object]) -> bytes:
     """The bytes of a public identity's file."""
     return json.dumps(value, indent=1).encode() + b"\n"
 

@@ -57,7 +57,7 @@ def new_run(
     if attribution is not None:
         store.write(ATTRIBUTION, attribution)
     for role, facts in hello.items():
-        store.write(f"hosts/{role}.json", hosts.host_document(facts))
+        store.write(f"hosts/{role}.json", hosts.host_document(facts, around.place.facts))
     controller = steady.began(around.controller(), around.steadiness())
     store.write("hosts/controller.json", controller)
     if extension is not None:

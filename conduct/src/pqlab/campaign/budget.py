@@ -6,6 +6,7 @@ from typing import Any
 
 from pqevidence.costs import Costs, load_costs
 from pqevidence.plan import Cell
+from pqevidence.record.fleet import DIALLING, fleet_of
 from pqevidence.scenario.model import Scenario
 from pqlab.campaign.canary import canary_s
 
@@ -19,6 +20,8 @@ _TELEMETRY_BYTES_PER_S = 30_000
 _FIXED_BYTES = 120_000
 #: uplink of the session beside the vehicle's stream: heartbeat 1 Hz, TIMESYNC 2 Hz and its answers
 _UPLINK_PPS = 8
+#: of a fleet: containers, keys, three seconds of silence twice, and the steps of the load
+_FLEET_BESIDE_S = 30.0
 
 
 def handshake_seconds(scenario: Scenario, suite_id: str, costs: Costs) -> float | None:
@@ -44,7 +47,32 @@ def cell_seconds(
     if block_s is None:
         return None
     beside_s = costs.cell_s + costs.datagram_s * datagrams(scenario)
-    return scenario.windows_s() + block_s + beside_s + _wait_seconds(scenario, costs, condition)
+    fleet_s = (
+        0.0
+        if condition is None
+        else fleet_seconds(scenario.condition(condition), costs.handshake_s[suite_id])
+    )
+    return scenario.windows_s() + block_s + beside_s + fleet_s + _wait_seconds(scenario, costs, condition)
+
+
+def fleet_least_s(condition: dict[str, Any]) -> float:
+    """What the fleet of a condition takes by its own settings, handshakes left aside; 0 without one."""
+    if (asked := fleet_of(condition)) is None:
+        return 0.0
+    return (
+        float(asked["arrive_s"])
+        + 2 * float(asked["window_s"])
+        + float(asked["outage_s"])
+        + float(asked["load_s"])
+    )
+
+
+def fleet_seconds(condition: dict[str, Any], handshake_s: float) -> float:
+    """Expected length of its fleet: four times every drone dials, on a machine that both ends share."""
+    if (asked := fleet_of(condition)) is None:
+        return 0.0
+    dialling_s = min(float(asked["drones"]) * handshake_s, float(asked["limit_s"]))
+    return fleet_least_s(condition) + len(DIALLING) * dialling_s + _FLEET_BESIDE_S
 
 
 def _wait_seconds(scenario: Scenario, costs: Costs, condition: str | None) -> float:
@@ -72,19 +100,26 @@ def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> dict[str, A
     known = [wall for wall in walls if wall is not None]
     whole = len(known) == len(walls)
     canaries_s = sum(canary_s(scenario.condition(cell.condition)) for cell in cells)
-    least_s = len(cells) * scenario.windows_s() + canaries_s
+    fleets_s = sum(fleet_least_s(scenario.condition(cell.condition)) for cell in cells)
+    waits_s = sum(_fleet_limit_s(scenario.condition(cell.condition)) for cell in cells)
+    least_s = len(cells) * scenario.windows_s() + canaries_s + fleets_s
     beside_s = float(scenario.handshake["max_s"]) + OVERHEAD_LIMIT_S
     finish_s = costs.finish_s + costs.finish_datagram_s * datagrams(scenario) * len(cells)
     suites = {cell.suite_id for cell in cells}
     return {
         "cells": len(cells),
         "least_s": round(least_s, 1),
-        "most_s": round(least_s + len(cells) * beside_s, 1),
+        "most_s": round(least_s + len(cells) * beside_s + waits_s, 1),
         "eta_s": round(sum(known) + finish_s, 1) if whole else None,
         "eta_source": _source(suites, costs) if whole else None,
         "eta_reason": None if whole else f"{len(walls) - len(known)} cells of unmeasured suites",
         "disk_bytes": len(cells) * cell_bytes(scenario),
     }
+
+
+def _fleet_limit_s(condition: dict[str, Any]) -> float:
+    asked = fleet_of(condition)
+    return 0.0 if asked is None else len(DIALLING) * float(asked["limit_s"]) + 2 * _FLEET_BESIDE_S
 
 
 def _source(suites: set[str], costs: Costs) -> str:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pqevidence.plan import Cell
+from pqevidence.record.fleet import fleet_of
 from pqevidence.record.visitors import visitors
 from pqevidence.scenario.attacks import attack_events
 from pqevidence.scenario.conditions import keeps_flight_log, keeps_ledger, without, workload_of
@@ -22,6 +23,7 @@ from pqevidence.scenario.model import Scenario
 from pqlab.campaign.agents import Agent, AgentFailure, Pair, stream_lines, wait_all
 from pqlab.campaign.canary import CANARY_WINDOW, canary_condition, canary_s, fed_roles
 from pqlab.campaign.clock import Clock
+from pqlab.campaign.fleet import NO_FLEET, WINDOW, Fleet, FleetFailure, Flown
 from pqlab.campaign.journal import Journal
 from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.observers import NO_OBSERVERS, Observers
@@ -32,6 +34,7 @@ from pqlab.campaign.thermal import ThermalGate
 from pqlab.campaign.timed import CellTimeline, LastWords, MakeTimeline
 from pqtunnel import suites as registry
 from pqtunnel.inflight import Policy
+from pqtunnel.rpc import RpcError
 
 Json = dict[str, Any]
 HANDSHAKE_WINDOW = "handshake_cold"
@@ -66,6 +69,7 @@ class CellRunner:
         *,
         neighbours: Neighbours = NO_NEIGHBOURS,
         supervisor: Supervisor = NO_SUPERVISOR,
+        fleet: Fleet = NO_FLEET,
         canary_by_agent: bool = False,
         tell: Callable[[Json], None] | None = None,
     ) -> None:
@@ -79,6 +83,7 @@ class CellRunner:
         self._observers = observers
         self._neighbours = neighbours
         self._supervisor = supervisor
+        self._fleet = fleet
         self._canary_by_agent = canary_by_agent
         self._tell = tell
 
@@ -94,6 +99,8 @@ class CellRunner:
             self._gate.wait(journal)
             journal.event("prepare", cell_id=cell.cell_id, suite_id=cell.suite_id, position=cell.position)
             self._measure(cell, condition, timeline, journal, raw)
+            if (asked := fleet_of(condition)) is not None:
+                self._fly(cell, asked, folder, journal)
             if canary is not None and TRAFFIC_WINDOW in raw.windows:
                 timeline.heal()  # what was done to the measured part is no part of the canary, nor counts it
                 self._canary(cell, condition, canary, journal, raw)
@@ -164,6 +171,22 @@ class CellRunner:
                 }
                 # the ground's sink always listens and is reset after every window: it needs no source
                 self._window(cell, f"bulk-{rate_pps}", "direct", spec, None, bulk["step_s"], journal, raw)
+
+    def _fly(self, cell: Cell, asked: Json, folder: Path, journal: Journal) -> None:
+        """The fleet of the cell's condition, after all else. Raises AgentFailure."""
+
+        def alive() -> None:
+            for agent in self._pair.agents.values():
+                agent.call("counters")
+
+        journal.event("window_start", window=WINDOW)
+        try:
+            self._fleet.fly(Flown(asked, cell.suite_id, cell.seed, folder, alive))
+        except FleetFailure as error:
+            told = RpcError(f"{error.what}: {error.why}", code=error.code, hint=error.hint)
+            raise AgentFailure("fleet", told) from error
+        finally:
+            journal.event("window_end", window=WINDOW)
 
     def _orders(self, cell: Cell, condition: Json) -> Json:
         """What both ends are told of the cell before it starts."""

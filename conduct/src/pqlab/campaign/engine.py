@@ -16,6 +16,7 @@ from pqevidence import commitment
 from pqevidence.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WARNING, LabError
 from pqevidence.paths import out_option
 from pqevidence.plan import Cell, cells_of
+from pqevidence.record.faults import power_cycled
 from pqevidence.record.quiet import disturbed_alone
 from pqevidence.record.untimed import untimed_reasons, untimed_sentence
 from pqevidence.scenario.conditions import observers_vary
@@ -81,6 +82,7 @@ class Campaign:
             observers,
             neighbours=around.neighbours,
             supervisor=around.supervisor,
+            fleet=around.fleet,
             canary_by_agent=bool(around.inventory.detectors),
             tell=store.tell_event,
         )
@@ -106,6 +108,7 @@ class Campaign:
         pair = Pair(around.inventory, around.connect)
         hello = greet(pair)
         hosts.check_pair(hello, scenario)
+        hosts.check_power(around.place, scenario)
         residents = Residents(scenario.conditions, around.residents)
         store, cells = new_run(around, scenario, hello, residents.facts())
         return cls(around, scenario, store, cells, pair, hello, residents)
@@ -118,6 +121,7 @@ class Campaign:
         pair = Pair(around.inventory, around.connect)
         hello = greet(pair)
         hosts.check_pair(hello, scenario)
+        hosts.check_power(around.place, scenario)
         before = store.read("providers.json")
         same_builds(before, hello, store.run_id)
         same_hosts(store, hello, around.controller())
@@ -169,6 +173,7 @@ class Campaign:
             context = around.outputs.load_context(store.data)
             self._residents.start()
             for cell in todo:
+                around.place.require_held()
                 self._cell(cell, context)
             self._require_whole()
             return self._finish(run, session)
@@ -297,7 +302,9 @@ class Campaign:
             if failure is not None:
                 self._settler.settle()
             self._attested(self._attester.tell, cell_id, folder)
-            if record["verdict"] != "invalid" or (self._busy and disturbed_alone(record)):
+            if record["verdict"] != "invalid" or power_cycled(record):
+                break
+            if self._busy and disturbed_alone(record):
                 break
             why = record.get("reason")
         store.finish_cell(cell_id)

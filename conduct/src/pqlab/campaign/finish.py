@@ -18,6 +18,8 @@ Json = dict[str, Any]
 Seal = Callable[[Path, Path, list[Path]], Path]
 #: ending of the mark that a run leaves beside its work folder while it is sealed
 _SEALING = ".sealing"
+#: what was lost on the way to the database is known to who should have written it: restarts, a full disk
+_WHO_KNOWS = "docker logs pqlab-influxdb-1, docker logs pqlab-telegraf-1"
 #: verdicts that end a run with exit code 1
 BAD_VERDICTS = ("fail", "invalid", "not-run")
 #: what `pqtunnel keys` makes that nobody else may see; the rest of the folder is public
@@ -46,14 +48,14 @@ def reconcile_run(
             series = outputs.reconcile(lines)
         except LabError as error:
             warning = f"InfluxDB was not compared: {error.what} ({error.why})"
-            reporter.note(f"warning: {warning}; the record is the files")
+            reporter.note(f"warning: {warning}; the record is the files; next: {error.hint}")
             return {"available": False, "reason": f"{error.what}: {error.why}", "cells": rows}, [warning]
         unequal += sum(1 for row in series if not row["ok"])
         rows.append({"cell_id": cell.cell_id, "series": series})
     warnings = []
     if unequal:
         warnings.append(f"InfluxDB shows other points than the files in {unequal} series")
-        reporter.note(f"warning: {warnings[0]}; the record is the files")
+        reporter.note(f"warning: {warnings[0]}; the record is the files; next: {_WHO_KNOWS}")
     return {"available": True, "reason": None, "cells": rows}, warnings
 
 

@@ -14,8 +14,10 @@ from typing import Any
 
 from pqevidence.builds import comparable, minor_version, same_machine
 from pqevidence.errors import LabError
-from pqevidence.record.raw import played_by
+from pqevidence.record.faults import CYCLE
+from pqevidence.record.raw import PLACE, played_by
 from pqevidence.scenario.model import Scenario
+from pqlab.campaign.place import Place, PlaceFacts
 from pqlab.campaign.store import Store
 
 Json = dict[str, Any]
@@ -86,6 +88,24 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
         )
 
 
+def check_power(place: Place, scenario: Scenario) -> None:
+    """Every power cycle of the scenario has somebody to carry it out. Raises LabError (exit 4)."""
+    for condition in scenario.conditions:
+        for event in condition["events"]:
+            if event["kind"] == CYCLE and event["role"] not in place.powered:
+                name = place.facts.get("name")
+                raise LabError(
+                    "no-power",
+                    f"condition `{condition['name']}` cycles the power of the {event['role']}",
+                    f"place {name} has no power driver for it"
+                    if name
+                    else "the campaign holds no place of a rack",
+                    "--power FILE names a driver, or export a power port (docs/RACK.md)"
+                    if name
+                    else "./pqlab run … --place NAME (docs/RACK.md)",
+                )
+
+
 def different_builds(one: Json, other: Json, *, binaries: bool, named: tuple[str, str]) -> list[str]:
     """Names of the providers that differ, each side `named` in the text (pqevidence.builds has the rule)."""
     return _differing(comparable(one, binaries=binaries), comparable(other, binaries=binaries), named)
@@ -144,10 +164,11 @@ def unsupported_reason(hello: dict[str, Json], suite_id: str) -> str | None:
     return None
 
 
-def host_document(facts: Json) -> Json:
+def host_document(facts: Json, place: PlaceFacts) -> Json:
     """hosts/<role>.json: all an agent said except its providers, which have a file of their own, and what was
-    true at that moment only."""
-    return {key: value for key, value in facts.items() if key not in ("providers", "temperature_c")}
+    true at that moment only; and the place of a shared rack that the end stands at, where one is held."""
+    told = {key: value for key, value in facts.items() if key not in ("providers", "temperature_c")}
+    return {**told, **({PLACE: place} if place else {})}
 
 
 def providers_document(hello: dict[str, Json], images: Json, detectors: dict[str, Json]) -> Json:

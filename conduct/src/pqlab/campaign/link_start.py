@@ -15,6 +15,7 @@ from pqlab.campaign.agents import Pair
 from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.link import LinkControl, LinkFailure
+from pqlab.campaign.place import NO_PLACE, Place
 from pqlab.campaign.timeline import Journal, Json, Timeline
 
 _START_LIMIT_S = 300.0
@@ -32,9 +33,11 @@ class LabTimelines:
         project: str | None,
         note: Callable[[str], None],
         address: tuple[str, int] | None = None,
+        place: Place = NO_PLACE,
     ) -> None:
         self._project = project
         self._note = note
+        self._place = place
         self._link = LinkControl(address)
         self._attack = AttackControl()
         self._ready: set[str] = set()
@@ -52,7 +55,16 @@ class LabTimelines:
                 self._ensure("attacker", self._attack.hello)
                 attack = self._attack
         return Timeline(
-            condition, cell, pair, clock, journal, link, attack, folder=folder, project=self._project
+            condition,
+            cell,
+            pair,
+            clock,
+            journal,
+            link,
+            attack,
+            folder=folder,
+            project=self._project,
+            place=self._place,
         )
 
     def close(self) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 from pqevidence.share import Share
 from pqlab.campaign.agents import Connect
 from pqlab.campaign.clock import Clock
+from pqlab.campaign.fleet import NO_FLEET, Fleet
 from pqlab.campaign.hosts import controller_document
 from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.observers import NO_OBSERVERS, Observers
 from pqlab.campaign.outputs import Outputs
+from pqlab.campaign.place import NO_PLACE, Place
 from pqlab.campaign.residents import ResidentDriver
 from pqlab.campaign.supervisor import NO_SUPERVISOR, Supervisor
 from pqlab.campaign.timed import MakeTimeline, without_events
@@ -52,6 +54,8 @@ class Surroundings:
     settle_s: how long to wait for a quiet machine before the first cell, None where no machine disturbs the
     clock; busy_ok: go on without one.
     supervisor: knows the containers of the lab, and puts one back.
+    fleet: carries out what conditions ask of one.
+    place: of a shared rack, held while the campaign runs.
     steadiness: governor, clocks and the like of this machine, asked before the first cell and after the last.
     """
 
@@ -76,6 +80,8 @@ class Surroundings:
     observers: Observers = NO_OBSERVERS
     neighbours: Neighbours = NO_NEIGHBOURS
     supervisor: Supervisor = NO_SUPERVISOR
+    fleet: Fleet = NO_FLEET
+    place: Place = NO_PLACE
     settle_s: float | None = None
     busy_ok: bool = False
     load: Callable[[], list[float] | None] = load_average

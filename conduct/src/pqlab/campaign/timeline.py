@@ -18,6 +18,7 @@ from pqattack.settings import Episode
 from pqevidence.errors import LabError
 from pqevidence.plan import Cell
 from pqevidence.record.attack import truth_lines
+from pqevidence.record.faults import CYCLE
 from pqevidence.record.link_ledger import LINK_LEDGER, ledger_text, trace_path
 from pqevidence.scenario.attacks import attack_events, attacked, episode_of
 from pqevidence.scenario.conditions import routed, traces_of, without
@@ -28,6 +29,8 @@ from pqlab.campaign.clock import Clock
 from pqlab.campaign.faults import DiskFull, Pause, Restart, container_of
 from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.link_probe import ProbeSettings, probe_link
+from pqlab.campaign.place import NO_PLACE, Place
+from pqlab.campaign.power_cycle import power_cycle
 from pqlab.campaign.store import data_of, write_atomic, write_json
 from pqlab.campaign.timed import LastWords
 from pqlab.lab_number import lab_number
@@ -79,6 +82,7 @@ class Timeline:
         *,
         folder: Path | None = None,
         project: str | None = None,
+        place: Place = NO_PLACE,
     ) -> None:
         self._condition = condition
         self._cell = cell
@@ -90,6 +94,7 @@ class Timeline:
         self._attacking = False
         self._folder = folder
         self._project = project
+        self._place = place
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._restarts: list[Restart | Pause] = []
@@ -259,6 +264,7 @@ class Timeline:
             "disk_full": self._disk_full,
             "attack": self._begin_attack,
             "ground_pause": self._ground_pause,
+            CYCLE: lambda event, _: power_cycle(self._place, event),
             AGENT_CANARY: self._agent_canary,
         }[kind]
 

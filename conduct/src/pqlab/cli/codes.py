@@ -57,7 +57,8 @@ CODES: Final[dict[str, dict[int, str]]] = {
     "plan": {EXIT_OK: "planned", EXIT_ENVIRONMENT: "`--dry-run`: a run could not begin; no such bundle"},
     "run": {
         **_CELLS,
-        EXIT_ENVIRONMENT: "no lab, another checkout's lab, a busy machine, a dead pair, no right to write",
+        EXIT_ENVIRONMENT: "no lab, another checkout's lab, a busy machine, a place that is held or was lost, "
+        "a dead pair, no right to write",
     },
     "live": {EXIT_OK: "`--once`: printed", EXIT_ENVIRONMENT: "the port is taken"},
     "fly": {

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from pqevidence.errors import UsageError
 from pqevidence.paths import shown
@@ -121,3 +125,19 @@ def outside_bundles(folder: Path) -> None:
 def print_json(document: Any) -> None:
     """One line, so that the last line of standard output is the document."""
     print(json.dumps(document, separators=(",", ":")))
+
+
+@contextlib.contextmanager
+def stopped_by_signal() -> Iterator[None]:
+    """SIGTERM and SIGINT are Ctrl-C."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    # a shell starts what it puts into the background with SIGINT ignored: `kill -INT` would do nothing
+    before = {one: signal.signal(one, stop) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -9,11 +9,14 @@ from pqevidence import commitment
 from pqevidence.bundle.sealing import point_latest
 from pqevidence.errors import LabError, UsageError
 from pqevidence.paths import results_dir, shown
+from pqevidence.record.raw import PLACE
 from pqevidence.scenario.load import load_effective
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.finish import forget_marks, sealed_unnamed
+from pqlab.campaign.fleet import require_image
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.common import add_pair, listed
+from pqlab.cli.place import inventory_at, inventory_before, place_of, wanted_again
 from pqlab.cli.run import (
     add_run_options,
     controller,
@@ -22,7 +25,7 @@ from pqlab.cli.run import (
     require_junit_place,
     surroundings,
 )
-from pqlab.inventory import load_inventory
+from pqlab.progress import reporter
 
 HELP = "finish an interrupted run: the cells that are missing (default: the newest run)"
 
@@ -58,11 +61,14 @@ def run(args: argparse.Namespace) -> int:
         return report_sealed(args, sealed)
     store = Store(results, _choose(results, args.run_id))
     scenario = load_effective(store.data / "scenario.effective.yml")
-    inventory = load_inventory(args.inventory, args.keys, args.pair)
     only, again = listed(args.only), args.rerun_failed
-    begun = surroundings(args, inventory, only=only, rerun_failed=again, seal=seal)
-    with controller(inventory), begun as around:
-        return report_result(args, Campaign.resume(around, store, scenario).carry_out())
+    wanted = wanted_again(args, store.read("hosts/drone.json").get(PLACE), inventory_before(args))
+    with place_of(wanted, reporter(json_output=args.json).note) as place:
+        inventory = inventory_at(args, place.name)
+        begun = surroundings(args, inventory, place=place, only=only, rerun_failed=again, seal=seal)
+        with controller(inventory), begun as around:
+            require_image(scenario, inventory.compose_project, around.reporter.note)
+            return report_result(args, Campaign.resume(around, store, scenario).carry_out())
 
 
 def _choose(results: Path, run_id: str | None) -> str:

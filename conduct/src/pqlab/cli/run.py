@@ -6,13 +6,10 @@ import argparse
 import contextlib
 import errno
 import secrets
-import signal
 import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from pqbase.workers import add_options
 from pqevidence import commitment
@@ -26,22 +23,41 @@ from pqlab.campaign.agents import tls_connector
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.finish import exit_code
+from pqlab.campaign.fleet import fleet_of, require_image
 from pqlab.campaign.host_detectors import detectors_of
 from pqlab.campaign.link_start import LabTimelines
 from pqlab.campaign.neighbours import compose_neighbours
 from pqlab.campaign.observers import compose_observers
 from pqlab.campaign.outputs import production
 from pqlab.campaign.owner import require_own_lab
+from pqlab.campaign.place import NO_PLACE, Place
 from pqlab.campaign.ring import SIM, at_ring
 from pqlab.campaign.silence import SETTLE_S
 from pqlab.campaign.steady import look
 from pqlab.campaign.store import read_json
 from pqlab.campaign.supervisor import supervisor_of
-from pqlab.cli.common import add_inventory, add_out, add_overrides, add_scenario, overrides_of, print_json
-from pqlab.cli.plan import add_plan_options, host_seed, require_simulated, share_of, show_plans
+from pqlab.cli.common import (
+    add_inventory,
+    add_out,
+    add_overrides,
+    add_scenario,
+    overrides_of,
+    print_json,
+    stopped_by_signal,
+)
+from pqlab.cli.place import (
+    add_place_options,
+    add_rack_options,
+    inventory_at,
+    inventory_before,
+    pairs_before,
+    place_of,
+    wanted_of,
+)
+from pqlab.cli.plan import add_plan_options, host_seed, require_simulated, share_of, show_plan, show_plans
 from pqlab.cli.side_by_side import side_by_side
 from pqlab.cli.simulated import require_pure, run_pairs, where_of
-from pqlab.inventory import AgentAddress, Inventory, load_inventory, load_pairs
+from pqlab.inventory import AgentAddress, Inventory
 from pqlab.progress import coloured, reporter
 
 HELP = "run a scenario on the lab; ends with a sealed bundle and its report"
@@ -52,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_overrides(parser)
     add_run_options(parser)
     add_plan_options(parser)
+    add_place_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="print the plan and begin nothing")
     group = parser.add_argument_group("ring sim alone")
     add_options(group)
@@ -80,6 +97,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="go on where the machine is not quiet; everything printed says so",
     )
     parser.add_argument("--junit", metavar="FILE", help="write JUnit XML, one test case a cell")
+    add_rack_options(parser)
 
 
 def _positive(text: str) -> int:
@@ -102,24 +120,33 @@ def run(args: argparse.Namespace) -> int:
     """Exit code as published; raises LabError (2 usage, 4 environment)."""
     scenario = load_scenario(args.scenario, overrides_of(args))
     require_pure(args)
+    if pairs := pairs_before(args):
+        return (
+            show_plans(args, scenario, dry_run=True) if args.dry_run else side_by_side(args, scenario, pairs)
+        )
+    known = inventory_before(args)
+    wanted = wanted_of(args, known)
     if args.dry_run:
-        return show_plans(args, scenario, dry_run=True)
-    pairs = load_pairs(args.inventory, args.keys) if args.pair is None else ()
-    if pairs:
-        return side_by_side(args, scenario, pairs)
-    inventory = load_inventory(args.inventory, args.keys, args.pair)
+        return show_plan(args, scenario, inventory_at(args, wanted.place if wanted else None), dry_run=True)
     require_junit_place(args.junit)
-    share = share_of(args, scenario, inventory)
-    require_simulated(args, inventory)
+    where = where_of(args)
+    if known is not None:
+        require_simulated(args, known)
+        share_of(args, scenario, known)
+        if known.ring == SIM and (where is not None or len(args.host_seed or ()) > 1):
+            return run_pairs(args, scenario, known, where)
     seal = commitment.place(args.seal)
     into = locate(args.into, results_dir(args.out)) if args.into is not None else None
-    where = where_of(args)
-    if inventory.ring == SIM and (where is not None or len(args.host_seed or ()) > 1):
-        return run_pairs(args, scenario, inventory, where)
-    if inventory.ring == SIM:
-        return report_result(args, _simulated(args, scenario, inventory, into, seal, share))
-    with controller(inventory), surroundings(args, inventory, into=into, seal=seal, share=share) as around:
-        return report_result(args, Campaign.begin(around, at_ring(scenario, inventory)).carry_out())
+    with place_of(wanted, reporter(json_output=args.json).note) as place:
+        inventory = inventory_at(args, place.name)
+        require_simulated(args, inventory)
+        share = share_of(args, scenario, inventory)
+        if inventory.ring == SIM:
+            return report_result(args, _simulated(args, scenario, inventory, into, seal, share, place))
+        begun = surroundings(args, inventory, into=into, seal=seal, share=share, place=place)
+        with controller(inventory), begun as around:
+            require_image(scenario, inventory.compose_project, around.reporter.note)
+            return report_result(args, Campaign.begin(around, at_ring(scenario, inventory)).carry_out())
 
 
 def _simulated(
@@ -129,6 +156,7 @@ def _simulated(
     into: Path | None,
     seal: Path | None,
     share: Share | None,
+    place: Place,
 ) -> Result:
     """In virtual time, without a lab; imported here, because no other run needs it."""
     from pqlab import sim
@@ -147,6 +175,7 @@ def _simulated(
         seal=seal,
         share=share,
         machine=SimMachine(host_seed(args, inventory)),
+        place=place,
     )
 
 
@@ -158,6 +187,7 @@ def surroundings(
     into: Path | None = None,
     seal: Path | None = None,
     share: Share | None = None,
+    place: Place = NO_PLACE,
     only: tuple[str, ...] = (),
     rerun_failed: bool = False,
 ) -> Iterator[Surroundings]:
@@ -171,7 +201,7 @@ def surroundings(
         )
     told = reporter(json_output=args.json)
     connect = tls_connector(inventory)
-    timelines = LabTimelines(inventory.compose_project, told.note)
+    timelines = LabTimelines(inventory.compose_project, told.note, place=place)
     around = Surroundings(
         inventory=inventory,
         results=results_dir(args.out),
@@ -193,9 +223,11 @@ def surroundings(
         observers=compose_observers(inventory.compose_project),
         neighbours=compose_neighbours(inventory.compose_project),
         supervisor=supervisor_of(inventory.compose_project, told.note),
+        fleet=fleet_of(inventory.compose_project),
         settle_s=args.settle_s,
         busy_ok=args.busy_ok,
         steadiness=look,
+        place=place,
     )
     try:
         yield around
@@ -298,20 +330,10 @@ def controller(inventory: Inventory) -> Iterator[None]:
     the container lab is another checkout's.
     """
     require_own_lab(inventory)
-
-    def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    # a shell starts what it puts into the background with SIGINT ignored: `kill -INT` would do nothing
-    before = {one: signal.signal(one, stop) for one in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        with contextlib.ExitStack() as held:
-            for address in inventory.agents.values():
-                held.enter_context(_hold(address))
-            yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+    with stopped_by_signal(), contextlib.ExitStack() as held:
+        for address in inventory.agents.values():
+            held.enter_context(_hold(address))
+        yield
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from pqevidence.plan import campaign_of
 from pqevidence.scenario import Scenario
 from pqevidence.share import Share
 from pqlab.campaign.ring import SIM, at_ring
+from pqlab.cli import place
 from pqlab.cli.common import print_json
 from pqlab.cli.merge import Merged, merge
 from pqlab.cli.plan import one_machine, share_of
@@ -42,6 +43,7 @@ def side_by_side(args: argparse.Namespace, scenario: Scenario, pairs: tuple[Inve
     """4 where a pair has no sealed share in the end, 130 by Ctrl-C, else the worst of the pairs' own codes
     and the merge's. Raises LabError before anything begins."""
     require_for_pairs(args)
+    place.require_for_pairs(args, pairs)
     for pair in pairs:
         share_of(args, scenario, pair)
     names = [_share(pair).pair for pair in pairs]

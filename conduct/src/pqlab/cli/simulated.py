@@ -16,11 +16,12 @@ from pqlab.campaign.finish import exit_code
 from pqlab.campaign.ring import SIM
 from pqlab.campaign.store import read_json
 from pqlab.cli.merge import merge, tell
+from pqlab.cli.place import of_each_place
 from pqlab.inventory import Inventory, load_inventory, load_pairs
 
 HINT_ALONE = "leave it out, or simulate: ./pqlab run {} --inventory ansible/inventories/sim.ini --workers 2"
 #: options of `run` that speak of one run of one process
-ALONE = ("into", "seal", "share", "pair", "junit", "max_fail")
+ALONE = ("into", "seal", "share", "pair", "junit", "max_fail", "place", "reserve")
 #: options that decide what a share is, as a command has them
 _DECIDING = (
     "session_s",
@@ -45,7 +46,10 @@ def of_the_lab() -> Iterator[None]:
 
 
 def require_pure(args: argparse.Namespace) -> None:
-    """Raises LabError (2) where workers are asked for what is measured, or for pairs of an inventory."""
+    """Raises LabError (2) where workers are asked for what is measured, for pairs of an inventory or at a
+    place of a rack; and for several simulated machines at a place."""
+    if of_each_place(args) and _several(args):
+        raise _not_of_a_place(args)
     if args.workers is None and args.scheduler is None:
         return
     if args.pair is None and load_pairs(args.inventory, args.keys):
@@ -73,6 +77,8 @@ def run_pairs(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
     from pqlab.sim.shares import SimulatedPairs, bundles
 
     _require_whole(args)
+    if inventory.place is not None:
+        raise _not_of_a_place(args)
     results = results_dir(args.out)
     command = tuple(_command(args, inventory))
     seeds = args.host_seed or (None,)
@@ -105,15 +111,29 @@ def _note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def _several(args: argparse.Namespace) -> str | None:
+    """What else than one machine in this process was asked for; None for nothing."""
+    if args.workers is not None or args.scheduler is not None:
+        return "workers"
+    return "several simulated machines" if len(args.host_seed or ()) > 1 else None
+
+
+def _not_of_a_place(args: argparse.Namespace) -> UsageError:
+    return UsageError(
+        "not-of-one-run",
+        f"a place of a rack does not go with {_several(args)}",
+        "a place is held for one run of one process",
+        "leave one of them out",
+    )
+
+
 def _require_whole(args: argparse.Namespace) -> None:
     for name in ALONE:
         if getattr(args, name) is not None:
             option = f"--{name.replace('_', '-')}"
-            several = args.workers is None and args.scheduler is None
-            what = "several simulated machines" if several else "workers"
             raise UsageError(
                 "not-of-one-run",
-                f"{option} does not go with {what}",
+                f"{option} does not go with {_several(args)}",
                 "it speaks of one run of one process; here each machine carries out a share",
                 f"leave {option} out",
             )

@@ -23,6 +23,12 @@ _NOT_FOR_PAIRS: Final = {
     "--only": ("only", "ids of cells hold the builds of one pair of hosts"),
     "--seal": ("seal", "each pair's agents have keys of their own"),
     "--junit": ("junit", "each pair has cells of its own, and one file holds those of one bundle"),
+    "--place": ("place", "each pair stands at a place of its own: pqlab_place in the inventory"),
+    "--reserve": ("reserve", "each pair stands at a place of its own: pqlab_place in the inventory"),
+    "--power": (
+        "power",
+        "one file names the power drivers of one place; a place exports its own power ports",
+    ),
 }
 #: options of `run` that every pair's controller is given as they are: option → its name among the arguments
 _SCENARIO: Final = {"--session-s": "session_s", "--reps": "reps"}
@@ -35,6 +41,8 @@ _LISTS: Final = {
     "--condition": "condition",
 }
 _RUN: Final = {"--keys": "keys", "--max-fail": "max_fail", "--settle-s": "settle_s"}
+#: for pairs that stand at a place of a shared rack
+_RACK: Final = {"--coordinator": "coordinator", "--wait-s": "wait_s"}
 _FLAGS: Final = {"--strict": "strict", "--busy-ok": "busy_ok"}
 
 
@@ -69,7 +77,8 @@ def resume_words(args: argparse.Namespace, pair: Inventory, results: Path) -> li
 def _common(args: argparse.Namespace, pair: Inventory, results: Path) -> list[str]:
     assert pair.share is not None
     words = ["--inventory", str(pair.file), "--pair", pair.share.pair, "--out", str(results), "--json"]
-    words += [word for option, name in _RUN.items() for word in _given(option, getattr(args, name))]
+    options = _RUN if pair.place is None else {**_RUN, **_RACK}
+    words += [word for option, name in options.items() for word in _given(option, getattr(args, name))]
     return [*words, *(option for option, name in _FLAGS.items() if getattr(args, name))]
 
 

@@ -18,6 +18,7 @@ from pqlab.campaign.clock import Clock
 from pqlab.campaign.engine import Campaign, Result, Surroundings
 from pqlab.campaign.journal import Journal
 from pqlab.campaign.outputs import production
+from pqlab.campaign.place import NO_PLACE, Place
 from pqlab.campaign.ring import at_ring
 from pqlab.campaign.store import read_json
 from pqlab.campaign.timed import CellTimeline
@@ -34,7 +35,7 @@ Json = dict[str, Any]
 #: condition keys that need something the simulation does not have
 #: virtual time between the end of a bundle and the run that adds to it
 GAP_NS = 1_000_000_000
-NOT_SIMULATED = ("detector", "feed", "link", "attack", "policy", "events", "without")
+NOT_SIMULATED = ("detector", "feed", "link", "attack", "policy", "events", "without", "fleet")
 
 
 def carry_out(
@@ -51,6 +52,7 @@ def carry_out(
     seal: Path | None = None,
     share: Share | None = None,
     machine: SimMachine | None = None,
+    place: Place = NO_PLACE,
 ) -> Result:
     """The whole run. Raises UsageError for a scenario that the simulation cannot carry, and LabError."""
     scenario, lab = stage(scenario, inventory, machine)
@@ -73,6 +75,7 @@ def carry_out(
             seal=seal,
             share=share,
             earlier=False,
+            place=place,
             timeline=_timeline,
             load=lambda: None,
             controller=lambda: controller_facts(lab.machine),

@@ -89,7 +89,7 @@ def write_csv(results: Json, folder: Path) -> None:
     _write(folder / "delay.csv", ["set", "detector", "delay_s", "share_found"], delays)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -37,7 +36,7 @@ class Settings:
     busy_share: float = 0.6
     positive_weight: float = 2.0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """As a card holds it."""
         return asdict(self)
 

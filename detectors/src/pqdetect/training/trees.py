@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ class Settings:
     # Of the windows without attack and loss this share is kept, weighted up by its inverse.
     quiet_share: float = 0.15
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """As a card holds it."""
         return asdict(self)
 

@@ -19,6 +19,7 @@ NAMES = (
     "growth",
     "link",
     "attack",
+    "fleet",
     "commands",
     "power",
     "observers",

@@ -12,8 +12,9 @@ from typing import Any
 
 from pqevidence.record.ledger import Ledger
 from pqevidence.record.raw import ROLES, Json, RawCell
+from pqevidence.record.verdict import CYCLED
 
-KILL, STALL = "peer_kill", "sensor_stall"
+KILL, STALL, CYCLE = "peer_kill", "sensor_stall", "power_cycle"
 #: faults after which packets have to flow again, and the ends whose arrivals tell
 _CUTS = {"partition": ROLES, "ground_pause": ("drone",)}
 
@@ -42,6 +43,24 @@ def killed_roles(events: list[Json], condition: Mapping[str, Any]) -> frozenset[
     if not asked(condition, KILL):
         return frozenset()
     return frozenset(str(event.get("role")) for event in _timed(events) if event.get("timed") == KILL)
+
+
+def power_cycles(events: list[Json], condition: Mapping[str, Any]) -> Iterator[str]:
+    """What was done to the power of an end because the condition says so, a sentence each: what that end held
+    is gone, and it is not given its orders again."""
+    if not asked(condition, CYCLE):
+        return
+    for event in _timed(events):
+        if event.get("timed") == CYCLE:
+            role, place = event.get("role"), (event.get("result") or {}).get("place")
+            yield f"the power of the {role} was cycled at {float(event['at_s']):g} s (place {place})"
+
+
+def power_cycled(record: Json) -> bool:
+    """Whether a record is invalid because its condition cycles the power of an end: another attempt would be,
+    too."""
+    told = record.get("categories", {}).get("R", {}).get("verdict_findings", {}).get("value") or {}
+    return record.get("verdict") == "invalid" and CYCLED in told
 
 
 def stalls_ns(events: list[Json], condition: Mapping[str, Any], role: str) -> list[tuple[int, int]]:

@@ -24,6 +24,8 @@ ROLES = ("drone", "gcs")
 CANARY = "canary"
 #: mode of a handshake that is no part of any block
 REDIAL = "redial"
+#: of hosts/<end>.json: the place of a shared rack that the end stands at
+PLACE = "place"
 #: a scenario of thousands of conditions has less
 MOST_YAML_BYTES = 1 << 20
 PRIMITIVES = ("keygen", "sign", "verify", "encaps", "decaps")

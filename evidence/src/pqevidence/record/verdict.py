@@ -18,6 +18,8 @@ from typing import Literal
 Grade = Literal["fail", "invalid"]
 #: name of the finding of a cell whose times hold waiting for a processor
 BUSY = "busy_machine"
+#: … of a cell in which an end lost its power because the condition says so
+CYCLED = "power_cycle"
 COVERAGE_MIN_PCT, COVERAGE_MAX_PCT = 95.0, 101.0
 LOST_SAMPLES_SHARE = 0.05
 LOST_SAMPLES_SLACK = 2
@@ -45,6 +47,8 @@ class Evidence:
 
     stopped: tuple[str, str] | None = None
     errors: tuple[str, ...] = ()
+    #: power cycles that the condition asked for: what came of the cell's work says nothing of the tunnel
+    cycled: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     #: False for suite plain, which makes none
     handshakes_due: bool = True
@@ -71,6 +75,7 @@ class Evidence:
     planes: tuple[str, ...] = ()
     link: tuple[str, ...] = ()
     attack: tuple[str, ...] = ()
+    fleet: tuple[str, ...] = ()
     #: why the detector of this cell saw or said nothing; why what it said does not count
     blind: tuple[str, ...] = ()
     detector: tuple[str, ...] = ()
@@ -105,6 +110,9 @@ def decide(evidence: Evidence) -> Verdict:
     """The worst finding decides; all of them are kept."""
     if evidence.stopped is not None:
         return Verdict(*evidence.stopped)
+    if evidence.cycled:
+        cycles = tuple(Finding("invalid", CYCLED, text) for text in evidence.cycled)
+        return Verdict("invalid", "; ".join(f"{f.name}: {f.observed}" for f in cycles), cycles)
     findings = [
         *_broken(evidence),
         *_handshakes(evidence),
@@ -193,6 +201,7 @@ def _measurement(evidence: Evidence) -> list[Finding]:
     found += [Finding("invalid", "dataplane", text) for text in evidence.planes]
     found += [Finding("invalid", "link", text) for text in evidence.link]
     found += [Finding("invalid", "attack", text) for text in evidence.attack]
+    found += [Finding("invalid", "fleet", text) for text in evidence.fleet]
     found += [Finding("invalid", "detector", text) for text in evidence.detector]
     found += [Finding("invalid", BUSY, text) for text in evidence.busy]
     if evidence.rekeys == 0:

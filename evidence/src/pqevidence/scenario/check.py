@@ -69,7 +69,7 @@ def overlay_schema() -> dict[str, Any]:
     for key in ("name", "overlays", "aa_of", "suites", "repetitions"):
         del part["properties"][key]
     parts["condition"] = {**part, "required": [], "description": "Laid over every condition."}
-    for name in ("rekey", "policy", "attack"):
+    for name in ("rekey", "policy", "attack", "fleet"):
         rule["$defs"][name].pop("required")
     return {**rule, "$id": OVERLAY_SCHEMA, "required": ["schema", "name"]}
 

@@ -21,6 +21,7 @@ _EVENT_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "link": (("for_s", "link"), ()),
     "partition": (("for_s",), ()),
     "peer_kill": (("role",), ()),
+    "power_cycle": (("role",), ()),
     "clock_offset": (("role", "offset_ms"), ("for_s",)),
     "sensor_stall": (("role", "for_s"), ()),
     "disk_full": ((), ("for_s",)),

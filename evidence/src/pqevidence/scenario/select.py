@@ -97,6 +97,7 @@ def _needs_handshakes(condition: Json, index: int, data: Json, marked: MarkedYam
     asks += ["drone_auth"] if condition["drone_auth"] != "psk" else []
     # what is forged there cannot be told from what is not
     asks += ["attack"] if attacked(condition) else []
+    asks += ["fleet"] if condition.get("fleet") else []
     asks += ["events"] if any(e["kind"] in ("rekey", "request_rekey") for e in condition["events"]) else []
     if asks:
         place = marked.place(("conditions", index, asks[0]))

@@ -8,7 +8,7 @@ from pqevidence.builds import comparable, same_machine
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.context import suite_of
-from pqevidence.record.raw import Json, RawRun, kernels, played_by
+from pqevidence.record.raw import PLACE, Json, RawRun, kernels, played_by
 from pqevidence.record.untimed import EMULATED_CPU
 
 ROLES = ("drone", "gcs")
@@ -130,6 +130,7 @@ def identity(bundle: BundleView, tally: Tally) -> None:
         if role != "controller":
             tally.require(facts.get("role") == role, f"hosts/{role}.json says it is the {facts.get('role')}")
     _one_machine(bundle, tally)
+    _places(bundle, tally)
     protocols = {str(bundle.raw.hosts[role].get("protocol_version")) for role in ROLES}
     tally.require(len(protocols) == 1, f"protocol versions {', '.join(sorted(protocols))}")
     if bundle.raw.scenario.get("ring") == "lab":
@@ -154,6 +155,27 @@ def _one_machine(bundle: BundleView, tally: Tally) -> None:
                 f"{name} is {theirs} in hosts/{other}.json and {ours} in hosts/{role}.json, both of boot "
                 f"{host['boot_id']}",
             )
+
+
+def _places(bundle: BundleView, tally: Tally) -> None:
+    """Both ends of each run stand at one place of a rack, which has a name, tags and a coordinator, or at
+    none."""
+    for raw in bundle.runs:
+        run_id, told = raw.run.get("run_id"), [(raw.hosts.get(role) or {}).get(PLACE) for role in ROLES]
+        tally.require(
+            told[0] == told[1], f"run {run_id}: the drone is at place {told[0]}, the gcs at {told[1]}"
+        )
+        for place in told:
+            known = place is None or (isinstance(place, dict) and _is_place(place))
+            tally.require(known, f"run {run_id}: {place} is no place of a rack (hosts/*.json)")
+
+
+def _is_place(place: Json) -> bool:
+    tags = place.get("tags")
+    text = [place.get("name"), place.get("coordinator_version")]
+    named = all(isinstance(value, str) and value for value in text)
+    tagged = isinstance(tags, dict) and all(isinstance(value, str) for value in tags.values())
+    return place.keys() == {"name", "tags", "coordinator_version"} and named and tagged
 
 
 def _is_untold(host: Json, name: str) -> bool:

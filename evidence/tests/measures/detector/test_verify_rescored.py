@@ -19,9 +19,10 @@ from scored_files import BINS, MODELS, card
 
 from pqdetect.features import features_many, five_window_many
 from pqdetect.feed import DELTAS, FIELDS
+from pqevidence.measures.detector import forest
 from pqevidence.measures.detector.forest import packed, read_forest, shipped
 from pqevidence.measures.detector.windows import UNKNOWN, WIDTH, five_window, read_bins
-from pqevidence.verify import CheckResult, forest, verify_bundle
+from pqevidence.verify import CheckResult, verify_bundle
 
 #: what detectors/src/pqdetect/models/vectors.py allows between a model and its file
 TOLERANCE = 2e-4

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pqtelemetry.errors import TelemetryError
 
@@ -76,7 +76,7 @@ class Calibration:
             self.voltage.relative,
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The file's content."""
         return {"schema": SCHEMA, **asdict(self)}
 

@@ -101,7 +101,7 @@ def first_readings(chip: Ina219, count: int) -> list[Reading]:
     return readings
 
 
-def header_of(settings: PowerSettings, sensor: Sensor, calibration: Calibration) -> dict[str, Any]:
+def header_of(settings: PowerSettings, sensor: Sensor, calibration: Calibration) -> dict[str, object]:
     """The raw file's header: everything a reader needs to turn samples into joules with an uncertainty."""
     mode = settings.mode
     return {
@@ -137,7 +137,7 @@ def verdict_of(out: Path) -> Path:
 
 def judged(settings: PowerSettings, calibration: Calibration) -> tuple[Sensor | None, dict[str, Any]]:
     """The preflight and its verdict as `facts` prints it; no sensor when it was refused."""
-    row: dict[str, Any] = {"name": "power", "sensor": settings.sensor, "sensor_class": None, "raw": True}
+    row: dict[str, object] = {"name": "power", "sensor": settings.sensor, "sensor_class": None, "raw": True}
     try:
         sensor = open_sensor(settings, calibration)
     except TelemetryError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pqtelemetry.errors import TelemetryError
 from pqtelemetry.power.command import judged, verdict_of
@@ -14,7 +14,7 @@ from pqtelemetry.power.settings import PowerSettings
 WAIT_S: Final = 8.0
 
 
-def power_row(settings: PowerSettings, folder: Path, raw: Path | None) -> dict[str, Any]:
+def power_row(settings: PowerSettings, folder: Path, raw: Path | None) -> dict[str, object]:
     """{"name": "power", "available", "reason", "sensor", "sensor_class", "raw": true}.
 
     With `raw`, the sampler that writes that file is asked, since two masters of one chip disturb each other.
@@ -27,7 +27,7 @@ def power_row(settings: PowerSettings, folder: Path, raw: Path | None) -> dict[s
     end_s = time.monotonic() + WAIT_S
     while time.monotonic() < end_s:
         try:
-            row: dict[str, Any] = json.loads(verdict_of(raw).read_text(encoding="utf-8"))
+            row: dict[str, object] = json.loads(verdict_of(raw).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             time.sleep(0.1)  # not there or half written: the preflight takes a second or two
         else:
@@ -35,7 +35,7 @@ def power_row(settings: PowerSettings, folder: Path, raw: Path | None) -> dict[s
     return _none(settings, "the fast power sampler gave no verdict: its reason is in pq_sensor")
 
 
-def _none(settings: PowerSettings, reason: str) -> dict[str, Any]:
+def _none(settings: PowerSettings, reason: str) -> dict[str, object]:
     return {
         "name": "power",
         "sensor": settings.sensor,

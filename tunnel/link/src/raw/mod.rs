@@ -1,5 +1,5 @@
 //! The only module of the crate with `unsafe` in it: calls of liboqs' C functions, the handlers of what ends an end, a
-//! thread's processor time, and a serial port's settings. Each block says why it is sound; everything that leaves the
+//! thread's processor time, a lock, and a serial port's settings. Each block says why it is sound; everything that leaves the
 //! module is safe.
 #![allow(unsafe_code)]
 
@@ -9,6 +9,8 @@ pub mod clock;
 mod linked;
 #[cfg(not(feature = "static-oqs"))]
 mod loaded;
+#[cfg(unix)]
+pub mod lock;
 pub mod oqs;
 #[cfg_attr(windows, path = "signals_windows.rs")]
 pub mod signals;

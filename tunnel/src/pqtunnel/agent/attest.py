@@ -78,7 +78,7 @@ class Chain:
             earlier=earlier,
         )
 
-    def add(self, entry: str, **facts: Any) -> None:
+    def add(self, entry: str, **facts: object) -> None:
         """One more line. Raises NotAttestingError after the end."""
         if self._key is None:
             raise NotAttestingError("the chain of this run has ended")
@@ -237,13 +237,13 @@ class Attestation:
             if page["end"]:
                 self._add("stream", cell_id=cell_id, **self._streams.pop(stream).done())
 
-    def _add(self, entry: str, **facts: Any) -> None:
+    def _add(self, entry: str, **facts: object) -> None:
         if self._chain is not None:
             self._chain.add(entry, **facts)
 
     # ------------------------------------------------------------------ the method
 
-    def handle(self, params: Any) -> Json:
+    def handle(self, params: object) -> Json:
         """`begin` a run's chain (or take it up again), swear to an `attempt`, `end` it."""
         given = Params("attest", params)
         operations: dict[str, Callable[[Params], Json]] = {
@@ -309,7 +309,7 @@ class Attestation:
         }
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """SHA-256 of a value as JSON with one spelling, after the round trip that it makes to the controller."""
     return hashlib.sha256(canonical_json(json.loads(json.dumps(value)))).hexdigest()
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.agent.params import Params
 from pqtunnel.endpoint.endpoint import Endpoint
@@ -36,7 +36,7 @@ class Canary:
         self._endpoint = endpoint
         self._over = threading.Event()
 
-    def table(self) -> dict[str, Callable[[Params], dict[str, Any]]]:
+    def table(self) -> dict[str, Callable[[Params], dict[str, object]]]:
         """Kind → handler."""
         return {"canary": self._canary}
 
@@ -48,7 +48,7 @@ class Canary:
         """The cell ends, and the canary with it."""
         self._over.set()
 
-    def _canary(self, given: Params) -> dict[str, Any]:
+    def _canary(self, given: Params) -> dict[str, object]:
         rate_pps = given.number("rate_pps", least=1.0, most=MAX_RATE_PPS)
         for_s = given.number("for_s", least=0.1, most=MAX_FOR_S)
         given.done()

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.agent.params import Params, ParamsError
 from pqtunnel.errors import TunnelError
@@ -42,7 +42,7 @@ class Process:
     """A detector's process: what it says of itself, and its number here."""
 
     pid: int
-    document: dict[str, Any]
+    document: dict[str, object]
 
 
 class Detectors:
@@ -52,12 +52,12 @@ class Detectors:
         self._folder = folder
         self._proc = proc
 
-    def handle(self, params: Any) -> dict[str, Any]:
+    def handle(self, params: object) -> dict[str, object]:
         """facts | wake | sleep | forget | mark | usage, of the detector `name`."""
         given = Params("detector", params)
         name, action = given.text("name"), given.text("action")
         given.done()
-        actions: dict[str, Callable[[Process], dict[str, Any]]] = {
+        actions: dict[str, Callable[[Process], dict[str, object]]] = {
             "facts": lambda process: process.document,
             "wake": self._wake,
             "sleep": self._sleep,
@@ -108,21 +108,21 @@ class Detectors:
 
     # ------------------------------------------------------------------ moving it
 
-    def _wake(self, process: Process) -> dict[str, Any]:
+    def _wake(self, process: Process) -> dict[str, object]:
         self._tell(process, "SIGCONT")
         return self._until(process, stands=False)
 
-    def _sleep(self, process: Process) -> dict[str, Any]:
+    def _sleep(self, process: Process) -> dict[str, object]:
         self._tell(process, "SIGSTOP")
         return self._until(process, stands=True)
 
-    def _forget(self, process: Process) -> dict[str, Any]:
+    def _forget(self, process: Process) -> dict[str, object]:
         return self._tell(process, "SIGUSR1")
 
-    def _mark(self, process: Process) -> dict[str, Any]:
+    def _mark(self, process: Process) -> dict[str, object]:
         return self._tell(process, "SIGUSR2")
 
-    def _until(self, process: Process, *, stands: bool) -> dict[str, Any]:
+    def _until(self, process: Process, *, stands: bool) -> dict[str, object]:
         give_up_s = time.monotonic() + SETTLE_S
         while (state := self._stat(process.pid)) is not None:
             if (state in ("T", "t")) is stands:
@@ -135,7 +135,7 @@ class Detectors:
             code="detector_stuck",
         )
 
-    def _tell(self, process: Process, name: str) -> dict[str, Any]:
+    def _tell(self, process: Process, name: str) -> dict[str, object]:
         try:
             os.kill(process.pid, signal.Signals[name])
         except ProcessLookupError as error:
@@ -150,9 +150,9 @@ class Detectors:
 
     # ------------------------------------------------------------------ what it costs
 
-    def _usage(self, process: Process) -> dict[str, Any]:
+    def _usage(self, process: Process) -> dict[str, object]:
         """cpu_ns of all its threads and rss_bytes, read from outside: it need not run to be asked."""
-        told: dict[str, Any] = {
+        told: dict[str, object] = {
             "t_ns": time.time_ns(),
             "cpu_ns": None,
             "rss_bytes": None,

@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel import PROTOCOL_VERSION, __version__
 from pqtunnel.agent.machine import played_by
@@ -36,7 +36,7 @@ class HostFacts:
         self._telemetry = telemetry
         self._note = note
         self._ready = threading.Event()
-        self._facts: dict[str, Any] | None = None
+        self._facts: dict[str, object] | None = None
 
     def open(self) -> None:
         """Start gathering."""
@@ -66,7 +66,7 @@ class HostFacts:
         finally:
             self._ready.set()
 
-    def get(self) -> dict[str, Any]:
+    def get(self) -> dict[str, object]:
         """All facts; raises FactsError when they could not be gathered within GATHER_LIMIT_S."""
         if not self._ready.wait(GATHER_LIMIT_S):
             raise FactsError(f"the self-test takes longer than {GATHER_LIMIT_S:g} s on this host")
@@ -75,7 +75,7 @@ class HostFacts:
         return self._facts
 
 
-def _bare_host(reason: str) -> dict[str, Any]:
+def _bare_host(reason: str) -> dict[str, object]:
     """What the standard library knows, for a host of which pqtelemetry told nothing; the rest is null."""
     return {
         "os": "windows" if sys.platform == "win32" else sys.platform,

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.agent.params import Params, ParamsError
 from pqtunnel.agent.telemetry import Telemetry
@@ -39,7 +39,7 @@ class Faults:
         self._offsets: list[_Offset] = []
         self._stall_over: threading.Timer | None = None
 
-    def table(self) -> dict[str, Callable[[Params], dict[str, Any]]]:
+    def table(self) -> dict[str, Callable[[Params], dict[str, object]]]:
         """Kind → handler."""
         return {"clock_offset": self._clock_offset, "sensor_stall": self._sensor_stall}
 
@@ -57,7 +57,7 @@ class Faults:
 
     # ------------------------------------------------------------------ clock
 
-    def _clock_offset(self, given: Params) -> dict[str, Any]:
+    def _clock_offset(self, given: Params) -> dict[str, object]:
         offset_ms = given.number("offset_ms", least=-OFFSET_MAX_MS, most=OFFSET_MAX_MS)
         for_s = given.number("for_s", least=0.0, most=LONGEST_S)
         given.done()
@@ -104,7 +104,7 @@ class Faults:
 
     # ------------------------------------------------------------------ sensor
 
-    def _sensor_stall(self, given: Params) -> dict[str, Any]:
+    def _sensor_stall(self, given: Params) -> dict[str, object]:
         for_s = given.number("for_s", least=0.0, most=LONGEST_S)
         given.done()
         if self._stall_over is not None:

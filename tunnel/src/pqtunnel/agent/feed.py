@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from pqbase.patience import patiently
 from pqtunnel.agent import hostnet
@@ -43,6 +43,15 @@ Bins = Sequence[tuple[int, Sequence[int]]]
 Counters = dict[str, int]
 
 
+class WindowLine(TypedDict):
+    """What the host's counters moved by in window `k`; None where they could not be read."""
+
+    k: int
+    interface: Counters | None
+    udp: Counters | None
+    late_ns: int
+
+
 class Windows:
     """Counters of the host by window: what they moved by between two window ends. Clock and reader given."""
 
@@ -53,11 +62,11 @@ class Windows:
         self._whole = False
         self.now: tuple[Counters | None, Counters | None] = (None, None)
 
-    def tick(self, now_ns: int) -> list[dict[str, Any]]:
+    def tick(self, now_ns: int) -> list[WindowLine]:
         """Read; returns the line of the window that has just ended, if one has and it was seen whole."""
         window = now_ns // (BIN_NS * WINDOW_BINS)
         self.now = self._read()
-        ended: list[dict[str, Any]] = []
+        ended: list[WindowLine] = []
         if self._window is not None and window != self._window:
             # Two ends at once, or a clock set back: nobody read the counters between.
             if self._whole and window == self._window + 1:
@@ -80,7 +89,7 @@ def _moved(before: Counters | None, after: Counters | None) -> Counters | None:
 class FeedCell:
     """What one cell's feed has told: lines for the stream, the newest of them for the file."""
 
-    def __init__(self, header: dict[str, Any], first_bin: int) -> None:
+    def __init__(self, header: dict[str, object], first_bin: int) -> None:
         self.header = header
         self.first_bin = first_bin
         self.complete_before = first_bin
@@ -91,14 +100,14 @@ class FeedCell:
         self._last: tuple[int, list[int]] | None = None
         self._shown: deque[tuple[int, str]] = deque()
         self._windows: deque[str] = deque(maxlen=SHOWN_WINDOWS)
-        self._waiting: deque[dict[str, Any]] = deque()
+        self._waiting: deque[WindowLine] = deque()
 
     @property
     def read_from(self) -> int:
         """First bin to ask the data plane for: the last one told, to see whether it has changed since."""
         return self.first_bin if self._last is None else self._last[0]
 
-    def take(self, bins: Bins, now_bin: int, ended: list[dict[str, Any]]) -> None:
+    def take(self, bins: Bins, now_bin: int, ended: list[WindowLine]) -> None:
         """Take in bins from `read_from` on and the windows that ended; tell what is complete by now."""
         before = self.complete_before
         self.complete_before = max(before, now_bin - LAG_BINS)
@@ -197,7 +206,7 @@ class Feed:
         """Why the stream is empty."""
         return NO_BINS if work.plan.feed else "the cell was prepared without a feed"
 
-    def _header(self, work: CellWork) -> dict[str, Any]:
+    def _header(self, work: CellWork) -> dict[str, object]:
         return {
             "schema": SCHEMA,
             "role": self._config.role,
@@ -259,7 +268,7 @@ class Feed:
     def _text(self, work: CellWork, cell: FeedCell | None, now_ns: int) -> str:
         counted = work.counters.now()
         interface, udp = self._windows.now
-        head: dict[str, Any] = {
+        head: dict[str, object] = {
             "schema": SCHEMA,
             "role": self._config.role,
             "cell_id": work.plan.cell_id,
@@ -296,5 +305,5 @@ class Feed:
             self._complain(f"{path} cannot be written: {error.strerror or error}")
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))

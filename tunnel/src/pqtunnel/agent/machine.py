@@ -8,8 +8,9 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.config import ConfigError
 
@@ -49,13 +50,13 @@ def emulator(machine: str | None = None, proc: Path = Path("/proc")) -> str | No
     return "qemu-user"
 
 
-def played_by() -> dict[str, Any]:
+def played_by() -> dict[str, str]:
     """`wine` and `emulated` of the host facts; neither key on a machine that is what it says."""
     told = {"wine": wine_version(), "emulated": None if sys.platform == "win32" else emulator()}
     return {name: value for name, value in told.items() if value is not None}
 
 
-def check_ring(ring: str, played: dict[str, Any]) -> None:
+def check_ring(ring: str, played: Mapping[str, str]) -> None:
     """Raises ConfigError where ring hardware is claimed for a machine that another one plays."""
     if ring == "hardware" and played:
         by = ", ".join(f"{name} {value}" for name, value in played.items())

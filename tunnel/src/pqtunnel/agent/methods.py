@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.agent.attest import SCHEMA as ATTESTATION
 from pqtunnel.agent.attest import Attestation
@@ -61,7 +61,7 @@ class Methods:
         self._order = threading.Lock()
         self._stopped = threading.Event()
         self._source_running = False
-        self._source: str | None = None
+        self._source: object = None
         self._opened_s = 0.0
 
     def table(self) -> dict[str, Handler]:
@@ -79,7 +79,7 @@ class Methods:
         }
 
         def alive(handler: Handler) -> Handler:
-            def call(params: Any) -> dict[str, Any]:
+            def call(params: object) -> dict[str, object]:
                 self._state.touch()
                 return handler(params)
 
@@ -89,7 +89,7 @@ class Methods:
 
     # ------------------------------------------------------------------ any state
 
-    def hello(self, params: Any) -> dict[str, Any]:
+    def hello(self, params: object) -> dict[str, object]:
         """Who this is and what it can do; asked for a probe, what its threads wait for a processor now."""
         given = Params("hello", params)
         asked = given.flag("probe", False)
@@ -110,12 +110,12 @@ class Methods:
             "attestation": ATTESTATION,
         }
 
-    def counters(self, params: Any) -> dict[str, Any]:
+    def counters(self, params: object) -> dict[str, object]:
         """Counters of the present or last cell; empty before the first."""
         Params("counters", params).done()
         return self.counters_now()
 
-    def counters_now(self) -> dict[str, Any]:
+    def counters_now(self) -> dict[str, object]:
         """The same, for counters.json."""
         try:
             counted = self._endpoint.work.counters.snapshot()
@@ -128,7 +128,7 @@ class Methods:
             "t_ns": time.time_ns(),
         }
 
-    def fetch(self, params: Any) -> dict[str, Any]:
+    def fetch(self, params: object) -> dict[str, object]:
         """A page of one of the cell's streams."""
         given = Params("fetch", params)
         cell_id, stream = given.text("cell_id"), given.text("stream")
@@ -149,7 +149,7 @@ class Methods:
 
     # ------------------------------------------------------------------ the life of a cell
 
-    def prepare(self, params: Any) -> dict[str, Any]:
+    def prepare(self, params: object) -> dict[str, object]:
         """idle → prepared."""
         given = Params("prepare", params)
         plan = CellPlan(
@@ -184,7 +184,7 @@ class Methods:
             self._attestation.prepared(plan.cell_id, plan.suite_id)
         return {"state": "prepared"}
 
-    def start(self, params: Any) -> dict[str, Any]:
+    def start(self, params: object) -> dict[str, object]:
         """prepared → running."""
         given = Params("start", params)
         cell_id = given.text("cell_id")
@@ -195,7 +195,7 @@ class Methods:
             self._endpoint.start()
         return {"state": "running"}
 
-    def stop(self, params: Any) -> dict[str, Any]:
+    def stop(self, params: object) -> dict[str, object]:
         """prepared or running → draining → idle; answers with the final counters."""
         given = Params("stop", params)
         cell_id = given.text("cell_id")
@@ -246,7 +246,7 @@ class Methods:
 
     # ------------------------------------------------------------------ events of a running cell
 
-    def event(self, params: Any) -> dict[str, Any]:
+    def event(self, params: object) -> dict[str, object]:
         """Dispatch by kind. Kinds do not wait for one another: a rekey may run while `traffic_run` blocks
         on another connection."""
         given = Params("event", params)
@@ -268,7 +268,7 @@ class Methods:
         with self._state.activity():
             return handler(given)
 
-    def _handshake_block(self, given: Params) -> dict[str, Any]:
+    def _handshake_block(self, given: Params) -> dict[str, object]:
         count = given.whole("count", 30, least=1, most=100_000)
         min_count = given.whole("min_count", 5, least=0, most=100_000)
         max_s = given.number("max_s", 20.0, least=0.1, most=3600)
@@ -276,12 +276,12 @@ class Methods:
         given.done()
         return self._endpoint.handshake_block(count, min(min_count, count), max_s, pooled=pooled)
 
-    def _key_pool(self, given: Params) -> dict[str, Any]:
+    def _key_pool(self, given: Params) -> dict[str, object]:
         target = given.whole("target", least=0, most=MAX_TARGET)
         given.done()
         return {"ready": self._endpoint.keep_keys(target)}
 
-    def _traffic_open(self, given: Params) -> dict[str, Any]:
+    def _traffic_open(self, given: Params) -> dict[str, object]:
         window = given.text("window")
         route = given.text("route", "mavproxy")
         spec = given.object_or_null("spec")
@@ -289,7 +289,7 @@ class Methods:
         given.done()
         endpoint = self._endpoint
         endpoint.begin_window(window, route)
-        started: dict[str, Any] = {}
+        started: dict[str, object] = {}
         if spec is not None:
             try:
                 started = self._traffic.start(spec)
@@ -318,7 +318,7 @@ class Methods:
         self._attestation.answered(window, answer)
         return answer
 
-    def _traffic_run(self, given: Params) -> dict[str, Any]:
+    def _traffic_run(self, given: Params) -> dict[str, object]:
         window = given.text("window")
         duration_s = given.number("duration_s", least=0.0, most=86_400)
         given.done()
@@ -329,15 +329,15 @@ class Methods:
             raise BadStateError(f"the cell was stopped while window {window!r} ran")
         return self._close(window)
 
-    def _traffic_close(self, given: Params) -> dict[str, Any]:
+    def _traffic_close(self, given: Params) -> dict[str, object]:
         window = given.text("window")
         given.done()
         return self._close(window)
 
-    def _close(self, window: str) -> dict[str, Any]:
+    def _close(self, window: str) -> dict[str, object]:
         endpoint = self._endpoint
         open_ns, close_ns = endpoint.close_window(window)
-        report: dict[str, Any] = {}
+        report: dict[str, object] = {}
         if self._config.role == "gcs":
             endpoint.drain()  # what the drone still had in flight must reach the sink before the sink reports
         if self._source_running or self._traffic_receives():

@@ -19,21 +19,21 @@ class ParamsError(TunnelError):
 class Params:
     """Parameters of one call; `done` refuses names nobody asked for."""
 
-    def __init__(self, method: str, values: Any) -> None:
+    def __init__(self, method: str, values: object) -> None:
         if not isinstance(values, dict):
             raise ParamsError(f"{method}: params must be an object")
         self._method = method
-        self._values: dict[str, Any] = values
+        self._values: dict[str, object] = values
         self._read: set[str] = set()
 
-    def _take(self, name: str, default: Any) -> Any:
+    def _take(self, name: str, default: object) -> Any:
         self._read.add(name)
         value = self._values.get(name, default)
         if value is _REQUIRED:
             raise ParamsError(f"{self._method}: {name!r} is missing")
         return value
 
-    def text(self, name: str, default: Any = _REQUIRED) -> str:
+    def text(self, name: str, default: object = _REQUIRED) -> str:
         """A string of 1 to 200 characters."""
         value = self._take(name, default)
         if not isinstance(value, str) or not 0 < len(value) <= 200:
@@ -54,7 +54,7 @@ class Params:
             raise ParamsError(f"{self._method}: {name!r} must be a list of short strings, not {value!r:.80}")
         return tuple(value)
 
-    def whole(self, name: str, default: Any = _REQUIRED, *, least: int, most: int) -> int:
+    def whole(self, name: str, default: object = _REQUIRED, *, least: int, most: int) -> int:
         """An integer in [least, most]."""
         value = self._take(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -63,7 +63,7 @@ class Params:
             )
         return value
 
-    def number(self, name: str, default: Any = _REQUIRED, *, least: float, most: float) -> float:
+    def number(self, name: str, default: object = _REQUIRED, *, least: float, most: float) -> float:
         """A number in [least, most]."""
         value = self._take(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
@@ -72,14 +72,14 @@ class Params:
             )
         return float(value)
 
-    def flag(self, name: str, default: Any = _REQUIRED) -> bool:
+    def flag(self, name: str, default: object = _REQUIRED) -> bool:
         """A boolean."""
         value = self._take(name, default)
         if not isinstance(value, bool):
             raise ParamsError(f"{self._method}: {name!r} must be true or false, not {value!r:.80}")
         return value
 
-    def object_or_null(self, name: str) -> dict[str, Any] | None:
+    def object_or_null(self, name: str) -> dict[str, object] | None:
         """An object, or null, or absent."""
         value = self._take(name, None)
         if value is not None and not isinstance(value, dict):

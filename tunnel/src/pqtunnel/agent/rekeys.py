@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
 
 from pqtunnel.agent.params import Params, ParamsError
 from pqtunnel.endpoint.endpoint import Endpoint
@@ -19,7 +18,7 @@ class RekeyEvents:
         self._endpoint = endpoint
         self._temperature_c = temperature_c
 
-    def table(self) -> dict[str, Callable[[Params], dict[str, Any]]]:
+    def table(self) -> dict[str, Callable[[Params], dict[str, object]]]:
         """Kind → handler."""
         return {
             "rekey": self._rekey,
@@ -29,12 +28,12 @@ class RekeyEvents:
             "policy_input": self._policy_input,
         }
 
-    def _rekey(self, given: Params) -> dict[str, Any]:
+    def _rekey(self, given: Params) -> dict[str, object]:
         suite_id = given.text_or_null("suite_id")
         given.done()
         return asdict(self._endpoint.rekey(suite_id, "asked"))
 
-    def _schedule(self, given: Params) -> dict[str, Any]:
+    def _schedule(self, given: Params) -> dict[str, object]:
         every_s = given.number("every_s", least=0.05, most=86_400)
         count = given.whole("count", 0, least=0, most=1_000_000)
         suites = given.texts("suites")
@@ -47,7 +46,7 @@ class RekeyEvents:
         self._endpoint.renewal.arm(self._endpoint.work, every_s, count or None, suites, start_s)
         return {"armed": True}
 
-    def _policy(self, given: Params) -> dict[str, Any]:
+    def _policy(self, given: Params) -> dict[str, object]:
         document = given.object_or_null("policy")
         given.done()
         if document is None:
@@ -56,18 +55,20 @@ class RekeyEvents:
         self._endpoint.renewal.fly(work, Policy.from_json(document), self._temperature_c)
         return {"armed": True}
 
-    def _policy_input(self, given: Params) -> dict[str, Any]:
-        values = given.object_or_null("values") or {}
+    def _policy_input(self, given: Params) -> dict[str, object]:
+        asked = given.object_or_null("values") or {}
         given.done()
-        for name, value in values.items():
+        values: dict[str, float] = {}
+        for name, value in asked.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ParamsError(f"policy_input: {name!r} must be a number, not {value!r:.80}")
+            values[name] = value
         work = self._endpoint.work
         work.inputs.put(values, time.monotonic_ns())
         work.journal.event("policy_input", **values)
         return {"taken": len(values)}
 
-    def _request(self, given: Params) -> dict[str, Any]:
+    def _request(self, given: Params) -> dict[str, object]:
         suite_id = given.text_or_null("suite_id")
         given.done()
         endpoint = self._endpoint

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from pqbase.net import claim
 from pqtunnel.agent.idempotency import AnswerCache
@@ -35,7 +35,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 AGENT_ERROR: Final = -32000
 
-Handler = Callable[[Any], dict[str, Any]]
+Handler = Callable[[object], dict[str, object]]
 
 
 class RpcServer:
@@ -198,7 +198,7 @@ class RpcServer:
         except TunnelError as error:
             return _failure(identifier, INVALID_REQUEST, error.code, str(error), error.hint)
 
-    def _run(self, identifier: str | int, method: Any, params: Any) -> bytes:
+    def _run(self, identifier: str | int, method: object, params: object) -> bytes:
         handler = self._methods.get(method) if isinstance(method, str) else None
         if handler is None:
             known = ", ".join(sorted(self._methods))
@@ -236,5 +236,5 @@ def _failure(identifier: str | int | None, rpc_code: int, code: str, message: st
     return _encoded({"jsonrpc": "2.0", "id": identifier, "error": error})
 
 
-def _encoded(message: dict[str, Any]) -> bytes:
+def _encoded(message: dict[str, object]) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.agent.drivers.base import NoTraffic
 from pqtunnel.agent.faults import Faults
@@ -71,7 +71,7 @@ class Streams:
         now_ns = time.time_ns()
         return hottest_c(self._telemetry.lines(now_ns - _RECENT_NS, now_ns).lines())
 
-    def page(self, work: CellWork, stream: str, since: int, limit: int) -> dict[str, Any]:
+    def page(self, work: CellWork, stream: str, since: int, limit: int) -> dict[str, object]:
         """{"lines", "next", "end"}: at most `limit` lines and about MAX_PAGE_BYTES from line `since` on."""
         if stream not in STREAMS:
             raise StreamError(f"no stream {stream!r}")
@@ -84,7 +84,7 @@ class Streams:
                 lines = lines[:place]
                 break
         reached = since + len(lines)
-        page: dict[str, Any] = {"lines": lines, "next": reached, "end": reached >= total}
+        page: dict[str, object] = {"lines": lines, "next": reached, "end": reached >= total}
         if stream == "telemetry" and total == 0:
             page["reason"] = self._telemetry.reason or "no sample fell into the cell"
         if stream == "power" and total == 0:

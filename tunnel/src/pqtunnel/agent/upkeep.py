@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pqbase.patience import patiently
 
@@ -24,7 +24,7 @@ class CountersFile:
         self._note = note
         self._failed = False
 
-    def write(self, content: dict[str, Any]) -> None:
+    def write(self, content: dict[str, object]) -> None:
         """Replace the file; a full disk is said once and does not stop the tunnel."""
         try:
             self._temporary.write_bytes(json.dumps(content, separators=(",", ":")).encode())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.session import COUNTERS as SESSION
 
@@ -77,21 +77,21 @@ class CellCounters:
         """Names in the order of opening."""
         return [name for name, _ in self._marks]
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, object]:
         """All counters as JSON values; `windows` maps each window to its share of the data-plane ones."""
         with self._lock:
             now = self._by_window()
             handshake = dict(self._handshake)
             marks = list(self._marks)
-        windows: dict[str, dict[str, Any]] = {}
+        windows: dict[str, dict[str, object]] = {}
         for place, (name, start) in enumerate(marks):
             end = marks[place + 1][1] if place + 1 < len(marks) else now
             windows[name] = _presented({key: end[key] - start.get(key, 0) for key in end})
         return {**_presented(now), **handshake, "windows": windows}
 
 
-def _presented(values: Mapping[str, int]) -> dict[str, Any]:
-    shown: dict[str, Any] = {key: value for key, value in values.items() if key not in _DIGESTS}
+def _presented(values: Mapping[str, int]) -> dict[str, object]:
+    shown: dict[str, object] = {key: value for key, value in values.items() if key not in _DIGESTS}
     for key in _DIGESTS:
         shown[key] = f"{values.get(key, 0) & _DIGEST_MASK:016x}"
     return shown

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel import suites
 from pqtunnel.config import EndpointConfig
@@ -104,7 +104,7 @@ class Dialling:
 
     def block(
         self, work: CellWork, count: int, min_count: int, max_s: float, *, pooled: bool = False
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """New handshakes one after another; see `Endpoint.handshake_block`."""
         start_ns, begin_s = time.time_ns(), time.monotonic()
         ids: list[str] = []

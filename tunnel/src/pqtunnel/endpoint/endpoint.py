@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel import suites
 from pqtunnel.config import EndpointConfig, Route
@@ -258,7 +258,7 @@ class Endpoint:
 
     def handshake_block(
         self, count: int, min_count: int, max_s: float, *, pooled: bool = False
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """New handshakes one after another: `count` of them, or as many as fit `max_s` but at least
         `min_count`.
 

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from pqbase.text import utc_text
 
@@ -45,11 +45,11 @@ class Journal:
         self.host = host
         self.events = LineBuffer()
         self.log = LineBuffer()
-        self._spans: list[list[Mapping[str, Any]]] = []
+        self._spans: list[list[Mapping[str, object]]] = []
         self._span_rows = 0
         self._span_lines: list[str] = []
 
-    def event(self, event: str, **fields: Any) -> None:
+    def event(self, event: str, **fields: object) -> None:
         """Record an event now; realtime and monotonic clock both, so that spans can be placed in windows."""
         row = {"t_ns": time.time_ns(), "mono_ns": time.perf_counter_ns(), "host": self.host, "event": event}
         self.events.add(json.dumps({**row, **fields}, separators=(",", ":")))
@@ -58,7 +58,7 @@ class Journal:
         """A log line for people, with UTC time."""
         self.log.add(f"{utc_text(time.time_ns())} {self.host} {text}")
 
-    def add_spans(self, rows: list[dict[str, Any]]) -> None:
+    def add_spans(self, rows: list[dict[str, object]]) -> None:
         """Keep the span rows of one completed handshake; they are turned into JSON only when asked for."""
         self._spans.append(list(rows))
         self._span_rows += len(rows)
@@ -74,5 +74,5 @@ class Journal:
         return self._span_rows
 
 
-def _json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+def _json_lines(rows: Iterable[Mapping[str, object]]) -> Iterable[str]:
     return (json.dumps(row, separators=(",", ":")) for row in rows)

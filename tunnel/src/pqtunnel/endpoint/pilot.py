@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.endpoint.journal import Journal
 from pqtunnel.errors import TunnelError
@@ -109,7 +109,7 @@ class SuitePilot:
         decision = self._policy.decide(readings, time.monotonic_ns())
         if not decision.switch:
             return PERIOD_S
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "mode": decision.mode,
             "suite_from": before,
             "suite_to": decision.suite_id,

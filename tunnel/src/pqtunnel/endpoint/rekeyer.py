@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel import suites
 from pqtunnel.endpoint.dialling import Dialling
@@ -167,13 +167,14 @@ class Rekeyer:
 
     def _once(self, work: CellWork, suite_id: str, reason: str) -> RekeyResult:
         old = work.book.newest
-        row: dict[str, Any] = {
+        start_ns = time.time_ns()
+        row: dict[str, object] = {
             "epoch_from": old.epoch if old else None,
             "epoch_to": None,
             "suite_from": work.suite_id,
             "suite_to": suite_id,
             "handshake_id": None,
-            "start_ns": time.time_ns(),
+            "start_ns": start_ns,
             "end_ns": None,
             "switch_ns": None,
             "result": "failed",
@@ -201,8 +202,8 @@ class Rekeyer:
         row.update(
             epoch_to=epoch,
             handshake_id=dialled.handshake_id,
-            end_ns=row["start_ns"] + duration_ns,
-            switch_ns=None if first_ns is None else row["start_ns"] + first_ns - begin_ns,
+            end_ns=start_ns + duration_ns,
+            switch_ns=None if first_ns is None else start_ns + first_ns - begin_ns,
             result=result,
         )
         work.journal.event("rekey", **row)

@@ -48,7 +48,7 @@ class GcsPublicIdentity:
             digest.update(bytes((ALL_SIGS[token].code,)) + prefixed(self.keys[token]))
         return digest.digest()[:GCS_ID_BYTES]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """JSON form: schema, key_id (hex) and keys (hex)."""
         return {
             "schema": SCHEMA,
@@ -85,7 +85,7 @@ class DronePublicIdentity:
             raise KeyMaterialError(f"a drone key id has {DRONE_ID_BYTES} bytes, not {len(self.drone_id)}")
         _check_public(self.keys, "drone")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """JSON form: schema, drone_id (hex) and keys (hex)."""
         return {
             "schema": DRONE_SCHEMA,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import platform
 from pathlib import Path
-from typing import Any
 
 import pqbase
 import pqtunnel
@@ -32,7 +31,7 @@ def tree_sha256(*roots: Path) -> str:
     return digest.hexdigest()
 
 
-def _liboqs() -> dict[str, Any]:
+def _liboqs() -> dict[str, object]:
     try:
         oqs = load_oqs()
     except ProviderMissing as error:
@@ -47,7 +46,7 @@ def _liboqs() -> dict[str, Any]:
     }
 
 
-def _ascon_native() -> dict[str, Any]:
+def _ascon_native() -> dict[str, object]:
     try:
         import pq_ascon
     except ImportError as error:
@@ -57,7 +56,7 @@ def _ascon_native() -> dict[str, Any]:
     return {"version": pq_ascon.__version__, "sha256": _sha256_of(Path(origin)), "reason": None}
 
 
-def _core() -> dict[str, Any]:
+def _core() -> dict[str, object]:
     try:
         import pq_core
     except ImportError as error:
@@ -75,7 +74,7 @@ def _cryptography() -> tuple[str | None, str | None]:
     return cryptography.__version__, backend.openssl_version_text()
 
 
-def provider_facts() -> dict[str, Any]:
+def provider_facts() -> dict[str, object]:
     """Versions and content hashes of everything that computes: `hello.providers` of the agent."""
     cryptography_version, openssl_version = _cryptography()
     return {

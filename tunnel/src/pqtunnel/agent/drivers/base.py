@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
+from pqbase.lines import Json
 from pqtunnel.errors import TunnelError
 
 
@@ -19,17 +20,17 @@ class TrafficDriver(Protocol):
 
     name: str
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """What the service can do here: sources, versions, hashes."""
 
-    def start(self, spec: dict[str, Any]) -> dict[str, Any]:
+    def start(self, spec: dict[str, object]) -> dict[str, object]:
         """Start a source; returns {"source": …, "detail": …}. Raises DriverError."""
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> dict[str, object]:
         """Stop whatever runs; returns the source's report of what it sent and received. Raises
         DriverError."""
 
-    def recording(self, since: int) -> dict[str, Any]:
+    def recording(self, since: int) -> Json:
         """{"chunks", "next", "end", "total"}: base64 pieces, from number `since` on, of what the last source
         that recorded received. Raises DriverError, also where nothing was recorded."""
 
@@ -40,11 +41,11 @@ class NoTraffic:
 
     name = "none"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Nothing is there."""
         return {"available": False, "reason": "PQ_TRAFFIC_CONTROL is not set"}
 
-    def start(self, spec: dict[str, Any]) -> dict[str, Any]:
+    def start(self, spec: dict[str, object]) -> dict[str, object]:
         """Always raises DriverError."""
         raise DriverError(
             "this agent has no traffic service",
@@ -52,10 +53,10 @@ class NoTraffic:
             hint="set PQ_TRAFFIC_CONTROL to host:port, or send spec null",
         )
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> dict[str, object]:
         """Nothing ran."""
         return {}
 
-    def recording(self, since: int) -> dict[str, Any]:
+    def recording(self, since: int) -> Json:
         """Always raises DriverError: nothing ran that could have recorded."""
         raise DriverError("this agent has no traffic service", code="no_traffic_service")

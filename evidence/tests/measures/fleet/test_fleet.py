@@ -1,0 +1,83 @@
+"""The fleet measure on files of known content, and on files that are damaged or absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from measures.fleet.fleet_files import BEGIN_NS, DRONES, MS, write_fleet
+
+from pqevidence.measures.fleet import tables
+from pqevidence.record.fleet import crowded, drawn, read_fleet, use_in
+from pqevidence.record.raw import RawDataError
+
+SEED = 77
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Path:
+    write_fleet(tmp_path, SEED, 10**18)
+    return tmp_path
+
+
+def test_draws_as_the_farm_does() -> None:
+    # splitmix64 of seed 0, its published first outputs
+    first = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F)
+    assert drawn(0, 3, 1000) == [value % 1000 for value in first]
+
+
+def test_stage_rows_are_what_the_files_hold(cell: Path) -> None:
+    fleet = read_fleet(cell)
+    assert fleet is not None and fleet.drones == DRONES
+    restart = tables._stage(fleet, "restart")
+    # the last drone dials 3 µs after the station answers, five steps of 10 µs to its first packet
+    assert restart["t100_ms"] == pytest.approx(0.053)
+    assert restart["gone_ms"] == pytest.approx(1.553)
+    counts = ("handshakes_per_drone", "refused_count", "lost_count")
+    assert [restart[name] for name in counts] == [1.0, 0, 0]
+    assert restart["rtt_p50_ms"] == pytest.approx(0.2035) and restart["rtt_p95_ms"] is None
+    quiet = tables._stage(fleet, "quiet")
+    assert "t100_ms" not in quiet and quiet["station_cpu_pct"] == pytest.approx(20.0)
+    assert tables._load(fleet, 0)["arrived_pct"] == 100.0
+
+
+def test_who_never_came_back_leaves_no_time(cell: Path) -> None:
+    path = cell / "fleet.back.csv"
+    lines = path.read_text().splitlines()
+    last = f"restart,{DRONES - 1},"
+    path.write_text("".join(f"{last if line.startswith(last) else line}\n" for line in lines))
+    fleet = read_fleet(cell)
+    assert fleet is not None
+    row = tables._stage(fleet, "restart")
+    assert (row["back_count"], row["t100_ms"], row["t95_ms"]) == (DRONES - 1, None, None)
+    assert row["t50_ms"] is not None
+
+
+def test_a_restarted_station_begins_its_account_anew(cell: Path) -> None:
+    fleet = read_fleet(cell)
+    assert fleet is not None
+    used = use_in(fleet, "restart")
+    # from 9 to 12 ms; the new process runs since 10 ms with 0.2 ms a millisecond
+    assert used is not None and used.station_cpu_ns == 400_000 and used.farm_cpu_ns == 900_000
+
+
+def test_others_that_work_in_a_still_window_are_told(cell: Path) -> None:
+    assert crowded(cell) == []
+    path = cell / "fleet.samples.csv"
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    for line in lines[1:]:
+        line[-1] = str(100 + (int(line[0]) - BEGIN_NS) // MS)
+    path.write_text("".join(",".join(line) + "\n" for line in lines))
+    found = crowded(cell)
+    assert len(found) == 2 and "stage quiet other programs used" in found[0]
+
+
+def test_damage_and_absence_are_named(cell: Path) -> None:
+    (cell / "fleet.probes.csv").write_text("stage,drone\n")
+    with pytest.raises(RawDataError, match=r"fleet\.probes\.csv"):
+        read_fleet(cell)
+    (cell / "fleet.probes.csv").unlink()
+    with pytest.raises(RawDataError, match=r"fleet\.probes\.csv"):
+        read_fleet(cell)
+    (cell / "fleet.json").unlink()
+    assert read_fleet(cell) is None

@@ -1,0 +1,396 @@
+"""A `pqlink` station that strangers knock at without end: drones whose Hello takes its time get in all the
+same, because they come back with it first (docs/PROTOCOL.md, section 4). Real processes on loopback; the
+way between drone and station is a relay that keeps every byte for half a round trip."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from early_kit import RETRY, EarlyDrone
+from link_kit import fields, program
+from test_pqlink import SUITE, WAIT_S, SpecEnd, identities, wait_for
+from test_station import Station, Stream, both_ways, station_in
+
+from pqtunnel.errors import BadLength, HandshakeError
+from pqtunnel.handshake import GcsHandshake, PskStore
+from pqtunnel.primitives import Primitives
+from pqtunnel.suites import get
+from pqtunnel.trace import Tracer
+from pqtunnel.wire import ALERT_FRAME
+from waiting import free_port
+
+STRANGERS = Path(__file__).with_name("strangers.py")
+
+
+@dataclass
+class _Pair:
+    """One relayed connection: bytes on their way in each direction, with when they are due."""
+
+    near: socket.socket
+    far: socket.socket | None = None
+    due: list[tuple[float, bool, bytes]] = field(default_factory=list)
+
+
+class Distance:
+    """A TCP relay to `target`, half a round trip away: a connection, and every byte, arrives that much later.
+    What a drone sends with its connection arrives with it."""
+
+    def __init__(self, target: tuple[str, int], one_way_s: float) -> None:
+        self._target, self._one_way_s = target, one_way_s
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._pairs: dict[socket.socket, _Pair] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        return "{}:{}".format(*self._listener.getsockname())
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            for key, _ in self._selector.select(0.002):
+                if key.fileobj is self._listener:
+                    self._accept()
+                else:
+                    assert isinstance(key.fileobj, socket.socket)
+                    self._read(key.fileobj)
+            now_s = time.monotonic()
+            for pair in set(map(id, self._pairs.values())):
+                self._pass_on(next(one for one in self._pairs.values() if id(one) == pair), now_s)
+
+    def _accept(self) -> None:
+        near, _ = self._listener.accept()
+        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        pair = _Pair(near)
+        pair.due.append((time.monotonic() + self._one_way_s, True, b""))  # the connection itself
+        self._pairs[near] = pair
+        self._selector.register(near, selectors.EVENT_READ)
+
+    def _read(self, sock: socket.socket) -> None:
+        pair = self._pairs[sock]
+        try:
+            data = sock.recv(65_536)
+        except OSError:
+            data = b""
+        if not data:
+            self._selector.unregister(sock)
+        to_far = sock is pair.near
+        pair.due.append((time.monotonic() + self._one_way_s, to_far, data or b"\0END"))
+
+    def _pass_on(self, pair: _Pair, now_s: float) -> None:
+        while pair.due and pair.due[0][0] <= now_s:
+            _, to_far, data = pair.due.pop(0)
+            if data == b"":
+                self._connect(pair)
+                continue
+            target = pair.far if to_far else pair.near
+            if data == b"\0END" or target is None:
+                self._drop(pair)
+                return
+            try:
+                target.sendall(data)
+            except OSError:
+                self._drop(pair)
+                return
+
+    def _connect(self, pair: _Pair) -> None:
+        try:
+            far = socket.create_connection(self._target, timeout=WAIT_S)
+        except OSError:
+            return
+        far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        pair.far = far
+        self._pairs[far] = pair
+        self._selector.register(far, selectors.EVENT_READ)
+
+    def _drop(self, pair: _Pair) -> None:
+        for sock in (pair.near, pair.far):
+            if sock is not None and sock in self._pairs:
+                del self._pairs[sock]
+                if sock in self._selector.get_map():
+                    self._selector.unregister(sock)
+                sock.close()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        for pair in list(self._pairs.values()):
+            self._drop(pair)
+        self._selector.close()
+        self._listener.close()
+
+
+@contextmanager
+def knocking(station: Station, sources: int, rate: int, count: int) -> Iterator[subprocess.Popen[str]]:
+    """Strangers at the station's door, from before the block until it ends."""
+    words = [sys.executable, STRANGERS, "127.0.0.1", station.ports["handshake"], sources, rate, count]
+    with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None and child.stdout.readline() == "knocking\n"
+            yield child
+        finally:
+            child.terminate()
+
+
+def fly(station: Station, handshake: str, spread_ms: int, packets: int = 4) -> dict[str, str]:
+    """The whole fleet dials within `spread_ms`; what the farm tells."""
+    words = [
+        program("farm"),
+        station.drones,
+        station.folder / "gcs.pub",
+        handshake,
+        f"127.0.0.1:{station.ports['gcs']}",
+        SUITE,
+        packets,
+        spread_ms,
+        1,
+    ]
+    flown = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=2 * WAIT_S)
+    assert flown.returncode == 0, flown.stderr
+    return fields(flown.stdout.split())
+
+
+def fleet_of(station: Station, count: int) -> None:
+    for number in range(count):
+        host = f"127.0.1.{number + 1}"  # the farm binds each drone's application there
+        made = station.peer("add", f"drone-{number:02}", f"{host}:14560", f"{host}:14550")
+        assert made.returncode == 0, made.stderr
+
+
+DRONES = 8
+SOURCES = 64
+ROUND_TRIP_S = 0.1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="loopback has 127.0.0.0/8 on Linux")
+@pytest.mark.parametrize(
+    ("name", "sources", "rate", "count"),
+    [("64 sources, 31 a second each", SOURCES, 31, 100_000), ("as fast as it goes", SOURCES, 0, 100_000)],
+)
+def test_drones_with_a_late_hello_get_in_at_once_whoever_knocks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, sources: int, rate: int, count: int
+) -> None:
+    with station_in(tmp_path) as station, ExitStack() as stack:
+        fleet_of(station, DRONES)
+        station.start()
+        way = Distance(("127.0.0.1", station.ports["handshake"]), ROUND_TRIP_S / 2)
+        stack.callback(way.close)
+        with knocking(station, sources, rate, count):
+            wait_for("a full room", lambda: station.status().get("hs_evicted", 0) >= 256)
+            before = station.status()
+            result = fly(station, way.address, 2000)
+            told = station.status()
+        with capsys.disabled():
+            spent = {key: told.get(key, 0) - before.get(key, 0) for key in ("hs_started", "hs_evicted")}
+            print(
+                f"\n{name}: {result['completed']} of {DRONES} in, {result['dialled']} dials, half after "
+                f"{result['t50_ms']} ms, all after {result['t100_ms']} ms, early {result['early']}; "
+                f"meanwhile {spent}; load average {os.getloadavg()[0]:.1f}"
+            )
+        assert int(result["completed"]) == int(result["dialled"]) == DRONES, "each at its first dial"
+        assert result["lost"] == "0"
+        assert told["hs_completed"] == DRONES
+        for one in told["drone"]:
+            assert one["refusals"] == 0, one
+        assert len(station.log().splitlines()) < 5_000, "a flood of strangers is no flood of lines"
+
+
+HALF = 16
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="loopback has 127.0.0.0/8 on Linux")
+def test_half_a_fleet_gets_in_from_the_very_address_that_strangers_knock_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with station_in(tmp_path) as station, ExitStack() as stack:
+        fleet_of(station, HALF)
+        station.start()
+        way = Distance(("127.0.0.1", station.ports["handshake"]), ROUND_TRIP_S / 2)
+        stack.callback(way.close)
+        with knocking(station, 1, 0, 100_000):
+            wait_for("a full room", lambda: station.status().get("hs_evicted", 0) >= 256)
+            result = fly(station, way.address, 1000)
+            told = station.status()
+        with capsys.disabled():
+            print(f"\n{result['completed']} of {HALF} in, {result['dialled']} dials, {result['early']} early")
+        assert int(result["completed"]) == HALF and int(result["dialled"]) <= 1.1 * HALF
+        assert "hs_rate_limited" not in told
+
+
+# ---------------------------------------------------------------------- the frames, by docs/PROTOCOL.md alone
+
+
+def early_drone(station: Station, name: str, native: Primitives) -> EarlyDrone:
+    psk, identity = identities(station.keys_of(name))
+    return EarlyDrone(
+        suite=get(SUITE),
+        psk=psk,
+        trusted=[identity.public],
+        min_level=1,
+        epoch=0,
+        primitives=native,
+        rng=os.urandom,
+        tracer=Tracer(),
+        counters={},
+        rx_index=77,
+    )
+
+
+def exactly(sock: socket.socket, count: int) -> bytes:
+    got = b""
+    while len(got) < count and (piece := sock.recv(count - len(got))):
+        got += piece
+    return got
+
+
+CHALLENGE_BYTES = 69
+ROOM = 128
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="loopback has 127.0.0.0/8 on Linux")
+def test_who_is_sent_away_comes_back_with_its_hello_first(tmp_path: Path, native: Primitives) -> None:
+    with station_in(tmp_path) as station, ExitStack() as stack:
+        station.add("alpha")
+        station.start()
+        door = ("127.0.0.1", station.ports["handshake"])
+
+        def dial(source: str = "127.0.0.1") -> socket.socket:
+            made = socket.create_connection(door, timeout=WAIT_S, source_address=(source, 0))
+            return stack.enter_context(made)
+
+        def sent_away() -> bytes:
+            """The Challenge of a connection whose place was needed."""
+            first = dial()
+            challenge = exactly(first, CHALLENGE_BYTES)
+            for number in range(ROOM + 1):
+                dial(f"127.0.3.{number + 1}")  # one of each source: the oldest of all gives way
+            assert exactly(first, len(RETRY) + 1) == RETRY, "and nothing after it"
+            return challenge
+
+        challenge = sent_away()
+        drone = early_drone(station, "alpha", native)
+        early = drone.early(challenge)
+        assert len(early) == 4 + 133
+        again = dial()
+        again.sendall(early)
+        passed_over = exactly(again, CHALLENGE_BYTES)
+        assert passed_over[:1] == challenge[:1] and passed_over[5:37] != challenge[5:37]
+        while not drone.done:
+            length = drone.on_header(exactly(again, 4))
+            answer = drone.on_body(exactly(again, length))
+            again.sendall(b"".join(answer))
+        told = station.of("alpha")
+        assert told["hs_completed"] == 1 and told["handshake_id"] == challenge[5:13].hex()
+        assert station.status()["hs_early"] == 1
+
+        def refused(frame: bytes, source: str = "127.0.0.1") -> bool:
+            sock = dial(source)
+            sock.sendall(frame)
+            return exactly(sock, CHALLENGE_BYTES + 5)[CHALLENGE_BYTES:] == ALERT_FRAME
+
+        assert refused(early), "a copy"
+        assert station.status()["hs_stale_cookie"] == 1
+        fresh = early_drone(station, "alpha", native).early(sent_away())
+        assert refused(fresh, "127.0.0.9"), "from another address"
+        altered = bytearray(fresh)
+        altered[4] ^= 1
+        assert refused(bytes(altered)), "to a Challenge that nobody was given"
+        assert station.status()["hs_stale_cookie"] == 3
+        altered = bytearray(fresh)
+        altered[-1] ^= 1
+        assert refused(bytes(altered)), "under another PSK"
+        assert station.status()["hs_bad_mac"] == station.of("alpha")["hs_bad_mac"] == 1
+        assert not refused(fresh), "none of these has spent it"
+        assert station.status()["hs_early"] == 2
+
+
+def test_ends_without_these_frames_refuse_them_by_name(tmp_path: Path, native: Primitives) -> None:
+    with station_in(tmp_path) as station:
+        station.add("alpha")
+        psk, identity = identities(station.keys_of("alpha"))
+        counters: dict[str, int] = {}
+        gcs = GcsHandshake(
+            identity=identity,
+            psks=PskStore([psk]),
+            accepted=None,
+            min_level=1,
+            primitives=native,
+            rng=os.urandom,
+            tracer=Tracer(),
+            counters=counters,
+            rx_index=7,
+        )
+        challenge = b"".join(gcs.start())
+        early = early_drone(station, "alpha", native).early(challenge)
+        with pytest.raises(BadLength, match="Hello was awaited, type 8 came"):
+            gcs.on_header(early[:4])
+        drone = early_drone(station, "alpha", native)
+        drone.start()
+        drone.on_header(challenge[:4])
+        drone.on_body(challenge[4:])
+        with pytest.raises(BadLength, match="ServerHello was awaited, type 7 came"):
+            drone.on_header(RETRY)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_strangers_cost_no_thread_and_their_connections_leave_nothing(tmp_path: Path) -> None:
+    with station_in(tmp_path) as station, ExitStack() as stack:
+        station.add("alpha")
+        station.start()
+        threads, files = Path(f"/proc/{station.pid}/task"), Path(f"/proc/{station.pid}/fd")
+        before = len(list(threads.iterdir()))
+        for _ in range(100):
+            address = ("127.0.0.1", station.ports["handshake"])
+            stack.enter_context(socket.create_connection(address, timeout=WAIT_S))
+        wait_for("a hundred of them", lambda: station.status()["hs_started"] >= 100)
+        assert len(list(threads.iterdir())) == before
+        held = len(list(files.iterdir()))
+        stack.close()
+        wait_for("their end", lambda: len(list(files.iterdir())) <= held - 100)
+        assert station.status()["hs_connection_lost"] == 100
+
+
+def test_a_drone_that_rekeys_without_end_is_held_back_by_name_and_alone(
+    tmp_path: Path, native: Primitives
+) -> None:
+    with station_in(tmp_path) as station, ExitStack() as stack:
+        seats = {name: station.add(name) for name in ("alpha", "bravo")}
+        station.start()
+        bravo = station.drone("bravo")
+        stack.callback(bravo.close)
+        bravo.start()
+        both_ways(bravo, seats["bravo"], station, "of bravo")
+        stream = Stream(bravo, seats["bravo"])
+        alpha = SpecEnd("drone", station.keys_of("alpha"), native, station.ports | {"drone": free_port()})
+        stack.callback(alpha.close)
+        refused = 0
+        for _ in range(60):  # ten a second, or as fast as this machine goes
+            try:
+                alpha.dial()
+            except (HandshakeError, OSError):
+                refused += 1
+            time.sleep(0.1)
+        assert refused >= 1
+        told = station.of("alpha")
+        assert told["hs_rate_limited"] == told["refusals"] == refused
+        assert told["hs_completed"] == 60 - refused >= 30
+        stream.goes_on()
+        stream.end()
+        other = station.of("bravo")
+        assert other["hs_completed"] == 1 and other["refusals"] == 0 and other["rx_missing"] == 0
+        assert station.end(signal.SIGTERM) == 0
