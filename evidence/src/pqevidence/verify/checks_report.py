@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import pqevidence
-from pqevidence.bundle.crate import METADATA, crate_text
+from pqevidence.bundle.crate import METADATA, crate_document
 from pqevidence.bundle.format import PACKAGE, format_texts
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.run_shape import sessions_due
@@ -130,7 +130,9 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
     elif alike:
         texts |= format_texts(bundle.data)
     if made_by == pqevidence.__version__:
-        texts[METADATA] = crate_text(bundle.data)
+        tally.see()
+        told, ours = read_object(bundle.data / METADATA), crate_document(bundle.data)
+        tally.require(told == ours, f"{METADATA} is not what the files beneath it give")
     differ = []
     for name, text in {**texts, **pages}.items():
         tally.see()

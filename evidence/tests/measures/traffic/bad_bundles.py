@@ -78,6 +78,13 @@ def a_fortieth_of_the_packets(root: Path) -> None:
                 counters[names[0]] = counters[names[1]] = counters[f"{names[2]}_count"] = count
                 counters[f"{names[0]}_bytes"] = sealed
                 counters[f"{names[1]}_bytes"] = sealed - 24 * count
+        count, sealed = kept["drone"]
+
+        def fewer(traffic: Json, count: int = count, size: int = sealed - 24 * count) -> None:
+            sent = traffic["windows"]["traffic"]["drone"]["source_report"]["sent"]
+            sent.update(count=count, bytes=size, sizes={})
+
+        edit(cell / "traffic.json", fewer)
         refit(cell)
         retick(cell)
     finish(root)
