@@ -272,6 +272,26 @@ def test_a_driver_that_fails_says_so_and_leaves_the_place_held(powered: Rack, st
         strip.refuses = False
 
 
+def test_a_cycle_that_takes_too_long_is_ended_and_the_end_is_switched_on_again(
+    rack: Rack, tmp_path: Path
+) -> None:
+    """Ended between off and on it would leave the end without power, and every cell after it."""
+    log, file = tmp_path / "log", tmp_path / "power.yml"
+    slow = tmp_path / "off"
+    slow.write_text(f"#!/bin/sh\necho off >> {log}\nexec sleep 60\n")
+    slow.chmod(0o755)
+    driver = {"cmd_on": f"sh -c 'echo on >> {log}'", "cmd_off": str(slow), "delay": 0.1}
+    file.write_text(json.dumps({"targets": {"drone": {"drivers": {"ExternalPowerDriver": driver}}}}))
+    wanted = Wanted(rack.address, place="rack-1", power=str(file), poll_s=0.2, power_limit_s=15.0)
+    with held(wanted, print) as place:
+        with pytest.raises(LabError) as told:
+            place.power_cycle("drone")
+        assert told.value.why == "it took over 15 s; it was switched on again"
+        assert log.read_text().split() == ["off", "on"]
+        assert "acquired: None" in rack.client("-p", "rack-1", "show")
+        place.require_held()
+
+
 def test_drivers_of_a_configuration_file(rack: Rack, tmp_path: Path) -> None:
     log = tmp_path / "log"
     driver = {

@@ -25,10 +25,9 @@ WARDEN: Final = Path(__file__).with_name("warden.py")
 INSTALL: Final = "make labgrid-venv"
 #: longer than the warden's own limits, which say more
 _ANSWER_LIMIT_S: Final = 40.0
-_POWER_LIMIT_S: Final = 80.0
-_END_LIMIT_S: Final = 75.0
 _LAST_LINES: Final = 5
 POLL_S: Final = 10.0
+POWER_LIMIT_S: Final = 90.0
 
 Told = Mapping[str, object]
 
@@ -37,7 +36,8 @@ Told = Mapping[str, object]
 class Wanted:
     """What to hold: a place by its name, or any one with these tags. wait_s: how long to wait for a turn;
     power: labgrid's configuration file with power drivers, None for those that the place exports; poll_s: how
-    often the coordinator is asked after our reservation, which it forgets after a minute."""
+    often the coordinator is asked after our reservation, which it forgets after a minute; power_limit_s: how
+    long a power cycle may take, and switching on again after one that took longer."""
 
     coordinator: str
     place: str | None = None
@@ -45,12 +45,21 @@ class Wanted:
     wait_s: float = 0.0
     power: str | None = None
     poll_s: float = POLL_S
+    power_limit_s: float = POWER_LIMIT_S
+
+    @property
+    def power_wait_s(self) -> float:
+        """Longer than the warden's own limits."""
+        return 2 * self.power_limit_s + 20.0
 
 
 class HeldPlace:
     """A place that is ours. Made by `held`."""
 
-    def __init__(self, warden: subprocess.Popen[str], told: Told, rest: queue.SimpleQueue[Told]) -> None:
+    def __init__(
+        self, wanted: Wanted, warden: subprocess.Popen[str], told: Told, rest: queue.SimpleQueue[Told]
+    ) -> None:
+        self._wanted = wanted
         self._warden = warden
         self._rest = rest
         self._lapsed: str | None = None
@@ -81,7 +90,7 @@ class HeldPlace:
         """Off and on again, waited for. Raises LabError when it did not take place."""
         with self._asking:
             self._send({"do": "power_cycle", "role": role})
-            told = self._answer("power", _POWER_LIMIT_S)
+            told = self._answer("power", self._wanted.power_wait_s)
         if told is None or not told["ok"]:
             raise LabError(
                 "power-cycle",
@@ -151,7 +160,7 @@ def held(wanted: Wanted, note: Callable[[str], None]) -> Iterator[HeldPlace]:
     lines: queue.SimpleQueue[Told] = queue.SimpleQueue()
     threading.Thread(target=_hear, args=(warden, lines), name="warden", daemon=True).start()
     try:
-        place = HeldPlace(warden, _first(lines, note), lines)
+        place = HeldPlace(wanted, warden, _first(lines, note), lines)
         note(f"{place.name} is held until this run ends (labgrid {place.facts['coordinator_version']})")
         try:
             yield place
@@ -159,7 +168,7 @@ def held(wanted: Wanted, note: Callable[[str], None]) -> Iterator[HeldPlace]:
             if (why := place.release()) is not None:
                 note(f"{place.name} was not given back: {why}; the coordinator forgets us within 90 s")
     finally:
-        _end(warden)
+        _end(warden, wanted.power_wait_s)
 
 
 def _first(lines: queue.SimpleQueue[Told], note: Callable[[str], None]) -> Told:
@@ -196,13 +205,13 @@ def _hear(warden: subprocess.Popen[str], lines: queue.SimpleQueue[Told]) -> None
     lines.put({"kind": "end", "why": "; ".join(["its warden has ended", *filter(None, complaints)])})
 
 
-def _end(warden: subprocess.Popen[str]) -> None:
+def _end(warden: subprocess.Popen[str], limit_s: float) -> None:
     """The end of its input ends it; one that hangs is ended, and the reservation lapses by itself."""
     if warden.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
             warden.stdin.close()
     try:
-        warden.wait(_END_LIMIT_S)
+        warden.wait(limit_s)
     except subprocess.TimeoutExpired:
         warden.kill()
         warden.wait()

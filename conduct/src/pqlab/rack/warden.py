@@ -48,7 +48,6 @@ ANSWER_S: Final = 10.0
 #: this long must count as lost
 LOST_S: Final = 50.0
 WAIT_STEP_S: Final = 1.0
-POWER_LIMIT_S: Final = 60.0
 #: classes of exported resources that labgrid's client knows a power driver for
 POWER_RESOURCES: Final = (
     "NetworkPowerPort",
@@ -61,7 +60,8 @@ POWER_RESOURCES: Final = (
 
 
 class Asked(TypedDict):
-    """What we were started with; `place` or `tags`, and `role` for a power cycle."""
+    """What we were started with; `place` or `tags`; `role` and `action` (of labgrid's client) for its power.
+    power_limit_s: how long one action may take."""
 
     coordinator: str
     place: str | None
@@ -69,7 +69,9 @@ class Asked(TypedDict):
     wait_s: float
     power: str | None
     poll_s: float
+    power_limit_s: float
     role: NotRequired[str]
+    action: NotRequired[str]
 
 
 class Refused(Exception):
@@ -389,7 +391,7 @@ def power(asked: Asked, told: Output) -> None:
         session = coordinator.session
         coordinator.acquire(place)
         try:
-            session.args = argparse.Namespace(action="cycle", **options)
+            session.args = argparse.Namespace(action=asked["action"], **options)
             try:
                 session.power()
             except BaseException:
@@ -425,6 +427,9 @@ class Warden:
         self._lapsed = False
         self._power: subprocess.Popen[str] | None = None
         self._power_until_s = 0.0
+        self._role = ""
+        #: why the cycle did not take place, while the end is switched on again
+        self._amiss = ""
 
     def guard(self, heard: Input) -> bool:
         """Until the end of the input, or until told to release: then True, since somebody waits for it."""
@@ -436,7 +441,8 @@ class Warden:
                     order = json.loads(line)
                     if order["do"] == "release":
                         return True
-                    self._begin_power(str(order["role"]))
+                    self._role = str(order["role"])
+                    self._begin_power("cycle")
                 self._look_at_power()
                 if time.monotonic() >= next_s:
                     next_s = time.monotonic() + self._asked["poll_s"]
@@ -470,15 +476,15 @@ class Warden:
             self._lapsed = True
             self._told.tell("lapsed", why=why)
 
-    def _begin_power(self, role: str) -> None:
-        words = {**self._asked, "place": self._place, "role": role}
+    def _begin_power(self, action: str) -> None:
+        words = {**self._asked, "place": self._place, "role": self._role, "action": action}
         self._power = subprocess.Popen(
             [sys.executable, "-P", os.path.abspath(__file__), "power", json.dumps(words)],  # noqa: PTH100
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._power_until_s = time.monotonic() + POWER_LIMIT_S
+        self._power_until_s = time.monotonic() + self._asked["power_limit_s"]
 
     def _look_at_power(self) -> None:
         child = self._power
@@ -492,19 +498,28 @@ class Warden:
             child.kill()
         out, _ = child.communicate()
         self._power = None
+        amiss, self._amiss = self._amiss, ""
         if late or child.returncode or not out.strip():
-            why = (
-                f"it took over {POWER_LIMIT_S:g} s" if late else f"its process ended with {child.returncode}"
-            )
+            limit_s = self._asked["power_limit_s"]
+            why = f"it took over {limit_s:g} s" if late else f"its process ended with {child.returncode}"
             self._coordinator.release(self._place)
-            self._told.tell("power", ok=False, why=why)
+            if not amiss:
+                # nobody knows how far it came: on is what the next cell needs
+                self._amiss = why
+                self._begin_power("on")
+                return
+            self._told.tell("power", ok=False, why=f"{amiss}; {why}: it was not switched on again")
             return
         answer = json.loads(out.splitlines()[-1])
-        self._told.tell("power", ok=answer["ok"], why=answer["why"])
+        if not amiss:
+            self._told.tell("power", ok=answer["ok"], why=answer["why"])
+            return
+        again = "it was" if answer["ok"] else f"{answer['why']}: it was not"
+        self._told.tell("power", ok=False, why=f"{amiss}; {again} switched on again")
 
     def give_back(self) -> str:
         """Whatever was lost on the way is left to the reservation's own end. Returns why it did not go."""
-        if (child := self._power) is not None:
+        while (child := self._power) is not None:
             try:
                 child.wait(max(0.0, self._power_until_s - time.monotonic()))
             except subprocess.TimeoutExpired:

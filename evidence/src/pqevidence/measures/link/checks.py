@@ -59,7 +59,7 @@ def _probe_problems(link: Json | None) -> list[str]:
             lost == count - int(told["received"]) and abs(told["loss_pct"] - 100 * lost / count) <= SHARE_PCT
         )
         low, high = told.get("loss_low_pct"), told.get("loss_high_pct")
-        around = None in (low, high) or low - SHARE_PCT <= told["loss_pct"] <= high + SHARE_PCT
+        around = low is None or high is None or low - SHARE_PCT <= told["loss_pct"] <= high + SHARE_PCT
         if not (fits and around):
             found.append(
                 f"{name} probes of link.json: {lost} of {count} lost, {told['received']} received, a loss "
