@@ -230,7 +230,7 @@ def test_options_that_say_nothing_together(given: Json, code: str) -> None:
 
 
 INVENTORY = (
-    "[drone]\na ansible_host=10.0.0.1\n[gcs]\nb ansible_host=10.0.0.2\n[all:vars]\npqlab_ring=hardware\n"
+    "[drone]\na ansible_host=192.0.2.1\n[gcs]\nb ansible_host=192.0.2.2\n[all:vars]\npqlab_ring=hardware\n"
 )
 
 

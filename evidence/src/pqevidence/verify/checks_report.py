@@ -131,8 +131,9 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
         texts |= format_texts(bundle.data)
     if made_by == pqevidence.__version__:
         tally.see()
-        told, ours = read_object(bundle.data / METADATA), crate_document(bundle.data)
-        tally.require(told == ours, f"{METADATA} is not what the files beneath it give")
+        crate = read_object(bundle.data / METADATA)
+        ours = crate_document(bundle.data)
+        tally.require(crate == ours, f"{METADATA} is not what the files beneath it give")
     differ = []
     for name, text in {**texts, **pages}.items():
         tally.see()

@@ -70,7 +70,7 @@ def in_step(cell: CellView, tally: Tally) -> None:
     truth about when an attack was on has a witness. So has that about the canary, before which no alarm may
     have stood; of cells that do not pass only that nothing was refused before it was sent."""
     canary, passed = cell.raw.canary, cell.verdict == "pass"
-    if canary is not None and passed and any("bin" in row for row in canary.truth):
+    if canary is not None and canary.truth and passed and any("bin" in row for row in canary.truth):
         for episode in sent_episodes(replace(cell.raw, attack=canary.truth)):
             binned = sum(count for _, count in episode.bins)
             due = expected_count(episode.asked)
