@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from adversary.raw import Bundle
 
 Change = Callable[[Bundle], None]
-THEMES = ("times", "counts", "places", "claims", "shape", "relabel", "unasked")
+THEMES = ("times", "counts", "places", "claims", "shape", "relabel")
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,7 @@ class Forgery:
 
     witnessed: something else in the bundle still tells the truth; False where every witness was rewritten,
     which only an attested measurement stops. pages: the forger lets the lab's builder make records, tables
-    and pages again; without, the forgery lies above raw, or where the builder does not look. last: the change
-    comes after all that the builder writes, just before the manifests.
+    and pages again; without, the forgery lies above raw, or where the builder does not look.
     """
 
     name: str
@@ -30,7 +29,6 @@ class Forgery:
     belief: str
     witnessed: bool
     pages: bool
-    last: bool = False
 
     @property
     def label(self) -> str:
@@ -41,14 +39,14 @@ _FOUND: list[Forgery] = []
 
 
 def forgery(
-    klass: str, *materials: str, witnessed: bool = True, pages: bool = True, last: bool = False
+    klass: str, *materials: str, witnessed: bool = True, pages: bool = True
 ) -> Callable[[Change], Change]:
     """Decorator: file a function under its class, once for each material."""
 
     def register(change: Change) -> Change:
         belief = " ".join((change.__doc__ or "").split())
         for material in materials:
-            _FOUND.append(Forgery(change.__name__, klass, material, change, belief, witnessed, pages, last))
+            _FOUND.append(Forgery(change.__name__, klass, material, change, belief, witnessed, pages))
         return change
 
     return register

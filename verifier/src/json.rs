@@ -1,6 +1,5 @@
 //! JSON documents and lines within bounds, and the questions that checks ask of them.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -50,60 +49,10 @@ pub fn parse_object(text: &str, path: &Path) -> Found<Object> {
         return Err(format!("{} holds more than {MAX_DOCUMENT_VALUES} values, {TOO_LARGE}", short(path)));
     }
     match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => match twin(text) {
-            None => Ok(object),
-            Some(name) => Err(format!("{}: {name} comes twice in an object", short(path))),
-        },
+        Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(format!("{}: the top is no object", short(path))),
         Err(why) => Err(format!("{}: {why}", short(path))),
     }
-}
-
-/// A key that comes twice in one object of this JSON, which is valid. Readers of the file would see the first one.
-fn twin(text: &str) -> Option<String> {
-    // the keys of each object that is open; None for a list
-    let mut open: Vec<Option<HashSet<String>>> = Vec::new();
-    let mut expects_key = false;
-    let mut rest = text;
-    while let Some(at) = rest.find(['{', '[', '}', ']', ',', '"']) {
-        let sign = rest.as_bytes()[at];
-        rest = &rest[at..];
-        if sign == b'"' {
-            let end = closing_quote(rest)?;
-            let (content, after) = rest.split_at(end + 1);
-            if let (true, Some(Some(keys))) = (expects_key, open.last_mut()) {
-                let name = serde_json::from_str::<String>(content).ok()?;
-                if !keys.insert(name.clone()) {
-                    return Some(name);
-                }
-            }
-            (expects_key, rest) = (false, after);
-            continue;
-        }
-        match sign {
-            b'{' => open.push(Some(HashSet::new())),
-            b'[' => open.push(None),
-            b'}' | b']' => drop(open.pop()),
-            _ => (),
-        }
-        expects_key = matches!(sign, b'{' | b',') && matches!(open.last(), Some(Some(_)));
-        rest = &rest[1..];
-    }
-    None
-}
-
-/// Where the text ends that begins with a quote.
-fn closing_quote(text: &str) -> Option<usize> {
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return Some(at),
-            _ => (),
-        }
-    }
-    None
 }
 
 /// One object a line, each handed to `take`; empty lines are damage, because no writer makes them.

@@ -158,26 +158,15 @@ class RawCell:
     missing: list[str] = field(default_factory=list)
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> Json:
-    """One object. ValueError for a key that comes twice: a reader would see the first one, a program takes
-    the last."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twin = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twin!r} comes twice in an object")
-    return found
-
-
 def read_json(path: Path) -> Any:
     """Parsed JSON; RawDataError names line and column."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_twins)
+        return json.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise RawDataError(path, f"line {error.lineno} column {error.colno}: {error.msg}") from error
-    except ValueError as error:  # a key that comes twice, a number of more digits than Python converts
+    except ValueError as error:  # a number of more digits than Python converts
         raise RawDataError(path, str(error)) from error
     except RecursionError as error:
         raise RawDataError(path, "nested too deep") from error
@@ -246,9 +235,7 @@ def read_ndjson(path: Path) -> list[Json]:
                 raise RawDataError(path, f"line {number}: not UTF-8") from error
             except json.JSONDecodeError as error:
                 raise RawDataError(path, f"line {number}: {error.msg}") from error
-            except (
-                ValueError
-            ) as error:  # a key that comes twice, a number of more digits than Python converts
+            except ValueError as error:  # a number of more digits than Python converts
                 raise RawDataError(path, f"line {number}: {error}") from error
             except RecursionError as error:
                 raise RawDataError(path, f"line {number}: nested too deep") from error

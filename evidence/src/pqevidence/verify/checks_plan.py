@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -13,8 +12,6 @@ from pqevidence.kernel.view import MOST_CELLS, BundleView
 from pqevidence.record.raw import Json, read_object
 from pqevidence.verify.checks_share import owned
 
-#: a scenario as the command line has it: a shipped one by its name, any other by its file
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
 CELL_BLOCKS = ("handshake", "traffic", "bulk", "ledger", "telemetry")
 #: of a condition: where it applies, which is no part of a cell's identity
@@ -32,13 +29,6 @@ def scenario_schema(bundle: BundleView, tally: Tally) -> None:
     tally.require(
         digest == claimed, f"scenario has sha256 {digest[:12]}…, the plan names {str(claimed)[:12]}…"
     )
-    name = bundle.raw.scenario.get("name")
-    for file, told in (("run.json", bundle.raw.run), ("plan.json", bundle.plan)):
-        known = told.get("scenario")
-        tally.require(known in (None, name), f"scenario {name}, {file} says {known}")
-    command = [str(word) for word in bundle.raw.run.get("command") or []]
-    if command[1:2] == ["run"] and command[2:3] and _NAME.fullmatch(command[2]):
-        tally.require(command[2] == name, f"scenario {name}, the command of run.json ran {command[2]}")
 
 
 def plan_schema(bundle: BundleView, tally: Tally) -> None:

@@ -8,8 +8,6 @@ from pqevidence.kernel.check import whole as _whole
 from pqevidence.measures import MEASURES
 from pqevidence.measures.place import placed
 from pqevidence.verify import (
-    checks_asked,
-    checks_attempts,
     checks_attest,
     checks_bag,
     checks_builds,
@@ -59,7 +57,6 @@ _GENERAL: tuple[Check, ...] = (
         needs_seal=True,
     ),
     _whole("files_known", checks_shape.files, "files that a run writes, and no other", "files"),
-    _whole("files_asked", checks_asked.files, "traces and power samples that somebody asked for", "files"),
     _whole("versions_known", checks_shape.versions, "versions that there were, nothing later", "runs"),
     _each("version_kept", checks_shape.kept, "all", "raw files of the version that is named"),
     _whole(
@@ -79,7 +76,6 @@ _GENERAL: tuple[Check, ...] = (
     _whole("share_owned", checks_share.share, "a share's own blocks, of the campaign named", "planned cells"),
     _each("unsupported_proved", checks_host.unsupported, "all", "unsupported exactly where a probe says so"),
     _each("attempts_kept", checks_record.attempts, "all", "at most two repeats, each kept"),
-    _each("attempts_due", checks_attempts.due, "run", "attempts again only of what was no result"),
     _each("raw_files", checks_record.raw_files, "pass", "all raw files of a result"),
     _whole("wall_clock", checks_time.run_wall, "Σ cells ≤ run, one after another", "cells"),
     _whole("order_kept", checks_time.order_kept, "cells in the order of the plan", "planned cells"),

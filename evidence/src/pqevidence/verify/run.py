@@ -40,12 +40,8 @@ _RESTS_ON_NOTHING = frozenset({
 _RESTS_ON_PARTS = frozenset({"merge_allowed", "blocks_told", "lineage_told", "merge_rebuild"})
 
 
-def verify_bundle(
-    path: Path, skip: Iterable[str] = (), seen_times: dict[bytes, str] | None = None
-) -> list[CheckResult]:
+def verify_bundle(path: Path, skip: Iterable[str] = ()) -> list[CheckResult]:
     """All checks in registry order. `skip` leaves checks out by name (used to test the checks themselves).
-
-    seen_times: times of bundles that stand beside this one in a merge; those of this one are added.
 
     A run that is not sealed (it lies under .work) is checked without fixity and report; a warning says so.
     A folder that is no bundle, or that holds what must not be opened (links, pipes, devices, files beyond
@@ -65,10 +61,7 @@ def verify_bundle(
     sealed = root.parent.name != ".work"
     left_out = set(skip)
     checks = [check for check in CHECKS if check.name not in left_out and (sealed or not check.needs_seal)]
-    bundle = BundleView(root)
-    if seen_times is not None:
-        bundle.seen_times = seen_times
-    results = run_checks(bundle, checks)
+    results = run_checks(BundleView(root), checks)
     if not sealed:
         expected = "a sealed bundle"
         results.insert(
@@ -84,13 +77,6 @@ def _verify_merged(root: Path, skip: Iterable[str]) -> list[CheckResult]:
     left_out = set(skip)
     results = []
     sound = True
-    seen_times: dict[bytes, str] = {}
-
-    def verify_part(path: Path) -> list[CheckResult]:
-        if is_merged(path):  # that would be a folder without a bottom
-            return [CheckResult("part", "fail", f"{path.name} is a merge itself", "a bundle of one run")]
-        return verify_bundle(path, seen_times=seen_times)
-
     for name, (function, expected, unit) in MERGED_CHECKS.items():
         if name not in left_out:
             tally = Tally(unit=unit)
@@ -102,6 +88,13 @@ def _verify_merged(root: Path, skip: Iterable[str]) -> list[CheckResult]:
                 sound = not tally.problems
             results.append(tally.result(name, expected))
     return results
+
+
+def verify_part(path: Path) -> list[CheckResult]:
+    """All checks over one part of a merge. A merge is no part: that would be a folder without a bottom."""
+    if is_merged(path):
+        return [CheckResult("part", "fail", f"{path.name} is a merge itself", "a bundle of one run")]
+    return verify_bundle(path)
 
 
 def run_checks(bundle: BundleView, checks: list[Check]) -> list[CheckResult]:

@@ -34,18 +34,6 @@ def close(root: Path, path: Path, rows: list[Json]) -> None:
     finish(root)
 
 
-@registering(BAD, "steps_named")
-def waiting_called_output(root: Path) -> None:
-    """The ground waits for nobody: what it waits for a Hello is its own input and output."""
-    for cell in cells(root):
-        rows = load_lines(cell / "spans.ndjson")
-        for row in rows:
-            if row["step"] == "wait_hello":
-                row["kind"] = "io"
-        save_lines(cell / "spans.ndjson", rows)
-    finish(root)
-
-
 @registering(BAD, "pooled_apart")
 def keys_made_ahead_of_cold_handshakes(root: Path) -> None:
     """The ground took ready key pairs, and the handshakes are still called cold."""

@@ -26,32 +26,6 @@ BAD: Registry = {}
 SUITE = "mlkem768"
 
 
-@registering(BAD, "source_told")
-def frames_of_other_sizes(root: Path) -> None:
-    """The vehicle's frames are of a size that gives other bytes than it sent."""
-    for cell in cells(root):
-
-        def other(traffic: Json) -> None:
-            sent = traffic["windows"]["traffic"]["drone"]["source_report"]["sent"]
-            sent["sizes"] = {"280": sent["count"]}
-
-        edit(cell / "traffic.json", other)
-    finish(root)
-
-
-@registering(BAD, "source_told")
-def answers_faster_than_their_way(root: Path) -> None:
-    """Answers came back in a hundredth of the time: sooner than a datagram goes down and another one up."""
-    for cell in cells(root):
-
-        def sooner(traffic: Json) -> None:
-            report = traffic["windows"]["traffic"]["gcs"]["source_report"]
-            report["rtt_ms"] = [value / 100 for value in report["rtt_ms"]]
-
-        edit(cell / "traffic.json", sooner)
-    finish(root)
-
-
 @registering(BAD, "rate_time_packets")
 def a_fortieth_of_the_packets(root: Path) -> None:
     """One datagram in forty of those that rate and time ask for, consistently at both ends."""
@@ -78,13 +52,6 @@ def a_fortieth_of_the_packets(root: Path) -> None:
                 counters[names[0]] = counters[names[1]] = counters[f"{names[2]}_count"] = count
                 counters[f"{names[0]}_bytes"] = sealed
                 counters[f"{names[1]}_bytes"] = sealed - 24 * count
-        count, sealed = kept["drone"]
-
-        def fewer(traffic: Json, count: int = count, size: int = sealed - 24 * count) -> None:
-            sent = traffic["windows"]["traffic"]["drone"]["source_report"]["sent"]
-            sent.update(count=count, bytes=size, sizes={})
-
-        edit(cell / "traffic.json", fewer)
         refit(cell)
         retick(cell)
     finish(root)
