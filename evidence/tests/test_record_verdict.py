@@ -69,6 +69,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"planes": ("drone: native was expected, python ran",)}, "invalid", "dataplane"),
     ({"link": ("loss up: 9 % for 5 %",)}, "invalid", "link"),
     ({"attack": ("episode 1: nothing was sent",)}, "invalid", "attack"),
+    ({"fleet": ("the farm ended early",)}, "invalid", "fleet"),
+    ({"cycled": ("the power of the drone was cycled",)}, "invalid", "power_cycle"),
     ({"blind": ("no verdict on the traffic window (states told: none)",)}, "fail", "detector"),
     ({"detector": ("3 of 5 windows without a verdict",)}, "invalid", "detector"),
     ({"busy": ("of the median handshake 60 % of it, 0.9 ms, was waiting",)}, "invalid", "busy_machine"),
@@ -102,7 +104,7 @@ def test_good_evidence_passes() -> None:
 def test_one_broken_thing(change: dict[str, Any], verdict: str, name: str) -> None:
     found = decide(replace(GOOD, **change))
     assert found.verdict == verdict
-    assert [finding.name for finding in found.findings] == [name]
+    assert [(finding.grade, finding.name) for finding in found.findings] == [(verdict, name)]
     assert found.reason is not None and found.reason.startswith(f"{name}: ")
 
 
