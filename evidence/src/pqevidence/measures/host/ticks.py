@@ -48,8 +48,14 @@ class Tick:
 
     @property
     def written_ns(self) -> int:
-        """When the agent wrote the counters that this line repeats."""
+        """When the agent wrote the counters that this line repeats: after the line's own time where the sampler
+        was held up between its look at the clock and the file, as by an event `sensor_stall`."""
         return self.t_ns - round(float(self.fields.get("age_ms", "0")) * 1e6)
+
+    @property
+    def read_ns(self) -> int:
+        """By when it read them, as far as its line tells."""
+        return max(self.t_ns, self.written_ns)
 
 
 def ticks_of(lines: list[str], series: str) -> list[Tick]:
@@ -136,7 +142,7 @@ def _shakes(cell: CellView, role: str, ticks: list[Tick], tally: Tally) -> None:
         tally.see()
         told = tick.whole("hs_completed")
         least = bisect_right(ends, tick.written_ns - SLACK_NS)
-        most = bisect_right(ends, tick.t_ns + SLACK_NS)
+        most = bisect_right(ends, tick.read_ns + SLACK_NS)
         if told is not None and not least <= told <= most:
             tally.fail(
                 f"{cell.label} {role}: {told} handshakes complete in telemetry.{role}.lp at {tick.t_ns}, "
@@ -155,7 +161,7 @@ def _datagrams(cell: CellView, role: str, ticks: list[Tick], tally: Tally) -> No
         for tick in ticks:
             told = tick.whole(name)
             least = bisect_right(moments, tick.written_ns - SLACK_NS)
-            most = bisect_right(moments, tick.t_ns + SLACK_NS)
+            most = bisect_right(moments, tick.read_ns + SLACK_NS)
             if told is not None and not least <= told <= most:
                 tally.fail(
                     f"{cell.label} {role}: {name} {told} in telemetry.{role}.lp at {tick.t_ns}, "
