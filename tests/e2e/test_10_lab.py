@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import container, docker, pqlab, run
+from .conftest import FIRST_TRY, container, docker, pqlab, run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
@@ -17,6 +17,10 @@ SERVICES = ("sitl", "mavproxy-air", "drone", "gcs", "mavproxy-gcs", "telegraf", 
 def inspect(service: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(docker("inspect", container(service)))[0]
     return found
+
+
+def test_the_lab_came_up_at_the_first_try() -> None:
+    assert not FIRST_TRY, FIRST_TRY[0]
 
 
 @pytest.mark.parametrize("service", SERVICES)
