@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.measures.host import ticks

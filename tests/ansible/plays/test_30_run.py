@@ -37,9 +37,7 @@ def latest() -> Path:
 def shape(value: Any) -> Any:
     """The keys of a document, whatever its values are; what a busy machine does to a cell is a value."""
     if isinstance(value, dict):
-        return {
-            key: None if key == "verdict_findings" else shape(one) for key, one in sorted(value.items())
-        }
+        return {key: None if key == "verdict_findings" else shape(one) for key, one in sorted(value.items())}
     return None
 
 

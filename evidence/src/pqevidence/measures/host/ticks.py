@@ -48,8 +48,11 @@ class Tick:
 
     @property
     def written_ns(self) -> int:
-        """When the agent wrote the counters that this line repeats: after the line's own time where the sampler
-        was held up between its look at the clock and the file, as by an event `sensor_stall`."""
+        """When the agent wrote the counters that this line repeats.
+
+        After the line's own time where the sampler was held up between its look at the clock and the file, as
+        by an event `sensor_stall`.
+        """
         return self.t_ns - round(float(self.fields.get("age_ms", "0")) * 1e6)
 
     @property
