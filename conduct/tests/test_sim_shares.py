@@ -73,22 +73,33 @@ def test_shares_are_of_every_machine_and_merged(
     assert not {"--out", "--workers"} & set(command) and str(project_root()) not in " ".join(command)
 
 
-def test_workers_and_a_killed_one_give_the_same_bytes(scenario: str, alone: Path, tmp_path: Path) -> None:
-    """The first worker that is at work with a share is killed; all of a results folder is compared."""
+def test_workers_and_a_killed_one_give_the_same_bytes(
+    scenario: str,
+    alone: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker that is at work with a share is killed; all of a results folder is compared."""
     killed: list[int] = []
     ended = threading.Event()
+    work = tmp_path_factory.mktemp("work")
+    monkeypatch.setenv("TMPDIR", str(work))
 
     def kill() -> None:
-        while not ended.wait(0.2):
-            for child in psutil.Process().children(recursive=True):
-                try:
-                    busy = "spawn_main" in " ".join(child.cmdline()) and child.cpu_times().user > 2.5
-                except psutil.NoSuchProcess:
-                    continue
-                if busy:
-                    os.kill(child.pid, signal.SIGKILL)
-                    killed.append(child.pid)
-                    return
+        while not ended.wait(0.02):
+            # a share is begun where its first cell is; who has worked most has begun it
+            if not any(work.glob("pqlab-sim-*/results/**/events.ndjson")):
+                continue
+            workers = [
+                (child.cpu_times().user, child.pid)
+                for child in psutil.Process().children(recursive=True)
+                if "spawn_main" in " ".join(child.cmdline())
+            ]
+            _, pid = max(workers)
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+            return
 
     killer = threading.Thread(target=kill)
     killer.start()
