@@ -1,65 +1,207 @@
-//! The GCS: listens, lets `door` find who has a right Hello, converses. One thread a handshake, bounded by `limits`.
+//! The GCS: listens, lets `door` find who has a right Hello, lets each wait for its turn (`turns`), converses. One thread
+//! for each handshake that has begun, none for those that wait.
 
-use crate::door::{Door, Guest, House, MAX_OF_A_FLEET};
+use crate::cookie::SECRET_LIFE_NS;
+use crate::door::{part, Door, Guest, House, MAX_OF_A_FLEET};
 use crate::error::{HandshakeError, Reason};
 use crate::gcs::{GcsHandshake, GcsSetup};
 use crate::identity::DroneId;
-use crate::limits::{Limits, MAX_IN_PROGRESS};
+use crate::limits::{Rates, MAX_IN_PROGRESS};
 use crate::link::{log, TICK};
+use crate::machine::BASE_DEADLINE;
 use crate::place::{listen, Place};
 use crate::raw::signals;
 use crate::secret::scrub_stack;
 use crate::station::{Reloaded, Station};
 use crate::status::{self, StatusSocket};
-use crate::stream::converse;
+use crate::stream::{converse_watched, Watch};
+use crate::suite::Suite;
+use crate::turns::{Turn, Turns};
+use crate::wire::{Hello, RETRY};
 use pq_core::cell::locked;
 use pq_core::tcp;
 use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, TcpStream};
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-/// A handshake in progress.
+/// A handshake that has begun.
 struct InProgress {
     socket: Arc<TcpStream>,
     id: DroneId,
+    /// Wakes its thread when it may go on.
+    go: SyncSender<()>,
+}
+
+/// How much a station does at once.
+#[derive(Clone, Copy)]
+pub struct Bounds {
+    /// Handshakes that are worked for.
+    pub processors: usize,
+    /// Handshakes whose Hello was right, waiting or begun, at most.
+    pub places: usize,
+}
+
+impl Bounds {
+    /// As many at work as this machine has processors.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        Self {
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            places: MAX_OF_A_FLEET,
+        }
+    }
 }
 
 /// What handshake threads share.
 struct Gate {
     station: Station,
-    limits: Mutex<Limits>,
+    bounds: Bounds,
+    rates: Mutex<Rates>,
+    turns: Mutex<Turns<Guest>>,
     /// To end the one that gives way, and those of drones that are served no more.
     in_progress: Mutex<HashMap<u64, InProgress>>,
 }
 
+/// How long a drone may wait for its turn on one connection: half as long as it waits for an answer, so that what is
+/// begun then ends in time. No longer than a cookie is good for, because with one it comes back.
+#[must_use]
+pub fn patience(suite: Suite) -> Duration {
+    const A_SECOND_NS: i64 = 1_000_000_000;
+    let half = (BASE_DEADLINE + Duration::from_secs(suite.allowance_s())) / 2;
+    half.min(Duration::from_nanos(
+        (SECRET_LIFE_NS - A_SECOND_NS).unsigned_abs(),
+    ))
+}
+
+/// Has nobody hung up there? `socket` does not block.
+fn is_open(socket: &TcpStream) -> bool {
+    match socket.peek(&mut [0]) {
+        Ok(count) => count > 0,
+        Err(error) => matches!(
+            error.kind(),
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted
+        ),
+    }
+}
+
 impl Gate {
+    fn now_ns(&self) -> i64 {
+        self.station.hub.now_ns()
+    }
+
     /// Room for every drone at once.
     fn size(&self) {
-        let places = (MAX_IN_PROGRESS + self.station.drones()).min(MAX_OF_A_FLEET);
-        locked(&self.limits).set_most(places);
+        let places = (MAX_IN_PROGRESS + self.station.drones()).min(self.bounds.places);
+        locked(&self.turns).set_most(places);
+    }
+
+    /// Let everybody go on whose turn it is.
+    fn call(self: &Arc<Self>) {
+        loop {
+            let there = |guest: &Guest| is_open(&guest.socket);
+            let turn = locked(&self.turns).next(self.now_ns(), |guest| guest.number, there);
+            match turn {
+                None => return,
+                Some(Turn::Begin(guest, victim)) => {
+                    if let Some(victim) = victim {
+                        self.end(victim);
+                    }
+                    self.begin(guest);
+                }
+                Some(Turn::GoOn(number)) => {
+                    if let Some(one) = locked(&self.in_progress).get(&number) {
+                        let _ = one.go.try_send(()); // nobody hears it only where its thread has ended
+                    }
+                }
+                Some(Turn::Gone(guest)) => self.abandoned(&guest),
+            }
+        }
+    }
+
+    fn begin(self: &Arc<Self>, guest: Guest) {
+        let (own, number) = (Arc::clone(self), guest.number);
+        let (go, called) = sync_channel(1);
+        let one = InProgress {
+            socket: Arc::clone(&guest.socket),
+            id: guest.id,
+            go,
+        };
+        locked(&self.in_progress).insert(number, one);
+        self.station.counted(&guest.id, "hs_begun");
+        let work = move || {
+            serve(&own, guest, called);
+            scrub_stack();
+        };
+        let spawned = std::thread::Builder::new()
+            .name("handshake".to_owned())
+            .spawn(work);
+        if let Err(error) = spawned {
+            log(&format!("no thread for a handshake: {error}"));
+            self.release(number);
+        }
+    }
+
+    /// Its drone has given it up while it waited: nothing was computed for it.
+    fn abandoned(&self, guest: &Guest) {
+        self.station.counted(&guest.id, "hs_abandoned");
+        let detail = "the drone hung up, or dialled again, before it was its turn";
+        let error = HandshakeError::new(Reason::ConnectionLost, detail);
+        let source = guest.source.to_string();
+        self.station.refused(&source, Some(&guest.id), &error);
+    }
+
+    /// Whoever waits too long is to come back with its Hello first, and keeps its place.
+    fn look_after_the_queue(self: &Arc<Self>) {
+        let now_ns = self.now_ns();
+        let (overdue, gone) = {
+            let turns = &mut *locked(&self.turns);
+            let gone = turns.gone(now_ns, |guest| is_open(&guest.socket));
+            (turns.overdue(now_ns), gone)
+        };
+        for guest in overdue {
+            self.station.counted(&guest.id, "hs_deferred");
+            if part(&mut &*guest.socket, &RETRY) {
+                let _ = guest.socket.shutdown(Shutdown::Write);
+            }
+        }
+        for guest in gone {
+            self.abandoned(&guest);
+        }
+        self.call(); // drones that do not answer hold up nobody for long
     }
 
     /// This handshake gives way.
     fn end(&self, victim: u64) {
-        if let Some(victim) = locked(&self.in_progress).remove(&victim) {
+        if let Some(victim) = locked(&self.in_progress).get(&victim) {
             let _ = victim.socket.shutdown(Shutdown::Both); // wakes the thread that waits there
         }
     }
 
     fn release(&self, number: u64) -> bool {
         locked(&self.in_progress).remove(&number);
-        locked(&self.limits).release(number)
+        locked(&self.turns).finish(number)
     }
 
     fn reload(&self) -> Result<String, String> {
         let Reloaded { text, gone } = self.station.reload()?;
         self.size();
+        let waited = locked(&self.turns).revoked(&gone);
+        for guest in waited {
+            let detail = "this drone's key was revoked while it waited for its turn";
+            let error = HandshakeError::new(Reason::Policy, detail);
+            let source = guest.source.to_string();
+            self.station.refused(&source, Some(&guest.id), &error);
+        }
         end_those_of(&locked(&self.in_progress), &gone);
         log(&format!("drones read again: {text}"));
         Ok(text)
     }
 
     fn answer(&self, request: &str) -> String {
+        let figures = locked(&self.turns).figures();
+        let report = || status::of_station(&self.station, figures);
         match request {
             "reload" => match self.reload() {
                 Ok(text) => format!("done: {text}\n"),
@@ -69,8 +211,8 @@ impl Gate {
                     format!("refused: {text}\n")
                 }
             },
-            "json" => status::of_station(&self.station).json(),
-            _ => status::of_station(&self.station).text(),
+            "json" => report().json(),
+            _ => report().text(),
         }
     }
 }
@@ -88,33 +230,111 @@ impl House for Arc<Gate> {
         &self.station
     }
 
-    fn admit(&self, number: u64, id: &DroneId) -> Result<(), HandshakeError> {
-        let now_ns = self.station.hub.now_ns();
-        let victim = locked(&self.limits).admit(number, id, now_ns)?;
-        if let Some(victim) = victim {
-            self.end(victim);
-        }
-        Ok(())
+    fn admit(&self, hello: &Hello) -> Result<(), HandshakeError> {
+        locked(&self.rates).take(&hello.drone_id, self.now_ns())?;
+        locked(&self.turns).admit(&hello.drone_id)
     }
 
     fn receive(&self, guest: Guest) {
-        let (own, number) = (Arc::clone(self), guest.number);
-        let one = InProgress {
-            socket: Arc::clone(&guest.socket),
-            id: guest.id,
-        };
-        locked(&self.in_progress).insert(number, one);
-        let work = move || {
-            serve(&own, guest);
-            scrub_stack();
-        };
-        let spawned = std::thread::Builder::new()
-            .name("handshake".to_owned())
-            .spawn(work);
-        if let Err(error) = spawned {
-            log(&format!("no thread for a handshake: {error}"));
-            self.release(number);
+        let left = patience(self.station.config.suite).saturating_sub(guest.started.elapsed());
+        let until_ns = self.now_ns() + i64::try_from(left.as_nanos()).unwrap_or(0);
+        let (id, purpose) = (guest.id, guest.purpose);
+        let older = locked(&self.turns).enter(id, purpose, guest, until_ns);
+        if let Some(older) = older {
+            self.abandoned(&older);
         }
+        self.call();
+    }
+}
+
+/// A handshake's thread among the others: it computes when it is its turn.
+struct Pace<'a> {
+    gate: &'a Arc<Gate>,
+    number: u64,
+    socket: Arc<TcpStream>,
+    called: Receiver<()>,
+    is_working: bool,
+}
+
+impl Watch for Pace<'_> {
+    fn working(&mut self) -> Result<(), HandshakeError> {
+        let lost = |detail: &str| HandshakeError::new(Reason::ConnectionLost, detail);
+        if self.is_working {
+            return Ok(()); // with its turn the thread began
+        }
+        locked(&self.gate.turns).answered(self.number);
+        self.gate.call();
+        let called = self.called.recv();
+        called.map_err(|_| lost("nobody is called any more"))?;
+        self.is_working = true;
+        let set = |waits: bool| self.socket.set_nonblocking(!waits);
+        let is_there = set(false).is_ok() && is_open(&self.socket) && set(true).is_ok();
+        let gone = "the drone hung up before its answer was worked for";
+        is_there.then_some(()).ok_or_else(|| lost(gone))
+    }
+
+    fn worked(&mut self) {
+        self.is_working = false;
+        locked(&self.gate.turns).worked(self.number, self.gate.now_ns());
+        self.gate.call();
+    }
+}
+
+/// A ground station that is open to its drones.
+pub struct Reception {
+    gate: Arc<Gate>,
+    status: StatusSocket,
+}
+
+impl Reception {
+    /// Bind what is to be bound and let drones in.
+    ///
+    /// # Errors
+    /// Text: what cannot be bound.
+    pub fn open(station: Station, bounds: Bounds) -> Result<Self, String> {
+        let place = &station.config.handshake;
+        let address = match place {
+            Place::Address(address) => *address,
+            Place::Name(..) => return Err(format!("handshake = \"{place}\" is no address")),
+        };
+        let listener = listen(address).map_err(|error| {
+            format!("handshake = \"{address}\" cannot be bound: {error}; name a free port")
+        })?;
+        tcp::widen(&listener).map_err(|error| format!("handshake = \"{address}\": {error}"))?;
+        let status = StatusSocket::open(&station.config.status)?;
+        let gate = Arc::new(Gate {
+            station,
+            bounds,
+            rates: Mutex::default(),
+            turns: Mutex::new(Turns::new(bounds.processors, bounds.places)),
+            in_progress: Mutex::default(),
+        });
+        gate.size();
+        let mut door = Door::new(Arc::clone(&gate), listener)
+            .map_err(|error| format!("handshake = \"{address}\": {error}"))?;
+        let keeping = std::thread::Builder::new().name("door".to_owned());
+        let keeping = keeping.spawn(move || {
+            if let Err(error) = door.keep() {
+                // Without it nobody comes in any more: ended, it is started again by who watches it.
+                log(&format!("the door is broken: {error}"));
+                std::process::exit(1);
+            }
+        });
+        keeping.map_err(|error| format!("no thread to accept on: {error}"))?;
+        Ok(Self { gate, status })
+    }
+
+    /// What is due; to be called each [`TICK`].
+    pub fn tick(&self) {
+        self.gate.station.tick();
+        self.gate.look_after_the_queue();
+        self.status.answer(|request| self.gate.answer(request));
+    }
+
+    /// What `pqlink status` tells: `status`, or `json`.
+    #[must_use]
+    pub fn told(&self, request: &str) -> String {
+        self.gate.answer(request)
     }
 }
 
@@ -123,47 +343,28 @@ impl House for Arc<Gate> {
 /// # Errors
 /// Text: what cannot be bound.
 pub fn run(station: Station) -> Result<(), String> {
-    let place = &station.config.handshake;
-    let address = match place {
-        Place::Address(address) => *address,
-        Place::Name(..) => return Err(format!("handshake = \"{place}\" is no address")),
-    };
-    let listener = listen(address).map_err(|error| {
-        format!("handshake = \"{address}\" cannot be bound: {error}; name a free port")
-    })?;
-    tcp::widen(&listener).map_err(|error| format!("handshake = \"{address}\": {error}"))?;
-    let status = StatusSocket::open(&station.config.status)?;
-    let gate = Arc::new(Gate {
-        station,
-        limits: Mutex::default(),
-        in_progress: Mutex::default(),
-    });
-    gate.size();
-    let mut door = Door::new(Arc::clone(&gate), listener)
-        .map_err(|error| format!("handshake = \"{address}\": {error}"))?;
-    let keeping = std::thread::Builder::new().name("door".to_owned());
-    let keeping = keeping.spawn(move || {
-        if let Err(error) = door.keep() {
-            // Without it nobody comes in any more: ended, it is started again by who watches it.
-            log(&format!("the door is broken: {error}"));
-            std::process::exit(1);
-        }
-    });
-    keeping.map_err(|error| format!("no thread to accept on: {error}"))?;
+    let reception = Reception::open(station, Bounds::of_this_machine())?;
     while !signals::stopping() {
-        gate.station.tick();
-        status.answer(|request| gate.answer(request));
+        reception.tick();
         std::thread::sleep(TICK);
     }
-    gate.station.erase();
+    reception.gate.station.erase();
     log("stopped");
     Ok(())
 }
 
-fn serve(gate: &Gate, guest: Guest) {
+fn serve(gate: &Arc<Gate>, guest: Guest, called: Receiver<()>) {
     let (number, source, id) = (guest.number, guest.source.to_string(), guest.id);
-    let outcome = handshake(gate, guest);
+    let mut pace = Pace {
+        gate,
+        number,
+        socket: Arc::clone(&guest.socket),
+        called,
+        is_working: true,
+    };
+    let outcome = handshake(gate, guest, &mut pace);
     let was_held = gate.release(number);
+    gate.call();
     if let Err(mut error) = outcome {
         if !was_held && error.reason == Reason::ConnectionLost {
             error.reason = Reason::Evicted;
@@ -172,7 +373,7 @@ fn serve(gate: &Gate, guest: Guest) {
     }
 }
 
-fn handshake(gate: &Gate, guest: Guest) -> Result<(), HandshakeError> {
+fn handshake(gate: &Arc<Gate>, guest: Guest, pace: &mut Pace<'_>) -> Result<(), HandshakeError> {
     let station = &gate.station;
     let Guest {
         socket,
@@ -182,6 +383,7 @@ fn handshake(gate: &Gate, guest: Guest) -> Result<(), HandshakeError> {
         nonce,
         passed,
         number,
+        ..
     } = guest;
     let waits = socket.set_nonblocking(false);
     waits.map_err(|error| HandshakeError::new(Reason::ConnectionLost, error.to_string()))?;
@@ -210,11 +412,12 @@ fn handshake(gate: &Gate, guest: Guest) -> Result<(), HandshakeError> {
         drone_keys: None,
         redeem: Some(&redeem),
     });
-    converse(
+    converse_watched(
         &socket,
         started,
         passed,
         &mut machine,
         |established, rtt| station.install(established, number, source, rtt, started.elapsed()),
+        pace,
     )
 }

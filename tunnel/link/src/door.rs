@@ -1,7 +1,7 @@
 //! Who knocks at a ground station: one thread for all connections whose right Hello has not come. Each gets a Challenge
 //! that nothing here need remember, and may wait in a room of bounded size; for a stranger the station spends three MACs
 //! and no thread. Who must give way is sent a Retry, and comes back with an EarlyHello, which is judged as soon as it is
-//! there. A connection whose Hello is right is handed on, to a thread of its own.
+//! there. A connection whose Hello is right is handed on, to wait for its turn.
 
 use crate::cookie::Cookies;
 use crate::error::{HandshakeError, Reason};
@@ -12,13 +12,14 @@ use crate::machine::BASE_DEADLINE;
 use crate::place::source_of;
 use crate::station::Station;
 use crate::stream::Passed;
-use crate::wire::{Challenge, ALERT, NONCE_BYTES, RETRY};
+use crate::turns::Purpose;
+use crate::wire::{Challenge, Hello, ALERT, NONCE_BYTES, PURPOSE_REKEY, RETRY};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use pq_core::udp::canonical;
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,6 +55,8 @@ pub struct Guest {
     pub started: Instant,
     /// Whose Hello it is.
     pub id: DroneId,
+    /// What that wants.
+    pub purpose: Purpose,
     /// Of the Challenge that the Hello answers.
     pub nonce: [u8; NONCE_BYTES],
     /// What passed so far.
@@ -64,11 +67,11 @@ pub struct Guest {
 pub trait House {
     /// Its keys, clock and counters.
     fn station(&self) -> &Station;
-    /// A place for the handshake of a drone whose Hello is right.
+    /// Is there a place for the handshake of a drone whose Hello is right?
     ///
     /// # Errors
     /// There is none for it.
-    fn admit(&self, number: u64, id: &DroneId) -> Result<(), HandshakeError>;
+    fn admit(&self, hello: &Hello) -> Result<(), HandshakeError>;
     /// Go on with it.
     fn receive(&self, guest: Guest);
 }
@@ -221,7 +224,9 @@ impl<H: House> Door<H> {
             let error = HandshakeError::new(Reason::Evicted, detail);
             let source = visitor.source.to_string();
             self.house.station().refused(&source, None, &error);
-            part(&mut visitor.socket, &RETRY);
+            if part(&mut visitor.socket, &RETRY) {
+                let _ = visitor.socket.shutdown(Shutdown::Write);
+            }
         }
     }
 
@@ -247,8 +252,8 @@ impl<H: House> Door<H> {
         if let Some(mut visitor) = self.visitors.remove(&number) {
             let source = visitor.source.to_string();
             self.house.station().refused(&source, claimed, error);
-            if error.sends_alert() {
-                part(&mut visitor.socket, &ALERT);
+            if error.sends_alert() && part(&mut visitor.socket, &ALERT) {
+                let _ = visitor.socket.shutdown(Shutdown::Write);
             }
         }
     }
@@ -297,7 +302,7 @@ impl<H: House> Door<H> {
             nonce,
             is_early,
         } = visitor.heard.judge(judge, &visitor.nonce, &note_claim)?;
-        self.house.admit(number, &hello.drone_id)?;
+        self.house.admit(&hello)?;
         self.room.leave(number);
         let Some(mut visitor) = self.visitors.remove(&number) else {
             return Ok(());
@@ -315,6 +320,10 @@ impl<H: House> Door<H> {
             source: visitor.source,
             started: visitor.started,
             id: hello.drone_id,
+            purpose: match hello.purpose {
+                PURPOSE_REKEY => Purpose::Rekey,
+                _ => Purpose::Join,
+            },
             nonce,
             socket,
             passed: Passed {
@@ -328,8 +337,9 @@ impl<H: House> Door<H> {
     }
 }
 
-/// A last word. What has come is read first: closing with bytes unread would take the word with it.
-fn part(socket: &mut TcpStream, word: &[u8]) {
+/// A last word; true where it was taken. What has come is read first: closing with bytes unread would take the word with
+/// it. The socket does not block.
+pub fn part(socket: &mut (impl io::Read + io::Write), word: &[u8]) -> bool {
     let mut unread = [0; 4096];
     for _ in 0..16 {
         match socket.read(&mut unread) {
@@ -338,7 +348,5 @@ fn part(socket: &mut TcpStream, word: &[u8]) {
         }
     }
     // Who has gone needs no word.
-    if socket.write(word).is_ok() {
-        let _ = socket.shutdown(Shutdown::Write);
-    }
+    socket.write(word).is_ok()
 }

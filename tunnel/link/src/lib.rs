@@ -2,7 +2,7 @@
 //!
 //! Reading order: `secret`, `registry`, `suite`, `error`, `wire`, `schedule`, `transcript`, `identity`, `primitives`,
 //! `established`, `machine`, `drone`, `gcs` (no socket, no clock, no randomness of their own but the primitives'); then
-//! the shell: `config`, `place`, `keys`, `private`, `fleet`, `limits`, `cookie`, `first`, `retry`, `pilot`, `stream`, `book`, `link`, `dialling`,
+//! the shell: `config`, `place`, `keys`, `private`, `fleet`, `limits`, `turns`, `cookie`, `first`, `retry`, `pilot`, `stream`, `book`, `link`, `dialling`,
 //! `station`, `door`, `accepting`, `local`, `report`, `status`, `peer_command`, `mavlink`, `serial`, `ending`. Packets are
 //! `pq_core`'s. Only `raw` may hold `unsafe`. `pqtunnel.handshake` is the executable specification; the tests hold both
 //! against each other.
@@ -48,4 +48,5 @@ pub mod status;
 pub mod stream;
 pub mod suite;
 pub mod transcript;
+pub mod turns;
 pub mod wire;

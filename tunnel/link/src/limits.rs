@@ -1,5 +1,5 @@
-//! Admission of a ground station: a room for connections whose right Hello has not come, and places for handshakes in
-//! progress, each behind the limit of its drone.
+//! Admission of a ground station: a room for connections whose right Hello has not come, and how often a drone may dial.
+//! Who is in has its place in `turns`.
 //!
 //! Sans-IO: the caller passes monotonic nanoseconds. Memory is bounded. A stranger never has a place: it waits in the
 //! room, and when that is full the oldest of the source that has most there gives way (`pqtunnel.handshake.limits` says
@@ -10,9 +10,7 @@ use crate::identity::DroneId;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-/// Handshakes of one drone in progress, at most: whoever holds one drone's key takes no places of the others.
-const MAX_OF_A_DRONE: usize = 4;
-/// Handshakes in progress, at most, beside one for each drone.
+/// Handshakes whose Hello was right, waiting or begun, at most, beside one for each drone.
 pub const MAX_IN_PROGRESS: usize = 64;
 /// Connections that wait, at most, beside one for each drone.
 pub const MAX_WAITING: usize = 128;
@@ -24,11 +22,23 @@ const MAX_BUCKETS: usize = 4096;
 
 /// One token bucket a drone.
 #[derive(Default)]
-struct TokenBuckets(HashMap<DroneId, (f64, i64)>);
+pub struct Rates(HashMap<DroneId, (f64, i64)>);
 
-impl TokenBuckets {
+impl Rates {
+    /// After the Hello's MAC verified, so that nobody spends another drone's tokens.
+    ///
+    /// # Errors
+    /// `RateLimited`.
+    pub fn take(&mut self, name: &DroneId, now_ns: i64) -> Result<(), HandshakeError> {
+        if self.has_one(*name, now_ns) {
+            return Ok(());
+        }
+        let detail = "a drone dials too often";
+        Err(HandshakeError::new(Reason::RateLimited, detail))
+    }
+
     #[allow(clippy::cast_precision_loss)] // an interval of nanoseconds; a bucket needs no more
-    fn take(&mut self, name: DroneId, now_ns: i64) -> bool {
+    fn has_one(&mut self, name: DroneId, now_ns: i64) -> bool {
         if self.0.len() >= MAX_BUCKETS && !self.0.contains_key(&name) {
             // Forgetting one can only give a drone its full burst back.
             let oldest = self.0.iter().min_by_key(|(_, bucket)| bucket.1);
@@ -112,101 +122,12 @@ impl Room {
     }
 }
 
-struct Place {
-    number: u64,
-    key: DroneId,
-}
-
-/// Places for handshakes whose Hello was right.
-pub struct Limits {
-    keys: TokenBuckets,
-    places: Vec<Place>,
-    most: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self::new(MAX_IN_PROGRESS)
-    }
-}
-
-impl Limits {
-    /// So many at once.
-    #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self {
-            keys: TokenBuckets::default(),
-            places: Vec::new(),
-            most,
-        }
-    }
-
-    /// Another number from now on.
-    pub fn set_most(&mut self, most: usize) {
-        self.most = most;
-    }
-
-    /// After the Hello's MAC verified, so that nobody spends another drone's tokens: a place for it; says whose connection
-    /// of the same drone, its oldest, gives way for it.
-    ///
-    /// # Errors
-    /// `RateLimited`; `HalfOpenLimit` where every place is taken.
-    pub fn admit(
-        &mut self,
-        number: u64,
-        key: &DroneId,
-        now_ns: i64,
-    ) -> Result<Option<u64>, HandshakeError> {
-        if !self.keys.take(*key, now_ns) {
-            return Err(HandshakeError::new(
-                Reason::RateLimited,
-                "a drone dials too often",
-            ));
-        }
-        let own = self.places.iter().filter(|place| place.key == *key);
-        let mut victim = None;
-        if own.count() >= MAX_OF_A_DRONE {
-            let oldest = self.places.iter().position(|place| place.key == *key);
-            victim = oldest.map(|place| self.places.remove(place).number);
-        }
-        if self.places.len() >= self.most {
-            let detail = format!("{} handshakes are unfinished", self.places.len());
-            return Err(HandshakeError::new(Reason::HalfOpenLimit, detail));
-        }
-        self.places.push(Place { number, key: *key });
-        Ok(victim)
-    }
-
-    /// After a handshake ended; false where it had given way.
-    pub fn release(&mut self, number: u64) -> bool {
-        let before = self.places.len();
-        self.places.retain(|place| place.number != number);
-        self.places.len() < before
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn host(last: u8) -> IpAddr {
         IpAddr::from([198, 18, 0, last])
-    }
-
-    #[test]
-    fn a_drone_that_dials_without_end_pushes_out_itself_alone() {
-        let mut limits = Limits::new(64);
-        for number in 1..=4 {
-            assert_eq!(limits.admit(number, b"vehicle1", 0), Ok(None));
-        }
-        for (number, key, victim) in [
-            (5, b"vehicle2", None),
-            (6, b"vehicle1", Some(1)),
-            (7, b"vehicle1", Some(2)),
-        ] {
-            assert_eq!(limits.admit(number, key, 0), Ok(victim));
-        }
-        assert!(limits.release(5) && !limits.release(1));
     }
 
     #[test]
@@ -230,29 +151,16 @@ mod tests {
     }
 
     #[test]
-    fn places_are_as_many_as_was_said() {
-        let mut limits = Limits::new(2);
-        assert_eq!(limits.admit(1, b"vehicle1", 0), Ok(None));
-        assert_eq!(limits.admit(2, b"vehicle2", 0), Ok(None));
-        let full = limits.admit(3, b"vehicle3", 0).map_err(|e| e.reason);
-        assert_eq!(full, Err(Reason::HalfOpenLimit));
-        assert!(limits.release(1));
-        assert_eq!(limits.admit(4, b"vehicle3", 0), Ok(None));
-        limits.set_most(3);
-        assert_eq!(limits.admit(5, b"vehicle1", 0), Ok(None));
-    }
-
-    #[test]
     fn a_drones_tokens_run_out_and_come_back_and_are_its_own() {
-        let mut limits = Limits::new(usize::MAX);
-        let mut admitted = 0;
-        while limits.admit(admitted, b"vehicle1", 0).is_ok() {
-            admitted += 1;
+        let mut rates = Rates::default();
+        let mut taken = 0;
+        while rates.take(b"vehicle1", 0).is_ok() {
+            taken += 1;
         }
-        assert_eq!(admitted, 30);
-        assert!(limits.admit(99, b"vehicle2", 0).is_ok(), "another drone");
-        assert!(limits.admit(99, b"vehicle1", 500_000_000).is_ok());
-        let again = limits.admit(99, b"vehicle1", 500_000_001);
+        assert_eq!(taken, 30);
+        assert!(rates.take(b"vehicle2", 0).is_ok(), "another drone");
+        assert!(rates.take(b"vehicle1", 500_000_000).is_ok());
+        let again = rates.take(b"vehicle1", 500_000_001);
         assert_eq!(again.map_err(|e| e.reason), Err(Reason::RateLimited));
     }
 }

@@ -375,6 +375,14 @@ impl Station {
         }
     }
 
+    /// Count something that is no refusal: of everybody, and of this drone.
+    pub fn counted(&self, id: &DroneId, name: &'static str) {
+        self.counts.add(name);
+        if let Claim::Drone(peer) = self.claim(id) {
+            peer.counts.add(name);
+        }
+    }
+
     /// Count and log a refusal: of everybody, and of the drone that was named, if one was.
     pub fn refused(&self, source: &str, claimed: Option<&DroneId>, error: &HandshakeError) {
         let counter = error.reason.counter();

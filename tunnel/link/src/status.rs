@@ -10,6 +10,7 @@ use crate::local;
 use crate::primitives::Primitives;
 use crate::report::Report;
 use crate::station::{Peer, Station};
+use crate::turns::Figures;
 use pq_core::cell::{locked, Cell};
 use pq_core::counters::{Counter, Counters};
 use std::collections::BTreeMap;
@@ -176,10 +177,17 @@ pub fn of_drone(link: &Link, config: &Config, primitives: &dyn Primitives) -> Re
 /// Of a ground station: of all, then of each drone. Where the configuration names one drone, what is said of it stands
 /// at the top.
 #[must_use]
-pub fn of_station(station: &Station) -> Report {
+pub fn of_station(station: &Station, queue: Figures) -> Report {
     let (config, uptime) = (&station.config, station.started.elapsed());
     let all = station.counts.all();
-    let (mut report, counts) = head("gcs", config, &*station.primitives, uptime, &all);
+    let (mut report, mut counts) = head("gcs", config, &*station.primitives, uptime, &all);
+    for (name, count) in [
+        ("queue", queue.waiting),
+        ("queue_most", queue.most_waiting),
+        ("at_work_most", queue.most_at_work),
+    ] {
+        counts.number(name, count as u64);
+    }
     let peers = station.peers();
     let only = peers.iter().find(|peer| peer.name == fleet::ONLY);
     if let (Some(peer), None) = (only, &config.drones) {
@@ -200,7 +208,17 @@ pub fn of_station(station: &Station) -> Report {
         let (own, counters) = of_peer(station, &peer);
         one.append(own);
         let hs = peer.counts.all();
-        let fine = |name: &str| matches!(name, "hs_started" | "hs_completed");
+        // What is no refusal, or stands beside one.
+        let fine = |name: &str| {
+            let names = [
+                "hs_started",
+                "hs_begun",
+                "hs_completed",
+                "hs_deferred",
+                "hs_abandoned",
+            ];
+            names.contains(&name)
+        };
         let refusals = hs.iter().filter(|(name, _)| !fine(name));
         one.number("refusals", refusals.map(|(_, count)| count).sum());
         for name in [

@@ -110,10 +110,28 @@ pub fn converse<S: Side>(
     machine: &mut Machine<S>,
     install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
 ) -> Result<(), HandshakeError> {
-    converse_watched(socket, started, passed, machine, install, || ())
+    converse_watched(socket, started, passed, machine, install, &mut ())
 }
 
-/// `converse`, for whoever keeps a time line: `sending` is called before each message that goes out.
+/// Who follows a conversation.
+pub trait Watch {
+    /// Before each message that goes out.
+    fn sending(&mut self) {}
+    /// Before each step of the machine, which may compute. It may wait here for its turn.
+    ///
+    /// # Errors
+    /// The handshake is to end before it computes anything more.
+    fn working(&mut self) -> Result<(), HandshakeError> {
+        Ok(())
+    }
+    /// After each step.
+    fn worked(&mut self) {}
+}
+
+/// Nobody.
+impl Watch for () {}
+
+/// `converse`, for whoever follows it.
 ///
 /// # Errors
 /// As `converse`.
@@ -123,9 +141,9 @@ pub fn converse_watched<S: Side>(
     passed: Passed,
     machine: &mut Machine<S>,
     install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
-    sending: impl FnMut(),
+    watch: &mut impl Watch,
 ) -> Result<(), HandshakeError> {
-    let outcome = conversation(socket, started, passed, machine, install, sending);
+    let outcome = conversation(socket, started, passed, machine, install, watch);
     if let Err(error) = &outcome {
         machine.end(error.reason);
         if error.sends_alert() {
@@ -148,7 +166,7 @@ fn conversation<S: Side>(
     passed: Passed,
     machine: &mut Machine<S>,
     install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
-    mut sending: impl FnMut(),
+    watch: &mut impl Watch,
 ) -> Result<(), HandshakeError> {
     // What was read before has no round trip in it.
     let mut unheard = !passed.heard.is_empty();
@@ -162,7 +180,7 @@ fn conversation<S: Side>(
     let mut rtt = passed.rtt;
     let first = machine.start()?;
     if !first.is_empty() && !passed.is_challenged {
-        sending();
+        watch.sending();
         stream.write(machine, &first)?;
     }
     let mut sent = Instant::now();
@@ -177,14 +195,18 @@ fn conversation<S: Side>(
         body.clear();
         body.resize(length, 0);
         stream.read(machine, &mut body)?;
-        let answer = machine.on_body(&body)?;
+        watch.working()?;
+        stream.left(machine)?; // it may have waited
+        let answer = machine.on_body(&body);
+        watch.worked();
+        let answer = answer?;
         if let Some(established) = machine.take_established() {
             if let Some(install) = install.take() {
                 install(established, rtt.unwrap_or_default())?;
             }
         }
         if !answer.is_empty() {
-            sending();
+            watch.sending();
             stream.write(machine, &answer)?;
             sent = Instant::now();
         }

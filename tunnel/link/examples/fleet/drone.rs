@@ -14,7 +14,7 @@ use pq_link::keys::DroneKey;
 use pq_link::raw::clock::monotonic_ns;
 use pq_link::retry::{Redial, RekeyTries};
 use pq_link::secret::scrub_stack;
-use pq_link::stream::{converse_watched, Passed};
+use pq_link::stream::{converse_watched, Passed, Watch};
 use pq_link::wire::Challenge;
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -45,6 +45,12 @@ struct Attempt {
     connected_ns: Option<i64>,
     hello_ns: Option<i64>,
     established_ns: Option<i64>,
+}
+
+impl Watch for Attempt {
+    fn sending(&mut self) {
+        self.hello_ns.get_or_insert_with(monotonic_ns);
+    }
 }
 
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, as at `pqlink`
@@ -291,9 +297,7 @@ impl Drone {
                 keys = Some(established);
                 Ok(())
             },
-            || {
-                attempt.hello_ns.get_or_insert_with(monotonic_ns);
-            },
+            attempt,
         );
         *early = machine.to_answer().cloned();
         outcome?;
