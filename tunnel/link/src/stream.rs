@@ -196,8 +196,8 @@ fn conversation<S: Side>(
         body.resize(length, 0);
         stream.read(machine, &mut body)?;
         watch.working()?;
-        stream.left(machine)?; // it may have waited
-        let answer = machine.on_body(&body);
+        let is_in_time = stream.left(machine); // it may have waited
+        let answer = is_in_time.and_then(|_| machine.on_body(&body));
         watch.worked();
         let answer = answer?;
         if let Some(established) = machine.take_established() {

@@ -46,6 +46,15 @@ def fleet_of(condition: Json) -> Json | None:
     return dict(asked) if isinstance(asked, dict) else None
 
 
+def account_of(told: Json) -> dict[str, int]:
+    """What a station's status tells of handshakes: `came` (a connection that waited too long and was asked to
+    come back came once), `begun` (it was worked for; a station without a queue worked for whoever came),
+    `completed`. Counts since the station's start; raises ValueError where one is no number."""
+    count = {name: int(told.get(f"hs_{name}", 0)) for name in ("started", "deferred", "completed")}
+    came = count["started"] - count["deferred"]
+    return {"came": came, "begun": int(told.get("hs_begun", came)), "completed": count["completed"]}
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One dialled handshake of one drone; monotonic ns, None for what never came."""

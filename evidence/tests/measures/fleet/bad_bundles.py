@@ -164,6 +164,12 @@ def storm_that_the_farm_hides(root: Path) -> None:
 
 
 @registering(BAD, "fleet_witnessed")
+def work_that_the_farm_knows_nothing_of(root: Path) -> None:
+    """The station worked after its restart for twice the handshakes that the farm tells of."""
+    _fleet(root, _status("restart", lambda told: told.update(hs_begun=2 * told["hs_started"])))
+
+
+@registering(BAD, "fleet_witnessed")
 def drone_that_the_station_never_saw(root: Path) -> None:
     """One drone's handshakes are not among the station's."""
     _fleet(root, _status("outage", lambda told: told["drone"][1].update(hs_completed=0)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from measures.fleet.fleet_files import BEGIN_NS, DRONES, MS, write_fleet
 
-from pqevidence.measures.fleet import tables
+from pqevidence.measures.fleet import checks, tables
 from pqevidence.record.fleet import crowded, drawn, read_fleet, use_in
 from pqevidence.record.raw import RawDataError
 
@@ -39,6 +40,21 @@ def test_stage_rows_are_what_the_files_hold(cell: Path) -> None:
     quiet = tables._stage(fleet, "quiet")
     assert "t100_ms" not in quiet and quiet["station_cpu_pct"] == pytest.approx(20.0)
     assert tables._load(fleet, 0)["arrived_pct"] == 100.0
+
+
+def test_who_was_asked_to_come_back_came_once(cell: Path) -> None:
+    path = cell / "fleet.station.ndjson"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        told = line["told"]
+        told |= {"hs_begun": told["hs_started"], "hs_deferred": 5}
+        told["hs_started"] += 5
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    fleet = read_fleet(cell)
+    assert fleet is not None
+    restart = tables._stage(fleet, "restart")
+    assert [restart[name] for name in ("handshakes_per_drone", "refused_count")] == [1.0, 0]
+    assert not list(checks._handshakes(fleet, "restart", ("restart",)))
 
 
 def test_who_never_came_back_leaves_no_time(cell: Path) -> None:

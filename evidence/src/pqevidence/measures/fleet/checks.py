@@ -19,6 +19,7 @@ from pqevidence.record.fleet import (
     RESTART,
     STATUS_FILE,
     RawFleet,
+    account_of,
     drawn,
     fleet_of,
     read_fleet,
@@ -30,6 +31,8 @@ WINDOW = "fleet"
 CLOCKS_NS = 50_000_000
 #: a time is read before its account, and the thread may wait in between
 EDGE_NS = 50_000_000
+#: what the station counts of handshakes
+WORDS: Mapping[str, str] = {"came": "came", "begun": "it began", "completed": "completed"}
 #: status by name → stages whose handshakes, and whose probes, that process of the station has seen by then
 SEEN: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     JOIN: ((JOIN,), ()),
@@ -229,10 +232,10 @@ def _handshakes(fleet: RawFleet, name: str, stages: tuple[str, ...]) -> Iterable
     # what the drone gave up may have been completed at the station
     open_ended = Counter(attempt.drone for attempt in mine if attempt.outcome != COMPLETED)
     done, most = sum(completed.values()), len(mine)
-    for counter, least in (("hs_completed", done), ("hs_started", done)):
-        if not least <= int(status.get(counter, 0)) <= most:
+    for what, count in account_of(status).items():
+        if not done <= count <= most:
             yield (
-                f"until {name} the station counts {counter} {status.get(counter, 0)}, the farm {done} "
+                f"until {name} the station counts {count} handshakes that {WORDS[what]}, the farm {done} "
                 f"completed of {most} dialled"
             )
             return

@@ -25,6 +25,7 @@ from pqevidence.record.fleet import (
     REKEYING,
     RESTART,
     RawFleet,
+    account_of,
     fleet_of,
     read_fleet,
     use_in,
@@ -49,7 +50,7 @@ STAGE_COLUMNS = (
         True,
     ),
     Column("dials_per_drone", "dials that began, in vain ones among them", "dials a drone", numeric=True),
-    Column("handshakes_per_drone", "handshakes the station began", "handshakes a drone", numeric=True),
+    Column("handshakes_per_drone", "handshakes the station worked for", "handshakes a drone", numeric=True),
     Column("refused_count", "handshakes that the station refused or lost", "refused", numeric=True),
     Column("n_probes", "datagrams up and back", "probes", "n", numeric=True),
     Column("lost_count", "of them, not back; of a load, not arrived", "lost", numeric=True),
@@ -162,8 +163,8 @@ def _stage(fleet: RawFleet, stage: str) -> Row:
         "t100_ms": t100,
         "gone_ms": None if gone_ns is None or t100 is None else t100 + (begun_ns - gone_ns) / 1e6,
         "dials_per_drone": len(mine) / fleet.drones,
-        "handshakes_per_drone": _grown(fleet, stage, "hs_started") / fleet.drones,
-        "refused_count": _grown(fleet, stage, "hs_started") - _grown(fleet, stage, "hs_completed"),
+        "handshakes_per_drone": _grown(fleet, stage, "begun") / fleet.drones,
+        "refused_count": _grown(fleet, stage, "came") - _grown(fleet, stage, "completed"),
     }
 
 
@@ -187,8 +188,8 @@ def _at(back_ns: Sequence[int], drones: int, share_pct: int, begun_ns: int) -> f
 def _grown(fleet: RawFleet, stage: str, counter: str) -> int:
     """What the station's own counter gained in the stage: a restarted one begins at 0."""
     before = {JOIN: None, REKEYING: JOIN, RESTART: None, OUTAGE: RESTART}[stage]
-    told = int(fleet.status[stage].get(counter, 0))
-    return told if before is None else told - int(fleet.status[before].get(counter, 0))
+    told = account_of(fleet.status[stage])[counter]
+    return told if before is None else told - account_of(fleet.status[before])[counter]
 
 
 def _processors(fleet: RawFleet, stage: str) -> Row:
@@ -217,7 +218,7 @@ def _load(fleet: RawFleet, number: int) -> Row:
 
 def _capacity(cell: Cell, fleet: RawFleet, rows: Mapping[str, Row]) -> Row:
     used = use_in(fleet, JOIN)
-    joined = _grown(fleet, JOIN, "hs_completed")
+    joined = _grown(fleet, JOIN, "completed")
     station_ms = farm_ms = None
     if used is not None and used.station_cpu_ns is not None and joined:
         station_ms, farm_ms = used.station_cpu_ns / joined / 1e6, used.farm_cpu_ns / joined / 1e6
