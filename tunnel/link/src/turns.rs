@@ -13,9 +13,11 @@ use crate::error::{HandshakeError, Reason};
 use crate::identity::DroneId;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-/// Handshakes begun whose drone is to answer, at most. With the largest suite each holds megabytes.
-pub const MOST_BEGUN: usize = 64;
-/// A drone that takes longer to answer holds up nobody: it is not counted among those.
+/// Handshakes begun, at most. With the largest suite each holds megabytes.
+pub const MOST_BEGUN: usize = 256;
+/// Of them those whose drone is not slow to answer. The others are few enough to hold up nobody.
+pub const MOST_BRISK: usize = 64;
+/// From then on a drone is slow.
 const SLOW_NS: i64 = 1_000_000_000;
 /// Whoever was asked to come back keeps its place for so long.
 const KEPT_NS: i64 = 3_000_000_000;
@@ -190,7 +192,7 @@ impl<G> Turns<G> {
             }
             return Some(Turn::GoOn(number));
         }
-        if self.crowd(now_ns) >= MOST_BEGUN {
+        if self.begun.len() >= MOST_BEGUN || self.brisk(now_ns) >= MOST_BRISK {
             return None;
         }
         let (key, guest) = self.first()?;
@@ -224,7 +226,7 @@ impl<G> Turns<G> {
     }
 
     /// How many are begun whose drone is not slow.
-    fn crowd(&self, now_ns: i64) -> usize {
+    fn brisk(&self, now_ns: i64) -> usize {
         let is_slow = |begun: &&Begun| matches!(begun.step, Step::Answering(since_ns) if now_ns - since_ns >= SLOW_NS);
         self.begun.values().filter(|begun| !is_slow(begun)).count()
     }

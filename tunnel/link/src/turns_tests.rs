@@ -142,17 +142,27 @@ fn a_full_queue_refuses_by_name() {
 #[test]
 fn drones_that_do_not_answer_hold_up_the_others_for_a_second() {
     let mut line = Line::new(1, 1000);
-    for number in 1..=2 * MOST_BEGUN as u64 {
+    for number in 1..=900 {
         enters(&mut line, number, Purpose::Join, 0);
     }
-    let mut begun = 0;
-    while let Some(Turn::Begin(number, None)) = next(&mut line, 0) {
-        line.worked(number, 0);
-        begun += 1;
+    let begin_all = |line: &mut Line, now_ns| {
+        let mut begun = 0;
+        while let Some(Turn::Begin(number, None)) = next(line, now_ns) {
+            line.worked(number, now_ns);
+            begun += 1;
+        }
+        begun
+    };
+    assert_eq!(begin_all(&mut line, 0), MOST_BRISK);
+    assert_eq!(begin_all(&mut line, SLOW_NS - 1), 0);
+    for second in 1..4 {
+        assert_eq!(begin_all(&mut line, second * SLOW_NS), MOST_BRISK);
     }
-    assert_eq!(begun, MOST_BEGUN);
-    assert_eq!(next(&mut line, SLOW_NS - 1), None);
-    assert_eq!(next(&mut line, SLOW_NS), begins(MOST_BEGUN as u64 + 1));
+    assert_eq!(begin_all(&mut line, 4 * SLOW_NS), 0, "memory has an end");
+    line.answered(1);
+    assert_eq!(next(&mut line, 4 * SLOW_NS), Some(Turn::GoOn(1)));
+    assert!(line.finish(1));
+    assert_eq!(begin_all(&mut line, 4 * SLOW_NS), 1);
 }
 
 #[test]
