@@ -1,25 +1,22 @@
-//! The GCS: listens, lets `door` find who has a right Hello, lets each wait for its turn (`turns`), converses. One thread
-//! for each handshake that has begun, none for those that wait.
+//! Handshakes at the GCS once `door` has found a right Hello: each waits for its turn (`turns`), then converses. One thread
+//! for each that has begun, none for those that wait.
 
 use crate::cookie::SECRET_LIFE_NS;
-use crate::door::{part, Door, Guest, House, MAX_OF_A_FLEET};
+use crate::door::{part, Guest, House, MAX_OF_A_FLEET};
 use crate::error::{HandshakeError, Reason};
 use crate::gcs::{GcsHandshake, GcsSetup};
 use crate::identity::DroneId;
 use crate::limits::{Rates, MAX_IN_PROGRESS};
-use crate::link::{log, TICK};
+use crate::link::log;
 use crate::machine::BASE_DEADLINE;
-use crate::place::{listen, Place};
-use crate::raw::signals;
 use crate::secret::scrub_stack;
 use crate::station::{Reloaded, Station};
-use crate::status::{self, StatusSocket};
+use crate::status;
 use crate::stream::{converse_watched, Watch};
 use crate::suite::Suite;
 use crate::turns::{Turn, Turns};
 use crate::wire::{Hello, RETRY};
 use pq_core::cell::locked;
-use pq_core::tcp;
 use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
@@ -55,8 +52,8 @@ impl Bounds {
 }
 
 /// What handshake threads share.
-struct Gate {
-    station: Station,
+pub(crate) struct Gate {
+    pub(crate) station: Station,
     bounds: Bounds,
     rates: Mutex<Rates>,
     turns: Mutex<Turns<Guest>>,
@@ -87,6 +84,19 @@ fn is_open(socket: &TcpStream) -> bool {
 }
 
 impl Gate {
+    /// Nobody is in yet.
+    pub(crate) fn open(station: Station, bounds: Bounds) -> Arc<Self> {
+        let gate = Arc::new(Self {
+            station,
+            bounds,
+            rates: Mutex::default(),
+            turns: Mutex::new(Turns::new(bounds.processors, bounds.places)),
+            in_progress: Mutex::default(),
+        });
+        gate.size();
+        gate
+    }
+
     fn now_ns(&self) -> i64 {
         self.station.hub.now_ns()
     }
@@ -153,7 +163,7 @@ impl Gate {
     }
 
     /// Whoever waits too long is to come back with its Hello first, and keeps its place.
-    fn look_after_the_queue(self: &Arc<Self>) {
+    pub(crate) fn look_after_the_queue(self: &Arc<Self>) {
         let now_ns = self.now_ns();
         let (overdue, gone) = {
             let turns = &mut *locked(&self.turns);
@@ -199,7 +209,8 @@ impl Gate {
         Ok(text)
     }
 
-    fn answer(&self, request: &str) -> String {
+    /// What who asks over the status socket is told.
+    pub(crate) fn answer(&self, request: &str) -> String {
         let figures = locked(&self.turns).figures();
         let report = || status::of_station(&self.station, figures);
         match request {
@@ -278,79 +289,6 @@ impl Watch for Pace<'_> {
         locked(&self.gate.turns).worked(self.number, self.gate.now_ns());
         self.gate.call();
     }
-}
-
-/// A ground station that is open to its drones.
-pub struct Reception {
-    gate: Arc<Gate>,
-    status: StatusSocket,
-}
-
-impl Reception {
-    /// Bind what is to be bound and let drones in.
-    ///
-    /// # Errors
-    /// Text: what cannot be bound.
-    pub fn open(station: Station, bounds: Bounds) -> Result<Self, String> {
-        let place = &station.config.handshake;
-        let address = match place {
-            Place::Address(address) => *address,
-            Place::Name(..) => return Err(format!("handshake = \"{place}\" is no address")),
-        };
-        let listener = listen(address).map_err(|error| {
-            format!("handshake = \"{address}\" cannot be bound: {error}; name a free port")
-        })?;
-        tcp::widen(&listener).map_err(|error| format!("handshake = \"{address}\": {error}"))?;
-        let status = StatusSocket::open(&station.config.status)?;
-        let gate = Arc::new(Gate {
-            station,
-            bounds,
-            rates: Mutex::default(),
-            turns: Mutex::new(Turns::new(bounds.processors, bounds.places)),
-            in_progress: Mutex::default(),
-        });
-        gate.size();
-        let mut door = Door::new(Arc::clone(&gate), listener)
-            .map_err(|error| format!("handshake = \"{address}\": {error}"))?;
-        let keeping = std::thread::Builder::new().name("door".to_owned());
-        let keeping = keeping.spawn(move || {
-            if let Err(error) = door.keep() {
-                // Without it nobody comes in any more: ended, it is started again by who watches it.
-                log(&format!("the door is broken: {error}"));
-                std::process::exit(1);
-            }
-        });
-        keeping.map_err(|error| format!("no thread to accept on: {error}"))?;
-        Ok(Self { gate, status })
-    }
-
-    /// What is due; to be called each [`TICK`].
-    pub fn tick(&self) {
-        self.gate.station.tick();
-        self.gate.look_after_the_queue();
-        self.status.answer(|request| self.gate.answer(request));
-    }
-
-    /// What `pqlink status` tells: `status`, or `json`.
-    #[must_use]
-    pub fn told(&self, request: &str) -> String {
-        self.gate.answer(request)
-    }
-}
-
-/// Run until a stop is asked for.
-///
-/// # Errors
-/// Text: what cannot be bound.
-pub fn run(station: Station) -> Result<(), String> {
-    let reception = Reception::open(station, Bounds::of_this_machine())?;
-    while !signals::stopping() {
-        reception.tick();
-        std::thread::sleep(TICK);
-    }
-    reception.gate.station.erase();
-    log("stopped");
-    Ok(())
 }
 
 fn serve(gate: &Arc<Gate>, guest: Guest, called: Receiver<()>) {

@@ -3,7 +3,7 @@
 //! Reading order: `secret`, `registry`, `suite`, `error`, `wire`, `schedule`, `transcript`, `identity`, `primitives`,
 //! `established`, `machine`, `drone`, `gcs` (no socket, no clock, no randomness of their own but the primitives'); then
 //! the shell: `config`, `place`, `keys`, `private`, `fleet`, `limits`, `turns`, `cookie`, `first`, `retry`, `pilot`, `stream`, `book`, `link`, `dialling`,
-//! `station`, `door`, `accepting`, `local`, `report`, `status`, `peer_command`, `mavlink`, `serial`, `ending`. Packets are
+//! `station`, `door`, `accepting`, `reception`, `local`, `report`, `status`, `peer_command`, `mavlink`, `serial`, `ending`. Packets are
 //! `pq_core`'s. Only `raw` may hold `unsafe`. `pqtunnel.handshake` is the executable specification; the tests hold both
 //! against each other.
 
@@ -36,6 +36,7 @@ pub mod place;
 pub mod primitives;
 pub mod private;
 pub mod raw;
+pub mod reception;
 pub mod registry;
 pub mod report;
 pub mod retry;

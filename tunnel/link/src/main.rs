@@ -1,12 +1,12 @@
 //! `pqlink`: a link between drones and a ground station, without a lab (docs/LINK-PRODUCT.md).
 
 use pq_core::session::Role;
-use pq_link::accepting;
 use pq_link::config::{self, Config};
 use pq_link::dialling::{self, Drone};
 use pq_link::link::log;
 use pq_link::primitives::{HostPrimitives, Primitives as _};
 use pq_link::raw::signals;
+use pq_link::reception;
 use pq_link::station::Station;
 use pq_link::suite::Suite;
 use pq_link::{ending, keys, peer_command, status};
@@ -157,7 +157,7 @@ fn up(file: &Path) -> Result<(), String> {
                 let (file, sig) = (config.gcs_key.display(), config.suite.sig.token);
                 return Err(format!("{file} holds no {sig} key; choose another suite"));
             }
-            accepting::run(Station::open(config, identity, Box::new(primitives))?)
+            reception::run(Station::open(config, identity, Box::new(primitives))?)
         }
     }
 }

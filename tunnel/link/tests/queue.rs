@@ -4,7 +4,7 @@
 mod kit;
 
 use kit::{suite, Toy};
-use pq_link::accepting::{Bounds, Reception};
+use pq_link::accepting::Bounds;
 use pq_link::config;
 use pq_link::drone::{DroneHandshake, DroneSetup};
 use pq_link::error::{HandshakeError, Reason};
@@ -12,6 +12,7 @@ use pq_link::established::{Established, RekeyFrom};
 use pq_link::identity::{GcsIdentity, GcsPublic};
 use pq_link::keys::{self, DroneKey};
 use pq_link::primitives::{KemPair, PrimitiveError, Primitives};
+use pq_link::reception::Reception;
 use pq_link::registry::{Kem, Sig};
 use pq_link::retry::Redial;
 use pq_link::secret::Secret;
