@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pqtelemetry.errors import EncodeError, ParseError
 from pqtelemetry.line import INT_MAX, INT_MIN, Sample, encode, plain_text, series_key, tag_text
-from pqtelemetry.parse import Point, _parse_escaped, _parse_simple, parse_line
+from pqtelemetry.parse import _LAYOUTS, _MOST_LAYOUTS, Point, _parse_escaped, _parse_simple, parse_line
 
 printable = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
 text_values = st.text(printable, max_size=20)
@@ -73,8 +73,43 @@ def test_the_fast_path_is_the_same_grammar(sample: Sample, time_ns: int, data: s
     line = encode(sample, time_ns).replace("\\", "")
     where = data.draw(st.integers(0, len(line)))
     damaged = line[:where] + data.draw(st.sampled_from([*' ,="i1.-x\t', ""])) + line[where + 1 :]
-    for text in (line, damaged):
+    for text in (line, damaged, line, damaged.replace("1", "9")):
         assert outcome(_parse_simple, text) == outcome(_parse_escaped, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m,host=a f=2i,g=0.5 9223372036854775807",
+        "m,host=a f=2i,g=0.5 9223372036854775808",
+        "m,host=a f=8999999999999999999i,g=0.5 1",
+        "m,host=a f=9223372036854775808i,g=0.5 1",
+        "m,host=a f=-2i,g=-0.5 1",
+        "m,host=a f=2i,g=1e999 1",
+        "m,host=a f=2i,g=5 1",
+        "m,host=a f=2.5,g=5i 1",
+        "m,host=a f=2i 1",
+        "m,host=a g=0.5,f=2i 1",
+        "m,host=a f=2i,g=0.5,h=1 1",
+        "m,host=a f=2=2i,g=0.5 1",
+        "m,host=a f=\u0662i,g=0.5 1",
+        "m,host=a  f=2i,g=0.5 1",
+        "m,host=a f=2i,g=0.5 1\n",
+        'm,host=a f="2i",g=0.5 1',
+    ],
+)
+def test_a_line_laid_out_as_one_before_it_is_read_by_the_same_grammar(text: str) -> None:
+    _LAYOUTS.clear()
+    before = "m,host=a f=1i,g=0.25 1"
+    assert _parse_simple(before) == _parse_escaped(before)
+    assert "m,host=a" in _LAYOUTS
+    assert outcome(_parse_simple, text) == outcome(_parse_escaped, text)
+
+
+def test_ever_new_layouts_are_not_kept_without_end() -> None:
+    for number in range(2 * _MOST_LAYOUTS):
+        assert _parse_simple(f"m{number} f{number}=1i 1").fields == {f"f{number}": 1}
+    assert len(_LAYOUTS) <= _MOST_LAYOUTS
 
 
 @given(st.text(max_size=40))

@@ -100,11 +100,11 @@ def parse_telemetry(lines: Sequence[str], start_ns: int, end_ns: int) -> Telemet
             continue  # the tunnel's counters have a file of their own; lines of 50 fields are dear to parse
         point: Point = parse_line(line)
         if start_ns <= point.time_ns <= end_ns:
-            row = point.time_ns, dict(point.fields)
+            row = point.time_ns, point.fields
             telemetry.series[point.measurement].append(row)
             if point.measurement in APART:
                 sensors = telemetry.sensors.setdefault(point.measurement, {})
-                sensors.setdefault(tuple(point.tags), []).append(row)
+                sensors.setdefault(point.tags, []).append(row)
     return telemetry
 
 
