@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pqevidence.record.ledger import HEADER, Column, LedgerError, join, read_ledger
+from pqevidence.measures.traffic.checks import _left_out, _missing
+from pqevidence.record.ledger import (
+    HEADER,
+    Column,
+    LedgerError,
+    _matched,
+    _undisturbed,
+    join,
+    read_ledger,
+)
 from pqtunnel.blackout import EPOCH_SHIFT
 
 
@@ -42,6 +52,24 @@ def test_loss_reorder_and_duplicates_as_an_oracle_counts_them(count: int, data: 
     latencies = sorted(value for window in result.windows.values() for value in window.latency_ns)
     assert latencies == [7] * len(arrived)
     assert result.total("resized") == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from(["traffic", "bulk-1", "x"]))))
+def test_what_arrived_in_order_is_matched_by_its_place(rows: list[tuple[int, int, str]]) -> None:
+    """Keys of several epochs that rise, windows in any order, sizes of which some changed on the way."""
+    keys = [(n // 3 << EPOCH_SHIFT) + 2 * n for n in range(len(rows))]
+    sent = column([(key, 100, 10 * n, 11 * n, rows[n][2]) for n, key in enumerate(keys)])
+    got = column([(key, 100 + rows[n][0], 12 * n + rows[n][1], 13 * n, "y") for n, key in enumerate(keys)])
+    assert join(sent, got) == _undisturbed(sent, got) == _matched(sent, got)
+    assert sent.count_by_window() == dict(Counter(sent.window))
+    assert sum(sent.bytes_by_window().values()) == 100 * len(rows)
+    assert _left_out(keys) == _missing(keys)
+
+
+def test_of_windows_that_take_turns_each_row_is_taken_once() -> None:
+    rows = column([(n, n, n, n, "ab"[n % 2]) for n in range(5)])
+    assert {name: take(rows.key) for name, take in rows.windows.items()} == {"a": [0, 2, 4], "b": [1, 3]}
+    assert list(rows.of_window("c", rows.key)) == []
 
 
 def test_window_is_the_senders() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -388,11 +389,8 @@ def _contract(cell: RawCell, context: RawRun, plane: DataPlane) -> list[str]:
     window = (cell.traffic or {}).get(TRAFFIC) or {}
     if "drone" in plane.tx and plane.overhead_bytes is not None:
         column = plane.tx["drone"]
-        sizes: dict[int, int] = {}
-        for name, size in zip(column.window, column.size_bytes, strict=True):
-            if name == TRAFFIC:
-                plain_bytes = size - plane.overhead_bytes
-                sizes[plain_bytes] = sizes.get(plain_bytes, 0) + 1
+        counted = Counter(column.of_window(TRAFFIC, column.size_bytes))
+        sizes = {sealed - plane.overhead_bytes: number for sealed, number in counted.items()}
     else:
         reported = ((window.get("drone") or {}).get("source_report") or {}).get("sent", {}).get("sizes") or {}
         sizes = {int(size): int(number) for size, number in reported.items()}

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import csv
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, compress, groupby, repeat
-from operator import lshift, lt, ne, or_, sub
+from functools import cached_property
+from itertools import accumulate, groupby, islice
+from operator import itemgetter, lt, ne, or_, sub
 from pathlib import Path
-from typing import Final
+from sys import intern
+from typing import Final, Protocol, TypeVar
 
 from pqtunnel.blackout import EPOCH_SHIFT
 
@@ -22,13 +23,23 @@ BOUND = 1 << 62
 """No time (until 2116), size or sequence comes near it; what two numbers below differ by fits a column."""
 
 
+T = TypeVar("T")
+
+
+class Take(Protocol):
+    """Takes out of a column its rows of one window."""
+
+    def __call__(self, column: Sequence[T], /) -> Sequence[T]: ...
+
+
 class LedgerError(ValueError):
     """A ledger file that is not what the format says; the message names the line."""
 
 
 @dataclass
 class Column:
-    """Rows of one direction in file order; `key` is epoch and sequence as one integer (pqtunnel.blackout)."""
+    """Rows of one direction in file order; `key` is epoch and sequence as one integer (pqtunnel.blackout).
+    Who has asked what its windows hold adds no row."""
 
     key: list[int] = field(default_factory=list)
     size_bytes: array[int] = field(default_factory=lambda: array("q"))
@@ -39,16 +50,23 @@ class Column:
     def __len__(self) -> int:
         return len(self.key)
 
+    @cached_property
+    def windows(self) -> dict[str, Take]:
+        """Each window in the order in which they come, with what takes its rows out of a column."""
+        return dict(_by_window(self.window))
+
+    def of_window(self, name: str, column: Sequence[T]) -> Sequence[T]:
+        """Of one of the columns the rows of a window; none where there is none of that name."""
+        take = self.windows.get(name)
+        return column[:0] if take is None else take(column)
+
     def count_by_window(self) -> dict[str, int]:
         """Rows a window."""
-        return dict(Counter(self.window))
+        return {name: len(take(self.window)) for name, take in self.windows.items()}
 
     def bytes_by_window(self) -> dict[str, int]:
         """Sealed bytes a window."""
-        sizes: dict[str, int] = {}
-        for name, size in zip(self.window, self.size_bytes, strict=True):
-            sizes[name] = sizes.get(name, 0) + size
-        return sizes
+        return {name: sum(take(self.size_bytes)) for name, take in self.windows.items()}
 
 
 @dataclass
@@ -122,15 +140,17 @@ def _take_columns(ledger: Ledger, stretch: bytes) -> bool:
     if len(fields) != 7 * rows + 1 or fields[-1] != "\n" or not set(directions) <= {"\ntx", "\nrx"}:
         return False
     try:
-        epoch, size = _few(fields[1::7]), _few(fields[3::7])
+        epochs, sizes = ({text: int(text) for text in set(fields[place::7])} for place in (1, 3))
         sequence, t_in, t_out = (list(map(int, fields[place::7])) for place in (2, 4, 5))
     except ValueError:
         return False
-    numbers = (epoch, sequence, size, t_in, t_out)
+    numbers = (epochs.values(), sequence, sizes.values(), t_in, t_out)
     if min(map(min, numbers)) < 0 or max(map(max, numbers)) >= BOUND:
         return False
-    key = list(map(or_, map(lshift, epoch, repeat(EPOCH_SHIFT)), sequence))
-    window = fields[6::7]
+    shifted = {text: epoch << EPOCH_SHIFT for text, epoch in epochs.items()}
+    key = list(map(or_, map(shifted.__getitem__, fields[1::7]), sequence))
+    size = list(map(sizes.__getitem__, fields[3::7]))
+    window = list(map(intern, fields[6::7]))
     begin = 0
     for direction, run in groupby(directions):
         part = slice(begin, begin + len(list(run)))
@@ -142,12 +162,6 @@ def _take_columns(ledger: Ledger, stretch: bytes) -> bool:
         column.window += window[part]
         begin = part.stop
     return True
-
-
-def _few(texts: list[str]) -> list[int]:
-    """Numbers of which there are few, many times."""
-    known = {text: int(text) for text in set(texts)}
-    return list(map(known.__getitem__, texts))
 
 
 def _read_rows(path: Path) -> Ledger:
@@ -197,6 +211,13 @@ def join(sender: Column, receiver: Column) -> Join:
 
     Reordered = arrived after one with a higher key (RFC 4737 §3.3). Lost = sent, in no row of the receiver.
     """
+    if sender.key == receiver.key and all(map(lt, sender.key, islice(sender.key, 1, None))):
+        return _undisturbed(sender, receiver)
+    return _matched(sender, receiver)
+
+
+def _matched(sender: Column, receiver: Column) -> Join:
+    """What `join` gives, whatever became of a row on its way."""
     result = Join()
     sent_at = dict(zip(sender.key, range(len(sender)), strict=True))
     result.duplicates = len(sender) - len(sent_at)
@@ -219,14 +240,34 @@ def join(sender: Column, receiver: Column) -> Join:
         window.delivered_bytes = sum(take(size))
         window.latency_ns = array("q", take(latency))
         window.transit_ns = array("q", take(transit))
-    for name, take in _by_window(sender.window):
+    for name, take in sender.windows.items():
         window = result.windows.setdefault(name, Joined())
-        sent = list(take(sender.key))
+        sent = take(sender.key)
         window.sent = len(sent)
         window.lost = len(sent) - sum(map(arrived.__contains__, sent))
         window.sealed_bytes = sum(take(sender.size_bytes))
-        begun = list(take(sender.t_in_ns))
+        begun = take(sender.t_in_ns)
         window.first_in_ns, window.last_in_ns = min(begun), max(begun)
+    return result
+
+
+def _undisturbed(sender: Column, receiver: Column) -> Join:
+    """The same where all that was sent arrived, once each and in order: rows are matched by their place."""
+    result = Join()
+    latency = array("q", map(sub, receiver.t_out_ns, sender.t_in_ns))
+    transit = array("q", map(sub, receiver.t_in_ns, sender.t_in_ns))
+    for name, take in sender.windows.items():
+        sent, arrived, begun = take(sender.size_bytes), take(receiver.size_bytes), take(sender.t_in_ns)
+        result.windows[name] = Joined(
+            sent=len(sent),
+            resized=0 if sent == arrived else sum(map(ne, sent, arrived)),
+            sealed_bytes=sum(sent),
+            delivered_bytes=sum(arrived),
+            latency_ns=array("q", take(latency)),
+            transit_ns=array("q", take(transit)),
+            first_in_ns=min(begun),
+            last_in_ns=max(begun),
+        )
     return result
 
 
@@ -246,21 +287,20 @@ def _first_arrivals(result: Join, receiver: Column, sent_at: dict[int, int]) -> 
     return places
 
 
-#: of a column its rows of one window
-Take = Callable[[Iterable[int]], Iterable[int]]
-
-
 def _by_window(names: list[str]) -> Iterator[tuple[str, Take]]:
     """Each window in the order in which they come, with what takes its rows out of a column."""
-    windows = dict.fromkeys(names)
-    for window in windows:
-        chosen = list(map(window.__eq__, names)) if len(windows) > 1 else None
-        yield window, _all_rows if chosen is None else _taker(chosen)
+    runs: dict[str, list[slice]] = {}
+    begin = 0
+    for name, run in groupby(names):
+        end = begin + len(list(run))
+        runs.setdefault(name, []).append(slice(begin, end))
+        begin = end
+    for name, parts in runs.items():
+        yield name, itemgetter(parts[0]) if len(parts) == 1 else _taker(parts)
 
 
-def _all_rows(column: Iterable[int]) -> Iterable[int]:
-    return column
+def _taker(parts: list[slice]) -> Take:
+    def take(column: Sequence[T], /) -> Sequence[T]:
+        return [value for part in parts for value in column[part]]
 
-
-def _taker(chosen: list[bool]) -> Take:
-    return lambda column: compress(column, chosen)
+    return take

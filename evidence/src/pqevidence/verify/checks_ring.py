@@ -4,6 +4,7 @@ simulation, and one machine is no hardware."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import sub
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
@@ -96,7 +97,7 @@ def real(cell: CellView, tally: Tally) -> None:
                 tally.fail(f"{cell.label} {window}: ring {claimed}, and traffic.json has a simulated source")
     for role, ledger in cell.raw.ledgers.items():
         for name, column in (("tx", ledger.tx), ("rx", ledger.rx)):
-            took = {b - a for a, b in zip(column.t_in_ns, column.t_out_ns, strict=True)}
+            took = set(map(sub, column.t_out_ns, column.t_in_ns))
             if len(column) >= LEAST_DATAGRAMS and len(took) == 1:
                 tally.fail(
                     f"{cell.label}: ring {claimed}, and each of {len(column)} {name} rows of "
@@ -112,7 +113,7 @@ def _virtual(cell: CellView, tally: Tally) -> None:
     if not has_witnesses(cell.run):
         return
     took_ns = {
-        f"{name} rows of ledger.{role}.csv": {b - a for a, b in zip(rows.t_in_ns, rows.t_out_ns, strict=True)}
+        f"{name} rows of ledger.{role}.csv": set(map(sub, rows.t_out_ns, rows.t_in_ns))
         for role, ledger in sorted(cell.raw.ledgers.items())
         for name, rows in (("tx", ledger.tx), ("rx", ledger.rx))
     }
