@@ -21,7 +21,7 @@ from pqevidence.errors import EXIT_CHECK, EXIT_OK, EXIT_WARNING
 from pqevidence.record import record_schema
 from pqevidence.verify import CHECKS, CheckResult, checklist, exit_code, format_lines, verify_bundle
 from pqevidence.verify.checks_record import field_problem
-from pqevidence.verify.checks_text import FORBIDDEN, find_forbidden
+from pqevidence.verify.checks_text import _DISTINCT, FORBIDDEN, _parts_in, find_forbidden
 
 
 @pytest.fixture(scope="module")
@@ -280,6 +280,13 @@ def test_the_fast_field_check_is_the_schemas(changes: dict[str, Any], dropped: s
     schema = {**record_schema()["$defs"]["field"]}
     valid = jsonschema.Draft202012Validator(schema).is_valid(field)
     assert (field_problem(field) is None) == valid
+
+
+@given(st.lists(st.one_of(st.sampled_from(sorted(_DISTINCT)), st.binary(max_size=6)), max_size=8))
+def test_no_part_of_what_is_forbidden_is_overlooked(pieces: list[bytes]) -> None:
+    content = b"".join(pieces)
+    assert {part for part in _DISTINCT if part in content} <= _parts_in(content)
+    assert _parts_in(b"0123456789,") == set()
 
 
 def forbidden(text: str) -> set[str]:

@@ -44,7 +44,8 @@ def documents(data_dir: Path) -> Iterator[Path]:
 
 def fingerprint(folder: Path, files: Iterable[Path]) -> Row:
     """Number of files, their bytes, and SHA-256 over `<sha256>  <path>` lines, sorted by path."""
-    named = {path.relative_to(folder).as_posix(): path for path in files}
+    above = f"{folder.as_posix()}/"
+    named = {path.as_posix().removeprefix(above): path for path in files}
     whole, size = hashlib.sha256(), 0
     for name in sorted(named, key=str.encode):
         digest = hashlib.sha256()

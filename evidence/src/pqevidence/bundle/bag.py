@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from pqevidence.errors import EXIT_CHECK, LabError
@@ -44,17 +43,21 @@ def payload(root: Path) -> list[str]:
 
     Raises BagError for anything that is neither a file nor a folder: a bag cannot carry a link.
     """
-    return sorted(path.relative_to(root).as_posix() for path in _walk(root / "data"))
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    for path in folder.iterdir():
-        if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise BagError(f"{path.name} is neither file nor folder", "links and devices cannot be sealed")
-        if path.is_dir():
-            yield from _walk(path)
-        else:
-            yield path
+    found: list[str] = []
+    folders = ["data"]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(root / folder) as entries:
+            for entry in entries:
+                name = f"{folder}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+                elif entry.is_file(follow_symlinks=False):
+                    found.append(name)
+                else:
+                    why = "links and devices cannot be sealed"
+                    raise BagError(f"{entry.name} is neither file nor folder", why)
+    return sorted(found)
 
 
 def encode_path(path: str) -> str:

@@ -6,8 +6,11 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pqevidence import __version__
@@ -49,11 +52,17 @@ def write_format(data: Path) -> None:
 def format_texts(data: Path, version: str = __version__) -> dict[str, str]:
     """Name below `data` → text of each file about the format of what lies there, with the fields that
     records of this version of pqlab have."""
+    return {**_of_version(version), PACKAGE: _text(data_package(data))}
+
+
+@lru_cache(maxsize=8)
+def _of_version(version: str) -> Mapping[str, str]:
+    """What is the same in every bundle of it."""
     schemas = {
         name: resources.files(package).joinpath(file).read_text(encoding="utf-8")
         for name, (package, file) in SCHEMAS.items()
     }
-    return {**schemas, DICTIONARY: _text(dictionary(version)), PACKAGE: _text(data_package(data))}
+    return MappingProxyType({**schemas, DICTIONARY: _text(dictionary(version))})
 
 
 def dictionary(version: str = __version__) -> Json:

@@ -7,11 +7,12 @@ its name and line. Not in scope: what the values mean.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import yaml
 
@@ -279,13 +280,17 @@ _AS_WRITTEN: Final = frozenset(
 )
 
 
+#: as Span._make, which is no built-in
+_span: Final = cast("Callable[[type[Span], tuple[Any, ...]], Span]", tuple.__new__)
+
+
 def read_spans(path: Path) -> list[Span]:
     """Spans of both hosts in file order."""
     spans = []
     for number, row in enumerate(read_ndjson(path), 1):
         told = tuple(map(row.get, _NAMES))
         if tuple(map(type, told)) in _AS_WRITTEN:
-            spans.append(Span._make(told))
+            spans.append(_span(Span, told))
             continue
         try:
             spans.append(_converted(row))
@@ -340,12 +345,15 @@ def load_cell(cell_dir: Path) -> RawCell:
     """Every raw file of one cell that is there."""
     cell = RawCell(cell_dir)
 
+    files, attempts = _listed(cell_dir)
+
+    def optional(name: str, reader: Callable[[Path], T]) -> T | None:
+        return reader(cell_dir / name) if name in files else None
+
     def take(name: str, reader: Callable[[Path], T]) -> T | None:
-        path = cell_dir / name
-        if path.is_file():
-            return reader(path)
-        cell.missing.append(name)
-        return None
+        if name not in files:
+            cell.missing.append(name)
+        return optional(name, reader)
 
     cell.events = take("events.ndjson", read_ndjson) or []
     cell.spans = take("spans.ndjson", read_spans)
@@ -362,28 +370,35 @@ def load_cell(cell_dir: Path) -> RawCell:
     cell.counters = take("counters.json", read_object)
     traffic = take("traffic.json", read_object)
     # only cells that go through the link router have it
-    cell.link = read_object(cell_dir / "link.json") if (cell_dir / "link.json").is_file() else None
+    cell.link = optional("link.json", read_object)
     # only cells with foreign traffic have it
-    cell.attack = read_ndjson(cell_dir / "attack.ndjson") if (cell_dir / "attack.ndjson").is_file() else None
+    cell.attack = optional("attack.ndjson", read_ndjson)
     cell.traffic = None if traffic is None else dict(traffic.get("windows", {}))
     # only cells with a detector, and campaigns with one, have these
-    cell.detector = _optional(cell_dir / "detector.ndjson", read_ndjson)
-    cell.usage = _optional(cell_dir / "detectors.json", read_object)
+    cell.detector = optional("detector.ndjson", read_ndjson)
+    cell.usage = optional("detectors.json", read_object)
     # only campaigns in which a condition leaves an observer out
-    cell.observers = _optional(cell_dir / "observers.json", read_object)
+    cell.observers = optional("observers.json", read_object)
     take_canary(cell)
-    cell.attempts = 1 + sum(1 for path in cell_dir.glob("attempt-*") if path.is_dir())
+    cell.attempts = 1 + attempts
     return cell
 
 
-def _optional(path: Path, reader: Callable[[Path], T]) -> T | None:
-    return reader(path) if path.is_file() else None
+def _listed(cell_dir: Path) -> tuple[set[str], int]:
+    """Names of the files in a cell's folder, and how many attempts it keeps; none where it is not there."""
+    if not cell_dir.is_dir():
+        return set(), 0
+    with os.scandir(cell_dir) as entries:
+        rows = list(entries)
+    kept = sum(1 for entry in rows if entry.name.startswith("attempt-") and entry.is_dir())
+    return {entry.name for entry in rows if entry.is_file()}, kept
 
 
 def take_canary(cell: RawCell) -> None:
     """Move what belongs to the canary window out of counters, ledgers and traffic: nothing that is computed
     of the cell may contain it. Totals lose its share."""
-    truth = _optional(cell.folder / CANARY / "attack.ndjson", read_ndjson)
+    told = cell.folder / CANARY / "attack.ndjson"
+    truth = read_ndjson(told) if told.is_file() else None
     counted_apart = any(CANARY in c.get("windows", {}) for c in (cell.counters or {}).values())
     if truth is None and not counted_apart:
         return

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 import pqevidence
 from pqevidence.bundle.attribution import CITATION
 from pqevidence.bundle.attribution import FILE as ATTRIBUTION
-from pqevidence.bundle.bag import payload
 from pqevidence.bundle.crate import METADATA
 from pqevidence.bundle.format import DICTIONARY, PACKAGE, SCHEMAS
 from pqevidence.kernel.result import Tally
@@ -77,7 +76,7 @@ def _later_files(bundle: BundleView, made_by: str) -> list[str]:
     """Files that the version did not write yet."""
     if made_by != "0.1.0":
         return []
-    names = (name.removeprefix("data/") for name in payload(bundle.root))
+    names = (name.removeprefix("data/") for name in bundle.payload)
     return [
         name
         for name in names
@@ -96,7 +95,7 @@ def kept(cell: CellView, tally: Tally) -> None:
 
 def files(bundle: BundleView, tally: Tally) -> None:
     """Only files that a run writes, and logs of those who took part."""
-    for name in payload(bundle.root):
+    for name in bundle.payload:
         tally.see()
         name = name.removeprefix("data/")
         tally.require(ALLOWED.fullmatch(name) is not None, f"{name} is no file of a run")
