@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -259,30 +258,32 @@ class CellView:
         times = [int(event["t_ns"]) for event in events if event.get("host") == role]
         return min(max(times, default=self.wall[1]), self.wall[1])
 
-    @cached_property
+    @property
     def handshakes(self) -> dict[str, dict[str, list[Span]]]:
         """Cold spans by handshake id and host, in order of start; the wall row (`handshake`) included."""
-        return self._spans_of("cold")
-
-    @cached_property
-    def pooled(self) -> dict[str, dict[str, list[Span]]]:
-        """The same of the pooled window."""
-        return self._spans_of("pooled")
+        return self._by_mode.get("cold", {})
 
     @property
+    def pooled(self) -> dict[str, dict[str, list[Span]]]:
+        """The same of the pooled window."""
+        return self._by_mode.get("pooled", {})
+
+    @cached_property
     def timed(self) -> dict[str, dict[str, list[Span]]]:
         """Cold and pooled ones together, for what holds of every handshake."""
         return {**self.handshakes, **self.pooled}
 
-    def _spans_of(self, mode: str) -> dict[str, dict[str, list[Span]]]:
-        found: dict[str, dict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
+    @cached_property
+    def _by_mode(self) -> dict[str, dict[str, dict[str, list[Span]]]]:
+        found: dict[str, dict[str, dict[str, list[Span]]]] = {}
         for span in self.raw.spans or []:
-            if span.mode == mode:
-                found[span.handshake_id][span.host].append(span)
-        for hosts in found.values():
-            for spans in hosts.values():
-                spans.sort(key=lambda span: (span.start_ns, -span.end_ns))
-        return {key: dict(hosts) for key, hosts in found.items()}
+            by_id = found.setdefault(span.mode, {})
+            by_id.setdefault(span.handshake_id, {}).setdefault(span.host, []).append(span)
+        for by_id in found.values():
+            for hosts in by_id.values():
+                for spans in hosts.values():
+                    spans.sort(key=lambda span: (span.start_ns, -span.end_ns))
+        return found
 
     def keep(self) -> None:
         """Remember what tables are made of, so that nobody reads the raw files again for them. Where these
@@ -303,7 +304,7 @@ class CellView:
 
     def release(self) -> None:
         """Forget the raw files: a campaign's ledgers do not fit into memory together."""
-        for name in ("_loaded", "plane", "handshakes", "pooled"):
+        for name in ("_loaded", "plane", "_by_mode", "timed"):
             self.__dict__.pop(name, None)
 
 

@@ -41,10 +41,10 @@ def once(cell: CellView, tally: Tally) -> None:
     copied: dict[str, list[str]] = {}
     walls: dict[str, dict[str, list[int]]] = {}
     for span in cell.raw.spans or []:
-        walls.setdefault(span.handshake_id, {}).setdefault(span.host, []).append(span.duration_ns)
+        walls.setdefault(span.handshake_id, {}).setdefault(span.host, []).append(span.end_ns - span.start_ns)
     for handshake_id, hosts in walls.items():
         for host, steps in hosts.items():
-            if len([step for step in steps if step]) >= LEAST_STEPS:
+            if len(steps) - steps.count(0) >= LEAST_STEPS:
                 where = f"{cell.label}, spans.ndjson, {host} {handshake_id}"
                 if before := _seen(seen, f"{host} {steps}".encode(), where):
                     copied.setdefault("handshakes", []).append(f"{host} {handshake_id} = {before}")

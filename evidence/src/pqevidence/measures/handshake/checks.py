@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
@@ -71,16 +72,15 @@ def span_order(cell: CellView, tally: Tally) -> None:
             wall, steps = wall_of(spans), steps_of(spans)
             where = f"{cell.label} {host} {handshake_id}"
             for span in steps:
-                tally.require(span.duration_ns >= 0, f"{where}: {span.step} ends before it starts")
-                if wall is not None:
-                    inside = wall.start_ns <= span.start_ns and span.end_ns <= wall.end_ns
-                    tally.require(inside, f"{where}: {span.step} lies outside the wall")
+                if span.end_ns < span.start_ns:
+                    tally.fail(f"{where}: {span.step} ends before it starts")
+                if wall is not None and (span.start_ns < wall.start_ns or wall.end_ns < span.end_ns):
+                    tally.fail(f"{where}: {span.step} lies outside the wall")
             for problem in scheduling_problems(wall, steps):
                 tally.fail(f"{where}: {problem}")
-            for before, after in pairwise(sorted(steps, key=lambda span: (span.start_ns, span.end_ns))):
-                tally.require(
-                    before.end_ns <= after.start_ns, f"{where}: {before.step} overlaps {after.step}"
-                )
+            for before, after in pairwise(sorted(steps, key=attrgetter("start_ns", "end_ns"))):
+                if before.end_ns > after.start_ns:
+                    tally.fail(f"{where}: {before.step} overlaps {after.step}")
 
 
 def scheduling_problems(wall: Span | None, steps: list[Span]) -> list[str]:
@@ -88,12 +88,12 @@ def scheduling_problems(wall: Span | None, steps: list[Span]) -> list[str]:
     what they count."""
     found = []
     for span in [*steps, *([wall] if wall else [])]:
-        counts = (span.cpu_ns, span.runqueue_ns, span.involuntary)
-        if any(count is not None and count < 0 for count in counts):
+        cpu_ns, runqueue_ns = span.cpu_ns or 0, span.runqueue_ns or 0
+        if cpu_ns < 0 or runqueue_ns < 0 or (span.involuntary or 0) < 0:
             found.append(f"{span.step} has a negative count of the scheduler")
-        busy_ns = (span.cpu_ns or 0) + (span.runqueue_ns or 0)
+        busy_ns = cpu_ns + runqueue_ns
         slack_ns = THREAD_CLOCK_SLACK_NS if span.runqueue_ns is None else READING_SLACK_NS
-        if busy_ns > span.duration_ns + slack_ns:
+        if busy_ns > span.end_ns - span.start_ns + slack_ns:
             found.append(f"{span.step} of {span.duration_ns} ns ran and waited {busy_ns} ns")
     if wall is not None and wall.cpu_ns is not None:
         primitives_ns = sum(span.cpu_ns or 0 for span in steps if span.kind == "crypto")
@@ -222,7 +222,8 @@ def told_alike(cell: CellView, tally: Tally) -> None:
             )
         _asked(cell, blocks, tally)
     if undisturbed and begun == done and "drone" in cell.raw.ledgers and has_witnesses(cell.run):
-        newest = max((key >> EPOCH_SHIFT for key in cell.raw.ledgers["drone"].tx.key), default=None)
+        keys = cell.raw.ledgers["drone"].tx.key
+        newest = max(keys) >> EPOCH_SHIFT if keys else None
         told = newest is None or newest + 1 <= done <= newest + 1 + int(counted.get("rekey_completed", 0))
         tally.require(
             told,
