@@ -83,7 +83,10 @@ _MARKS: Final = re.compile("[&<>'\"]")
 def _field(row: Sequence[Cell]) -> Markup:
     """One field of a record: there are 230 of them a cell, each with the same five columns, so this is no
     template."""
-    name, *rest = (cell.text if _MARKS.search(cell.text) is None else autoescape(cell.text) for cell in row)
+    texts: list[str] = [cell.text for cell in row]
+    if _MARKS.search("\n".join(texts)) is not None:
+        texts = [autoescape(text) for text in texts]
+    name, *rest = texts
     parts = [f'<tr><th scope="row">{name}</th>']
     for cell, text in zip(row[1:], rest, strict=True):
         parts.append(f'<td class="null">{text}</td>' if cell.kind.startswith("null") else f"<td>{text}</td>")

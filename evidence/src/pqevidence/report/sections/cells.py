@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from pqevidence.analysis.load import Cell as RawCell
@@ -98,11 +99,11 @@ def _categories(cell: RawCell) -> list[tuple[str, Table]]:
     for letter, fields in sorted((cell.record.get("categories") or {}).items()):
         rows = [
             (
-                label(name),
+                _same(name),
                 _value(field),
-                label(field.get("unit") or ""),
+                _same(str(field.get("unit") or "")),
                 _n(field),
-                label(field.get("source") or ""),
+                _same(str(field.get("source") or "")),
             )
             for name, field in fields.items()
             if not (letter == "P" and field.get("value") is None)
@@ -121,6 +122,10 @@ def _categories(cell: RawCell) -> list[tuple[str, Table]]:
         measured = sum(1 for field in fields.values() if field.get("value") is not None)
         tables.append((f"{letter}: {measured} of {len(fields)} fields measured", table))
     return tables
+
+
+#: names, units and sources are the same in every cell
+_same = lru_cache(maxsize=4096)(label)
 
 
 def _n(field: dict[str, Any]) -> Cell:
