@@ -3,10 +3,11 @@
     python tunnel/link/bench/storm.py PQLINK PQFARM DRONES SUITE [--spread-ms 1000] [--limit-s 120]
 
 PQFARM is `examples/fleet` of the crate: all drones in one process, on the processors that the station has too
-(docs/FLEET.md). They dial at seeded moments within the spread, exchange 30 datagrams each, and do so again when
-the station was killed and started. Prints JSON: ms until 50, 95 and 100 % were back (null where they were not
-within the limit), dials and handshakes begun a drone, datagrams lost, the station's own counters and its peak
-of resident memory. Judges nothing. It takes the ports 46000, 46011, 46012, 47500 and those from 20000 on.
+(docs/FLEET.md). They dial at seeded moments within the spread, exchange 30 datagrams each, and do so again
+when the station was killed and started. Prints JSON: ms until 50, 95 and 100 % were back (null where they
+were not within the limit), dials and handshakes begun a drone, datagrams lost, the station's own counters and
+its peak of resident memory. Judges nothing. It takes the ports 46000, 46011, 46012, 47500 and those from
+20000 on.
 """
 
 from __future__ import annotations
@@ -141,9 +142,7 @@ def main() -> None:
         arrivals = next(int(row[1]) for row in farm.rows if row[0] == "arrivals")
         begun = {"join": arrivals}
         begun |= {"restart": [int(row[1]) for row in farm.rows if row[0] == "listening"][1]}
-        stages = {
-            stage: figures(farm, stage, begun[stage], asked.drones, told[stage]) for stage in told
-        }
+        stages = {stage: figures(farm, stage, begun[stage], asked.drones, told[stage]) for stage in told}
     print(
         json.dumps(
             {
