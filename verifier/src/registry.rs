@@ -88,7 +88,7 @@ static CHECKS: [Check; 40] = [
     each("rate_time_packets", Pass(plane::rate_time_packets), "rate × time = packets"),
     each("ledger_counters", Pass(plane::ledger_counters), "one ledger row a counted datagram"),
     each("ledger_join", Pass(plane::ledger_join), "tx = rx on (epoch, sequence), no duplicate"),
-    each("sequence_gaps", Pass(plane::sequence_gaps), "no gap that keepalives do not explain"),
+    each("sequence_gaps", Pass(plane::sequence_gaps), "no gap that control packets do not explain"),
     each("counters_agree", Pass(plane::counters_agree), "what one end sent the other received"),
     each("counter_sums", Pass(plane::counter_sums), "totals = Σ windows"),
     each("byte_identity", Pass(plane::byte_identity), "equal digests at both ends"),

@@ -13,7 +13,8 @@ from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.raw import RawRun, read_ndjson
 from pqevidence.record.untimed import untimed_reasons
-from pqevidence.scenario.conditions import detector_of
+from pqevidence.scenario.attacks import attacked
+from pqevidence.scenario.conditions import detector_of, routed
 
 #: steps of one handshake that must all be equal before it is called a copy
 LEAST_STEPS = 8
@@ -26,6 +27,8 @@ IDLE_VIRTUAL_S = 0.1
 #: from the first look at the machine to the first cell, beside what `settle` tells: the warm-up; a handshake
 #: on a processor that is played, or detectors that are started
 BEGIN_S, BEGIN_SLOW_S = 15.0, 120.0
+#: the router or the attacker is started before the first cell of a session that asks for it
+START_S = 60.0
 #: from the last cell to the end of the run: the database is asked for every series of every cell
 END_S, END_CELL_S = 30.0, 0.5
 #: the vehicle may boot, arm and climb before the first cell
@@ -87,11 +90,14 @@ def _of_run(bundle: BundleView, raw: RawRun, tally: Tally) -> None:
     most_s = IDLE_VIRTUAL_S if virtual else max(IDLE_S, shortest_s / 2)
     sessions = raw.run.get("sessions") or [{"started_ns": raw.run["started_ns"]}]
     begun = sorted(int(session["started_ns"]) for session in sessions)
+    there = _services(made[0][3])
     for (_, ended, first, before), (starts, _, second, cell) in pairwise(made):
         if any(ended <= moment <= starts for moment in begun):
+            there = _services(cell)
             continue  # the controller was away
         tally.see((starts - ended) / 1e9)
-        if _excused(before, cell):
+        new, there = not _services(cell) <= there, there | _services(cell)
+        if _excused(before, cell) or (new and starts - ended <= START_S * 1e9):
             continue
         text = f"{(starts - ended) / 1e9:.1f} s between {first} and {second} (events.ndjson of both)"
         tally.require(
@@ -151,6 +157,13 @@ def _wall(folder: Path) -> tuple[int, int] | None:
     rows: list[Json] = read_ndjson(path) if path.is_file() else []
     times = [int(row["t_ns"]) for row in rows if row.get("host") == "controller"]
     return (min(times), max(times)) if times else None
+
+
+def _services(cell: CellView) -> set[str]:
+    """What runs beside both ends for this cell."""
+    condition = cell.run.condition(str(cell.plan["condition"]))
+    needed = {"link": routed(condition), "attacker": attacked(condition)}
+    return {name for name, is_needed in needed.items() if is_needed}
 
 
 def _excused(before: CellView, cell: CellView) -> bool:

@@ -37,7 +37,7 @@ MEASURE = Measure(
             each(
                 "arrived_while_sent", arrival.while_sent, "pass", "datagrams that arrive while they are sent"
             ),
-            each("sequence_gaps", checks.sequence_gaps, "pass", "no gap that keepalives do not explain"),
+            each("sequence_gaps", checks.sequence_gaps, "pass", "no gap that control packets do not explain"),
             each("counters_agree", checks.counters_agree, "pass", "what one end sent the other received"),
             each("counter_sums", checks.counter_sums, "pass", "totals = Σ windows"),
             each("byte_identity", checks.byte_identity, "pass", "equal digests at both ends"),
