@@ -20,7 +20,8 @@ from pqattack.errors import RequestError
 from pqattack.sender import Sender
 from pqattack.serve import Attacker, Server
 from pqattack.settings import Episode
-from pqbase.lines import Json, encode
+from pqbase.documents import Json
+from pqbase.lines import encode
 from served import Served
 from waiting import LIMIT_S, free_port, unstalled_ns, wait_for
 

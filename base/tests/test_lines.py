@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from pqbase.documents import Json
 from pqbase.errors import PqError
-from pqbase.lines import MAX_REQUEST_BYTES, Client, Json, LineError, NoAnswer, Refused, encode, parse
+from pqbase.lines import MAX_REQUEST_BYTES, Client, LineError, NoAnswer, Refused, encode, parse
 from served import Served
 
 

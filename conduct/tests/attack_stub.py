@@ -8,7 +8,7 @@ import time
 from pqattack.bins import SentBins
 from pqattack.desk import Desk
 from pqattack.settings import Episode
-from pqbase.lines import Json
+from pqbase.documents import Json
 from served import Served
 
 

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 
-from pqbase.lines import Json
+from pqbase.documents import Json
 from pqlink.control import Control
 from pqlink.lease import Lease
 from pqlink.router import Router

@@ -7,7 +7,8 @@ import socket
 import threading
 from collections.abc import Callable
 
-from pqbase.lines import Json, Server
+from pqbase.documents import Json
+from pqbase.lines import Server
 
 
 class Served:

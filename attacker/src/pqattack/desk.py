@@ -7,14 +7,14 @@ he is silent for `hold_s`, and at its own deadline.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pqattack.bounds import BIN_NS, MAX_FOR_S
 from pqattack.errors import RequestError
 from pqattack.sender import Runner
 from pqattack.settings import Episode
+from pqbase.documents import Json
 
-Json = dict[str, Any]
 S_NS: Final = 1_000_000_000
 HOLD_MAX_S: Final = 3.0
 MAX_EPISODES: Final = 64

@@ -10,10 +10,11 @@ import ipaddress
 import struct
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pqattack.bounds import DRONE_PORT, GCS_PORT
 from pqattack.errors import RequestError
+from pqbase.documents import Json
 
 #: kept of each first word, and first words kept of each direction; the oldest go
 KEPT: Final = 256
@@ -93,7 +94,7 @@ class Ear:
         if len(words) > KEPT_WORDS:
             words.popitem(last=False)
 
-    def told(self, target: str) -> list[dict[str, Any]]:
+    def told(self, target: str) -> list[Json]:
         """What is known of datagrams to `target`, in JSON: the word heard last stands last."""
         words = list(self._words[target].items())
         rows = []
@@ -118,9 +119,11 @@ def split_train(payload: bytes) -> list[bytes]:
     return [payload[at : at + length] for at in range(0, len(payload), length)]
 
 
-def parse_told(rows: Any) -> list[Heard]:
+def parse_told(rows: object) -> list[Heard]:
     """The other way round. Raises RequestError for what is not such an answer."""
     try:
+        if not isinstance(rows, list):
+            raise TypeError(f"{type(rows).__name__} is no list")
         return [
             Heard(int(row["word"]), tuple(bytes.fromhex(text) for text in row["datagrams"])) for row in rows
         ]

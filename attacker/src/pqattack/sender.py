@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pqattack.bins import SentBins
 from pqattack.profile import due_of
@@ -105,11 +105,11 @@ class Sender(InThread):
         self,
         episode: Episode,
         frames: Sequence[bytes],
-        send: Callable[[bytes], Any],
+        send: Callable[[bytes], object],
         *,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         real_ns: Callable[[], int] = time.time_ns,
-        sleep: Callable[[float], Any] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         super().__init__("sender", "to send")
         self._episode = episode

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from pqattack import __version__
 from pqattack.bounds import MAX_FOR_S, MAX_RATE_PPS, Addresses, port_of, port_of_peer
@@ -25,11 +25,11 @@ from pqattack.payloads import datagrams
 from pqattack.sender import Runner, Sender
 from pqattack.settings import KINDS, LEARNING, Episode
 from pqattack.wire import interface_of, mac_of, neighbour, open_sender
+from pqbase.documents import Json
 from pqbase.errors import PqError
 from pqbase.lines import Client, refusal
 from pqbase.lines import Server as LineServer
 
-Json = dict[str, Any]
 #: the tap listens this long after each time it is asked to
 _LISTEN_S: Final = 5.0
 _LISTEN_AGAIN_NS: Final = 2_000_000_000

@@ -12,17 +12,17 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pqattack.bounds import TARGETS
 from pqattack.errors import RequestError
 from pqattack.heard import Ear
 from pqattack.wire import interface_of, open_listener
+from pqbase.documents import Json
 from pqbase.errors import PqError
 from pqbase.lines import Server, refusal
 from pqbase.net import holds
 
-Json = dict[str, Any]
 LISTEN_MAX_S: Final = 10.0
 EXIT_MOVED: Final = 70
 #: how often we look whether the namespace is still the endpoint's

@@ -11,11 +11,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import IO, Any, Final
+from typing import IO, Final
 
+from pqbase.documents import Json
 from pqbase.errors import PqError
 
-Json = dict[str, Any]
 MAX_REQUEST_BYTES: Final = 65_536
 MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 
@@ -161,7 +161,7 @@ class Client:
         self._socket: socket.socket | None = None
         self._lines: IO[bytes] | None = None
 
-    def ask(self, op: str, **details: Any) -> Json:
+    def ask(self, op: str, **details: object) -> Json:
         """The answer, without its `ok`. Raises Refused and NoAnswer; the latter's cause tells silence by its
         TimeoutError."""
         with self._lock:

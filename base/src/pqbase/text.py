@@ -6,7 +6,6 @@ import io
 import json
 import sys
 from datetime import UTC, datetime
-from typing import Any
 
 
 def utc_text(realtime_ns: int) -> str:
@@ -35,7 +34,7 @@ def _utc(realtime_ns: int) -> datetime:
     return datetime.fromtimestamp(realtime_ns // 10**9, UTC)
 
 
-def canonical_json(value: Any) -> bytes:
+def canonical_json(value: object) -> bytes:
     """One spelling for equal values: sorted keys, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 

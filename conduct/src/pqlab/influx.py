@@ -19,10 +19,11 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json
 from pqevidence.errors import EXIT_ENVIRONMENT, LabError
 from pqevidence.paths import project_root
+from pqlab.influx_series import Scalar, Series, points, tags_of
 from pqtelemetry.errors import TelemetryError
 from pqtelemetry.line import series_key
 from pqtelemetry.slice import parse_line
@@ -37,8 +38,6 @@ NOT_SAMPLED = ("pq_detector,",)
 PIECE_NS = 60_000_000_000
 #: token of the lab's own InfluxDB 2, beside its keys
 TOKEN_FILE = Path("keys") / "influxdb" / "token.secret"
-
-Scalar = int | float | bool | str
 
 
 class InfluxError(LabError):
@@ -90,7 +89,7 @@ class SeriesComparison:
         """True when every point and every field is equal."""
         return self.file_count == self.influx_count and not self.differences
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> Json:
         """JSON-ready row of run.json."""
         return {
             "series": self.series,
@@ -193,8 +192,8 @@ class InfluxView:
         lower = {name.lower(): value for name, value in headers.items()}
         return lower.get("x-influxdb-version", "unknown")
 
-    def query(self, influxql: str) -> list[dict[str, Any]]:
-        """Series objects {name, tags, columns, values} of one InfluxQL statement; times are ns.
+    def query(self, influxql: str) -> list[Series]:
+        """The series of one InfluxQL statement.
 
         Raises InfluxError when the statement fails, the database is missing, or the answer was cut.
         """
@@ -209,7 +208,7 @@ class InfluxView:
                 body[:200].decode("utf-8", errors="replace"),
                 "check which service listens on that port",
             ) from error
-        series: list[dict[str, Any]] = []
+        series: list[Series] = []
         for result in results:
             if "error" in result:
                 raise self._not_answered(str(result["error"]))
@@ -232,12 +231,9 @@ class InfluxView:
         for from_ns in range(start_ns, end_ns, PIECE_NS):
             span = f"time >= {from_ns} AND time < {min(from_ns + PIECE_NS, end_ns)}"
             for item in self.query(f"SELECT * FROM {measurements} WHERE {span}{whose} GROUP BY *"):
-                present = ((key, value) for key, value in item.get("tags", {}).items() if value != "")
-                content = found.setdefault(series_key(item["name"], tuple(sorted(present))), SeriesContent())
-                columns = item["columns"]
-                for row in item["values"]:
-                    values = dict(zip(columns, row, strict=True))
-                    content.add(values.pop("time"), values)
+                content = found.setdefault(series_key(item["name"], tags_of(item)), SeriesContent())
+                for time_ns, values in points(item):
+                    content.add(time_ns, values)
         return found
 
     def count_by_series(self, start_ns: int, end_ns: int) -> dict[str, int]:
@@ -255,12 +251,9 @@ class InfluxView:
         )
         rows: list[tuple[int, dict[str, Scalar]]] = []
         for item in self.query(statement):
-            tags = tuple(sorted((key, value) for key, value in item.get("tags", {}).items() if value != ""))
-            if tags != point.tags:
+            if tags_of(item) != point.tags:
                 continue
-            for row in item["values"]:
-                named = dict(zip(item["columns"], row, strict=True))
-                time_ns = named.pop("time")
+            for time_ns, named in points(item):
                 rows.append((time_ns, {key: value for key, value in named.items() if value is not None}))
         return sorted(rows, key=lambda row: row[0])
 

@@ -8,7 +8,7 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Protocol, TextIO
+from typing import Protocol, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,10 +16,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from pqbase.documents import Json, part_of
 from pqevidence.plan import Cell
 from pqevidence.terminal import COLUMNS
 
-Json = dict[str, Any]
 #: as SGR, for what is printed without rich
 _CODES = {"green": 32, "red": 31, "yellow": 33}
 _COLOURS = {"pass": "green", "fail": "red", "invalid": "red", "unsupported": "yellow", "not-run": "yellow"}
@@ -125,7 +125,7 @@ def hottest_c(record: Json) -> float | None:
 
 def value_of(record: Json, letter: str, name: str) -> float | None:
     """A number of the record; None where it is not there or does not count, as on a busy machine."""
-    field = record.get("categories", {}).get(letter, {}).get(name, {})
+    field = part_of(part_of(part_of(record, "categories", {}), letter, {}), name, {})
     value = None if field.get("validity") == "invalid" else field.get("value")
     return float(value) if isinstance(value, int | float) else None
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pqdetect.errors import RecordingError
+from pqdetect.evaluation.results import DistanceRow
 from pqdetect.features import FEATURE_NAMES, features_many
 from pqdetect.features.window import Row
 from pqdetect.feed import WINDOW_S, column
@@ -43,6 +44,20 @@ class Distance:
     sim_p95: float | None
     lab_count: int
     sim_count: int
+
+    def as_row(self) -> DistanceRow:
+        """As it stands in the results of an evaluation."""
+        return {
+            "condition": self.condition,
+            "feature": self.feature,
+            "ks": self.ks,
+            "lab_median": self.lab_median,
+            "sim_median": self.sim_median,
+            "lab_p95": self.lab_p95,
+            "sim_p95": self.sim_p95,
+            "lab_count": self.lab_count,
+            "sim_count": self.sim_count,
+        }
 
 
 def rows_of(recording: Recording) -> Row:
@@ -94,16 +109,16 @@ def _link(profile: str) -> LinkSpec:
             return known
     given = table()["profiles"].get(profile, table()["profiles"]["direct"])
 
-    def middle(name: str) -> float:
-        return float(np.mean(given.get(name, (0.0, 0.0))))
+    def middle(span: list[float] | None) -> float:
+        return 0.0 if span is None else float(np.mean(span))
 
     return LinkSpec(
-        delay_ms=middle("delay_ms"),
-        jitter_ms=middle("jitter_ms"),
-        loss_pct=middle("loss_pct"),
-        rate_kbps=middle("rate_kbps"),
-        queue_ms=middle("queue_ms") or 1000.0,
-        router_pps=middle("router_pps"),
+        delay_ms=middle(given.get("delay_ms")),
+        jitter_ms=middle(given.get("jitter_ms")),
+        loss_pct=middle(given.get("loss_pct")),
+        rate_kbps=middle(given.get("rate_kbps")),
+        queue_ms=middle(given.get("queue_ms")) or 1000.0,
+        router_pps=middle(given.get("router_pps")),
         shared=bool(given.get("shared")),
         fifo=bool(given.get("fifo")),
     )

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pqbase.documents import number_of, whole_of
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.float64]
@@ -50,10 +52,14 @@ class Rule:
         return asdict(self)
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Rule:
+    def of(cls, data: Mapping[str, object]) -> Rule:
         """The rule in a card; raises `KeyError` or `ValueError` where it is none."""
         return cls(
-            float(data["on"]), float(data["off"]), int(data["need"]), int(data["among"]), int(data["hold"])
+            number_of(data, "on"),
+            number_of(data, "off"),
+            whole_of(data, "need"),
+            whole_of(data, "among"),
+            whole_of(data, "hold"),
         )
 
 

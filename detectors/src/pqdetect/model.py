@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pqbase.documents import number_of, part_of
 from pqdetect.decide import Rule, Scores
 from pqdetect.features import SCHEMA as FEATURES
 from pqdetect.features import FeatureStream
@@ -60,7 +61,7 @@ def load(name: str | Path = "default") -> Model:
         scorer = _scorer(folder, card)
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{folder / cards.CARD} does not say how to run it ({error})") from error
-    rules = {output: Rule.of(card["rules"][output]) for output in ("attack", "degraded")}
+    rules = {output: Rule.of(part_of(part_of(card, "rules"), output)) for output in ("attack", "degraded")}
     digest = card["sha256"] if "sha256" in card else cards.sha256(folder / cards.CARD)
     return Model(str(card["name"]), str(digest), card, rules, scorer)
 
@@ -68,14 +69,18 @@ def load(name: str | Path = "default") -> Model:
 def _scorer(folder: Path, card: Card) -> Scorer:
     kind = card["kind"]
     if kind == "trees":
-        return Trees(open_graph(folder / cards.GRAPH), card["input"]["rows"])
+        return Trees(open_graph(folder / cards.GRAPH), str(part_of(card, "input")["rows"]))
     if kind == "transformer":
-        given = dict(card["shape"])
+        given = card["shape"]
+        if not isinstance(given, dict):
+            raise TypeError("`shape` is no object")
         return Transformer(
             open_graph(folder / cards.GRAPH), Shape(**{**given, "lookback": tuple(given["lookback"])})
         )
     if kind == "rule":
-        return RuleModel(Signal.of(card["signals"]["attack"]), Signal.of(card["signals"]["degraded"]))
-    stages = card["stages"]
-    first, second = (load(folder.parent / stages[place]).scorer for place in ("first", "second"))
-    return Cascade(first, second, float(stages["trigger"]), stages["join"])
+        return RuleModel(
+            *(Signal.of(part_of(part_of(card, "signals"), output)) for output in ("attack", "degraded"))
+        )
+    stages = part_of(card, "stages")
+    first, second = (load(folder.parent / str(stages[place])).scorer for place in ("first", "second"))
+    return Cascade(first, second, number_of(stages, "trigger"), str(stages["join"]))

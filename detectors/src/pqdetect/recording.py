@@ -10,11 +10,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pqbase.documents import Json, number_or_none, part_of
 from pqdetect.errors import FeedError, RecordingError
 from pqdetect.feed import (
     BIN_NS,
@@ -235,7 +236,7 @@ def texts(recording: Recording) -> dict[str, str]:
     return {BINS_FILE: "\n".join(lines) + "\n", TRUTH_FILE: truth + "\n"}
 
 
-def _window_line(k: int, deltas: Floats) -> dict[str, Any]:
+def _window_line(k: int, deltas: Floats) -> Json:
     named = {
         name: None if np.isnan(value) else int(value) for name, value in zip(DELTAS, deltas, strict=True)
     }
@@ -245,7 +246,7 @@ def _window_line(k: int, deltas: Floats) -> dict[str, Any]:
     return {"k": k, "interface": known[0], "udp": known[1]}
 
 
-def _truth_object(truth: Truth) -> dict[str, Any]:
+def _truth_object(truth: Truth) -> Json:
     loss = truth.loss
     columns = (
         None
@@ -349,15 +350,22 @@ def read_bins(path: Path) -> tuple[int, NDArray[np.int64], Floats, Flags]:
     return first_k, counts, deltas, came
 
 
-def _take_line(line: Any, order: list[int], bins: dict[int, list[int]], windows: dict[int, Floats]) -> None:
+def _take_line(
+    line: object, order: list[int], bins: dict[int, list[int]], windows: dict[int, Floats]
+) -> None:
     if isinstance(line, list):
         bins[int(line[0])] = [int(line[1][place]) for place in order]
-        return
-    windows[int(line["k"])] = deltas_of(line)
+    elif isinstance(line, dict):
+        windows[int(line["k"])] = deltas_of(line)
+    else:
+        raise TypeError(f"{type(line).__name__} is no line of it")
 
 
-def deltas_of(line: dict[str, Any]) -> Floats:
+def deltas_of(line: Json) -> Floats:
     """(8,) from a window's line `{"k", "interface", "udp"}`; a missing part or value is NaN."""
-    interface, udp = line.get("interface") or {}, line.get("udp") or {}
-    values = [interface.get(name[3:]) if name.startswith("if_") else udp.get(name[4:]) for name in DELTAS]
+    interface, udp = part_of(line, "interface", {}), part_of(line, "udp", {})
+    values = [
+        number_or_none(interface, name[3:]) if name.startswith("if_") else number_or_none(udp, name[4:])
+        for name in DELTAS
+    ]
     return _column(values)

@@ -7,11 +7,11 @@ busy host adds: 10 % of the set value, at least 2 ms of delay or jitter and 0.1 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, number_of, whole_of
 from pqlink.settings import DEFAULT_QUEUE_MS, Side
 
-Json = dict[str, Any]
 RELATIVE: Final = 0.10
 SLACK_MS: Final = 2.0
 SLACK_PCT: Final = 0.1
@@ -53,9 +53,10 @@ def check_udp(direction: str, side: Side, figures: Json, size_bytes: int) -> lis
     delay_ms = side.expected_delay_ms + transmission_ms(side, size_bytes + UDP_HEADER_BYTES)
     jitter_ms = side.expected_jitter_ms
     found = _check_loss(f"udp {direction}", side.expected_loss_pct, side.expected_burst_factor, figures)
-    if figures["received"] < 2:
+    if whole_of(figures, "received") < 2:
         return found  # a blocked link has no delay
-    n, mean_ms, sd_ms = figures["received"], figures["delay_mean_ms"], figures["delay_sd_ms"]
+    n, mean_ms = whole_of(figures, "received"), number_of(figures, "delay_mean_ms")
+    sd_ms = number_of(figures, "delay_sd_ms")
     found += _check_time(f"udp {direction} delay", delay_ms, mean_ms, sd_ms / math.sqrt(n))
     found += _check_time(f"udp {direction} jitter", jitter_ms, sd_ms, max(jitter_ms, 0) / math.sqrt(2 * n))
     return found
@@ -66,15 +67,15 @@ def check_tcp(up: Side, down: Side, figures: Json) -> list[str]:
     passes = (1 - up.expected_loss_pct / 100) * (1 - down.expected_loss_pct / 100)
     factor = max(up.expected_burst_factor, down.expected_burst_factor)
     found = _check_loss("tcp round trip", 100 * (1 - passes), factor, figures)
-    if figures["received"] < 2:
+    if whole_of(figures, "received") < 2:
         return found
     rtt_ms = sum(side.expected_delay_ms + transmission_ms(side, SYN_BYTES) for side in (up, down))
-    error_ms = figures["rtt_sd_ms"] / math.sqrt(figures["received"])
-    return found + _check_time("tcp round trip", rtt_ms, figures["rtt_mean_ms"], error_ms)
+    error_ms = number_of(figures, "rtt_sd_ms") / math.sqrt(whole_of(figures, "received"))
+    return found + _check_time("tcp round trip", rtt_ms, number_of(figures, "rtt_mean_ms"), error_ms)
 
 
 def _check_loss(name: str, expected_pct: float, factor: float, figures: Json) -> list[str]:
-    n, lost = figures["n"], figures["lost"]
+    n, lost = whole_of(figures, "n"), whole_of(figures, "lost")
     if n <= 0:
         return [f"{name}: no probe was sent"]
     loss_pct = 100 * lost / n

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pqbase.lines import Json, refusal
+from pqbase.documents import Json
+from pqbase.lines import refusal
 from pqlink import __version__
 from pqlink.errors import LinkError, RequestError, SettingsError
 from pqlink.lease import Lease, Pair

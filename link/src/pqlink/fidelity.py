@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from pqbase.documents import Json
 from pqlink.trace import Trace
 
-Json = dict[str, Any]
 _MS_NS = 1_000_000
 
 

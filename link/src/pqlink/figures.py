@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import fmean, median, stdev
-from typing import Any, Final
+from typing import Final
 
-Json = dict[str, Any]
+from pqbase.documents import Json
+
 _Z95: Final = 1.959964
 
 

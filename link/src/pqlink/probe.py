@@ -20,12 +20,12 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, number_of, whole_of
 from pqlink.errors import LinkError, RequestError
 from pqlink.figures import loss_figures, time_figures
 
-Json = dict[str, Any]
 PORT: Final = 48092
 MAX_COUNT: Final = 100_000
 MAX_RATE_HZ: Final = 10_000.0
@@ -67,10 +67,10 @@ class ProbePlan:
                 str(given["kind"]),
                 here,
                 peer,
-                int(given["count"]),
-                float(given["rate_hz"]),
-                int(given.get("size_bytes", 64)),
-                float(given.get("patience_s", 1.0)),
+                whole_of(given, "count"),
+                number_of(given, "rate_hz"),
+                whole_of(given, "size_bytes") if "size_bytes" in given else 64,
+                number_of(given, "patience_s") if "patience_s" in given else 1.0,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise RequestError(f"probe: {error!r}", hint="kind, count, rate_hz are needed") from error

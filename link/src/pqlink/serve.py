@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pqbase import lines
+from pqbase.documents import Json
 from pqbase.errors import PqError
-from pqbase.lines import MAX_REQUEST_BYTES, Json, encode, parse, refusal
+from pqbase.lines import MAX_REQUEST_BYTES, encode, parse, refusal
 from pqlink.control import ROLES, Control
 from pqlink.device import has_netem, open_router
 from pqlink.errors import LinkError, RequestError

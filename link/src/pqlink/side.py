@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
+from pqbase.documents import Json, number_of
 from pqbase.errors import PqError
-from pqbase.lines import MAX_REQUEST_BYTES, Json, encode, parse, refusal
+from pqbase.lines import MAX_REQUEST_BYTES, encode, parse, refusal
 from pqbase.net import holds
 from pqlink.device import interface_of, route_direct, route_via
 from pqlink.errors import DeviceError, LinkError, RequestError
@@ -108,14 +109,14 @@ class Side:
     def _do(self, request: Json) -> Json:
         op = request.get("op")
         if op == "via":
-            self._go_via(str(request.get("router")), float(request.get("ttl_s", 0)))
+            self._go_via(str(request.get("router")), number_of(request, "ttl_s", 0.0))
         elif op == "direct":
             if self._via is not None:
                 self.go_direct()
         elif op == "echo":
             if self._echo is not None:
                 self._echo.close()
-            self._echo = Echo(self._config.here, time.monotonic() + float(request.get("for_s", 0)))
+            self._echo = Echo(self._config.here, time.monotonic() + number_of(request, "for_s", 0.0))
         elif op == "echo_end":
             seen = 0 if self._echo is None else self._echo.close()
             self._echo = None

@@ -11,7 +11,7 @@ import sys
 import winreg
 from ctypes import wintypes
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 assert sys.platform == "win32"
 
@@ -218,12 +218,12 @@ def interfaces() -> list[InterfaceCounts]:
         _iphlpapi.FreeMibTable(table)
 
 
-def _is_wanted(row: Any) -> bool:
+def _is_wanted(row: _InterfaceRow) -> bool:
     # The table lists each card once more for every filter that sits on it: those are not hardware.
     return bool(row.flags & _HARDWARE_INTERFACE) and row.type != _IF_TYPE_SOFTWARE_LOOPBACK
 
 
-def _counts(row: Any) -> InterfaceCounts:
+def _counts(row: _InterfaceRow) -> InterfaceCounts:
     return InterfaceCounts(
         str(row.alias),
         {

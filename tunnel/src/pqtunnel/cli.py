@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from pqbase.documents import rows_of
 from pqbase.ending import STDIN_HELP, STDIN_OPTION
 from pqbase.text import speak_utf8
 from pqtunnel import __version__, suites
@@ -222,7 +223,7 @@ def _selftest(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(result, indent=1))
     else:
-        for item in result["items"]:
+        for item in rows_of(result, "items"):
             print(f"[{'x' if item['ok'] else ' '}] {item['name']}: {item['detail']}")
     return EXIT_OK if result["ok"] else EXIT_ENVIRONMENT
 
@@ -253,10 +254,10 @@ def _bench(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(result, indent=1))
     else:
-        for row in result["rows"]:
+        for row in rows_of(result, "rows"):
             median = "no success" if row["median_ms"] is None else f"{row['median_ms']:12.4f} ms"
             print(f"{row['name']:64} {median}  n = {row['n']}")
-        for check in result["checks"]:
+        for check in rows_of(result, "checks"):
             print(f"[{'x' if check['passed'] else ' '}] {check['name']}: {check['observed']}")
     return EXIT_OK if result["ok"] else EXIT_ENVIRONMENT
 

@@ -14,8 +14,9 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, whole_of
 from pqbase.stats import quantile7
 from pqtunnel.scheduling import Meter, thread_meter
 
@@ -96,13 +97,14 @@ class Probe:
         return f"a thread waits {waited_ms:.2f} ms for a processor to work {work_ms:.2f} ms"
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Probe:
+    def from_dict(cls, told: Mapping[str, object]) -> Probe:
         """Of an agent's answer; what it says of itself beside the figures is worked out again."""
         names = ("piece_median_ns", "waited_median_ns", "waited_mean_ns")
-        piece, middle, mean = (told.get(name) for name in names)
-        return cls(int(told["pieces_count"]), piece, middle, mean, told.get("reason"))
+        piece, middle, mean = (None if told.get(name) is None else whole_of(told, name) for name in names)
+        reason = None if told.get("reason") is None else str(told["reason"])
+        return cls(whole_of(told, "pieces_count"), piece, middle, mean, reason)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """For a document, its judgement beside it."""
         return {**asdict(self), "quiet": self.quiet}
 

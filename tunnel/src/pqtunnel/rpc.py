@@ -16,11 +16,13 @@ import socket
 import ssl
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
+from pqbase.documents import Json, texts_of, whole_of
 from pqtunnel.errors import TunnelError, key_owner_hint
 
 AGENT_PORT: Final = 48080
@@ -28,8 +30,6 @@ MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_CONNECT_TIMEOUT_S: Final = 5.0
 DEFAULT_CALL_TIMEOUT_S: Final = 15.0
 _RECV_BYTES: Final = 1 << 18
-
-JsonObject = dict[str, Any]
 
 
 class RpcError(TunnelError):
@@ -77,7 +77,7 @@ class RemoteError(RpcError):
 
     code = "remote_error"
 
-    def __init__(self, what: str, *, code: str, hint: str, rpc_code: int, data: JsonObject) -> None:
+    def __init__(self, what: str, *, code: str, hint: str, rpc_code: int, data: Json) -> None:
         super().__init__(what, hint=hint, code=code)
         self.rpc_code = rpc_code
         self.data = data
@@ -177,11 +177,11 @@ class RpcClient:
     def call(
         self,
         method: str,
-        params: JsonObject | None = None,
+        params: Mapping[str, object] | None = None,
         *,
         timeout_s: float | None = None,
         request_id: str | None = None,
-    ) -> JsonObject:
+    ) -> Json:
         """Call `method` and return its result object.
 
         Raises RemoteError when the agent refuses, RpcTimeoutError after `timeout_s` (default: the client's),
@@ -256,9 +256,7 @@ class RpcClient:
 
     # ------------------------------------------------------------------ one exchange
 
-    def _exchange(
-        self, line: bytes, identifier: str, method: str, limit_s: float, deadline_s: float
-    ) -> JsonObject:
+    def _exchange(self, line: bytes, identifier: str, method: str, limit_s: float, deadline_s: float) -> Json:
         stream = self._socket
         assert stream is not None
         try:
@@ -310,7 +308,7 @@ class RpcClient:
                 )
             self._buffer += chunk
 
-    def _parse(self, line: bytes) -> JsonObject:
+    def _parse(self, line: bytes) -> Json:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -323,13 +321,13 @@ class RpcClient:
             )
         return message
 
-    def _result(self, message: JsonObject) -> JsonObject:
+    def _result(self, message: Json) -> Json:
         error = message.get("error")
         if error is not None:
             if not isinstance(error, dict):
                 raise RpcProtocolError(f"{self.address}: an error that is no object: {error!r}")
             given, number = error.get("data"), error.get("code")
-            data: JsonObject = given if isinstance(given, dict) else {}
+            data: Json = given if isinstance(given, dict) else {}
             raise RemoteError(
                 f"{self.server_name}: {error.get('message', 'refused')}",
                 code=str(data.get("code", "remote_error")),
@@ -355,7 +353,7 @@ def fetch_all(
             {"cell_id": cell_id, "stream": stream, "since": since, "limit": limit},
             timeout_s=timeout_s,
         )
-        lines.extend(page["lines"])
-        since = int(page["next"])
+        lines.extend(texts_of(page, "lines"))
+        since = whole_of(page, "next")
         if page["end"]:
             return lines

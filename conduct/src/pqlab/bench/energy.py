@@ -10,13 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, number_of, part_of
 from pqevidence.analysis.energy import Energy, Resolution, Span, Trace, additive, between_blocks, block_energy
 from pqlab.bench.samples import Samples, read_samples
 from pqlab.bench.tree import BenchTreeError, object_of
 from pqtelemetry.ina219.calibration import Calibration, Line
 from pqtelemetry.ina219.registers import BUS_LSB_V, SHUNT_LSB_V
+from pqtunnel.bench.energy import Block
 
 BLOCKS_SCHEMA = "pqtunnel/bench-blocks/v1"
 ALONE_PERIODS = 2
@@ -53,8 +54,8 @@ class Result:
 class Run:
     """All operations of a folder, and what the sensor was. `synthetic`: no watt here is a measurement."""
 
-    environment: dict[str, Any]
-    header: dict[str, Any]
+    environment: Json
+    header: Json
     results: tuple[Result, ...]
     samples: int
     lost_reason: str | None
@@ -72,21 +73,25 @@ class Run:
         return "hardware" if self.environment.get("board") else "lab"
 
 
-def read_blocks(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def read_blocks(path: Path) -> tuple[Json, list[Block]]:
     """(header, rows). A cut-off last line is left out; any other damage raises BenchTreeError."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise BenchTreeError(f"{path.name} cannot be read", str(error)) from error
-    rows = []
+    head: Json = {}
+    rows: list[Block] = []
     for number, line in enumerate(lines[:-1], 1):  # what follows the last line end was cut off
         try:
-            rows.append(json.loads(line))
+            if number == 1:
+                head = json.loads(line)
+            else:
+                rows.append(json.loads(line))
         except ValueError as error:
             raise BenchTreeError(f"{path.name}, line {number} is damaged", str(error)) from error
-    if not rows or rows[0].get("schema") != BLOCKS_SCHEMA:
+    if head.get("schema") != BLOCKS_SCHEMA:
         raise BenchTreeError(f"{path.name} is no {BLOCKS_SCHEMA} file", "its first line says otherwise")
-    return rows[0], rows[1:]
+    return head, rows
 
 
 def limits_of(samples: Samples) -> Resolution:
@@ -99,13 +104,15 @@ def limits_of(samples: Samples) -> Resolution:
         raise BenchTreeError("the power file holds no sample", "the sensor gave none")
     volts, amps = middle
     try:
-        told = dict(header["calibration"])
-        told.pop("schema", None)
+        told = header["calibration"]
+        if not isinstance(told, dict):
+            raise TypeError("`calibration` is no object")
+        told = {name: value for name, value in told.items() if name != "schema"}
         current, voltage = Line(**told.pop("current")), Line(**told.pop("voltage"))
         calibration = Calibration(**told, current=current, voltage=voltage)
-        conversion_us = header.get("conversion_us")
-        period_s = 1.0 / float(header["rate_hz"])
-        delay_s = float(conversion_us["typical"]) / 1e6 if conversion_us else period_s
+        conversion_us = part_of(header, "conversion_us", {})
+        period_s = 1.0 / number_of(header, "rate_hz")
+        delay_s = number_of(conversion_us, "typical") / 1e6 if conversion_us else period_s
         # one step of current at the rail's voltage, and one of the rail's voltage at that current
         quantum_w = math.hypot(SHUNT_LSB_V / calibration.shunt_ohm * volts, BUS_LSB_V * amps)
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
@@ -125,7 +132,7 @@ def load(root: Path) -> Run:
     return Run(environment, samples.header, results, len(samples), lost_reason(rows, samples))
 
 
-def lost_reason(rows: Sequence[dict[str, Any]], samples: Samples) -> str | None:
+def lost_reason(rows: Sequence[Block], samples: Samples) -> str | None:
     """Which samples of the run are not there and why: of its beginning, of its end; None where all are."""
     reasons = []
     if rows and len(samples) and rows[0]["start_ns"] < samples.times_ns[0]:
@@ -136,31 +143,29 @@ def lost_reason(rows: Sequence[dict[str, Any]], samples: Samples) -> str | None:
     return "; ".join(reasons) or None
 
 
-def results_of(rows: Sequence[dict[str, Any]], samples: Samples) -> list[Result]:
+def results_of(rows: Sequence[Block], samples: Samples) -> list[Result]:
     """Joules for every operation in the rows, in order of category, algorithm, operation."""
     limits = limits_of(samples)
     idles = {row["index"]: _span(row) for row in rows if row["kind"] == "idle"}
-    works: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    works: dict[tuple[str, str], list[Block]] = {}
     for row in rows:
         if row["kind"] == "work":
             works.setdefault((row["category"], row["name"]), []).append(row)
     return [_result(own, idles, samples, limits) for _, own in sorted(works.items())]
 
 
-def _span(row: dict[str, Any]) -> Span:
+def _span(row: Block) -> Span:
     return Span(row["start_ns"], row["end_ns"])
 
 
-def _result(
-    rows: list[dict[str, Any]], idles: dict[int, Span], samples: Samples, limits: Resolution
-) -> Result:
+def _result(rows: list[Block], idles: dict[int, Span], samples: Samples, limits: Resolution) -> Result:
     blocks: dict[int, list[Energy]] = {1: [], 2: []}
     watts: list[float] = []
     volts: list[float] = []
     amps: list[float] = []
     for row in rows:
         before, after = idles.get(row["index"]), idles.get(row["index"] + 1)
-        operations, work = int(row["operations"]), _span(row)
+        operations, work = row["operations"], _span(row)
         if before is None or after is None:
             energy = _without(operations, "the run ended before the idle span after this block")
         elif not row["success"]:
@@ -171,7 +176,7 @@ def _result(
             near = samples.between(before.start_ns, after.end_ns)
             trace = Trace(near, limits.period_s)
             energy = block_energy(trace, before, work, after, operations, limits)
-        blocks[int(row["multiple"])].append(energy)
+        blocks[row["multiple"]].append(energy)
         if energy.gross_j is not None:
             inside = [s for s in near if work.start_ns <= s.t_mono_ns <= work.end_ns]
             watts.append(energy.gross_j / work.seconds)
@@ -179,7 +184,7 @@ def _result(
             amps += [s.current_a for s in inside if s.current_a is not None]
     once, twice = (_mean(blocks[multiple], rows) for multiple in (1, 2))
     done = math.fsum(_span(row).seconds for row in rows)
-    time_ms = done / sum(int(row["operations"]) for row in rows) * 1e3
+    time_ms = done / sum(row["operations"] for row in rows) * 1e3
     head = rows[0]
     short = time_ms / 1e3 < ALONE_PERIODS * limits.period_s
     return Result(
@@ -200,9 +205,9 @@ def _result(
     )
 
 
-def _mean(blocks: list[Energy], rows: list[dict[str, Any]]) -> Energy:
+def _mean(blocks: list[Energy], rows: list[Block]) -> Energy:
     if not blocks:
-        return _without(int(rows[0]["operations"]), "no block of this size was made")
+        return _without(rows[0]["operations"], "no block of this size was made")
     return between_blocks(blocks)
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json
 from pqlab.bench.tree import BenchTreeError
 from pqtelemetry.errors import TelemetryError
 from pqtelemetry.power.rawfile import (
@@ -36,7 +36,7 @@ _GOOD = bytes(not flags & GAP for flags in range(256))
 class Samples:
     """Samples in time order, a gap's values NaN. header: what all segments have alike; parts in order."""
 
-    header: dict[str, Any]
+    header: Json
     parts: list[Path] = field(default_factory=list)
     times_ns: array[int] = field(default_factory=lambda: array("q"))
     volts: array[float] = field(default_factory=lambda: array("f"))
@@ -109,7 +109,7 @@ def read_samples(path: Path) -> Samples:
     return samples
 
 
-def _alike(header: dict[str, Any]) -> dict[str, Any]:
+def _alike(header: Json) -> Json:
     """What is the same in all segments of one sampler."""
     return {key: value for key, value in header.items() if key != "realtime_offset_ns"}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 
+from pqbase.documents import part_of
 from pqevidence.analysis.table import Row
 from pqevidence.analysis.table import Table as Values
 from pqevidence.report import blocks, figures
@@ -79,7 +80,7 @@ _METHOD = (
 
 def _sensor(run: Run) -> Facts:
     header = run.header
-    calibration = header.get("calibration") or {}
+    calibration = part_of(header, "calibration", {})
     items: tuple[tuple[str, Cell], ...] = (
         ("sensor", label(header.get("sensor"))),
         ("class", label(header.get("sensor_class"))),

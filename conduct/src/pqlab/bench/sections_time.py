@@ -295,7 +295,7 @@ def _drawing(tree: Tree, category: str, title: str) -> Figure | None:
 def _boxes(tree: Tree, category: str, title: str) -> Figure | None:
     rows = []
     for one in sorted(tree.of(category), key=lambda o: str(o.head["operation"])):  # stable: registry's order
-        if one.row["median_ms"] and one.quartiles_ms and one.row["min_ms"]:
+        if one.row["median_ms"] and one.quartiles_ms and one.row["min_ms"] and one.row["max_ms"]:
             operation = "" if category == "suites" else f" {one.head['operation']}"
             rows.append(
                 Box(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, texts_of, whole_of
 from pqbase.stats import median_interval, quantile7
 from pqevidence.errors import EXIT_CHECK, LabError
 from pqtunnel.bench import summary
-from pqtunnel.bench.rawfiles import BenchError, Iteration, read
+from pqtunnel.bench.rawfiles import BenchError, Head, Iteration, read
 from pqtunnel.suites import AEADS, KEMS, SIGS
 
 _ALGORITHMS = [one.name for registry in (KEMS, SIGS, AEADS) for one in registry.values()]
@@ -28,8 +28,8 @@ class BenchTreeError(LabError):
 class Measured:
     """One raw file: its head, summary row, and a distribution-free 95 % interval of its median."""
 
-    head: dict[str, Any]
-    row: dict[str, Any]
+    head: Head
+    row: summary.Row
     low_ms: float | None
     high_ms: float | None
     quartiles_ms: tuple[float, float] | None
@@ -43,7 +43,7 @@ class Measured:
 class Tree:
     """A whole tree. `checks` are recomputed now: integrity, and whether the stored summaries follow."""
 
-    environment: dict[str, Any]
+    environment: Json
     files: tuple[Measured, ...]
     checks: tuple[summary.Check, ...]
     count: int
@@ -63,7 +63,7 @@ class Tree:
         return [one for one in self.files if one.head["category"] == category]
 
 
-def object_of(path: Path) -> dict[str, Any]:
+def object_of(path: Path) -> Json:
     """A JSON object. Raises BenchTreeError."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -83,14 +83,15 @@ def load(root: Path) -> Tree:
     promised = object_of(root / "integrity.json")
     try:
         files = tuple(sorted((_measured(root, path) for path in summary.raw_files(root)), key=_place))
-        checks = summary.integrity(root, set(promised["files"]), int(promised["count"]))
+        count = whole_of(promised, "count")
+        checks = summary.integrity(root, set(texts_of(promised, "files")), count)
     except BenchError as error:
         raise BenchTreeError(str(error), "a raw file is damaged") from error
     except (KeyError, TypeError, ValueError) as error:
         raise BenchTreeError("integrity.json is damaged", str(error)) from error
     if not files:
         raise BenchTreeError(f"{root.name} holds no raw file", "raw/ is empty")
-    return Tree(environment, files, (*checks, _summaries(root)), int(promised["count"]))
+    return Tree(environment, files, (*checks, _summaries(root)), count)
 
 
 def _place(one: Measured) -> tuple[str, int, str, int, int, str]:
@@ -99,7 +100,7 @@ def _place(one: Measured) -> tuple[str, int, str, int, int, str]:
     known = _ALGORITHMS.index(algorithm) if algorithm in _ALGORITHMS else len(_ALGORITHMS)
     operation = str(one.head["operation"])
     turn = _OPERATIONS.index(operation) if operation in _OPERATIONS else len(_OPERATIONS)
-    payload = int(one.head["sizes_bytes"].get("payload", 0))
+    payload = one.head["sizes_bytes"].get("payload", 0)
     return str(one.head["category"]), known, algorithm, turn, payload, one.path
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pqevidence.report.svg import significant
 from pqlab.bench.energy import Result, Run
-from pqlab.bench.tree import Tree
+from pqlab.bench.tree import Measured, Tree
 from pqtunnel.suites import KEMS, SIGS
 
 _WORK = {
@@ -54,10 +54,8 @@ def time_verdicts(tree: Tree) -> list[Verdict]:
         own = [one for one in tree.of("aead") if one.head["sizes_bytes"]["payload"] == payload]
         sums: dict[str, list[_Candidate]] = {}
         for one in own:
-            if one.low_ms is not None and one.high_ms is not None:
-                name = str(one.head["algorithm"])
-                candidate = _Candidate(name, one.low_ms, one.row["median_ms"], one.high_ms)
-                sums.setdefault(name, []).append(candidate)
+            if (candidate := _candidate(one)) is not None:
+                sums.setdefault(candidate.name, []).append(candidate)
         whole = [_add(name, parts) for name, parts in sums.items() if len(parts) == 2]
         found += _best(f"seal and open of {payload} B", whole, "ms", tree.count)
     return found
@@ -101,14 +99,20 @@ def _least_energy(use: str, results: Sequence[Result], operations: set[str]) -> 
     return _best(use, candidates, "J", min(blocks, default=0))
 
 
+def _candidate(one: Measured) -> _Candidate | None:
+    middle_ms = one.row["median_ms"]
+    if middle_ms is None or one.low_ms is None or one.high_ms is None:
+        return None
+    return _Candidate(one.head["algorithm"], one.low_ms, middle_ms, one.high_ms)
+
+
 def _sum(tree: Tree, category: str, name: str, operations: set[str]) -> _Candidate | None:
     parts = [
-        _Candidate(name, one.low_ms, one.row["median_ms"], one.high_ms)
+        candidate
         for one in tree.of(category)
         if one.head["algorithm"] == name
         and one.head["operation"] in operations
-        and one.low_ms is not None
-        and one.high_ms is not None
+        and (candidate := _candidate(one)) is not None
     ]
     return _add(name, parts) if len(parts) == len(operations) else None
 

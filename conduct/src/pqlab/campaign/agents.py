@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
+from pqbase.documents import Json, texts_of, whole_of
 from pqbase.errors import PqError
 from pqevidence.errors import LabError
 from pqlab.inventory import AgentAddress, Inventory
 from pqtunnel.rpc import RpcClient, RpcError, TlsFiles
 
-Json = dict[str, Any]
 T = TypeVar("T")
 
 #: failures after which the agent has to be found again before the next cell
@@ -31,7 +31,7 @@ class AgentClient(Protocol):
     def call(
         self,
         method: str,
-        params: Json | None = None,
+        params: Mapping[str, object] | None = None,
         *,
         timeout_s: float | None = None,
         request_id: str | None = None,
@@ -101,7 +101,9 @@ class Agent:
         self._work.put(work)
         return future
 
-    def call_here(self, method: str, params: Json | None = None, *, timeout_s: float | None = None) -> Json:
+    def call_here(
+        self, method: str, params: Mapping[str, object] | None = None, *, timeout_s: float | None = None
+    ) -> Json:
         """Call from this agent's own thread. Raises AgentFailure."""
         try:
             return self._client.call(method, params, timeout_s=timeout_s)
@@ -109,12 +111,14 @@ class Agent:
             raise AgentFailure(self.role, error) from error
 
     def start(
-        self, method: str, params: Json | None = None, *, timeout_s: float | None = None
+        self, method: str, params: Mapping[str, object] | None = None, *, timeout_s: float | None = None
     ) -> Future[Json]:
         """Call without waiting."""
         return self.submit(lambda: self.call_here(method, params, timeout_s=timeout_s))
 
-    def call(self, method: str, params: Json | None = None, *, timeout_s: float | None = None) -> Json:
+    def call(
+        self, method: str, params: Mapping[str, object] | None = None, *, timeout_s: float | None = None
+    ) -> Json:
         """Call and wait. Raises AgentFailure."""
         return self.start(method, params, timeout_s=timeout_s).result()
 
@@ -152,8 +156,8 @@ def stream_lines(agent: Agent, cell_id: str, stream: str) -> list[str]:
     while True:
         asked = {"cell_id": cell_id, "stream": stream, "since": since, "limit": _FETCH_LIMIT}
         page = agent.call_here("fetch", asked, timeout_s=_FETCH_S)
-        lines.extend(page["lines"])
-        since = int(page["next"])
+        lines.extend(texts_of(page, "lines"))
+        since = whole_of(page, "next")
         if page["end"]:
             return lines
 
@@ -175,7 +179,7 @@ class Pair:
         return {"drone": self.drone, "gcs": self.gcs}
 
     def both(
-        self, method: str, params: Json | None = None, *, timeout_s: float | None = None
+        self, method: str, params: Mapping[str, object] | None = None, *, timeout_s: float | None = None
     ) -> dict[str, Json]:
         """The same call at both ends at once. Waits for both, then raises AgentFailure."""
         futures = {

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Final
+from typing import Final
 
 from pqattack.settings import Episode
+from pqbase.documents import Json
 from pqbase.lines import Client, NoAnswer, Refused
 from pqevidence.errors import LabError
 from pqlab.lab_number import lab_number
 
-Json = dict[str, Any]
 PORT: Final = 48092
 HOLD_S: Final = 1.0
 RENEW_EVERY_S: Final = 0.2
@@ -120,7 +120,7 @@ class AttackControl:
         except AttackFailure as error:
             self.lapsed = str(error)
 
-    def _call(self, op: str, **details: Any) -> Json:
+    def _call(self, op: str, **details: object) -> Json:
         """One request. Raises AttackFailure with the attacker's own words."""
         try:
             return self._client.ask(op, **details)

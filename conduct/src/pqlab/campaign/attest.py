@@ -12,13 +12,12 @@ import base64
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, texts_of, whole_of
 from pqevidence.plan import plan_digest
 from pqlab.campaign.agents import AgentFailure, Pair
 from pqlab.campaign.store import ATTEMPT_PREFIX, Store, disk_errors, sync, write_json
 
-Json = dict[str, Any]
 #: folder under data/, and `attestation` of hello and plan
 FOLDER = "attestation"
 SCHEMA = "pqlab/attestation/v1"
@@ -98,8 +97,8 @@ class _End:
     def keep(self, answer: Json) -> None:
         """What the agent answered, on the disk. Raises LabError when that is full."""
         if answer["segment"] != self.segment:
-            self.segment, self.count = int(answer["segment"]), 0
-        file, lines = self._chain(self.segment), answer["lines"]
+            self.segment, self.count = whole_of(answer, "segment"), 0
+        file, lines = self._chain(self.segment), texts_of(answer, "lines")
         with disk_errors(file):
             file.parent.mkdir(exist_ok=True)
             with file.open("ab") as handle:
@@ -165,7 +164,7 @@ class Attester:
         """The run's documents as they are sealed, and the last heads, each in the other's chain; the agents
         drop their keys. Raises AgentFailure."""
         if self.active:
-            told = {"op": "end", "documents_sha256": documents_sha256(self._store.data)}
+            told: Json = {"op": "end", "documents_sha256": documents_sha256(self._store.data)}
             for role in self._ends:
                 self._ask(role, told)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, whole_of
 from pqbase.text import utc_basic, utc_text
 from pqevidence.bundle.attribution import CONFIG, read_config
 from pqevidence.bundle.attribution import FILE as ATTRIBUTION
@@ -27,7 +27,6 @@ from pqlab.campaign.extension import Extension
 from pqlab.campaign.store import Store, write_atomic
 from pqlab.campaign.surroundings import Surroundings
 
-Json = dict[str, Any]
 #: free space a run wants to keep beyond what its cells need
 _DISK_RESERVE_BYTES = 8 << 20
 
@@ -46,7 +45,7 @@ def new_run(
     fresh = [cell for cell in cells if extension is None or cell.cell_id not in extension.cell_ids]
     costs = load_costs(latest_bundle(around.results) if around.earlier else None)
     budget = estimate(scenario, fresh, costs)
-    check_disk(around.results, budget["disk_bytes"] + (extension.size_bytes if extension else 0))
+    check_disk(around.results, whole_of(budget, "disk_bytes") + (extension.size_bytes if extension else 0))
     now_ns = around.clock.realtime_ns()
     store = Store(around.results, f"{utc_basic(now_ns)}-{around.token()}")
     store.lock()

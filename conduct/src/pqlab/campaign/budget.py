@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pqbase.documents import Json
 from pqevidence.costs import Costs, load_costs
 from pqevidence.plan import Cell
 from pqevidence.record.fleet import DIALLING, fleet_of
@@ -55,7 +54,7 @@ def cell_seconds(
     return scenario.windows_s() + block_s + beside_s + fleet_s + _wait_seconds(scenario, costs, condition)
 
 
-def fleet_least_s(condition: dict[str, Any]) -> float:
+def fleet_least_s(condition: Json) -> float:
     """What the fleet of a condition takes by its own settings, handshakes left aside; 0 without one."""
     if (asked := fleet_of(condition)) is None:
         return 0.0
@@ -67,7 +66,7 @@ def fleet_least_s(condition: dict[str, Any]) -> float:
     )
 
 
-def fleet_seconds(condition: dict[str, Any], handshake_s: float) -> float:
+def fleet_seconds(condition: Json, handshake_s: float) -> float:
     """Expected length of its fleet: four times every drone dials, on a machine that both ends share."""
     if (asked := fleet_of(condition)) is None:
         return 0.0
@@ -90,7 +89,7 @@ def _wait_seconds(scenario: Scenario, costs: Costs, condition: str | None) -> fl
     return after_s + float(probe["udp_count"] + probe["tcp_count"]) / float(probe["rate_hz"])
 
 
-def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> dict[str, Any]:
+def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> Json:
     """The budget block of plan.json.
 
     eta_s is None unless every suite's handshake is known; least_s and most_s bound it from the windows and
@@ -117,7 +116,7 @@ def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> dict[str, A
     }
 
 
-def _fleet_limit_s(condition: dict[str, Any]) -> float:
+def _fleet_limit_s(condition: Json) -> float:
     asked = fleet_of(condition)
     return 0.0 if asked is None else len(DIALLING) * float(asked["limit_s"]) + 2 * _FLEET_BESIDE_S
 

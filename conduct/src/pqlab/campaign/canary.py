@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqevidence.scenario.attacks import attack_events
 
-Json = dict[str, Any]
 #: a known attack after the measured part; nothing in it is measured but whether the detector says so
 CANARY_WINDOW: Final = "canary"
 CANARY_S: Final = 4.0

@@ -12,8 +12,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
+from pqbase.documents import Json, number_of, part_of, rows_of, texts_of, whole_of
 from pqevidence.plan import Cell
 from pqevidence.record.fleet import fleet_of
 from pqevidence.record.visitors import visitors
@@ -36,7 +36,6 @@ from pqtunnel import suites as registry
 from pqtunnel.inflight import Policy
 from pqtunnel.rpc import RpcError
 
-Json = dict[str, Any]
 HANDSHAKE_WINDOW = "handshake_cold"
 POOLED_WINDOW = "handshake_pooled"
 #: handshakes before the first cell that nobody records
@@ -208,7 +207,7 @@ class CellRunner:
         Raises AgentFailure."""
         if registry.get(cell.suite_id).is_plain:
             return 0
-        known = {"cell_id": WARM_UP}
+        known: Json = {"cell_id": WARM_UP}
         self._pair.both("prepare", {**self._orders(cell, self._scenario.condition(cell.condition)), **known})
         self._pair.both("start", known)
         block = {"count": 100, "min_count": 1, "max_s": WARM_UP_S}
@@ -216,11 +215,11 @@ class CellRunner:
         running = self._pair.drone.start("event", asked, timeout_s=WARM_UP_S + self._limit_s(cell, 1))
         answer = self._wait(running, self._pair.gcs)
         self._pair.both("stop", known)
-        return int(answer["completed"])
+        return whole_of(answer, "completed")
 
     def _stop_samplers(self, cell: Cell, journal: Journal) -> None:
         """Both ends' samplers stand still until the cell ends; the agents wake them themselves."""
-        stall = {"cell_id": cell.cell_id, "kind": "sensor_stall", "for_s": _LONGEST_STALL_S}
+        stall: Json = {"cell_id": cell.cell_id, "kind": "sensor_stall", "for_s": _LONGEST_STALL_S}
         self._pair.both("event", stall)
         journal.event("samplers_stopped")
 
@@ -282,7 +281,7 @@ class CellRunner:
 
     def _block(self, cell: Cell, journal: Journal, window: str, block: Json) -> int:
         """Handshakes one after another in a window of their own; returns how many completed."""
-        limit_s = block["max_s"] + self._limit_s(cell, block["min_count"])
+        limit_s = number_of(block, "max_s") + self._limit_s(cell, whole_of(block, "min_count"))
         self._processors(journal, window, "before")
         journal.event("window_start", window=window)
         answer = self._wait(
@@ -293,9 +292,9 @@ class CellRunner:
         )
         journal.event("window_end", window=window)
         self._processors(journal, window, "after")
-        completed, failures = int(answer["completed"]), answer.get("failures", [])
+        completed, failures = whole_of(answer, "completed"), answer.get("failures", [])
         label = {"pooled": True} if block.get("pooled") else {}
-        failed = int(answer["failed"])
+        failed = whole_of(answer, "failed")
         journal.event("handshake_block", completed=completed, failed=failed, failures=failures, **label)
         return completed
 
@@ -303,12 +302,12 @@ class CellRunner:
         """Let the ground make `target` key pairs and wait for them, labelled; 0 wipes what is left."""
         if target:
             journal.event("window_start", window=POOL_WINDOW)
-        asked = {"cell_id": cell.cell_id, "kind": "key_pool", "target": target}
+        asked: Json = {"cell_id": cell.cell_id, "kind": "key_pool", "target": target}
         running = self._pair.gcs.start("event", asked, timeout_s=self._limit_s(cell, target))
         answer = self._wait(running, self._pair.drone)
         if target:
             journal.event("window_end", window=POOL_WINDOW)
-        journal.event("key_pool", target=target, ready=int(answer["ready"]))
+        journal.event("key_pool", target=target, ready=whole_of(answer, "ready"))
 
     def _limit_s(self, cell: Cell, count: int) -> float:
         """How long `count` handshakes or key pairs may take on a slow board."""
@@ -380,7 +379,7 @@ class CellRunner:
             mono_s = self._clock.monotonic_s()
             journal.event("processors", window=window, edge=edge, mono_s=mono_s, **told)
 
-    def _wait(self, running: Future[Json], other: Agent, killed: Mapping[str, Any] = NOBODY) -> Json:
+    def _wait(self, running: Future[Json], other: Agent, killed: Mapping[str, object] = NOBODY) -> Json:
         """The answer of a long call at one end; the other end is told now and then that we are still here,
         unless it was killed on purpose."""
         while True:
@@ -417,12 +416,12 @@ class CellRunner:
                 if words := killed.get(agent.role):
                     # half a window's counts would look like loss
                     windows = {
-                        k: v for k, v in words.counters.get("windows", {}).items() if k != TRAFFIC_WINDOW
+                        k: v for k, v in part_of(words.counters, "windows", {}).items() if k != TRAFFIC_WINDOW
                     }
                     raw.counters[agent.role] = {**words.counters, "windows": windows}
                     lines.update(words.streams)
                     return
-                raw.counters[agent.role] = answer["counters"]
+                raw.counters[agent.role] = part_of(answer, "counters")
                 for name in [*names, *self._streams_of(agent.role, condition)]:
                     lines[name] = stream_lines(agent, str(cell.cell_id), name)
 
@@ -444,7 +443,7 @@ class CellRunner:
 def floor_level(suites: list[str], condition: Json) -> int:
     """Least NIST level both ends accept: the policy's own floor, else that of the suites in play."""
     if condition["policy"] != "none":
-        return int(condition["policy"]["floor_level"])
+        return whole_of(part_of(condition, "policy"), "floor_level")
     return max(1, min(registry.get(suite).level for suite in suites))
 
 
@@ -456,8 +455,9 @@ def drone_auth(cell: Cell, condition: Json) -> Json:
 
 def accepted_suites(cell: Cell, condition: Json) -> list[str]:
     """The cell's suite, and every other one that its condition switches to, each once."""
-    named = [] if condition["rekey"] == "none" else list(condition["rekey"]["suites"])
+    named = [] if condition["rekey"] == "none" else texts_of(part_of(condition, "rekey"), "suites")
     if condition["policy"] != "none":
-        named += Policy.from_json(condition["policy"]).suite_ids
-    named += [event["suite_id"] for event in condition["events"] if event["suite_id"] is not None]
+        named += Policy.from_json(part_of(condition, "policy")).suite_ids
+    asked = (event["suite_id"] for event in rows_of(condition, "events"))
+    named += [str(suite_id) for suite_id in asked if suite_id is not None]
     return list(dict.fromkeys([cell.suite_id, *named]))

@@ -6,13 +6,13 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqevidence.errors import LabError
 from pqevidence.paths import project_root
 from pqlab.campaign.cgroup import GroupFiles, cpu_ns, group_files, resident_bytes
 
-Json = dict[str, Any]
 #: detector → the model it runs: of the trees the ones that won (their `default.json`; a test says so).
 #: Its service and its profile are `detector-NAME`.
 MODELS: Final = {"xgboost": "xgboost-5w", "tst": "tst", "cascade": "cascade"}

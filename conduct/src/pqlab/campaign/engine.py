@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
+from pqbase.documents import Json, rows_of
 from pqbase.text import utc_text
 from pqevidence import commitment
 from pqevidence.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WARNING, LabError
@@ -41,9 +42,11 @@ from pqlab.campaign.surroundings import RECOVERY_S, Result, Surroundings
 from pqlab.campaign.thermal import ThermalGate
 from pqlab.campaign.vehicle import PUT_BACK_S, wait_for_vehicle
 
+if TYPE_CHECKING:
+    from pqevidence.record.raw import RawRun
+
 __all__ = ["RECOVERY_S", "Campaign", "Result", "Surroundings", "greet"]
 
-Json = dict[str, Any]
 MAX_ATTEMPTS = 3
 #: verdicts that `--rerun-failed` tries again
 FAILED_VERDICTS = ("fail", "invalid")
@@ -145,7 +148,7 @@ class Campaign:
             "command": around.command,
             "rerun_failed": around.rerun_failed,
         }
-        run["sessions"].append(session)
+        rows_of(run, "sessions").append(session)
         store.write("run.json", run)
         lost: list[str] = []
         for cell in self._cells:
@@ -166,8 +169,8 @@ class Campaign:
                 self._pair.drone, self._scenario, around.clock, around.reporter.note
             )
             if todo:
-                session["settle"] = wait_for_quiet(around, self._pair, self._hello)
-                self._busy = session["settle"].get("quiet") is False
+                settle = session["settle"] = wait_for_quiet(around, self._pair, self._hello)
+                self._busy = settle.get("quiet") is False
                 session["warm_up"] = self._warm_up(todo[0])
                 store.write("run.json", run)
             context = around.outputs.load_context(store.data)
@@ -220,7 +223,7 @@ class Campaign:
                 for home in self._store.homes(cell_id):
                     self._attested(attester.tell, cell_id, home)
 
-    def _attested(self, job: Callable[..., None], *given: Any) -> None:
+    def _attested(self, job: Callable[..., None], *given: object) -> None:
         """Do it, once more where an agent is lost on the way. Raises LabError."""
         for again in (True, False):
             try:
@@ -274,7 +277,7 @@ class Campaign:
         costs = load_costs(latest_bundle(self._around.results))
         return {suite: cell_seconds(self._scenario, suite, costs) for suite in self._scenario.suites}
 
-    def _cell(self, cell: Cell, context: Any) -> None:
+    def _cell(self, cell: Cell, context: RawRun) -> None:
         around, store = self._around, self._store
         cell_id = str(cell.cell_id)
         self._current = cell
@@ -306,7 +309,7 @@ class Campaign:
                 break
             if self._busy and disturbed_alone(record):
                 break
-            why = record.get("reason")
+            why = None if record.get("reason") is None else str(record["reason"])
         store.finish_cell(cell_id)
         self._verdicts[cell_id] = str(record["verdict"])
         self._current = None

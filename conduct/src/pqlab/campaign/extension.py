@@ -10,8 +10,8 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, part_of, rows_of, texts_of
 from pqevidence.bundle import bag
 from pqevidence.bundle.corrections import FOLDER as CORRECTIONS
 from pqevidence.bundle.survey import require_safe
@@ -25,7 +25,6 @@ from pqlab.campaign.hosts import different_builds
 from pqlab.campaign.settle import same_detectors
 from pqlab.campaign.store import Store, disk_errors, read_json
 
-Json = dict[str, Any]
 LINEAGE = "lineage"
 #: documents of a run that its records were made from; hosts/ beside them
 RUN_DOCUMENTS = ("run.json", "plan.json", "scenario.effective.yml", "providers.json")
@@ -33,7 +32,7 @@ RUN_DOCUMENTS = ("run.json", "plan.json", "scenario.effective.yml", "providers.j
 
 def taken_over(run: Json) -> set[str]:
     """Ids of the cells of a run (its run.json) that earlier runs measured."""
-    return {str(cell_id) for entry in run.get("lineage") or [] for cell_id in entry["cells"]}
+    return {cell_id for entry in rows_of(run, "lineage", []) for cell_id in texts_of(entry, "cells")}
 
 
 class Extension:
@@ -51,7 +50,9 @@ class Extension:
         check_whole(root)
         before = read_json(data / "providers.json")
         for role in ("drone", "gcs"):
-            changed = different_builds(before[role], providers[role], binaries=True, named=("there", "now"))
+            changed = different_builds(
+                part_of(before, role), part_of(providers, role), binaries=True, named=("there", "now")
+            )
             if changed:
                 raise LabError(
                     "builds-changed",
@@ -59,9 +60,9 @@ class Extension:
                     "cells of different builds do not belong in one bundle",
                     "bring the former images back, or begin anew without --into",
                 )
-        then, now = before.get("detectors") or {}, providers.get("detectors") or {}
+        then, now = part_of(before, "detectors", {}), part_of(providers, "detectors", {})
         # one that none of its cells had is no change of it
-        same_detectors(before, {name: facts for name, facts in now.items() if name in then}, root.name)
+        same_detectors(before, {name: part_of(now, name) for name in now if name in then}, root.name)
         return cls(root, cells_of(read_json(data / "plan.json")), read_json(data / "run.json"))
 
     @property
@@ -109,9 +110,9 @@ class Extension:
 
     def lineage(self, reason: str = "cells added") -> list[Json]:
         """The `lineage` of run.json: whose each taken-over cell is, oldest run first; why the newest is."""
-        older = list(self._run.get("lineage") or [])
+        older = list(rows_of(self._run, "lineage", []))
         mine = sorted(set(self._cells) - taken_over(self._run))
-        entry = {
+        entry: Json = {
             "run_id": str(self._run["run_id"]),
             "manifest_sha512": bag.sha512_file(self.root / bag.MANIFEST),
             "reason": reason,

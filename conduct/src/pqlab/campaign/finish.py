@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json
 from pqevidence.errors import EXIT_FAILED, EXIT_OK, EXIT_WARNING, LabError
 from pqevidence.paths import shown
 from pqevidence.plan import Cell
@@ -14,7 +14,6 @@ from pqlab.campaign.outputs import Outputs
 from pqlab.campaign.store import WORK_FOLDER, Store, write_atomic
 from pqlab.progress import Reporter
 
-Json = dict[str, Any]
 Seal = Callable[[Path, Path, list[Path]], Path]
 #: ending of the mark that a run leaves beside its work folder while it is sealed
 _SEALING = ".sealing"

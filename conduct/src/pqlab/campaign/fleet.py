@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol
+from typing import Final, NoReturn, Protocol
 
+from pqbase.documents import Json, number_of, part_of, whole_of
 from pqevidence.errors import LabError
 from pqevidence.paths import project_root
 from pqevidence.record.fleet import DOCUMENT, FILES, SCHEMA_VERSION, STATUS_FILE
@@ -27,7 +28,6 @@ from pqlab.campaign.store import write_atomic, write_json
 from pqlab.campaign.supervisor import Engine, run_docker
 from pqlab.lab_number import lab_number
 
-Json = dict[str, Any]
 IMAGE: Final = "pqlab/fleet:dev"
 WINDOW: Final = "fleet"
 _FARM_HOST, _STATION_HOST = 80, 81
@@ -240,7 +240,7 @@ class ComposeFleet:
 
     def fly(self, flown: Flown) -> None:
         """As `Fleet.fly`."""
-        moments: Json = {"stages": {}}
+        moments: dict[str, Json] = {"stages": {}}
         with self._farm(flown) as farm:
             self._station()
             self._stages(farm, flown, moments)
@@ -336,18 +336,18 @@ class ComposeFleet:
 
     # ------------------------------------------------------------------ stages
 
-    def _stages(self, farm: Farm, flown: Flown, moments: Json) -> None:
-        said, limit_s = flown.settings, float(flown.settings["limit_s"])
-        drones, limit_ms = int(said["drones"]), round(1000 * limit_s)
-        count = int(said["exchange_count"])
+    def _stages(self, farm: Farm, flown: Flown, moments: dict[str, Json]) -> None:
+        said, limit_s = flown.settings, number_of(flown.settings, "limit_s")
+        drones, limit_ms = whole_of(said, "drones"), round(1000 * limit_s)
+        count = whole_of(said, "exchange_count")
 
         moments["begin"] = clocks()
         farm.order(f"await {round(1000 * _START_S)}", _START_S)
-        farm.order(f"join {round(1e6 * float(said['arrive_s']))} {limit_ms}", limit_s)
+        farm.order(f"join {round(1e6 * number_of(said, 'arrive_s'))} {limit_ms}", limit_s)
         farm.order("status join", limit_s)
         farm.order("wake", 30.0)
         farm.order(f"exchange join {count}", limit_s)
-        window = f"{round(1000 * float(said['window_s']))} {said['probe_hz']}"
+        window = f"{round(1000 * number_of(said, 'window_s'))} {said['probe_hz']}"
         farm.order(f"window quiet {window} 0 {limit_ms}", limit_s)
         farm.order(f"window rekeying {window} {drones} {limit_ms}", limit_s)
         farm.order("status rekeying", limit_s)
@@ -369,7 +369,7 @@ class ComposeFleet:
             self.docker("network", "disconnect", air, station)
             time.sleep(_SETTLE_S)
             farm.order("stage outage", limit_s)
-            time.sleep(float(said["outage_s"]))
+            time.sleep(number_of(said, "outage_s"))
             farm.order("mark", limit_s)
             at["healed_ns"] = time.monotonic_ns()
             self.docker("network", "connect", "--ip", self._address(_STATION_HOST), air, station)
@@ -383,7 +383,7 @@ class ComposeFleet:
     def _loads(self, farm: Farm, flown: Flown) -> None:
         """More drones at their full rate, until what is sent does not arrive."""
         said = flown.settings
-        drones, for_s = int(said["drones"]), float(said["load_s"])
+        drones, for_s = whole_of(said, "drones"), number_of(said, "load_s")
         rungs = [rung for rung in RUNGS if rung < drones] + [drones]
         # the fleet at a tenth and below says nothing that a smaller one does not
         for rung in rungs[-3:] if drones < 100 else [r for r in rungs if r >= 10]:
@@ -401,7 +401,7 @@ def clocks() -> Json:
     return {"realtime_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
 
 
-def write_rows(flown: Flown, moments: Json, rows: list[str], builds: Json) -> None:
+def write_rows(flown: Flown, moments: dict[str, Json], rows: list[str], builds: Json) -> None:
     """The farm's rows as the raw files of the cell: a file a kind, the rest in one document."""
     tables: dict[str, list[str]] = {kind: [header] for kind, (_, header) in FILES.items()}
     statuses: list[Json] = []
@@ -415,7 +415,7 @@ def write_rows(flown: Flown, moments: Json, rows: list[str], builds: Json) -> No
             statuses.append({"stage": name, "t_ns": int(t_ns), "told": json.loads(told)})
         else:
             single.setdefault(kind, []).append(rest)
-    stages: Json = moments["stages"]
+    stages = {name: part_of(moments["stages"], name) for name in moments["stages"]}
     for rest in single.get("stage", []):
         name, t_ns = rest.split(",")
         stages.setdefault(name, {})["begin_ns"] = int(t_ns)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqevidence.errors import LabError
 from pqlab.campaign.agents import Agent, AgentFailure, Connect
 from pqlab.campaign.detectors import compose_detectors
 from pqlab.campaign.residents import ResidentDriver
 from pqlab.inventory import Inventory
 
-Json = dict[str, Any]
 METHOD: Final = "detector"
 #: the agent's word for a detector that does not run; this side's for an agent that does not
 GONE: Final = "no_detector"

@@ -9,9 +9,10 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, part_of, rows_of
 from pqevidence.builds import comparable, minor_version, same_machine
 from pqevidence.errors import LabError
 from pqevidence.record.faults import CYCLE
@@ -20,7 +21,6 @@ from pqevidence.scenario.model import Scenario
 from pqlab.campaign.place import Place, PlaceFacts
 from pqlab.campaign.store import Store
 
-Json = dict[str, Any]
 _DOCKER_TIMEOUT_S = 10.0
 
 
@@ -42,7 +42,7 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
                 "a number's ring is that of its weakest host",
                 f"set `ring: {facts['ring']}` in the scenario, or use the inventory of ring {scenario.ring}",
             )
-        played = played_by(facts["host"])
+        played = played_by(part_of(facts, "host"))
         if facts["ring"] == "hardware" and played:
             raise LabError(
                 "wrong-ring",
@@ -57,8 +57,8 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
                 "`telemetry.power: none` promises a run without watts",
                 "start that end with PQ_POWER=none, or set `telemetry.power: host` in the scenario",
             )
-        if not facts["selftest"]["ok"]:
-            bad = ", ".join(item["name"] for item in facts["selftest"]["items"] if not item["ok"])
+        if not (selftest := part_of(facts, "selftest"))["ok"]:
+            bad = ", ".join(str(item["name"]) for item in rows_of(selftest, "items") if not item["ok"])
             raise LabError(
                 "selftest", f"the {role}'s self-test failed: {bad}", "a primitive answers wrongly", rebuild
             )
@@ -70,7 +70,7 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
             "the two ends were built from different trees",
             rebuild,
         )
-    minors = {role: minor_version(facts["providers"].get("python")) for role, facts in hello.items()}
+    minors = {role: minor_version(part_of(facts, "providers").get("python")) for role, facts in hello.items()}
     if len(set(minors.values())) > 1:
         raise LabError(
             "python-mismatch",
@@ -115,7 +115,7 @@ def different_ends(hello: dict[str, Json]) -> list[str]:
     """Names of the providers that differ between the two ends of a pair."""
     binaries = same_machine(hello)
     one, other = (
-        comparable(hello[role]["providers"], binaries=binaries, patch_levels=False)
+        comparable(part_of(hello[role], "providers"), binaries=binaries, patch_levels=False)
         for role in ("drone", "gcs")
     )
     return _differing(one, other, ("at the drone", "at the gcs"))
@@ -129,7 +129,7 @@ def _differing(one: Json, other: Json, named: tuple[str, str]) -> list[str]:
     ]
 
 
-def _short(provider: Any) -> str:
+def _short(provider: object) -> str:
     if not isinstance(provider, dict):
         return str(provider)
     digest = str(provider.get("sha256") or provider.get("tree_sha256") or "")[:12]
@@ -138,7 +138,7 @@ def _short(provider: Any) -> str:
 
 def _power_sensor(facts: Json) -> str | None:
     """The power sensor that this host was told to sample, by name."""
-    for row in facts.get("sensors") or []:
+    for row in rows_of(facts, "sensors", []):
         if str(row.get("name")).split(":")[0] == "power" and (row.get("sensor") or row.get("available")):
             return str(row.get("sensor") or row["name"])
     return None
@@ -149,16 +149,17 @@ def fast_power(hello: dict[str, Json]) -> frozenset[str]:
     return frozenset(
         role
         for role, facts in hello.items()
-        if any(row.get("raw") and row.get("available") for row in facts.get("sensors") or [])
+        if any(row.get("raw") and row.get("available") for row in rows_of(facts, "sensors", []))
     )
 
 
 def unsupported_reason(hello: dict[str, Json], suite_id: str) -> str | None:
     """Why a suite cannot run on this pair, or None when both ends have it."""
     for role, facts in hello.items():
-        entry = facts["suites"].get(suite_id)
-        if entry is None:
+        suites = part_of(facts, "suites")
+        if suite_id not in suites:
             return f"{role}: the suite is not in this build's registry"
+        entry = part_of(suites, suite_id)
         if entry["status"] != "available":
             return f"{role}: {entry['reason']}"
     return None
@@ -171,7 +172,7 @@ def host_document(facts: Json, place: PlaceFacts) -> Json:
     return {**told, **({PLACE: place} if place else {})}
 
 
-def providers_document(hello: dict[str, Json], images: Json, detectors: dict[str, Json]) -> Json:
+def providers_document(hello: dict[str, Json], images: Mapping[str, str], detectors: dict[str, Json]) -> Json:
     """providers.json: the builds at both ends, the images they run from, the traffic services' facts, and
     image and model of every detector of the campaign."""
     return {
@@ -182,7 +183,7 @@ def providers_document(hello: dict[str, Json], images: Json, detectors: dict[str
     }
 
 
-def image_digests(compose_project: str | None) -> Json:
+def image_digests(compose_project: str | None) -> dict[str, str]:
     """Image name → content id of the lab's running containers; empty where there is no engine to ask."""
     if compose_project is None or shutil.which("docker") is None:
         return {}
@@ -197,7 +198,7 @@ def note_late_images(store: Store, compose_project: str | None) -> list[str]:
     """Add the images of services that started after the first cell (link, detectors) to providers.json.
     Returns a warning for each image that is not the one the run began with; the first digest stays."""
     providers = store.read("providers.json")
-    begun: Json = providers["images"]
+    begun = part_of(providers, "images")
     now = image_digests(compose_project)
     changed = sorted(name for name in begun.keys() & now.keys() if begun[name] != now[name])
     if now.keys() - begun.keys():
@@ -231,8 +232,9 @@ def controller_document() -> Json:
 
 def shares_machine(controller: Json, hello: dict[str, Json]) -> bool:
     """Does the controller run on a machine that is being measured? Containers share their host's boot id."""
-    boot_id = controller["host"]["boot_id"]
-    return boot_id is not None and any(facts["host"].get("boot_id") == boot_id for facts in hello.values())
+    boot_id = part_of(controller, "host")["boot_id"]
+    hosts = (part_of(facts, "host") for facts in hello.values())
+    return boot_id is not None and any(host.get("boot_id") == boot_id for host in hosts)
 
 
 def _cpu_model() -> str | None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
+from pqbase.documents import Json
 from pqbase.text import utc_text
 from pqlab.campaign.clock import Clock
-
-Json = dict[str, Any]
 
 
 @dataclass
@@ -25,7 +23,7 @@ class Journal:
     events: list[Json] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
 
-    def event(self, kind: str, **details: Any) -> None:
+    def event(self, kind: str, **details: object) -> None:
         """One event now."""
         t_ns = self.clock.realtime_ns()
         row = {"t_ns": t_ns, "host": "controller", "event": kind, **details}

@@ -9,15 +9,15 @@ import contextlib
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, part_of, texts_of
 from pqbase.lines import Client, NoAnswer, Refused
 from pqevidence.errors import LabError
 from pqlab.lab_number import lab_number
 from pqlink.control import TRACE_PART_CHARS
 from pqlink.settings import Side
 
-Json = dict[str, Any]
 PORT: Final = 48090
 HOLD_S: Final = 3.0
 RENEW_EVERY_S: Final = 1.0
@@ -37,7 +37,7 @@ class LinkConnection:
     def __init__(self, address: tuple[str, int]) -> None:
         self._client = Client(address, _ANSWER_S, "./compose/lab.sh profile link")
 
-    def call(self, op: str, **details: Any) -> Json:
+    def call(self, op: str, **details: object) -> Json:
         """One request. Raises LinkFailure with the router's own words."""
         try:
             return self._client.ask(op, **details)
@@ -51,7 +51,7 @@ class LinkConnection:
             code = f"link-{error.code.replace('_', '-')}"
             raise LinkFailure(code, f"the link router refused `{op}`", error.what, error.hint) from error
 
-    def ask(self, role: str, op: str, **details: Any) -> Json:
+    def ask(self, role: str, op: str, **details: object) -> Json:
         """One request to an end's helper."""
         return self.call("ask", role=role, request={"op": op, **details})
 
@@ -84,7 +84,7 @@ class LinkControl:
         traces: digest → file of every trace that `up` or `down` names.
         """
         if traces:
-            held = self.hello()["traces"]
+            held = texts_of(self.hello(), "traces")
             for sha256, content in traces.items():
                 if sha256 not in held:
                     self._send_trace(content)
@@ -96,9 +96,9 @@ class LinkControl:
             self._thread = threading.Thread(target=self._renew, args=(owner,), name="link-renew", daemon=True)
             self._thread.start()
         deadline_s = time.monotonic() + _ROUTES_S
-        while not all(state["routes"].values()):
+        while not all(part_of(state, "routes").values()):
             if time.monotonic() > deadline_s:
-                silent = ", ".join(role for role, there in state["routes"].items() if not there)
+                silent = ", ".join(role for role, there in part_of(state, "routes").items() if not there)
                 raise LinkFailure(
                     "link-route",
                     f"no route through the link at: {silent}",
@@ -113,11 +113,11 @@ class LinkControl:
         """Other settings for a time, ended by the router itself."""
         self.connection.call("change", owner=self._owner, up=up.as_dict(), down=down.as_dict(), for_s=for_s)
 
-    def log(self, rows: int) -> list[list[Any]]:
+    def log(self, rows: int) -> list[list[object]]:
         """The first `rows` packets of this hold: direction, ns since it began, bytes, ns waited or None."""
-        found: list[list[Any]] = []
+        found: list[list[object]] = []
         while len(found) < rows:
-            part = self.connection.call("log", first=len(found))["rows"]
+            part = _packets(self.connection.call("log", first=len(found)))
             if not part:
                 raise LinkFailure(
                     "link-log",
@@ -150,7 +150,7 @@ class LinkControl:
         state = self.connection.call("clear", owner=owner)
         released = bool(state["released"])
         deadline_s = time.monotonic() + _ROUTES_S
-        while any(state["routes"].values()) and time.monotonic() < deadline_s:
+        while any(part_of(state, "routes").values()) and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
             state = self.connection.call("state")
         return released
@@ -170,3 +170,10 @@ class LinkControl:
                     connection.call("renew", owner=owner)
         except LinkFailure as error:
             self.lapsed = str(error)
+
+
+def _packets(answer: Json) -> list[list[object]]:
+    found = answer["rows"]
+    if not isinstance(found, list):
+        raise TypeError(f"`rows` is {type(found).__name__}, not a list")
+    return found

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from pqbase.documents import Json
 from pqevidence.errors import LabError
 from pqevidence.paths import project_root
 from pqevidence.plan import Cell
@@ -16,7 +17,7 @@ from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.place import NO_PLACE, Place
-from pqlab.campaign.timeline import Journal, Json, Timeline
+from pqlab.campaign.timeline import Journal, Timeline
 
 _START_LIMIT_S = 300.0
 

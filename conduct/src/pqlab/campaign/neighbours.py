@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from pqbase.documents import Json
 from pqlab.campaign.cgroup import ROOT, GroupFiles, cpu_ns, group_files, throttled_ms
 from pqlab.campaign.observers import ENDS, ENGINE_ERRORS, containers
 
-Json = dict[str, Any]
 NO_CONTAINERS: Final = (
     "the hosts are no containers of this machine: nobody tells the lab's programs from others"
 )
@@ -110,7 +110,7 @@ class ComposeNeighbours:
         if not found:
             self._reason = f"no container of {self.project} runs on this machine"
 
-    def _ticks(self) -> dict[str, Any]:
+    def _ticks(self) -> Json:
         rows = [line.split() for line in (self.proc / "stat").read_text(encoding="ascii").splitlines()]
         cores = [
             [int(word) for word in row[1:]] for row in rows if row and row[0][:3] == "cpu" and row[0] != "cpu"

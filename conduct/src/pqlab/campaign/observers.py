@@ -11,11 +11,11 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from pqbase.documents import Json
 from pqlab.campaign.cgroup import GroupFiles, cpu_ns, group_files
 
-Json = dict[str, Any]
 OBSERVERS_SCHEMA: Final = "pqlab/observers/v1"
 #: both ends; each container holds the tunnel's process and, as its child, the sampler
 ENDS: Final = ("drone", "gcs")
@@ -57,15 +57,17 @@ class ComposeObservers:
     def usage(self) -> Json:
         """cpu_ns of every service's control group, of both tunnels' and samplers' processes; busy and steal
         time of all cores together."""
-        services, ends = self._services(), {}
+        services = self._services()
+        used: dict[str, Json] = {}
+        ends: dict[str, Json] = {}
         told: Json = {
-            "services": {},
+            "services": used,
             "t_ns": time.time_ns(),
             "machine": self._machine(),
             "reason": self._reason,
         }
         for name, (pid, files) in services.items():
-            told["services"][name] = _group_use(files)
+            used[name] = _group_use(files)
             if name in ENDS:
                 ends[name] = self._processes(pid)
         return {**told, "ends": ends}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-Json = dict[str, Any]
+from pqbase.documents import Json
+
+if TYPE_CHECKING:
+    from pqevidence.record.raw import RawRun
 
 
 @dataclass(frozen=True)
@@ -19,10 +22,10 @@ class Outputs:
     run.json, or None where the inventory names no database.
     """
 
-    load_context: Callable[[Path], Any]
-    build_record: Callable[[Path, Json, Any], Json]
-    analyse: Callable[[Path], Any]
-    render: Callable[[Path], Any]
+    load_context: Callable[[Path], RawRun]
+    build_record: Callable[[Path, Json, RawRun], Json]
+    analyse: Callable[[Path], object]
+    render: Callable[[Path], object]
     seal: Callable[[Path, Path, list[Path]], Path]
     reconcile: Callable[[list[str]], list[Json]] | None
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pqbase.documents import Json
 from pqlab.campaign.place import Place
 
 
-def power_cycle(place: Place, event: Mapping[str, object]) -> dict[str, str]:
+def power_cycle(place: Place, event: Mapping[str, object]) -> Json:
     """Returns what the journal says of it. Raises LabError when the power was not cycled."""
     place.power_cycle(str(event["role"]))
     return {"place": str(place.facts["name"])}

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, whole_of
 from pqevidence.exchange import flightlog
 from pqevidence.plan import Cell
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.journal import Journal
 from pqlab.campaign.observers import OBSERVERS_SCHEMA
 from pqlab.campaign.store import write_atomic, write_json
-
-Json = dict[str, Any]
 
 
 @dataclass
@@ -56,7 +54,7 @@ def write_raw(folder: Path, raw: RawCell, journal: Journal) -> None:
         write_json(folder / "detectors.json", {"schema_version": "pqlab/detectors/v1", **raw.usage})
     if raw.observers:
         write_json(folder / "observers.json", {"schema_version": OBSERVERS_SCHEMA, **raw.observers})
-    events.sort(key=lambda row: int(row["t_ns"]))
+    events.sort(key=lambda row: whole_of(row, "t_ns"))
     _write_lines(folder / "events.ndjson", [json.dumps(row, separators=(",", ":")) for row in events])
     _write_lines(folder / "logs" / "controller.log", journal.lines)
 

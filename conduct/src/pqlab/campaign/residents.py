@@ -6,11 +6,10 @@ So a cell without a detector is measured on a machine where none runs, and none 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from pqbase.documents import Json
 from pqevidence.errors import LabError
-
-Json = dict[str, Any]
 
 
 class ResidentDriver(Protocol):

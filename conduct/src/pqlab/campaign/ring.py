@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqevidence.paths import shown
 from pqevidence.scenario.load import DEFAULT
 from pqevidence.scenario.model import Scenario
@@ -28,5 +29,5 @@ def at_ring(scenario: Scenario, inventory: Inventory) -> Scenario:
         return scenario
     file = Path(shown(inventory.file))
     origin = f"--inventory {file.name if file.is_absolute() else file}"  # no path of this machine in a bundle
-    data: dict[str, Any] = {**scenario.data, "ring": inventory.ring}
+    data: Json = {**scenario.data, "ring": inventory.ring}
     return replace(scenario, data=data, origins={**scenario.origins, "ring": origin})

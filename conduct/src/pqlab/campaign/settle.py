@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pqbase.documents import Json, part_of
 from pqevidence.errors import LabError
 from pqlab.campaign import hosts
 from pqlab.campaign.agents import KEY_CODES, Agent, AgentFailure, Pair
 from pqlab.campaign.store import Store
 from pqlab.campaign.surroundings import Surroundings
 
-Json = dict[str, Any]
 #: nothing is measured of the controller; its kernel may be a newer one after a power cut
 CONTROLLER_FACTS = ("machine", "cpu_model")
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0)
@@ -30,7 +28,7 @@ def same_builds(before: Json, hello: dict[str, Json], run_id: str) -> None:
     """Raises LabError when an end is another build than when the run began."""
     for role, facts in hello.items():
         changed = hosts.different_builds(
-            before[role], facts["providers"], binaries=True, named=("then", "now")
+            part_of(before, role), part_of(facts, "providers"), binaries=True, named=("then", "now")
         )
         if changed:
             raise LabError(
@@ -43,11 +41,11 @@ def same_builds(before: Json, hello: dict[str, Json], run_id: str) -> None:
 
 def same_detectors(before: Json, now: dict[str, Json], run_id: str) -> None:
     """Raises LabError when a detector is another image or model than when the run began."""
-    then = before.get("detectors") or {}
+    then = part_of(before, "detectors", {})
     changed = [
         name
         for name, facts in now.items()
-        if any(then.get(name, {}).get(key) != facts[key] for key in ("image_id", "sha256"))
+        if any(part_of(then, name, {}).get(key) != facts[key] for key in ("image_id", "sha256"))
     ]
     if changed:
         raise LabError(
@@ -63,9 +61,12 @@ def same_hosts(store: Store, hello: dict[str, Json], controller: Json) -> None:
     and names may change."""
     from pqevidence.analysis.origin import HOST_FACTS  # not for `validate` and `plan`, which import this, too
 
-    machines = {role: (facts["host"], HOST_FACTS) for role, facts in hello.items()}
-    for role, (now, facts) in {**machines, "controller": (controller["host"], CONTROLLER_FACTS)}.items():
-        then = store.read(f"hosts/{role}.json")["host"]
+    machines: dict[str, tuple[Json, tuple[str, ...]]] = {
+        role: (part_of(facts, "host"), HOST_FACTS) for role, facts in hello.items()
+    }
+    machines["controller"] = part_of(controller, "host"), CONTROLLER_FACTS
+    for role, (now, facts) in machines.items():
+        then = part_of(store.read(f"hosts/{role}.json"), "host")
         changed = [
             f"{name} ({then.get(name)} then, {now.get(name)} now)"
             for name in facts

@@ -8,8 +8,9 @@ its time ends, or goes on by `--busy-ok` and says so first wherever it prints an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, part_of
 from pqevidence.errors import LabError
 from pqevidence.record.neighbours import EVENT, Use, foreign_use
 from pqevidence.record.raw import ROLES
@@ -19,7 +20,6 @@ from pqlab.campaign.settle import HELLO_S
 from pqlab.campaign.surroundings import Surroundings
 from pqtunnel.quiet import Probe
 
-Json = dict[str, Any]
 SETTLE_S: Final = 60.0
 #: a build or a start has pauses; so many probes of half a second each must be quiet one after another
 IN_A_ROW: Final = 3
@@ -84,7 +84,7 @@ def _look(around: Surroundings, pair: Pair) -> tuple[dict[str, Probe], Use | Non
     except AgentFailure as error:
         raise error.as_lab_error() from error
     events.append(_reading(around, "after"))
-    probes = {role: Probe.from_dict(answer["quiet"]) for role, answer in answers.items()}
+    probes = {role: Probe.from_dict(part_of(answer, "quiet")) for role, answer in answers.items()}
     return probes, foreign_use(events, _WINDOW)[0]
 
 

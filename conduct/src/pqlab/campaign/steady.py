@@ -7,14 +7,12 @@ own frequency and throttle flags within its telemetry.
 
 from __future__ import annotations
 
-from typing import Any
-
+from pqbase.documents import Json, part_of, rows_of
 from pqevidence.errors import LabError
 from pqevidence.paths import project_root
 from pqlab.campaign.store import Store
 from pqlab.doctor import System, steadiness, tuning
 
-Json = dict[str, Any]
 #: settings that no run may find changed at its end; load and clock offset move by themselves
 CONSTANT = ("clock source", "governor", "turbo", "socket buffers")
 KEY = "steadiness"
@@ -23,7 +21,7 @@ KEY = "steadiness"
 def look() -> Json:
     """{"findings": what doctor says, "tuned": what `pqlab tune` has set} of this machine, now."""
     try:
-        tuned: Any = [vars(change) for change in tuning.read_state(tuning.DEFAULT_STATE)]
+        tuned: object = [vars(change) for change in tuning.read_state(tuning.DEFAULT_STATE)]
     except (OSError, LabError) as error:
         tuned = {"reason": f"{tuning.DEFAULT_STATE} cannot be read: {error}"}
     return {"findings": steadiness(System(project_root())), "tuned": tuned}
@@ -39,10 +37,12 @@ def ended(store: Store, now: Json | None) -> list[str]:
     document = store.read("hosts/controller.json")
     if now is None or KEY not in document:
         return []
-    document[KEY]["after"] = now
+    found = part_of(document, KEY)
+    found["after"] = now
     store.write("hosts/controller.json", document)
     before, after = (
-        {row["name"]: row["observed"] for row in side["findings"]} for side in document[KEY].values()
+        {row["name"]: row["observed"] for row in rows_of(part_of(found, side), "findings")}
+        for side in ("before", "after")
     )
     return [
         f"the controller's {name} changed during the run: {before[name]}, then {after[name]}"

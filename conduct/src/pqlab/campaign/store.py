@@ -17,13 +17,12 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, number_of, rows_of
 from pqevidence.errors import LabError
 from pqevidence.paths import shown
 from pqlab.campaign.lock import Lock
 
-Json = dict[str, Any]
 WORK_FOLDER = ".work"
 #: what cannot be read any more, by run and cell; beside the runs, because a sealed run leaves no work behind
 DAMAGED_FOLDER = ".damaged"
@@ -52,7 +51,7 @@ def write_atomic(path: Path, content: str | bytes, *, durable: bool = False) -> 
             sync(path.parent)
 
 
-def write_json(path: Path, document: Any, *, durable: bool = False) -> None:
+def write_json(path: Path, document: object, *, durable: bool = False) -> None:
     """A JSON document, indented for people and diffs."""
     write_atomic(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n", durable=durable)
 
@@ -145,7 +144,7 @@ class Store:
 
     # ------------------------------------------------------------------ documents
 
-    def write(self, name: str, document: Any) -> None:
+    def write(self, name: str, document: object) -> None:
         """One JSON document under data/; there after a power cut."""
         write_json(self.data / name, document, durable=True)
 
@@ -168,8 +167,8 @@ class Store:
         if status["state"] != "running":
             status["eta_s"] = None
         elif status["eta_s"] is not None:
-            age_s = now_ns / 1e9 - datetime.fromisoformat(status["updated_utc"]).timestamp()
-            status["eta_s"] = round(max(0.0, status["eta_s"] - max(0.0, age_s)), 1)
+            age_s = now_ns / 1e9 - datetime.fromisoformat(str(status["updated_utc"])).timestamp()
+            status["eta_s"] = round(max(0.0, number_of(status, "eta_s") - max(0.0, age_s)), 1)
         return status
 
     def status_or_begun(self, now_ns: int) -> Json:
@@ -180,7 +179,7 @@ class Store:
             return self.status_at(now_ns)
         except LabError:
             plan = self.read("plan.json")
-        records = [self.record_of(str(cell["cell_id"])) for cell in plan["cells"]]
+        records = [self.record_of(str(cell["cell_id"])) for cell in rows_of(plan, "cells")]
         verdicts = Counter(str(record["verdict"]) for record in records if record is not None)
         done, total = verdicts.total(), len(records)
         begun = "starting" if self.is_locked() else "begun"

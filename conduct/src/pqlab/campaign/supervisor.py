@@ -10,11 +10,11 @@ import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from pqbase.documents import Json, part_of, whole_of
 from pqevidence.errors import LabError
 
-Json = dict[str, Any]
 #: what every cell needs, in the order in which it is put back: the view first, then who sends, then the ends
 WATCHED: Final = ("influxdb", "telegraf", "sitl", "mavproxy-air", "mavproxy-gcs", "gcs", "drone")
 _LIMIT_S: Final = 30.0
@@ -150,19 +150,23 @@ class ComposeSupervisor:
         if not ids:
             return {}
         rows: list[Json] = json.loads(self._docker("inspect", *ids))
-        return {str(row["Config"]["Labels"]["com.docker.compose.service"]): _seen_of(row) for row in rows}
+        return {_service_of(row): _seen_of(row) for row in rows}
+
+
+def _service_of(row: Json) -> str:
+    return str(part_of(part_of(row, "Config"), "Labels")["com.docker.compose.service"])
 
 
 def _seen_of(row: Json) -> Seen:
-    state = row["State"]
+    state = part_of(row, "State")
     return Seen(
         container=str(row["Id"]),
         status=str(state["Status"]),
-        exit_code=int(state.get("ExitCode") or 0),
+        exit_code=whole_of(state, "ExitCode", 0),
         out_of_memory=bool(state.get("OOMKilled")),
         started=str(state.get("StartedAt")),
         error=str(state.get("Error") or ""),
-        network=str((row.get("HostConfig") or {}).get("NetworkMode") or ""),
+        network=str(part_of(row, "HostConfig", {}).get("NetworkMode") or ""),
     )
 
 

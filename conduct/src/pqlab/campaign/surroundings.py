@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json
 from pqevidence.share import Share
 from pqlab.campaign.agents import Connect
 from pqlab.campaign.clock import Clock
@@ -85,6 +85,6 @@ class Surroundings:
     settle_s: float | None = None
     busy_ok: bool = False
     load: Callable[[], list[float] | None] = load_average
-    controller: Callable[[], dict[str, Any]] = controller_document
+    controller: Callable[[], Json] = controller_document
     earlier: bool = True
-    steadiness: Callable[[], dict[str, Any] | None] = lambda: None
+    steadiness: Callable[[], Json | None] = lambda: None

@@ -6,13 +6,12 @@ The wait is a labelled window of the cell, so it is no part of its overhead; why
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from pqbase.documents import Json, number_of, number_or_none
 from pqlab.campaign.agents import Pair
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.journal import Journal
 
-Json = dict[str, Any]
 WINDOW = "thermal_gate"
 _PAUSE_S = 5.0
 
@@ -21,8 +20,8 @@ class ThermalGate:
     """Asks both agents for their temperature before a cell. Raises AgentFailure when one does not answer."""
 
     def __init__(self, settings: Json, pair: Pair, clock: Clock, note: Callable[[str], None]) -> None:
-        self._below_c: float | None = settings.get("below_c")
-        self._wait_s = float(settings.get("wait_s", 0.0))
+        self._below_c = number_or_none(settings, "below_c")
+        self._wait_s = number_of(settings, "wait_s", 0.0)
         self._pair = pair
         self._clock = clock
         self._note = note

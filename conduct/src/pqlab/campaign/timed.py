@@ -6,16 +6,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from pqbase.documents import Json
 from pqevidence.errors import LabError
 from pqevidence.plan import Cell
 from pqevidence.scenario.conditions import routed, without
 from pqlab.campaign.agents import Pair
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.journal import Journal
-
-Json = dict[str, Any]
 
 
 @dataclass

@@ -11,10 +11,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pqattack.errors import SettingsError
 from pqattack.settings import Episode
+from pqbase.documents import Json, number_of, part_of, rows_of, whole_of
 from pqevidence.errors import LabError
 from pqevidence.plan import Cell
 from pqevidence.record.attack import truth_lines
@@ -37,7 +38,6 @@ from pqlab.lab_number import lab_number
 from pqlink.settings import BLOCKED, Side
 from pqtunnel.rpc import RpcError
 
-Json = dict[str, Any]
 SCHEMA_VERSION: Final = "pqlab/link/v1"
 PROBE_WINDOW: Final = "link_probe"
 #: services between the samplers and whoever looks at the view
@@ -64,7 +64,7 @@ _MAY_FAIL: Final = ("rekey", "request_rekey")
 class Journal(Protocol):
     """The controller's account of the cell."""
 
-    def event(self, kind: str, **details: Any) -> None: ...
+    def event(self, kind: str, **details: object) -> None: ...
 
 
 class Timeline:
@@ -162,11 +162,12 @@ class Timeline:
         up, down = Side.parse(block.get("up")), Side.parse(block.get("down"))
         owner = str(cell.cell_id)
         link.take(owner, up, down, cell.seed, self._traces())
+        chosen: Json = {"up": up.as_dict(), "down": down.as_dict()}
         self._document = {
             "schema_version": SCHEMA_VERSION,
             "cell_id": owner,
             "seed": cell.seed,
-            "set": {"up": up.as_dict(), "down": down.as_dict()},
+            "set": chosen,
             "netem_in_kernel": link.hello()["netem"],
             "probes": None,
             "router": None,
@@ -178,7 +179,7 @@ class Timeline:
             self._journal.event("window_end", window=PROBE_WINDOW)
             # anew, so that the fate of the cell's own packets does not depend on the probes before them
             link.take(owner, up, down, cell.seed)
-        self._journal.event("link_set", **self._document["set"])
+        self._journal.event("link_set", **chosen)
         self._write()
 
     def _traces(self) -> dict[str, bytes]:
@@ -206,7 +207,7 @@ class Timeline:
     @contextmanager
     def during(self) -> Iterator[None]:
         """The session: events at their times, in a thread and on connections of their own."""
-        others = [event for event in self._condition.get("events") or [] if event["kind"] != "attack"]
+        others = [event for event in rows_of(self._condition, "events", []) if event["kind"] != "attack"]
         events = [*others, *attack_events(self._condition)]
         events.sort(key=lambda event: float(event["at_s"]))
         if events:
@@ -224,7 +225,7 @@ class Timeline:
         agents: dict[str, Agent] = {}
         try:
             for event in events:
-                while (left_s := begin_s + float(event["at_s"]) - self._clock.monotonic_s()) > 0:
+                while (left_s := begin_s + number_of(event, "at_s") - self._clock.monotonic_s()) > 0:
                     if self._stop.is_set():
                         self._journal.event(
                             "error", reason=f"{event['kind']} at {event['at_s']} s: window over"
@@ -257,7 +258,7 @@ class Timeline:
     def _handler(self, kind: str) -> Callable[[Json, dict[str, Agent]], Json]:
         if kind in _HANDLED_BY_AGENT:
             return self._at_agent
-        return {
+        handlers: dict[str, Callable[[Json, dict[str, Agent]], Json]] = {
             "link": self._change_link,
             "partition": self._change_link,
             "peer_kill": self._peer_kill,
@@ -266,14 +267,15 @@ class Timeline:
             "ground_pause": self._ground_pause,
             CYCLE: lambda event, _: power_cycle(self._place, event),
             AGENT_CANARY: self._agent_canary,
-        }[kind]
+        }
+        return handlers[kind]
 
     def _change_link(self, event: Json, agents: dict[str, Agent]) -> Json:
-        settings = event.get("link") or {}
+        settings = part_of(event, "link", {})
         up, down = Side.parse(settings.get("up")), Side.parse(settings.get("down"))
         if event["kind"] == "partition":
             up = down = BLOCKED
-        self._need_link().change(up, down, float(event.get("for_s") or _LONGEST_S))
+        self._need_link().change(up, down, number_of(event, "for_s", _LONGEST_S))
         return {}
 
     def _at_agent(self, event: Json, agents: dict[str, Agent]) -> Json:
@@ -286,7 +288,7 @@ class Timeline:
         role = str(event["role"])
         container = container_of(self._need_project("peer_kill has nothing to restart"), role)
         agent = self._another(role, agents)
-        words = LastWords(agent.call("counters")["counters"])
+        words = LastWords(part_of(agent.call("counters"), "counters"))
         words.streams = {
             name: fetch_stream(agent, str(self._cell.cell_id), name).result() for name in _LAST_STREAMS
         }
@@ -302,17 +304,17 @@ class Timeline:
         until_s = killed_s + RETURN_S
         self._poll(lambda: agent.call("counters")["state"] == "idle", until_s, f"the {role}'s agent")
         agent_s = self._clock.monotonic_s()
-        before = int(drone.call("counters")["counters"].get("hs_completed", 0))
+        before = _completed(drone)
         agent.call("prepare", self._orders)
         agent.call("start", {"cell_id": self._cell.cell_id})
         if role == "drone":
             left_s = max(1.0, until_s - self._clock.monotonic_s())
-            block = {"count": 1, "min_count": 1, "max_s": left_s}
-            if int(self._agent_event(agent, "handshake_block", block)["completed"]) == 0:
+            block: Json = {"count": 1, "min_count": 1, "max_s": left_s}
+            if whole_of(self._agent_event(agent, "handshake_block", block), "completed") == 0:
                 raise _no_return(f"a session of the {role}")
         else:
             self._poll(
-                lambda: int(drone.call("counters")["counters"].get("hs_completed", 0)) > before,
+                lambda: _completed(drone) > before,
                 until_s,
                 f"a session with the {role}",
             )
@@ -362,13 +364,13 @@ class Timeline:
     def _ground_pause(self, event: Json, agents: dict[str, Agent]) -> Json:
         """The ground's own MAVLink program stands still; the tunnel does not."""
         project = self._need_project("ground_pause has nothing to pause")
-        self._restarts.append(Pause(container_of(project, "mavproxy-gcs"), float(event["for_s"])))
+        self._restarts.append(Pause(container_of(project, "mavproxy-gcs"), number_of(event, "for_s")))
         return {}
 
     def _disk_full(self, event: Json, agents: dict[str, Agent]) -> Json:
         if self._folder is None:
             raise LabError("no-folder", "disk_full has no folder to fill", "the cell writes none", "")
-        self._full.append(DiskFull(self._folder, float(event.get("for_s") or 10.0)))
+        self._full.append(DiskFull(self._folder, number_of(event, "for_s", 10.0)))
         return {}
 
     # ------------------------------------------------------------------ heal
@@ -419,7 +421,9 @@ class Timeline:
         lapsed = attack.lapsed
         try:
             attack.stop()
-            truths = [attack.truth(number) for number in range(1, len(attack.hello()["episodes"]) + 1)]
+            truths = [
+                attack.truth(episode) for episode in range(1, len(rows_of(attack.hello(), "episodes")) + 1)
+            ]
         finally:
             attack.release()
         if self._folder is not None:
@@ -437,26 +441,27 @@ class Timeline:
             return []
         self._document = None
         lapsed = link.lapsed
-        rows: list[list[Any]] | None = None
+        log: list[list[object]] | None = None
         try:
             state = link.state()
             if traces_of(self._condition):
-                rows = link.log(int(state["logged"]))
+                log = link.log(whole_of(state, "logged"))
         finally:
             link.release()
         document["lapsed"] = lapsed
-        document["router"] = {
-            **state["counts"],
+        router: Json = {
+            **part_of(state, "counts"),
             "guests": state["guests"],
             "strangers": state["strangers"],
             "overflow": state["overflow"],
         }
-        if rows is not None:
-            document["router"].update(logged=len(rows), unlogged=state["unlogged"])
+        document["router"] = router
+        if log is not None:
+            router.update(logged=len(log), unlogged=state["unlogged"])
         if self._folder is not None:
             write_json(self._folder / "link.json", document)
-            if rows is not None:
-                write_atomic(self._folder / LINK_LEDGER, ledger_text(rows))
+            if log is not None:
+                write_atomic(self._folder / LINK_LEDGER, ledger_text(log))
         if lapsed is not None or state["owner"] != document["cell_id"]:
             self._journal.event(
                 "error", reason=f"the link lapsed within the cell: {lapsed}", code="link-lapsed"
@@ -492,7 +497,7 @@ class Timeline:
         return agents[role]
 
     def _agent_event(self, agent: Agent, kind: str, details: Json) -> Json:
-        limit_s = float(details.get("for_s") or 0.0) + _SLACK_S
+        limit_s = number_of(details, "for_s", 0.0) + _SLACK_S
         request = {"cell_id": self._cell.cell_id, "kind": kind, **details}
         return agent.call("event", request, timeout_s=limit_s)
 
@@ -533,3 +538,8 @@ def _no_return(what: str, why: str = "") -> LabError:
 def _as_agent_failure(role: str, error: LabError) -> AgentFailure:
     """The engine treats router and attacker as it treats an agent: this cell fails, the next is tried."""
     return AgentFailure(role, RpcError(f"{error.what}: {error.why}", code=error.code, hint=error.hint))
+
+
+def _completed(drone: Agent) -> int:
+    """Handshakes that the drone's agent has completed. Raises AgentFailure."""
+    return whole_of(part_of(drone.call("counters"), "counters"), "hs_completed", 0)

@@ -8,14 +8,13 @@ at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from pqbase.documents import Json, number_of, part_of, texts_of
 from pqevidence.errors import LabError
 from pqevidence.scenario.model import Scenario
 from pqlab.campaign.agents import Agent, AgentFailure
 from pqlab.campaign.clock import Clock
 
-Json = dict[str, Any]
 #: boot, 60 s of settling, arming and climb, twice over
 READY_LIMIT_S = 300.0
 _LONGEST_PAUSE_S = 5.0
@@ -54,7 +53,7 @@ def wait_for_vehicle(
             if told is not None:
                 note(f"ArduPilot hovers; that took {clock.monotonic_s() - begun_s:.0f} s")
             return chosen == "arducopter"
-        copter = facts.get("arducopter") or {}
+        copter = part_of(facts, "arducopter", {})
         phase = copter.get("phase")
         if phase == "failed" or clock.monotonic_s() > deadline_s:
             raise LabError(
@@ -68,15 +67,14 @@ def wait_for_vehicle(
             who = lost if again and told is None else "ArduPilot"
             note(f"{who} is in phase {phase}; waiting until it hovers")
             told = phase
-        clock.sleep(min(_LONGEST_PAUSE_S, max(0.5, float(copter.get("retry_after_s") or 0.0))))
+        clock.sleep(min(_LONGEST_PAUSE_S, max(0.5, number_of(copter, "retry_after_s", 0.0))))
 
 
 def _traffic_facts(drone: Agent) -> Json:
     try:
-        facts: Json = drone.call("hello").get("traffic") or {}
+        return part_of(drone.call("hello"), "traffic", {})
     except AgentFailure as error:
         raise error.as_lab_error() from error
-    return facts
 
 
 def _no_service(facts: Json) -> LabError:
@@ -89,10 +87,9 @@ def _no_service(facts: Json) -> LabError:
 
 
 def _check_source(facts: Json, wanted: str) -> None:
-    sources = facts.get("sources")
-    if sources is None or wanted in sources:
+    if facts.get("sources") is None or wanted in (sources := texts_of(facts, "sources")):
         return
-    why = (facts.get("arducopter") or {}).get("reason") if wanted == "arducopter" else None
+    why = part_of(facts, "arducopter", {}).get("reason") if wanted == "arducopter" else None
     raise LabError(
         "no-source",
         f"the vehicle has no traffic source `{wanted}`",

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pqevidence.errors import UsageError
 from pqevidence.paths import shown
@@ -122,7 +122,7 @@ def outside_bundles(folder: Path) -> None:
             )
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """One line, so that the last line of standard output is the document."""
     print(json.dumps(document, separators=(",", ":")))
 

@@ -7,8 +7,8 @@ import io
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, rows_of
 from pqevidence.bundle import locate
 from pqevidence.bundle.survey import require_safe
 from pqevidence.errors import EXIT_OK, LabError, UsageError
@@ -63,12 +63,12 @@ def run(args: argparse.Namespace) -> int:
         return _tables(bundle, folder, as_json=args.json)
     plan = read_object(bundle / "data" / "plan.json")
     cells = _chosen(plan, args.cell)
-    written: list[dict[str, Any]] = []
+    written: list[Json] = []
     without: list[str] = []
     for cell in cells:
-        content = _KINDS[args.kind](bundle / "data" / "cells" / cell["cell_id"], cell, plan)
+        content = _KINDS[args.kind](bundle / "data" / "cells" / str(cell["cell_id"]), cell, plan)
         if content is None:
-            without.append(cell["cell_id"])
+            without.append(str(cell["cell_id"]))
             continue
         data, told = content
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,9 +111,11 @@ def _tables(bundle: Path, folder: Path, *, as_json: bool) -> int:
     return EXIT_OK
 
 
-def _chosen(plan: dict[str, Any], prefix: str | None) -> list[dict[str, Any]]:
+def _chosen(plan: Json, prefix: str | None) -> list[Json]:
     """Planned cells whose id is one, in plan order. Raises UsageError where the prefix fits none."""
-    known = [dict(cell) for cell in plan.get("cells", []) if _CELL_ID.fullmatch(str(cell.get("cell_id")))]
+    known = [
+        dict(cell) for cell in rows_of(plan, "cells", []) if _CELL_ID.fullmatch(str(cell.get("cell_id")))
+    ]
     chosen = [cell for cell in known if str(cell["cell_id"]).startswith(prefix or "")]
     if not chosen:
         raise UsageError(
@@ -125,7 +127,7 @@ def _chosen(plan: dict[str, Any], prefix: str | None) -> list[dict[str, Any]]:
     return chosen
 
 
-def _tlog(folder: Path, _cell: dict[str, Any], _plan: dict[str, Any]) -> tuple[bytes, dict[str, Any]] | None:
+def _tlog(folder: Path, _cell: Json, _plan: Json) -> tuple[bytes, Json] | None:
     """The recorded bytes as they are, once they were read from end to end."""
     from pqevidence.exchange import flightlog
     from pqevidence.record.raw import RawDataError
@@ -146,7 +148,7 @@ def _tlog(folder: Path, _cell: dict[str, Any], _plan: dict[str, Any]) -> tuple[b
     return data, {**told, "what": f"{log.frames_count:,} frames of {kinds} message types"}
 
 
-def _pcapng(folder: Path, cell: dict[str, Any], plan: dict[str, Any]) -> tuple[bytes, dict[str, Any]] | None:
+def _pcapng(folder: Path, cell: Json, plan: Json) -> tuple[bytes, Json] | None:
     """A capture of both ledgers; None where neither end kept one."""
     from pqevidence.exchange import datagrams
     from pqevidence.exchange.pcapng import Capture
@@ -176,5 +178,5 @@ def _pcapng(folder: Path, cell: dict[str, Any], plan: dict[str, Any]) -> tuple[b
     return out.getvalue(), {"packets_count": count, "what": what}
 
 
-_Export = Callable[[Path, dict[str, Any], dict[str, Any]], tuple[bytes, dict[str, Any]] | None]
+_Export = Callable[[Path, Json, Json], tuple[bytes, Json] | None]
 _KINDS: dict[str, _Export] = {"tlog": _tlog, "pcapng": _pcapng}

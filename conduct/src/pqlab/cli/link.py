@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from pqbase.documents import Json, texts_of
 from pqevidence.errors import EXIT_OK, UsageError
 from pqevidence.paths import shown
 from pqlab.cli.common import print_json
 from pqlink.errors import LinkError
 
 HELP = "make a radio trace (import, generate), tell what one says (show), rank suites on it (ranks)"
-Json = dict[str, Any]
 _DOS: Final = ("import", "generate", "show", "ranks")
 _READS: Final = ("show", "ranks")
 _USE: Final = "docs/LINK.md, Traces, has an example of each"
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(told)
     elif "lines" in told:
-        print("\n".join(told["lines"]))
+        print("\n".join(texts_of(told, "lines")))
     else:
         for key, value in told.items():
             print(f"{key}: {'unknown' if value is None else value}")
@@ -265,7 +265,7 @@ def _licence(args: argparse.Namespace) -> dict[str, str]:
     return {"licence": args.licence or "not stated: ask whoever made it"}
 
 
-def _written(out: str, text: str, counts: Json) -> Json:
+def _written(out: str, text: str, counts: Mapping[str, object]) -> Json:
     """Write what reads back as a trace, and say what it is."""
     from pqlink.fidelity import describe
     from pqlink.trace import parse_trace

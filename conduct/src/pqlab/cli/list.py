@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, counts_of
 from pqevidence.errors import EXIT_OK, LabError
 from pqevidence.paths import results_dir, shown
 from pqevidence.scenario import available_overlays, available_scenarios
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     for kind, rows in listed.items():
         print(f"{kind}  ({_USE[kind]})" if rows else f"{kind}: none{_none(kind)}")
-        width = max((len(row["name"]) for row in rows), default=0)
+        width = max((len(str(row["name"])) for row in rows), default=0)
         for row in rows:
             line = f"  {row['name']:<{width}}  {_told(row)}".rstrip()
             print(line if len(line) <= COLUMNS else line[: COLUMNS - 1].rstrip() + "…")
@@ -55,13 +55,13 @@ def _none(kind: str) -> str:
     return "; make one: make run SCENARIO=smoke" if kind == "bundles" else ""
 
 
-def _files(known: Mapping[str, Path]) -> list[dict[str, Any]]:
+def _files(known: Mapping[str, Path]) -> list[Json]:
     """Name, title and file of each; a title is null where the file cannot be read, and `why` says why."""
     from pqevidence.scenario.marks import read_marked
 
     rows = []
     for name, file in known.items():
-        row: dict[str, Any]
+        row: Json
         try:
             row = {"name": name, "title": str(read_marked(file).data.get("title", ""))}
         except LabError as error:
@@ -70,7 +70,7 @@ def _files(known: Mapping[str, Path]) -> list[dict[str, Any]]:
     return rows
 
 
-def _bundles(results: Path) -> list[dict[str, Any]]:
+def _bundles(results: Path) -> list[Json]:
     """Sealed bundles, newest last: what they measured, with which verdicts, and which one is `latest`."""
     from pqevidence.record.raw import read_object
 
@@ -89,11 +89,13 @@ def _bundles(results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _told(row: Mapping[str, Any]) -> str:
+def _told(row: Mapping[str, object]) -> str:
     if "why" in row:
         return f"({row['why']})"
     if "title" in row:
         return str(row["title"])
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in (row["verdict_counts"] or {}).items())
+    counts = ", ".join(
+        f"{count} {verdict}" for verdict, count in counts_of(row, "verdict_counts", {}).items()
+    )
     parts = [str(row["scenario"]), counts, "latest" if row["latest"] else ""]
     return "  ".join(part for part in parts if part)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from typing import Any
 
+from pqbase.documents import Json, number_of, number_or_none, part_of, whole_of
 from pqevidence import commitment
 from pqevidence.bundle import locate
 from pqevidence.errors import EXIT_OK, LabError, UsageError
@@ -182,7 +182,7 @@ def _show_pairs(
         lines.append(f"{told}; {unknown}" if unknown else told)
     total = _sum_of([document["budget"] for document in documents])
     if dry_run:
-        check_disk(results, total["disk_bytes"])
+        check_disk(results, whole_of(total, "disk_bytes"))
     shared = one_machine(pairs)
     if args.json:
         campaign = documents[0]["campaign"]
@@ -192,10 +192,11 @@ def _show_pairs(
     for line in lines:
         print(line)
     virtual = "virtual, it passes in seconds: " if pairs[0].ring == SIM else ""
+    alone = _length_text(part_of(total, "alone"))
+    print(f"time: {virtual}side by side {_time_text(total)}; one after another {alone}")
     print(
-        f"time: {virtual}side by side {_time_text(total)}; one after another {_length_text(total['alone'])}"
+        f"disk: about {whole_of(total, 'disk_bytes') / 1e6:.0f} MB, and as much again for the merged bundle"
     )
-    print(f"disk: about {total['disk_bytes'] / 1e6:.0f} MB, and as much again for the merged bundle")
     if shared is not None:
         print(shared)
     if dry_run:
@@ -214,20 +215,18 @@ def one_machine(pairs: tuple[Inventory, ...]) -> str | None:
     )
 
 
-def _sum_of(budgets: list[dict[str, Any]]) -> dict[str, Any]:
+def _sum_of(budgets: list[Json]) -> Json:
     """Of all pairs: the longest time of each kind, for they run side by side; `alone`: one after another; and
     the sum of the disk."""
-    times = {
-        name: None if None in (known := [budget[name] for budget in budgets]) else max(known)
-        for name in ("eta_s", "least_s", "most_s")
-    }
+    times: Json = {}
+    alone: Json = {}
+    for name in ("eta_s", "least_s", "most_s"):
+        each = [number_or_none(budget, name) for budget in budgets]
+        known = [one for one in each if one is not None]
+        times[name], alone[name] = (max(known), sum(known)) if len(known) == len(each) else (None, None)
     first = budgets[0]
     kept = {name: first.get(name) for name in ("eta_source", "eta_reason")}
-    alone = {
-        name: None if None in (known := [budget[name] for budget in budgets]) else sum(known)
-        for name in ("eta_s", "least_s", "most_s")
-    }
-    disk_bytes = sum(budget["disk_bytes"] for budget in budgets)
+    disk_bytes = sum(whole_of(budget, "disk_bytes") for budget in budgets)
     return {**times, **kept, "alone": alone, "disk_bytes": disk_bytes}
 
 
@@ -251,7 +250,7 @@ def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
     todo = [cell for cell in cells if cell.cell_id not in there]
     budget = estimate(scenario, todo, load_costs(source))
     if dry_run:
-        check_disk(results, budget["disk_bytes"])
+        check_disk(results, whole_of(budget, "disk_bytes"))
     expected = expectations(scenario, cells, named)
     document = plan_document(scenario, cells, budget, run_id=None, created_utc=None, share=share)
     if seal is not None:
@@ -279,7 +278,7 @@ def _print(
     scenario: Scenario,
     cells: list[Cell],
     todo: list[Cell],
-    budget: dict[str, Any],
+    budget: Json,
     expected: list[Expectation],
     unknown: str | None,
 ) -> None:
@@ -297,7 +296,7 @@ def _print(
         print(f"to run: {len(todo)}; the others are taken over unchanged")
     virtual = "virtual, it passes in seconds: " if scenario.ring == SIM else ""
     print(f"time: {virtual}{_time_text(budget)}")
-    print(f"disk: about {budget['disk_bytes'] / 1e6:.0f} MB")
+    print(f"disk: about {whole_of(budget, 'disk_bytes') / 1e6:.0f} MB")
     for line in (*beyond_links(scenario, todo), *told(expected), *unanswerable(scenario, cells)):
         print(line)
     if unknown:
@@ -322,16 +321,17 @@ def _share_text(share: Share, scenario: Scenario) -> str:
     return f"share {share.number}/{share.of} on pair {share.pair}: {told} of {scenario.repetitions}"
 
 
-def _time_text(budget: dict[str, Any]) -> str:
+def _time_text(budget: Json) -> str:
     known = budget["eta_s"] is not None
     why = f"handshakes as in {budget['eta_source']}" if known else budget["eta_reason"]
     return f"{_length_text(budget)} ({why})"
 
 
-def _length_text(budget: dict[str, Any]) -> str:
+def _length_text(budget: Json) -> str:
     if budget["eta_s"] is not None:
-        return f"about {clock_text(budget['eta_s'])}"
-    return f"unknown, between {clock_text(budget['least_s'])} and {clock_text(budget['most_s'])}"
+        return f"about {clock_text(number_of(budget, 'eta_s'))}"
+    least, most = (clock_text(number_of(budget, name)) for name in ("least_s", "most_s"))
+    return f"unknown, between {least} and {most}"
 
 
 def _ends(
@@ -349,7 +349,7 @@ def _ends(
 
 def _providers(
     inventory: Inventory, scenario: Scenario, connect: Callable[[], Connect], *, must: bool
-) -> tuple[dict[str, Any] | None, str | None]:
+) -> tuple[Json | None, str | None]:
     """The builds at both ends, or why they are unknown."""
     try:
         pair = Pair(inventory, connect())

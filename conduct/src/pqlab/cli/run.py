@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pqbase.documents import counts_of, texts_of
 from pqbase.workers import add_options
 from pqevidence import commitment
 from pqevidence.bundle import locate, open_bundle
@@ -314,8 +315,8 @@ def report_sealed(args: argparse.Namespace, bundle: Path) -> int:
     """The same for a bundle that was sealed by a process which then died; a correction measured nothing and
     counts nothing."""
     run = read_json(bundle / "data" / "run.json")
-    counts = {str(verdict): int(count) for verdict, count in (run.get("verdict_counts") or {}).items()}
-    warnings = [str(text) for text in run.get("warnings") or []]
+    counts = counts_of(run, "verdict_counts", {})
+    warnings = texts_of(run, "warnings", [])
     return report_result(
         args, Result(bundle, counts, warnings, exit_code(counts, warnings, strict=args.strict))
     )

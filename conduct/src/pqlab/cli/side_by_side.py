@@ -13,8 +13,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
+from pqbase.documents import Json, counts_of
 from pqbase.ending import on_signals
 from pqbase.text import utc_basic, utc_text
 from pqevidence.bundle.sealing import point_latest
@@ -35,7 +36,6 @@ from pqlab.pairs.screen import Screen, screen
 from pqlab.pairs.status import campaign_status, pair_status, write_status
 from pqlab.pairs.words import command, environment, require_for_pairs, resume_words, run_words
 
-Json = dict[str, Any]
 _LEAST_PARTS = 2
 
 
@@ -103,7 +103,7 @@ def _folder(results: Path, scenario: Scenario, names: list[str]) -> tuple[PairsF
     if found is not None:
         return found, f"going on with the campaign in {shown(found.root)}"
     now_ns = time.time_ns()
-    document = {
+    document: Json = {
         "campaign": campaign,
         "scenario": scenario.name,
         "pairs": names,
@@ -164,7 +164,7 @@ def _last_status(folder: PairsFolder, error: LabError | None) -> None:
     write_status(folder, campaign_status(folder, _rows(folder), more))
 
 
-def _merge(folder: PairsFolder, parts: dict[str, Path], results: Path, stream: Any) -> Merged | None:
+def _merge(folder: PairsFolder, parts: dict[str, Path], results: Path, stream: TextIO) -> Merged | None:
     """The merge of what is there, None for fewer than two shares. The campaign is whole once no block is
     missing in it. Raises LabError for shares that do not belong together."""
     absent = [name for name in folder.pairs if name not in parts]
@@ -204,7 +204,7 @@ def _document(
     rows = {str(row["pair"]): row for row in _rows(folder)}
     counts: dict[str, int] = {}
     for row in rows.values():
-        for verdict, count in row["verdict_counts"].items():
+        for verdict, count in counts_of(row, "verdict_counts").items():
             counts[verdict] = counts.get(verdict, 0) + count
     each = [
         {

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pqbase.documents import counts_of, texts_of
 from pqbase.workers import Where, WorkersError, refused, runner_of
 from pqevidence.errors import EXIT_FAILED, EXIT_OK, LabError, UsageError
 from pqevidence.paths import results_dir, shown
@@ -88,8 +89,8 @@ def run_pairs(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
     with of_the_lab(), runner_of(where, _note) as runner:
         for bundle in bundles(asked, results, runner, _note):
             run = read_json(bundle / "data" / "run.json")
-            counts = {str(verdict): int(count) for verdict, count in run["verdict_counts"].items()}
-            codes.append(exit_code(counts, [str(text) for text in run["warnings"]], strict=args.strict))
+            counts = counts_of(run, "verdict_counts")
+            codes.append(exit_code(counts, texts_of(run, "warnings"), strict=args.strict))
             said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
             print(f"{shown(bundle)}: {said}", file=told)
             made.append(bundle)

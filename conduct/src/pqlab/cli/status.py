@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
 
+from pqbase.documents import Json, counts_of, number_of, part_of, rows_of
 from pqevidence.errors import EXIT_OK, LabError
 from pqevidence.paths import out_option, results_dir, shown
 from pqlab.campaign.store import WHOLE, Store, work_runs
@@ -45,9 +45,10 @@ def run(args: argparse.Namespace) -> int:
         print_json({"runs": shown_runs, "campaigns": several, "latest": newest})
         return EXIT_OK
     for campaign in several:
-        folder = shown(results / FOLDER / campaign["folder"])
-        print(f"{campaign['scenario']} on {len(campaign['pairs'])} pairs, in {folder}: {campaign['state']}")
-        for row in campaign["pairs"]:
+        rows = rows_of(campaign, "pairs")
+        folder = shown(results / FOLDER / str(campaign["folder"]))
+        print(f"{campaign['scenario']} on {len(rows)} pairs, in {folder}: {campaign['state']}")
+        for row in rows:
             print(f"  {sentence(row)}")
         if campaign["state"] != "running":
             print("  next: the same ./pqlab run or playbook goes on with the pairs that are not sealed")
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _of_pairs(folder: PairsFolder) -> dict[str, Any]:
+def _of_pairs(folder: PairsFolder) -> Json:
     """A campaign on several pairs: `state` is running while a process carries it out, else stopped."""
     rows = [pair_status(folder, pair, time.time_ns()) for pair in folder.pairs]
     return campaign_status(folder, rows, {"state": "running" if folder.held() else "stopped"})
@@ -75,16 +76,16 @@ def is_whole(store: Store) -> bool:
     return bool(store.status_or_begun(time.time_ns())["state"] == WHOLE)
 
 
-def _line(status: dict[str, Any]) -> str:
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in status["verdict_counts"].items())
+def _line(status: Json) -> str:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in counts_of(status, "verdict_counts").items())
     done = f"{status['done']} of {status['total']} cells"
     parts = [f"{status['run_id']} {status['scenario']}: {status['state']}, {done}"]
     if counts:
         parts.append(counts)
-    if status["state"] == "running" and status["current"]:
-        parts.append(f"now {status['current']['suite_id']} rep {status['current']['repetition']}")
+    if status["state"] == "running" and (cell := part_of(status, "current", {})):
+        parts.append(f"now {cell['suite_id']} rep {cell['repetition']}")
         if status["eta_s"] is not None:
-            parts.append(f"eta {clock_text(status['eta_s'])}")
+            parts.append(f"eta {clock_text(number_of(status, 'eta_s'))}")
     if status["error"]:
-        parts.append(status["error"]["what"])
+        parts.append(str(part_of(status, "error")["what"]))
     return "; ".join(parts)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
+from pqbase.documents import Json, part_of, rows_of, whole_of
 from pqevidence.errors import LabError
 from pqevidence.record.raw import kernels
 from pqlab.campaign.agents import AgentClient, Connect
@@ -19,7 +19,6 @@ from pqlab.doctor.system import System
 from pqlab.inventory import ROLES, Inventory
 from pqtunnel.rpc import RpcError
 
-Json = dict[str, Any]
 CLOCK_SAMPLES = 16
 OFFSET_WANT_MS = 5.0
 
@@ -71,7 +70,7 @@ def measure(client: AgentClient, realtime_ns: Callable[[], int]) -> Offset:
     best: Offset | None = None
     for _ in range(CLOCK_SAMPLES):
         sent_ns = realtime_ns()
-        there_ns = int(client.call("counters")["t_ns"])
+        there_ns = whole_of(client.call("counters"), "t_ns")
         back_ns = realtime_ns()
         bound_ms = (back_ns - sent_ns) / 2e6
         if best is None or bound_ms < best.bound_ms:
@@ -95,10 +94,10 @@ def _answers(pair: Pair, role: str) -> Reading:
         return Reading(
             False, f"there the {facts['role']} answers", "correct pqlab_agent_host and _port in the inventory"
         )
-    bad = [item["name"] for item in facts["selftest"]["items"] if item["ok"] is False]
+    bad = [str(item["name"]) for item in rows_of(part_of(facts, "selftest"), "items") if item["ok"] is False]
     if bad:
         return Reading(False, f"its self-test failed: {', '.join(bad)}", "provision it again: make images")
-    host = facts["host"]
+    host = part_of(facts, "host")
     return Reading(True, f"{host['hostname']}, {host['machine']}, kernel {host['kernel']}, {facts['state']}")
 
 
@@ -112,7 +111,7 @@ def _ring(pair: Pair) -> Reading:
         return Reading(
             False, f"{told}; the inventory says {pair.ring}", "set PQ_RING of the ends, or pqlab_ring"
         )
-    if pair.ring == "hardware" and not pair.hello["drone"]["host"].get("board_revision"):
+    if pair.ring == "hardware" and not part_of(pair.hello["drone"], "host").get("board_revision"):
         return Reading(
             False,
             "the drone has no board revision in a device tree",
@@ -136,7 +135,8 @@ def _match(pair: Pair) -> Reading:
     if drone["protocol_version"] != gcs["protocol_version"]:
         unequal.insert(0, f"protocol ({drone['protocol_version']} and {gcs['protocol_version']})")
     return Reading(
-        not unequal, ", ".join(unequal) if unequal else f"{len(drone['providers'])} providers are equal"
+        not unequal,
+        ", ".join(unequal) if unequal else f"{len(part_of(drone, 'providers'))} providers are equal",
     )
 
 
@@ -151,12 +151,12 @@ def _offset(pair: Pair, role: str) -> Reading:
 def _power(pair: Pair) -> Reading:
     if "drone" not in pair.hello:
         return Reading(None, pair.reasons["drone"])
-    rows = [row for row in pair.hello["drone"].get("sensors") or [] if row.get("name") == "power"]
+    rows = [row for row in rows_of(pair.hello["drone"], "sensors", []) if row.get("name") == "power"]
     if not rows:
         return Reading(False, "no power sensor is asked for: watts are null")
     row = rows[0]
     if not row.get("available"):
-        return Reading(False, str(row.get("reason")), row.get("hint"))
+        return Reading(False, str(row.get("reason")), None if row.get("hint") is None else str(row["hint"]))
     parts = [str(row.get("sensor") or "power"), f"class {row.get('sensor_class')}"]
     if row.get("rate_hz"):
         parts.append(f"{row['rate_hz']:g} Hz at {row.get('adc')}")

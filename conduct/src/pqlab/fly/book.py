@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqbase.text import utc_text
 from pqevidence.bundle.flown import MARK
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.store import write_atomic, write_json
 
-Json = dict[str, Any]
 SCHEMA: Final = "pqlab/flown/v1"
 EVENTS: Final = "events.ndjson"
 #: under results/
@@ -38,13 +38,13 @@ class FlightBook:
         # marked before anything else is in it, so that a session that is killed leaves a marked folder too
         self._write({"ended": None})
 
-    def event(self, kind: str, /, **details: Any) -> None:
+    def event(self, kind: str, /, **details: object) -> None:
         """One event now."""
         t_ns = self._clock.realtime_ns()
         row = {"t_ns": t_ns, "utc": utc_text(t_ns), "event": kind, **details}
         self._events.write(json.dumps(row, separators=(",", ":")) + "\n")
 
-    def close(self, ended: str, counters: Mapping[str, Any]) -> None:
+    def close(self, ended: str, counters: Mapping[str, object]) -> None:
         """The last event and the counters of both ends. ended: why the session is over."""
         self.event("end", why=ended)
         self._events.close()

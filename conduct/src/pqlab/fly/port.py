@@ -20,8 +20,9 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqevidence.errors import LabError, UsageError
 from pqlab.fly.frames import Frames
 
@@ -46,7 +47,7 @@ class Counts:
     udp_refused: int = 0
     cut_clients: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         return dict(vars(self))
 
 

@@ -6,12 +6,12 @@ An agent that hears nothing for 60 s gives its cell up: so ends a session whose 
 from __future__ import annotations
 
 import threading
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, part_of
 from pqevidence.errors import LabError
 from pqlab.campaign.agents import AgentFailure, Pair
 
-Json = dict[str, Any]
 EVERY_S: Final = 5.0
 
 
@@ -28,7 +28,9 @@ class Pulse:
 
     def counters(self) -> dict[str, Json]:
         """Both agents' counters now. Raises AgentFailure."""
-        return {role: dict(agent.call("counters")["counters"]) for role, agent in self._agents.items()}
+        return {
+            role: dict(part_of(agent.call("counters"), "counters")) for role, agent in self._agents.items()
+        }
 
     def close(self) -> None:
         self._stop.set()

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pqattack.settings import BENIGN, Episode
+from pqbase.documents import Json, part_of, rows_of, whole_of
 from pqevidence.errors import LabError, UsageError
 from pqlab.campaign.agents import Agent, AgentFailure, Pair, fetch_stream
 from pqlab.campaign.clock import Clock
@@ -25,7 +26,6 @@ from pqlab.lab_number import lab_number
 from pqlink.settings import Side
 from pqtunnel import suites as registry
 
-Json = dict[str, Any]
 WINDOW: Final = "flown"
 #: what a ground station asks an ArduPilot for by itself: all streams, 4 Hz (docs/TRAFFIC.md)
 PROFILE: Final = "default_4hz"
@@ -155,7 +155,10 @@ class Session:
     def _handshake(self, suite_id: str) -> None:
         answer = self._event("handshake_block", count=1, min_count=1, max_s=_HANDSHAKE_S)
         if not answer["completed"]:
-            why = "; ".join(str(row.get("reason")) for row in answer.get("failures", [])) or "no reason given"
+            why = (
+                "; ".join(str(row.get("reason")) for row in rows_of(answer, "failures", []))
+                or "no reason given"
+            )
             raise LabError(
                 "no-session",
                 f"no keys were agreed by {suite_id}",
@@ -191,12 +194,12 @@ class Session:
         self._open.append("drone")
         self._book.event("vehicle", source=flown["source"])
         self._say(f"the vehicle speaks (source {flown['source']})")
-        return int(told["detail"]["port"])
+        return whole_of(part_of(told, "detail"), "port")
 
     def end(self, why: str, port: Json) -> None:
         """Attack off, link off, gates shut, agents idle, book closed; each whatever the one before did."""
         undone: list[str] = []
-        counters: dict[str, Any] = {"ground_port": port}
+        counters: Json = {"ground_port": port}
         steps = [self._end_attack, self._end_link]
         # the drone first: the ground hears what is still on its way
         steps += [partial(self._land, role, counters) for role in ("drone", "gcs")]
@@ -214,13 +217,13 @@ class Session:
             self._say(f"not undone: {text}; ./pqlab heal brings both agents back to idle")
         self._book.close(why, counters)
 
-    def _land(self, role: str, counters: dict[str, Any]) -> None:
+    def _land(self, role: str, counters: Json) -> None:
         if not self._held:
             return
         agent = self._pair.agents[role]
         if role in self._open:
             told = agent.call("event", {"cell_id": self._cell_id, "kind": "traffic_close", "window": WINDOW})
-            report = told.get("source_report") or {}
+            report = part_of(told, "source_report", {})
             counters[f"{role}_source"] = {key: value for key, value in report.items() if key != "sent"}
         counters[role] = agent.call("stop", {"cell_id": self._cell_id})["counters"]
 
@@ -288,7 +291,7 @@ class Session:
         asked = {} if suite_id is None else {"suite_id": suite_id}
         self._asked_suite = suite_id or self.suite_id
         self._book.event("rekey_asked", suite_id=self._asked_suite)
-        request = {"cell_id": self._cell_id, "kind": "rekey", **asked}
+        request: Json = {"cell_id": self._cell_id, "kind": "rekey", **asked}
         self._rekeying = self._pilot.start("event", request, timeout_s=_LONGEST_REKEY_S)
         try:
             self._rekeying.exception(timeout=_REKEY_S)
@@ -308,7 +311,7 @@ class Session:
             self._book.event("rekey_failed", suite_id=self._asked_suite, reason=str(error))
             raise
         self.suite_id = str(told["suite_id"])
-        took = round(told["duration_ns"] / 1e6, 3)
+        took = round(whole_of(told, "duration_ns") / 1e6, 3)
         self._book.event(
             "suite", suite_id=self.suite_id, epoch=told["epoch"], rekey_ms=took, told_by="drone agent"
         )
@@ -347,7 +350,7 @@ class Session:
         self._attacker.take(self._cell_id)
         try:
             self._clock.sleep(_LISTEN_S)
-            self._episode = int(self._attacker.start(episode)["episode"])
+            self._episode = whole_of(self._attacker.start(episode), "episode")
         except LabError:
             self._attacker.release()
             raise
@@ -384,7 +387,7 @@ class Session:
 
     # ------------------------------------------------------------------ parts
 
-    def _event(self, kind: str, **details: Any) -> Json:
+    def _event(self, kind: str, **details: object) -> Json:
         """A call that may take long, on the pilot's own connection; Ctrl-C is heard meanwhile."""
         assert self._pilot is not None
         request = {"cell_id": self._cell_id, "kind": kind, **details}
@@ -410,7 +413,7 @@ class Session:
         deadline_s = self._clock.monotonic_s() + _READY_LIMIT_S
         told = None
         while True:
-            facts = self._pair.drone.call("hello").get("traffic") or {}
+            facts = part_of(self._pair.drone.call("hello"), "traffic", {})
             if facts.get("available") is False or self._clock.monotonic_s() > deadline_s:
                 raise LabError(
                     "vehicle-not-ready",
@@ -420,7 +423,7 @@ class Session:
                 )
             if facts.get("ready", True):
                 return
-            phase = (facts.get("arducopter") or {}).get("phase")
+            phase = part_of(facts, "arducopter", {}).get("phase")
             if phase != told:
                 told = phase
                 self._say(f"ArduPilot is in phase {phase}; waiting until it hovers")
@@ -430,13 +433,13 @@ class Session:
 def _available(facts: dict[str, Json]) -> tuple[str, ...]:
     """Those of the 72 that both ends can speak, in registry order."""
     there = [
-        {name for name, told in (one.get("suites") or {}).items() if told.get("status") == "available"}
-        for one in facts.values()
+        {name for name in suites if part_of(suites, name).get("status") == "available"}
+        for suites in (part_of(one, "suites", {}) for one in facts.values())
     ]
     return tuple(name for name in registry.SUITES if all(name in names for names in there))
 
 
-def _moved(counters: Json) -> tuple[Any, Any]:
+def _moved(counters: Json) -> tuple[object, object]:
     """Datagrams sealed and sent, datagrams that came and opened."""
     return counters.get("tx_data", "?"), counters.get("rx_ok", "?")
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from pqbase.documents import Json, number_of, part_of, whole_of
 from pqevidence.scenario.attacks import BENIGN
 from pqevidence.scenario.conditions import sets_something
 from pqlab.campaign.canary import ALARM_ENDS_S, CANARY_WINDOW
 from pqlab.campaign.cell import TRAFFIC_WINDOW
 
-Json = dict[str, Any]
 _LINK_EVENTS = ("link", "partition")
 
 
@@ -40,26 +39,26 @@ class Band:
         }
 
 
-def bands_of(events: Iterable[Json], condition: Mapping[str, Any], now_s: float) -> list[Band]:
+def bands_of(events: Iterable[Json], condition: Mapping[str, object], now_s: float) -> list[Band]:
     """Bands of one cell, in order of their beginning. What has not ended yet ends at `now_s`."""
-    rows = sorted(events, key=lambda row: int(row.get("t_ns") or 0))
+    rows = sorted(events, key=lambda row: whole_of(row, "t_ns", 0))
     windows = _windows(rows, now_s)
     found = [Band("canary", *window, "known attack") for window in windows.get(CANARY_WINDOW, [])]
     session = windows.get(TRAFFIC_WINDOW, [])
     if sets_something(condition.get("link")):
-        name = str((condition.get("link") or {}).get("name") or "link")
+        name = str(part_of(condition, "link", {}).get("name") or "link")
         found += [Band("impairment", *window, name) for window in session]
     for row in rows:
-        at_s = int(row.get("t_ns") or 0) / 1e9
+        at_s = whole_of(row, "t_ns", 0) / 1e9
         if row.get("event") == "rekey" and row.get("host") == "drone" and row.get("end_ns"):
-            ends_s = int(row["start_ns"]) / 1e9, int(row["end_ns"]) / 1e9
+            ends_s = whole_of(row, "start_ns") / 1e9, whole_of(row, "end_ns") / 1e9
             found.append(Band("rekey", *ends_s, str(row.get("result"))))
         elif row.get("event") == "timed_event" and row.get("ok"):
-            until_s = at_s + float(row["for_s"]) if row.get("for_s") else _end_of(session, at_s, now_s)
+            until_s = at_s + number_of(row, "for_s") if row.get("for_s") else _end_of(session, at_s, now_s)
             if row.get("timed") in _LINK_EVENTS:
                 found.append(Band("impairment", at_s, until_s, str(row["timed"])))
             elif row.get("timed") == "attack" and not _within(found, "canary", at_s):
-                kind = str((row.get("attack") or {}).get("kind") or "attack")
+                kind = str(part_of(row, "attack", {}).get("kind") or "attack")
                 found.append(Band("attack", at_s, until_s, kind, kind in BENIGN))
     return sorted(found, key=lambda band: band.from_s)
 
@@ -77,12 +76,12 @@ def _windows(rows: list[Json], now_s: float) -> dict[str, list[tuple[float, floa
     begun: dict[str, float] = {}
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        name, t_s = str(row.get("window")), int(row.get("t_ns") or 0) / 1e9
+        name, t_s = str(row.get("window")), whole_of(row, "t_ns", 0) / 1e9
         if row.get("event") == "window_start":
             begun[name] = t_s
         elif row.get("event") == "window_end" and name in begun:
             found.setdefault(name, []).append((begun.pop(name), t_s))
-    ended_s = max((int(r["t_ns"]) / 1e9 for r in rows if r.get("event") == "cell_end"), default=now_s)
+    ended_s = max((whole_of(r, "t_ns") / 1e9 for r in rows if r.get("event") == "cell_end"), default=now_s)
     for name, from_s in begun.items():
         found.setdefault(name, []).append((from_s, ended_s))
     return found

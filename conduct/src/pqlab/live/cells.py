@@ -6,12 +6,11 @@ Records are read once; a cell that is measured again has another file.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, rows_of
 from pqlab.campaign.store import read_json
 from pqlab.progress import value_of
 
-Json = dict[str, Any]
 #: column → category and field of the record; what does not count there is null here
 FIGURES = {
     "handshake_ms": ("D", "handshake_total_duration_ms", 1.0),
@@ -32,7 +31,8 @@ class CellRows:
         """Finished cells below `data`, in the order of the plan. Raises LabError for a record that cannot be
         read."""
         rows = (
-            self._row(data / "cells" / str(cell["cell_id"]) / "record.json", cell) for cell in plan["cells"]
+            self._row(data / "cells" / str(cell["cell_id"]) / "record.json", cell)
+            for cell in rows_of(plan, "cells")
         )
         return [row for row in rows if row is not None]
 

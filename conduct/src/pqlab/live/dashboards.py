@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json
 from pqevidence.paths import project_root
 from pqlab.live.panels import PANELS, Line, Panel
 
-Json = dict[str, Any]
 #: of InfluxDB 2: it answers the 1.x API as the database of that name
 BUCKET = "pqlab"
 #: InfluxDB's own name for the colours of a chart

@@ -4,11 +4,9 @@ is for, and one during the cell's own attack is a hit."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from pqbase.documents import Json
 from pqlab.live.bands import Band, under_way
-
-Json = dict[str, Any]
 
 
 def told(row: Json, bands: Sequence[Band], now_s: float) -> Json:

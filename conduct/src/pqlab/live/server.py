@@ -8,7 +8,6 @@ import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pqevidence.errors import EXIT_ENVIRONMENT, LabError, UsageError
@@ -123,5 +122,5 @@ class _Handler(BaseHTTPRequestHandler):
         except ConnectionError:
             self.close_connection = True  # the browser went away; nobody is left to tell
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Nothing: a line every two seconds tells nobody anything."""

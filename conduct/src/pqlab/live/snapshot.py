@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
+from pqbase.documents import Json, number_of, part_of, rows_of, whole_of
 from pqevidence.errors import LabError
 from pqevidence.paths import shown
 from pqevidence.record.raw import read_ndjson, read_yaml_object
@@ -19,13 +20,13 @@ from pqevidence.scenario.conditions import without
 from pqlab.campaign.ring import SIM
 from pqlab.campaign.store import Store, read_json, work_runs
 from pqlab.influx import InfluxError, InfluxView
+from pqlab.influx_series import points
 from pqlab.inventory import ROLES
 from pqlab.live import detectors
 from pqlab.live.bands import Band, bands_of
 from pqlab.live.cells import CellRows
 from pqlab.live.panels import PANELS, Line, Panel, influxql
 
-Json = dict[str, Any]
 SPAN_S = 180
 STEP_S = 2
 #: the database is asked at most so often, however many pages are open
@@ -61,12 +62,12 @@ class _Run:
     @property
     def condition(self) -> Json:
         """Of the cell in progress; {} without one."""
-        return self.conditions.get(str((self.status.get("current") or {}).get("condition")), {})
+        return self.conditions.get(str(part_of(self.status, "current", {}).get("condition")), {})
 
     @property
     def cell_since_ns(self) -> int:
         """When the cell in progress began, else when the run did."""
-        return max([self.since_ns, *(int(event["t_ns"]) for event in self.events[:1])])
+        return max([self.since_ns, *(whole_of(event, "t_ns") for event in self.events[:1])])
 
 
 class Snapshot:
@@ -118,7 +119,12 @@ class Snapshot:
             document["trouble"] = trouble
         document |= told
         document |= self._database(run, now_ns)
-        cells = run.cells if run is not None else (told.get("ended") or {}).pop("cells", [])
+        if run is not None:
+            cells = run.cells
+        else:
+            ended = part_of(told, "ended", {})
+            cells = rows_of(ended, "cells", [])
+            ended.pop("cells", None)
         document["cells"] = cells[-MOST_CELLS:]
         document["cells_left_out"] = max(0, len(cells) - MOST_CELLS)
         document["bands"] = [
@@ -142,7 +148,7 @@ class Snapshot:
             if self._watched not in states and (bundle := self._bundle(self._watched)) is not None:
                 return None, {**told, "moment": "ended", "run": None, "ended": self._ended(bundle)}
             chosen = self._watched if self._watched in states else None
-        if chosen is None and states and (newest is None or max(states) > newest["run_id"]):
+        if chosen is None and states and (newest is None or max(states) > str(newest["run_id"])):
             chosen = max(states)
         if chosen is None:
             return None, {**told, "moment": "none", "run": None}
@@ -157,14 +163,14 @@ class Snapshot:
     def _run(self, store: Store, status: Json, now_ns: int) -> _Run:
         plan = store.read("plan.json")
         document = store.read("run.json") if (store.data / "run.json").is_file() else {}
-        sessions = document.get("sessions") or [document]
+        sessions = rows_of(document, "sessions", [document])
         scenario_file = store.data / "scenario.effective.yml"
         scenario = read_yaml_object(scenario_file) if scenario_file.is_file() else {}
         run = _Run(
             status=status,
             store=store,
             conditions={str(row["name"]): row for row in scenario.get("conditions") or []},
-            since_ns=int(sessions[-1].get("started_ns") or 0),
+            since_ns=whole_of(sessions[-1], "started_ns", 0),
             simulated=scenario.get("ring") == SIM,
             cells=self._rows.of(store.data, plan),
         )
@@ -178,7 +184,7 @@ class Snapshot:
         """Of the cells that ended within the span, and of the one in progress."""
         bands: list[Band] = []
         for row in run.cells:
-            if row["made_s"] < now_s - SPAN_S:
+            if number_of(row, "made_s") < now_s - SPAN_S:
                 continue
             path = run.store.cell_dir(str(row["cell_id"])) / "events.ndjson"
             events = read_ndjson(path) if path.is_file() else []
@@ -211,7 +217,7 @@ class Snapshot:
             **self._told_bundle(bundle.resolve()),
             "scenario": run["scenario"],
             "verdict_counts": run.get("verdict_counts") or {},
-            "total": len(plan["cells"]),
+            "total": len(rows_of(plan, "cells")),
             "warnings": run.get("warnings") or [],
             "ended_ns": run.get("ended_ns"),
             "cells": self._rows.of(bundle / "data", plan),
@@ -253,11 +259,11 @@ class Snapshot:
 
     def _sensor_reasons(self, view: InfluxView, since_ns: int) -> dict[str, str]:
         """Sensor → why it has no value, in its host's own words; told once a minute."""
-        rows = view.query(f'SELECT last("reason") FROM "pq_sensor" WHERE time >= {since_ns} GROUP BY "name"')
+        asked = view.query(f'SELECT last("reason") FROM "pq_sensor" WHERE time >= {since_ns} GROUP BY "name"')
         return {
-            row["tags"]["name"]: str(row["values"][0][1])
-            for row in rows
-            if row.get("tags", {}).get("name") and row["values"] and row["values"][0][1]
+            name: str(row["values"][0][1])
+            for row in asked
+            if (name := row.get("tags", {}).get("name")) and row["values"] and row["values"][0][1]
         }
 
     def _verdicts(self, view: InfluxView, run: _Run, now_ns: int) -> list[Json]:
@@ -269,7 +275,7 @@ class Snapshot:
         )
         found = []
         for row in rows:
-            named = dict(zip(row["columns"], row["values"][0], strict=True))
+            _, named = next(points(row))
             known = {key: named.get(key) for key in ("state", "attack", "degraded")}
             found.append(detectors.told({**row.get("tags", {}), **known}, run.bands, now_ns / 1e9))
         return found
@@ -280,7 +286,7 @@ class Snapshot:
         rows = view.query(
             f'SELECT last("got_count") FROM "pq_sampler" WHERE time >= {run.since_ns} GROUP BY "host"'
         )
-        heard_s = {row.get("tags", {}).get("host"): int(row["values"][0][0]) / 1e9 for row in rows}
+        heard_s = {row.get("tags", {}).get("host"): next(points(row))[0] / 1e9 for row in rows}
         ages_s = {role: now_s - heard_s.get(role, run.since_ns / 1e9) for role in ROLES}
         quiet = {role: age_s for role, age_s in ages_s.items() if age_s > SILENT_S}
         if not quiet:
@@ -328,15 +334,27 @@ def _panel(view: InfluxView, panel: Panel, reasons: dict[str, str], since_ns: in
     return {**_head(panel), "series": series, "none": None if series else none}
 
 
-def _series(view: InfluxView, line: Line, since_ns: int) -> list[Json]:
-    """One series for each combination of tags: {name, points: [[realtime s, value], …]}."""
-    found = []
+class _Drawn(TypedDict):
+    """One line of a panel: (realtime s, value) of each point."""
+
+    name: str
+    points: list[tuple[float, float]]
+
+
+def _series(view: InfluxView, line: Line, since_ns: int) -> list[_Drawn]:
+    """One series for each combination of tags."""
+    found: list[_Drawn] = []
     for row in view.query(influxql(line, since_ns, STEP_S)):
         tags = row.get("tags", {})
         name = " ".join([*(tags.get(tag, "") for tag in line.by), line.label]).strip()
-        points = [[t_ns / 1e9, value] for t_ns, value in row["values"] if isinstance(value, int | float)]
-        if points:
-            found.append({"name": name, "points": points})
+        drawn = [
+            (t_ns / 1e9, value)
+            for t_ns, values in points(row)
+            for value in values.values()
+            if isinstance(value, int | float)
+        ]
+        if drawn:
+            found.append({"name": name, "points": drawn})
     return found
 
 

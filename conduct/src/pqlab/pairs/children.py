@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self, TextIO
+from typing import Final, Self, TextIO
 
-Json = dict[str, Any]
+from pqbase.documents import Json
+
 #: between two looks at what the controllers wrote: the measured machine may be this one
 LOOK_S: Final = 1.0
 _STOPPED: Final = 130

@@ -10,14 +10,14 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
+from pqbase.documents import Json, texts_of
 from pqevidence.errors import LabError
 from pqevidence.paths import shown
 from pqlab.campaign.lock import Lock
 from pqlab.campaign.store import WORK_FOLDER, disk_errors, read_json, work_runs, write_json
 
-Json = dict[str, Any]
 FOLDER: Final = "pairs"
 DOCUMENT: Final = "campaign.json"
 STATUS: Final = "status.json"
@@ -64,7 +64,7 @@ class PairsFolder:
 
     @property
     def pairs(self) -> list[str]:
-        return [str(name) for name in self.document["pairs"]]
+        return texts_of(self.document, "pairs")
 
     @property
     def whole(self) -> bool:

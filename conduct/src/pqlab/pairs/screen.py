@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, Protocol, TextIO
+from typing import Final, Protocol, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from pqbase.documents import Json, counts_of, number_of, part_of, whole_of
 from pqlab.progress import clock_text
 
-Json = dict[str, Any]
 _BAR: Final = 20
 
 
@@ -77,13 +77,15 @@ def drawn(rows: Sequence[Json]) -> RenderableType:
     parts: list[RenderableType] = []
     for row in rows:
         head = Table.grid(padding=(0, 1))
-        total = row["total"] or 0
+        total = whole_of(row, "total", 0)
         cells = f"{row['done']}/{total}" if total else "-"
-        left = "" if row["eta_s"] is None else f"left {clock_text(row['eta_s'])}"
-        counts = " ".join(f"{count} {verdict}" for verdict, count in sorted(row["verdict_counts"].items()))
-        bar = ProgressBar(total=max(total, 1), completed=row["done"], width=_BAR)
-        head.add_row(Text(row["pair"], style="bold"), cells, bar, left, Text(counts))
-        cell = row["current"]
+        left = "" if row["eta_s"] is None else f"left {clock_text(number_of(row, 'eta_s'))}"
+        counts = " ".join(
+            f"{count} {verdict}" for verdict, count in sorted(counts_of(row, "verdict_counts").items())
+        )
+        bar = ProgressBar(total=max(total, 1), completed=whole_of(row, "done"), width=_BAR)
+        head.add_row(Text(str(row["pair"]), style="bold"), cells, bar, left, Text(counts))
+        cell = part_of(row, "current", {})
         now = f"{cell['suite_id']} {cell['condition']} rep {cell['repetition']}" if cell else row["state"]
         parts += [head, Text(f"  {now}", overflow="ellipsis", no_wrap=True)]
     return Group(*parts)

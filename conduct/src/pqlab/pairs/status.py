@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
+from pqbase.documents import Json, counts_of, number_of, number_or_none, part_of, whole_of
 from pqevidence.errors import LabError
 from pqlab.campaign.store import Store, read_json, work_runs, write_json
 from pqlab.pairs.folder import STATUS, PairsFolder
 from pqlab.progress import clock_text
 
-Json = dict[str, Any]
 #: state of a pair: its share is sealed; no run was begun there
 SEALED: Final = "sealed"
 NOT_BEGUN: Final = "not begun"
@@ -33,7 +34,7 @@ def pair_status(folder: PairsFolder, pair: str, now_ns: int) -> Json:
                 "verdict_counts": {},
                 **_QUIET,
             }
-        counts = {str(k): int(v) for k, v in (_run_of(bundle).get("verdict_counts") or {}).items()}
+        counts = counts_of(_run_of(bundle), "verdict_counts", {})
         done = sum(counts.values())
         told = {
             "pair": pair,
@@ -55,7 +56,7 @@ _KEPT: Final = ("run_id", "state", "done", "total", "verdict_counts", "current",
 _QUIET: Final[Json] = {"run_id": None, "current": None, "eta_s": None, "error": None, "bundle": None}
 
 
-def _run_of(bundle: Any) -> Json:
+def _run_of(bundle: Path) -> Json:
     return read_json(bundle / "data" / "run.json")
 
 
@@ -65,18 +66,18 @@ def campaign_status(folder: PairsFolder, pairs: Iterable[Json], more: Json) -> J
     rows = list(pairs)
     counts: Counter[str] = Counter()
     for row in rows:
-        counts.update(row["verdict_counts"])
-    left = [row["eta_s"] for row in rows if row["state"] in _AT_WORK]
-    totals = [row["total"] for row in rows]
+        counts.update(counts_of(row, "verdict_counts"))
+    left = [number_or_none(row, "eta_s") for row in rows if row["state"] in _AT_WORK]
+    totals = [number_or_none(row, "total") for row in rows]
     return {
         "campaign": folder.document["campaign"],
         "scenario": folder.document["scenario"],
         "folder": folder.root.name,
-        "done": sum(row["done"] for row in rows),
-        "total": None if None in totals else sum(totals),
+        "done": sum(whole_of(row, "done") for row in rows),
+        "total": None if None in totals else sum(total for total in totals if total is not None),
         "verdict_counts": dict(sorted(counts.items())),
         "current": None,
-        "eta_s": None if None in left else max(left, default=None),
+        "eta_s": None if None in left else max((s for s in left if s is not None), default=None),
         "merged": folder.document.get("merged"),
         "pairs": rows,
         **more,
@@ -93,12 +94,14 @@ def sentence(row: Json) -> str:
     told = f"{row['pair']}: {row['state']}"
     if row["total"] is not None:
         told += f", {row['done']} of {row['total']} cells"
-    if counts := ", ".join(f"{count} {verdict}" for verdict, count in sorted(row["verdict_counts"].items())):
+    if counts := ", ".join(
+        f"{count} {verdict}" for verdict, count in sorted(counts_of(row, "verdict_counts").items())
+    ):
         told += f" ({counts})"
     if row["eta_s"] is not None:
-        told += f", about {clock_text(row['eta_s'])} left"
-    if cell := row["current"]:
+        told += f", about {clock_text(number_of(row, 'eta_s'))} left"
+    if cell := part_of(row, "current", {}):
         told += f"; now {cell['suite_id']} {cell['condition']} rep {cell['repetition']}"
     if row["error"]:
-        told += f"; {row['error']['what']}"
+        told += f"; {part_of(row, 'error')['what']}"
     return told

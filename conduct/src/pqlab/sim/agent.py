@@ -8,9 +8,9 @@ number, so that no order of threads can show in a bundle.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
+from pqbase.documents import Json, number_of, part_of, texts_of, whole_of
 from pqlab.inventory import AgentAddress
 from pqlab.sim.cellworld import MS, CellWorld, RekeySchedule
 from pqlab.sim.clock import VirtualClock
@@ -23,7 +23,6 @@ from pqtunnel.agent.state import CellState
 from pqtunnel.errors import TunnelError
 from pqtunnel.rpc import RemoteError
 
-Json = dict[str, Any]
 SOURCE = "simulated"
 #: virtual time that opening and closing a gate takes
 GATE_NS = 2 * MS
@@ -132,7 +131,7 @@ class SimAgent:
 
     def _fetch(self, params: Json) -> Json:
         end, stream = self._end, str(params["stream"])
-        since, limit = int(params["since"]), int(params["limit"])
+        since, limit = whole_of(params, "since"), whole_of(params, "limit")
         if stream == "ledger":
             ledger = end.ledger
             lines = [] if ledger is None else ledger.lines(end.counters.window_names, since, limit)
@@ -153,14 +152,14 @@ class SimAgent:
         return self._kinds[kind](params)
 
     def _handshake_block(self, params: Json) -> Json:
-        count, least = int(params["count"]), int(params["min_count"])
-        return self._here.handshake_block(count, min(least, count), float(params["max_s"]))
+        count, least = whole_of(params, "count"), whole_of(params, "min_count")
+        return self._here.handshake_block(count, min(least, count), number_of(params, "max_s"))
 
     def _rekey_schedule(self, params: Json) -> Json:
-        every_s = float(params["every_s"])
-        count = int(params.get("count") or 0)
-        start_s = float(params.get("start_s", every_s))
-        suites = tuple(str(suite_id) for suite_id in params.get("suites") or ())
+        every_s = number_of(params, "every_s")
+        count = whole_of(params, "count", 0)
+        start_s = number_of(params, "start_s") if "start_s" in params else every_s
+        suites = tuple(texts_of(params, "suites", []))
         self._here.schedule = RekeySchedule(every_s, start_s, count or None, suites)
         return {"armed": True}
 
@@ -174,9 +173,9 @@ class SimAgent:
         return {"source": SOURCE if params["spec"] is not None else None, "open_ns": end.open_ns}
 
     def _traffic_run(self, params: Json) -> Json:
-        here, spec = self._here, self._end.report["spec"]
-        asked = here.gcs.report.get("spec")
-        reports = here.run_window(spec, float(params["duration_s"]), asked)
+        here, spec = self._here, part_of(self._end.report, "spec")
+        asked = part_of(here.gcs.report, "spec", {})
+        reports = here.run_window(spec, number_of(params, "duration_s"), asked)
         here.drone.report, here.gcs.report = reports
         return self._close(params)
 
@@ -203,12 +202,12 @@ class SimConnection:
     def call(
         self,
         method: str,
-        params: Json | None = None,
+        params: Mapping[str, object] | None = None,
         *,
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> Json:
-        return self._agent.call(method, params or {})
+        return self._agent.call(method, dict(params or {}))
 
     def close(self) -> None:
         return

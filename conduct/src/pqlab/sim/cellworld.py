@@ -13,8 +13,8 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from pqbase.documents import Json, texts_of, whole_of
 from pqlab.sim.clock import START_NS, VirtualClock
 from pqlab.sim.end import End, Role
 from pqlab.sim.handshakes import Made, delay_ns, handshake
@@ -27,7 +27,6 @@ from pqsitl.profile import TIMESYNC_REPLY_BYTES
 from pqsitl.steps import steps_of
 from pqtunnel import packet, suites
 
-Json = dict[str, Any]
 MS = 1_000_000
 #: pause between two cold handshakes, as the agents make it
 SETTLE_NS = 2 * MS
@@ -55,10 +54,10 @@ class CellWorld:
         self.suite = self._spoken = suites.get(str(params["suite_id"]))
         self.schedule: RekeySchedule | None = None
         self.taken: set[Role] = set()
-        self._accepted = {self.suite.id, *(params.get("accepted_suites") or ())}
+        self._accepted = {self.suite.id, *texts_of(params, "accepted_suites", [])}
         self._clock = self._spending = clock
         self._identities = identities
-        self._min_level = int(params["min_level"])
+        self._min_level = whole_of(params, "min_level")
         self._rng = random.Random(f"sim cell/{params['seed']}/{self.cell_id}{machine.suffix}")
         # a machine is a little faster or slower in every cell: what run-level statistics are about
         pace = self._rng.lognormvariate(0.0, 0.02) * machine.pace
@@ -147,7 +146,7 @@ class CellWorld:
             self._plan(offer.at_ns, self._carrying(offer, tallies, end_ns))
         workload = None
         if asked is not None and asked.get("workload"):
-            workload = Workload(steps_of(asked["workload"]), int(asked["seed"]), open_ns)
+            workload = Workload(steps_of(asked["workload"]), whole_of(asked, "seed"), open_ns)
             for one in workload.exchanges:
                 if one.due_ns < end_ns:
                     self._plan(one.due_ns, self._asking(one, workload, tallies, end_ns))
@@ -159,7 +158,7 @@ class CellWorld:
             self._clock.advance_to(min(at_ns, end_ns))
             action(at_ns)
         self._clock.advance_to(end_ns)
-        told = {
+        told: dict[Role, Json] = {
             role: {"sent": sent.report, "received": received.report}
             for role, (sent, received) in tallies.items()
         }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Literal
 
+from pqbase.documents import Json
 from pqlab.sim.clock import START_NS, VirtualClock
 from pqtunnel import packet
 from pqtunnel.endpoint.counters import CellCounters
@@ -35,11 +36,11 @@ class End:
         self.telemetry: list[str] = []
         self.busy_ns = 0
         self.open_ns = 0
-        self.report: dict[str, Any] = {}
+        self.report: Json = {}
         self._clock = clock
         self._start_ns = clock.realtime_ns()
 
-    def event(self, kind: str, *, at_ns: int | None = None, **details: Any) -> None:
+    def event(self, kind: str, *, at_ns: int | None = None, **details: object) -> None:
         """A row of events.ndjson, stamped on both clocks; `at_ns` (monotonic) where it is not now."""
         mono_ns = self._clock.mono_ns() if at_ns is None else at_ns
         stamps = {"t_ns": START_NS + mono_ns, "mono_ns": mono_ns}

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import random
 from pathlib import Path
-from typing import Any
 
 import pqtunnel
+from pqbase.documents import Json
 from pqlab.sim.machine import SimMachine
 from pqlab.sim.primitives import SimPrimitives
 from pqtunnel import PROTOCOL_VERSION, __version__
 from pqtunnel.suites import AEADS, KEMS, SIGS
 
-Json = dict[str, Any]
 #: the simulation is of Python by design: nothing native is due in it
 PLANE = "python"
 _WHY = "virtual time has no sensors"

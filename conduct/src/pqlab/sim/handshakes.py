@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from pqbase.documents import Json
 from pqlab.sim.clock import VirtualClock
 from pqlab.sim.end import End, Role
 from pqlab.sim.identity import Identities
@@ -59,7 +60,7 @@ class Made:
     gcs: Established
     drone_ready_ns: int
     gcs_ready_ns: int
-    rows: dict[Role, list[dict[str, object]]]
+    rows: dict[Role, list[Json]]
     counts: dict[Role, dict[str, int]]
 
 
@@ -89,7 +90,6 @@ def handshake(
         role: Tracer(clock=clock.look_ns, host=role, index=index, mode=mode, suite_id=suite.id)
         for role in ends
     }
-    common: dict[str, Any] = {"min_level": min_level, "primitives": primitives, "rng": rng.randbytes}
     drone = DroneHandshake(
         suite=suite,
         psk=identities.psk,
@@ -99,7 +99,9 @@ def handshake(
         counters=counts["drone"],
         rx_index=new_index(rng.randbytes, ends["drone"].session),
         rekey=ends["drone"].book.rekey_from() if rekey else None,
-        **common,
+        min_level=min_level,
+        primitives=primitives,
+        rng=rng.randbytes,
     )
     gcs = GcsHandshake(
         identity=identities.gcs,
@@ -109,7 +111,9 @@ def handshake(
         counters=counts["gcs"],
         rx_index=new_index(rng.randbytes, ends["gcs"].session),
         rekey_basis=ends["gcs"].book.basis,
-        **common,
+        min_level=min_level,
+        primitives=primitives,
+        rng=rng.randbytes,
     )
     tracers["drone"].mark("connect", "io")
     drone.start()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import uuid
 from dataclasses import dataclass
-from typing import Any
+
+from pqbase.documents import Json
 
 #: the sd of a host's pace, and of its pace with one algorithm, on the logarithm
 PACE_SD, ALGORITHM_SD = 0.15, 0.03
@@ -35,7 +36,7 @@ class SimMachine:
         """What cells draw their noise from beside their own seed: no two machines have one noise."""
         return "" if self.seed is None else f"/machine {self.seed}"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Json:
         """What tells it from another machine, as host facts have it."""
         if self.seed is None:
             return {"hostname": "simulated", "boot_id": "00000000-0000-4000-8000-000000000000"}

@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json
 from pqevidence.errors import UsageError
 from pqevidence.plan import Cell
 from pqevidence.scenario.conditions import keeps_flight_log
@@ -31,7 +31,6 @@ from pqlab.sim.facts import controller_facts
 from pqlab.sim.machine import SimMachine
 from pqtunnel.suites import SUITES
 
-Json = dict[str, Any]
 #: condition keys that need something the simulation does not have
 #: virtual time between the end of a bundle and the run that adds to it
 GAP_NS = 1_000_000_000

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pqbase.documents import Json
 from pqbase.tasks import Ingredients, Plain, Runner, Say, Task, carry_out
 from pqevidence.bundle.archive import archive
 from pqevidence.bundle.attribution import CONFIG
@@ -28,8 +29,8 @@ from pqevidence.share import Share
 from pqlab.campaign.ring import SIM
 from pqlab.inventory import AgentAddress, Inventory
 from pqlab.sim.machine import SimMachine
-from pqlab.sim.run import Json, stage
 from pqlab.sim.run import carry_out as carry_out_sim
+from pqlab.sim.run import stage
 
 MADE_OF = Ingredients(
     (

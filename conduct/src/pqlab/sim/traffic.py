@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
+from pqbase.documents import Json, number_of, whole_of
 from pqlab.sim.end import Role
 from pqsitl.profile import UPLINK_TIMESYNC_HZ, load_profile
 from pqsitl.schedule import BurstSchedule
 
-Json = dict[str, Any]
 NS = 1_000_000_000
 HEARTBEAT_BYTES = 21
 TIMESYNC_BYTES = 28
@@ -32,7 +32,7 @@ def offers(spec: Json, open_ns: int, end_ns: int) -> list[Offer]:
 
 def _session(spec: Json, open_ns: int, end_ns: int) -> list[Offer]:
     profile = load_profile(str(spec["profile"]))
-    schedule = BurstSchedule(profile, float(spec["rate_hz"]), open_ns)
+    schedule = BurstSchedule(profile, number_of(spec, "rate_hz"), open_ns)
     sizes = profile.sizes
     found: list[Offer] = []
     while (at_ns := schedule.next_ns) < end_ns:
@@ -44,16 +44,29 @@ def _session(spec: Json, open_ns: int, end_ns: int) -> list[Offer]:
 
 
 def _bulk(spec: Json, open_ns: int, end_ns: int) -> list[Offer]:
-    count = round((end_ns - open_ns) * float(spec["rate_hz"]) / NS)
-    size = int(spec["size_bytes"])
+    count = round((end_ns - open_ns) * number_of(spec, "rate_hz") / NS)
+    size = whole_of(spec, "size_bytes")
     return [Offer(open_ns + (end_ns - open_ns) * n // count, "drone", size) for n in range(count)]
+
+
+class Report(TypedDict):
+    """What a source or a sink counted; sizes: datagrams by their length in bytes."""
+
+    count: int
+    bytes: int
+    first_ns: int | None
+    last_ns: int | None
+    sizes: dict[str, int]
+    corrupt: int
+    duplicate: int
+    missing: int
 
 
 class Tally:
     """What a source or a sink reports of its datagrams; times are realtime nanoseconds."""
 
     def __init__(self) -> None:
-        self.report: Json = {
+        self.report: Report = {
             "count": 0,
             "bytes": 0,
             "first_ns": None,

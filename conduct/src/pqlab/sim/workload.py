@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqsitl.steps import CUT, NOT_DUE, STATION, Due, Step, dues
 
-Json = dict[str, Any]
 MS: Final = 1_000_000
 ANSWER_NS: Final = MS
 #: between two parameters of a list

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pqbase.workers import Where, add_options, runner_of
+from pqdetect.evaluation.results import Shuffled
 
 HELP = "evaluate the models: test split, and recordings of the running lab"
 #: a mean AUROC further than this from 0.5 is no chance
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     return 3 if passed is False or (args.tiny and passed is None) else 0
 
 
-def verdict(shuffled: dict[str, Any]) -> tuple[str, bool | None]:
+def verdict(shuffled: Shuffled) -> tuple[str, bool | None]:
     """What shuffled labels left to learn, in words, and whether that is chance; None: not measured."""
     values = [value for value in shuffled.get("auroc") or [] if value is not None]
     if not values:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from pqdetect.evaluation.metrics import Outcome
+from pqdetect.evaluation.results import Gap, OverSeeds, Winner
 from pqdetect.evaluation.truth import Truth
 
 # Cheapest first: among those that cannot be told from the best one, the cheapest is the default.
@@ -25,10 +26,8 @@ BY_COST: Final = (
 )
 DISTINGUISHABLE_SE: Final = 2.0
 
-Json = dict[str, Any]
 
-
-def difference(a: Outcome, b: Outcome, truth: Truth) -> Json:
+def difference(a: Outcome, b: Outcome, truth: Truth) -> Gap:
     """Recall of visible episodes by ``a`` minus that by ``b``; scenarios are the units of its error."""
     found = np.isfinite(a.delays_s).astype(np.float64) - np.isfinite(b.delays_s)
     owner = np.array([episode.scenario for episode in truth.episodes], dtype=np.int64)
@@ -48,7 +47,7 @@ def difference(a: Outcome, b: Outcome, truth: Truth) -> Json:
     }
 
 
-def winner(equal: Mapping[str, Outcome], truth: Truth) -> Json:
+def winner(equal: Mapping[str, Outcome], truth: Truth) -> Winner:
     """The best at equal false alarms, every other one against it, and which becomes the default."""
     found = {name: int(np.count_nonzero(np.isfinite(result.delays_s))) for name, result in equal.items()}
     ranked = [name for name in BY_COST if name in equal]
@@ -69,7 +68,7 @@ def winner(equal: Mapping[str, Outcome], truth: Truth) -> Json:
     }
 
 
-def over_seeds(values: list[float]) -> Json:
+def over_seeds(values: list[float]) -> OverSeeds:
     """Mean of a figure over seeds and its standard error."""
     array = np.array(values, dtype=np.float64)
     error = float(array.std(ddof=1) / math.sqrt(len(array))) if len(array) > 1 else None
@@ -81,9 +80,9 @@ def over_seeds(values: list[float]) -> Json:
     }
 
 
-def seeds_apart(a: Json, b: Json) -> float | None:
+def seeds_apart(a: OverSeeds, b: OverSeeds) -> float | None:
     """Difference of two means in standard errors of seeds; None where one has a single seed."""
-    if a["se"] is None or b["se"] is None:
+    if a["se"] is None or b["se"] is None or a["mean"] is None or b["mean"] is None:
         return None
     error = math.hypot(a["se"], b["se"])
     return round((a["mean"] - b["mean"]) / error, 2) if error > 0 else None

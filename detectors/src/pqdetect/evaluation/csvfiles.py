@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
 
+from pqdetect.evaluation.results import Results
 from pqdetect.evaluation.tables import order
 
-Json = dict[str, Any]
 Row = list[str]
 
 
-def write_csv(results: Json, folder: Path) -> None:
+def write_csv(results: Results, folder: Path) -> None:
     """methods.csv, groups.csv, curve.csv, delay.csv."""
     methods: list[Row] = []
     groups: list[Row] = []

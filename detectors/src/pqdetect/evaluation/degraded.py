@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pqdetect.decide import Rule, decide
 from pqdetect.evaluation.metrics import degraded_report
+from pqdetect.evaluation.results import DegradedPoint
 from pqdetect.evaluation.truth import Truth
 from pqdetect.training.tune import levels
 
-Json = dict[str, Any]
 BESIDE: Final = "threshold"
 LEVELS: Final = 40
 TARGET_RECALL: Final = 0.99
@@ -27,7 +27,7 @@ TARGET_PRECISION: Final = 0.95
 
 def curves(
     scores: Mapping[str, NDArray[np.float32]], rules: Mapping[str, Mapping[str, Rule]], truth: Truth
-) -> dict[str, list[Json]]:
+) -> dict[str, list[DegradedPoint]]:
     """Points by detector, highest level first."""
     return {
         name: curve(values[:, 1].astype(np.float64), rules[name]["degraded"], truth)
@@ -35,27 +35,29 @@ def curves(
     }
 
 
-def curve(scores: NDArray[np.float64], rule: Rule, truth: Truth) -> list[Json]:
+def curve(scores: NDArray[np.float64], rule: Rule, truth: Truth) -> list[DegradedPoint]:
     """The card's rule at many levels; the level at which an alarm ends keeps its ratio."""
     ratio = rule.off / rule.on if rule.on > 0 else 1.0
-    points = []
+    points: list[DegradedPoint] = []
     for level in levels(scores, ~truth.near_degraded, LEVELS):
         moved = replace(rule, on=level, off=level * ratio if level > 0 else level)
-        report: Json = degraded_report(decide(scores, truth.starts, moved), truth)
+        report = degraded_report(decide(scores, truth.starts, moved), truth)
         points.append(
             {
                 "level": float(f"{level:.6g}"),
-                **{key: report[key]["value"] for key in ("recall", "recall_long", "precision")},
+                "recall": report["recall"]["value"],
+                "recall_long": report["recall_long"]["value"],
+                "precision": report["precision"]["value"],
             }
         )
     return points
 
 
-def nearest(points: list[Json]) -> Json | None:
+def nearest(points: list[DegradedPoint]) -> DegradedPoint | None:
     """The point that misses both targets by least, the worse of both counting; None without a point."""
-    known = [p for p in points if p["recall"] is not None and p["precision"] is not None]
-    return min(
-        known,
-        key=lambda p: max(TARGET_RECALL - p["recall"], TARGET_PRECISION - p["precision"]),
-        default=None,
-    )
+    known = [
+        (max(TARGET_RECALL - p["recall"], TARGET_PRECISION - p["precision"]), p)
+        for p in points
+        if p["recall"] is not None and p["precision"] is not None
+    ]
+    return min(known, key=lambda one: one[0])[1] if known else None

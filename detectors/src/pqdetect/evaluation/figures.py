@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqdetect.evaluation.results import CurvePoint, DegradedPoint, Part, Results
 from pqdetect.evaluation.tables import order
 
-Json = dict[str, Any]
 WIDTH, HEIGHT = 760, 440
 LEFT, RIGHT, TOP, BOTTOM = 60, 570, 44, 384
 COLOURS: Final = {
@@ -93,7 +93,7 @@ def _legend(names: list[str], dots: bool = False) -> list[str]:
     return items
 
 
-def best_within(points: Iterable[Json]) -> list[tuple[float, float]]:
+def best_within(points: Iterable[CurvePoint]) -> list[tuple[float, float]]:
     """(false alarms an hour, share found): the most that any level finds at no more false alarms, as steps.
 
     Below some level an alarm hardly ends: fewer alarms begin and fewer episodes are found, so that a line
@@ -116,7 +116,7 @@ def best_within(points: Iterable[Json]) -> list[tuple[float, float]]:
     return steps
 
 
-def curve(part: Json, which: str) -> str:
+def curve(part: Part, which: str) -> str:
     """Share of visible episodes found at no more than so many false alarms an hour, one line a detector."""
     ticks = (0.01, 0.1, 1.0, 10.0, 100.0)
     names, items = (
@@ -139,7 +139,7 @@ def curve(part: Json, which: str) -> str:
     )
 
 
-def delay(part: Json, which: str) -> str:
+def delay(part: Part, which: str) -> str:
     """Share of visible episodes found within a time; a missed one is never found."""
     ticks = (0.3, 1.0, 3.0, 10.0, 30.0, 90.0)
     names, items = (
@@ -156,7 +156,7 @@ def delay(part: Json, which: str) -> str:
     )
 
 
-def kinds(part: Json, which: str) -> str:
+def kinds(part: Part, which: str) -> str:
     """Recall by kind of attack, one dot a detector."""
     names = order(part["methods"])
     groups = part["methods"][names[0]]["by_kind"]
@@ -188,7 +188,7 @@ def _share(value: float) -> float:
     return BOTTOM - (BOTTOM - TOP) * value
 
 
-def degraded(curves: Json, which: str) -> str:
+def degraded(curves: dict[str, list[DegradedPoint]], which: str) -> str:
     """Share of degraded stretches found against the share of alarms that are right, one line a detector."""
     names = order(curves)
     items = _share_axis()
@@ -212,7 +212,7 @@ def degraded(curves: Json, which: str) -> str:
     )
 
 
-def write_all(results: Json, folder: Path) -> None:
+def write_all(results: Results, folder: Path) -> None:
     """detection.svg, delay.svg and kinds.svg for each set of recordings that holds an episode."""
     rings = {"test": "test recordings, simulator", "live": "recordings of the running lab"}
     for name, part in results["sets"].items():

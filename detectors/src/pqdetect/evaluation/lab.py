@@ -13,25 +13,25 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from pqdetect.errors import DetectError
 from pqdetect.evaluation.metrics import proportion, rate
+from pqdetect.evaluation.results import Attack, Campaign, Condition, Lab, Spread
 from pqdetect.evaluation.truth import WINDOW_S
 
-Json = dict[str, Any]
 Row = dict[str, str]
 NONE: Final = "none"
 #: fewer values give their range, no interval
 LEAST_FOR_INTERVAL: Final = 6
 
 
-def read(bundles: Sequence[Path]) -> Json:
+def read(bundles: Sequence[Path]) -> Lab:
     """Figures by bundle and condition. Raises DetectError for a folder that is no bundle with detectors."""
     return {"bundles": [_bundle(path) for path in bundles]}
 
 
-def _bundle(folder: Path) -> Json:
+def _bundle(folder: Path) -> Campaign:
     data = folder / "data"
     try:
         run = json.loads((data / "run.json").read_text())
@@ -64,9 +64,9 @@ def _bundle(folder: Path) -> Json:
     }
 
 
-def _condition(name: str, rows: list[Row], data: Path) -> Json:
+def _condition(name: str, rows: list[Row], data: Path) -> Condition:
     others = _numbers(rows, "others_cpu_ms")
-    told: Json = {
+    told: Condition = {
         "condition": name,
         "detector": rows[0]["detector"],
         "n": len(rows),
@@ -79,7 +79,8 @@ def _condition(name: str, rows: list[Row], data: Path) -> Json:
     due, made = sum(_numbers(rows, "due_count")), sum(_numbers(rows, "verdict_count"))
     episodes, found = sum(_numbers(rows, "episode_count")), sum(_numbers(rows, "detected_count"))
     quiet_h = made * WINDOW_S / 3600
-    return told | {
+    return {
+        **told,
         "model": rows[0]["model"],
         "history": rows[0]["history"],
         "cpu_pct": spread(_numbers(rows, "cpu_mean_pct")),
@@ -97,15 +98,20 @@ def _condition(name: str, rows: list[Row], data: Path) -> Json:
     }
 
 
-def _attack(rows: list[Row], data: Path) -> Json | None:
+def _attack(rows: list[Row], data: Path) -> Attack | None:
     """Kind and rate of the first episode in the first cell of a condition; None without an attack."""
     path = data / "cells" / rows[0]["cell_id"] / "attack.ndjson"
     if not path.is_file():
         return None
     for line in path.read_text().splitlines():
-        row: Json = json.loads(line)
+        row = json.loads(line)
         if "kind" in row:
-            return {key: row[key] for key in ("kind", "rate_pps", "for_s", "path")}
+            return {
+                "kind": row["kind"],
+                "rate_pps": row["rate_pps"],
+                "for_s": row["for_s"],
+                "path": row["path"],
+            }
     return None
 
 
@@ -113,7 +119,7 @@ def _numbers(rows: list[Row], column: str) -> list[float]:
     return [float(row[column]) for row in rows if row[column] != ""]
 
 
-def spread(values: Sequence[float]) -> Json:
+def spread(values: Sequence[float]) -> Spread:
     """Median with its exact 95 % interval from order statistics; of fewer than 6 values their range."""
     n, ordered = len(values), sorted(values)
     if n == 0:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 from pqdetect.compare import compare
 from pqdetect.decide import Rule, decide
 from pqdetect.evaluation.metrics import outcome
+from pqdetect.evaluation.results import AttackRow, DistanceRow, QuietRow
 from pqdetect.evaluation.truth import WINDOW_S, Flags, Truth
 from pqdetect.recording import Recording
 from pqdetect.training.data import Dataset
 
-Json = dict[str, Any]
 #: features of a simulated twin that lie further than this from the lab's are named
 FAR_KS: Final = 0.3
 
@@ -37,14 +36,14 @@ def alarms_of(
     }
 
 
-def attacks(alarms: Mapping[str, Flags], data: Dataset) -> list[Json]:
+def attacks(alarms: Mapping[str, Flags], data: Dataset) -> list[AttackRow]:
     """One row a kind, rate and link: episodes, the loss in them, and by detector found and delay."""
     truth = data.truth
     groups: dict[tuple[str, str, float], list[int]] = defaultdict(list)
     for number, episode in enumerate(truth.episodes):
         groups[episode.kind, episode.profile, episode.rate_pps].append(number)
     delays = {name: outcome(flags, truth).delays_s for name, flags in alarms.items()}
-    rows = []
+    rows: list[AttackRow] = []
     for (kind, profile, rate), numbers in sorted(groups.items()):
         losses = [e.loss for e in (truth.episodes[n] for n in numbers) if e.loss is not None]
         found = {name: [float(values[n]) for n in numbers] for name, values in delays.items()}
@@ -65,7 +64,7 @@ def attacks(alarms: Mapping[str, Flags], data: Dataset) -> list[Json]:
     return rows
 
 
-def quiet(alarms: Mapping[str, Flags], data: Dataset) -> list[Json]:
+def quiet(alarms: Mapping[str, Flags], data: Dataset) -> list[QuietRow]:
     """One row a theme without a visible attack: how long, and false alarms by detector."""
     truth = data.truth
     near = truth.near_attack
@@ -73,7 +72,7 @@ def quiet(alarms: Mapping[str, Flags], data: Dataset) -> list[Json]:
     for (first, end), kind in zip(data.spans, data.kinds, strict=True):
         if not truth.attack[first:end].any():
             groups[kind].append((first, end))
-    rows = []
+    rows: list[QuietRow] = []
     for kind, spans in sorted(groups.items()):
         false = {}
         for name, flags in alarms.items():
@@ -87,6 +86,6 @@ def quiet(alarms: Mapping[str, Flags], data: Dataset) -> list[Json]:
     return rows
 
 
-def against_simulator(recordings: Sequence[Recording]) -> list[Json]:
+def against_simulator(recordings: Sequence[Recording]) -> list[DistanceRow]:
     """Every feature's distance between these recordings and simulated twins of them."""
-    return [asdict(one) for one in compare(recordings)]
+    return [one.as_row() for one in compare(recordings)]

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from pqdetect.evaluation.live import FAR_KS
+from pqdetect.evaluation.results import Campaign, Results, Spread
 from pqdetect.evaluation.tables import attack_table, degraded_table, hourly, markdown, number, percent
 
-Json = dict[str, Any]
 #: columns of tables that tell attack by attack; the rest is in results.json
 BESIDE: Final = ("threshold", "cusum", "xgboost-5w", "xgboost", "tst-p8", "tst", "cascade")
 NO_RECORDINGS: Final = "No recordings of the running lab were given to this evaluation."
 NO_BUNDLES: Final = "No campaign with detectors was given to this evaluation."
 
 
-def blocks(results: Json) -> dict[str, str]:
+def blocks(results: Results) -> dict[str, str]:
     """Markdown by block name."""
     return {"live": live(results), "simulator": simulator(results), "lab": lab(results)}
 
 
-def live(results: Json) -> str:
+def live(results: Results) -> str:
     """Recordings of the lab: whole, attack by attack, theme by theme."""
     part = results["sets"].get("live")
     if part is None:
@@ -70,29 +70,34 @@ def _found(delays_s: list[float | None]) -> str:
     return f"{len(found)} of {len(delays_s)}; {'∞' if middle is None else f'{middle:.1f} s'}"
 
 
-def simulator(results: Json) -> str:
+def simulator(results: Results) -> str:
     """The features in which simulated twins are furthest from the lab."""
     part = results["sets"].get("live")
     if part is None or "simulator" not in part:
         return NO_RECORDINGS
     blocks = []
     for condition in dict.fromkeys(row["condition"] for row in part["simulator"]):
-        known = [row for row in part["simulator"] if row["condition"] == condition and row["ks"] is not None]
+        known = [
+            (row["ks"], row)
+            for row in part["simulator"]
+            if row["condition"] == condition and row["ks"] is not None
+        ]
         if not known:
             blocks.append(f"**{condition}**: these recordings hold no whole window of it.")
             continue
-        far = sorted((row for row in known if row["ks"] > FAR_KS), key=lambda row: -row["ks"])
-        same = sum(row["ks"] <= 0.1 for row in known)
+        far = sorted((one for one in known if one[0] > FAR_KS), key=lambda one: -one[0])
+        same = sum(ks <= 0.1 for ks, _ in known)
         rows = [
             [
                 row["feature"],
-                f"{row['ks']:.2f}",
-                *(_g(row[side]) for side in ("lab_median", "sim_median", "lab_p95", "sim_p95")),
+                f"{ks:.2f}",
+                *map(_g, (row["lab_median"], row["sim_median"], row["lab_p95"], row["sim_p95"])),
             ]
-            for row in far
+            for ks, row in far
         ]
+        one = known[0][1]
         told = (
-            f"**{condition}**: {known[0]['lab_count']:,} windows of the lab, {known[0]['sim_count']:,} of "
+            f"**{condition}**: {one['lab_count']:,} windows of the lab, {one['sim_count']:,} of "
             f"twins. Of {len(known)} features {same} lie within 0.1 (Kolmogorov–Smirnov), {len(far)} beyond "
             f"{FAR_KS:g}"
         )
@@ -105,7 +110,7 @@ def _g(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
-def lab(results: Json) -> str:
+def lab(results: Results) -> str:
     """Campaigns with detectors: cost, deadlines, alarms, by condition."""
     found = results.get("lab")
     if not found:
@@ -113,7 +118,7 @@ def lab(results: Json) -> str:
     return "\n\n".join(_campaign(bundle) for bundle in found["bundles"])
 
 
-def _campaign(bundle: Json) -> str:
+def _campaign(bundle: Campaign) -> str:
     rows = []
     for one in bundle["conditions"]:
         if "model" not in one:
@@ -164,7 +169,7 @@ def _campaign(bundle: Json) -> str:
     return f"{note}\n\n{markdown(head, rows)}"
 
 
-def _spread(figure: Json, digits: int) -> str:
+def _spread(figure: Spread, digits: int) -> str:
     if figure["value"] is None:
         return "–"
     ends = f"{figure['low']:.{digits}f}–{figure['high']:.{digits}f}"

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pqdetect.evaluation.intervals import poisson_lower, poisson_upper, wilson
+from pqdetect.evaluation.results import Degraded, Rate, Share
 from pqdetect.evaluation.truth import GRACE_WINDOWS, WINDOW_S, Episode, Flags, Truth, runs
 
-Json = dict[str, object]
 # A stretch of degradation this long is no accident of counting a handful of packets: 3 s.
 LONG_WINDOWS = 5
 
@@ -60,7 +60,7 @@ def outcome(alarms: Flags, truth: Truth) -> Outcome:
     return Outcome(delays, false_alarms, truth.attack_free_hours, standing)
 
 
-def proportion(successes: int, trials: int) -> Json:
+def proportion(successes: int, trials: int) -> Share:
     """A share with its Wilson interval, or null with the reason."""
     bounds = wilson(successes, trials)
     if bounds is None:
@@ -69,14 +69,14 @@ def proportion(successes: int, trials: int) -> Json:
     return {"value": round(successes / trials, 5), "low": low, "high": high, "hits": successes, "n": trials}
 
 
-def recall(result: Outcome, chosen: NDArray[np.bool_]) -> Json:
+def recall(result: Outcome, chosen: NDArray[np.bool_]) -> Share:
     """Share of the chosen episodes that were detected."""
     return proportion(
         int(np.count_nonzero(np.isfinite(result.delays_s[chosen]))), int(np.count_nonzero(chosen))
     )
 
 
-def rate(count: int, hours: float) -> Json:
+def rate(count: int, hours: float) -> Rate:
     """Events an hour with exact Poisson bounds (each one-sided, 95 %)."""
     if hours <= 0:
         return {"value": None, "reason": "no attack-free time in this set", "count": count, "hours": 0.0}
@@ -118,7 +118,7 @@ def episode_masks(episodes: tuple[Episode, ...], loss_floor: float = 0.3) -> tup
     return np.ones(len(episodes), dtype=np.bool_), np.array(lossy, dtype=np.bool_)
 
 
-def degraded_report(alarms: Flags, truth: Truth) -> Json:
+def degraded_report(alarms: Flags, truth: Truth) -> Degraded:
     """DEGRADED by stretches and by windows.
 
     A stretch of truth is found when an alarm stands in it or within the grace time after it; an alarm is

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +22,13 @@ from pqdetect.evaluation.metrics import (
     rate,
     recall,
 )
-from pqdetect.evaluation.truth import Truth
+from pqdetect.evaluation.results import CurvePoint, Delay, Equal, Group, Method
+from pqdetect.evaluation.truth import Episode, Truth
 from pqdetect.training.tune import levels
 
-Json = dict[str, Any]
 Scores = NDArray[np.float64]
 EQUAL_FALSE_ALARMS_PER_H: Final = 0.5
 CURVE_LEVELS: Final = 28
-QUANTILES: Final = (0.5, 0.9, 0.95)
 CDF_POINTS: Final = (
     0.3,
     0.6,
@@ -89,7 +89,7 @@ def at_equal_alarms(points: list[Point], per_h: float = EQUAL_FALSE_ALARMS_PER_H
 
 def method_report(
     scores: NDArray[np.float32], truth: Truth, rules: dict[str, Rule], held_out: HeldOut, points: list[Point]
-) -> Json:
+) -> Method:
     """Every figure of one detector at the rule of its card."""
     attack, degraded = scores[:, 0].astype(np.float64), scores[:, 1].astype(np.float64)
     result = outcome(decide(attack, truth.starts, rules["attack"]), truth)
@@ -109,7 +109,7 @@ def method_report(
         "alarm_time_share": round(result.alarm_time_share, 6),
         "delay_s": _delays(result.delays_s),
         "delay_loss_30pct_s": _delays(result.delays_s[lossy]),
-        "delay_cdf": [[s, round(_within(result.delays_s, s), 4)] for s in CDF_POINTS]
+        "delay_cdf": [(s, round(_within(result.delays_s, s), 4)) for s in CDF_POINTS]
         if len(everything)
         else [],
         "by_kind": _grouped(result, truth, lambda e: e.kind, lossy, held_out.kinds),
@@ -123,7 +123,7 @@ def method_report(
     }
 
 
-def _held_out(episode: Any, held_out: HeldOut) -> bool:
+def _held_out(episode: Episode, held_out: HeldOut) -> bool:
     return (
         episode.kind in held_out.kinds
         or episode.profile in held_out.profiles
@@ -131,21 +131,27 @@ def _held_out(episode: Any, held_out: HeldOut) -> bool:
     )
 
 
-def _delays(delays_s: NDArray[np.float64]) -> Json:
+def _delays(delays_s: NDArray[np.float64]) -> Delay:
     """Quantiles over all episodes; null where one lies among the missed, which are infinite."""
-    told = {f"p{share * 100:.0f}": detected_within_s(delays_s, share) for share in QUANTILES}
-    return told | {"n": len(delays_s)}
+    p50, p90, p95 = (detected_within_s(delays_s, share) for share in (0.5, 0.9, 0.95))
+    return {"p50": p50, "p90": p90, "p95": p95, "n": len(delays_s)}
 
 
 def _within(delays_s: NDArray[np.float64], seconds: float) -> float:
     return float(np.count_nonzero(delays_s <= seconds)) / max(len(delays_s), 1)
 
 
-def _grouped(result: Outcome, truth: Truth, key: Any, lossy: NDArray[np.bool_], unseen: Any) -> Json:
+def _grouped(
+    result: Outcome,
+    truth: Truth,
+    key: Callable[[Episode], str],
+    lossy: NDArray[np.bool_],
+    unseen: Collection[str],
+) -> dict[str, Group]:
     groups: dict[str, list[int]] = defaultdict(list)
     for number, episode in enumerate(truth.episodes):
         groups[key(episode)].append(number)
-    found: Json = {}
+    found: dict[str, Group] = {}
     for name in sorted(groups, key=lambda text: (float(text), "") if _is_number(text) else (0.0, text)):
         chosen = np.zeros(len(truth.episodes), dtype=np.bool_)
         chosen[groups[name]] = True
@@ -162,7 +168,7 @@ def _is_number(text: str) -> bool:
     return text.replace(".", "", 1).replace("e+", "", 1).isdigit()
 
 
-def _equal(result: Outcome, everything: NDArray[np.bool_], lossy: NDArray[np.bool_]) -> Json:
+def _equal(result: Outcome, everything: NDArray[np.bool_], lossy: NDArray[np.bool_]) -> Equal:
     return {
         "at_most_per_h": EQUAL_FALSE_ALARMS_PER_H,
         "false_alarms_per_h": rate(result.false_alarms, result.attack_free_hours),
@@ -172,7 +178,7 @@ def _equal(result: Outcome, everything: NDArray[np.bool_], lossy: NDArray[np.boo
     }
 
 
-def _curve_point(point: Point, everything: NDArray[np.bool_], lossy: NDArray[np.bool_]) -> Json:
+def _curve_point(point: Point, everything: NDArray[np.bool_], lossy: NDArray[np.bool_]) -> CurvePoint:
     result = point.result
     return {
         "level": float(f"{point.level:.6g}"),

@@ -6,13 +6,14 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pqbase.documents import Json, number_of, part_of
 from pqbase.tasks import Here, Runner
 from pqdetect.decide import Rule
 from pqdetect.errors import DetectError
@@ -26,6 +27,7 @@ from pqdetect.evaluation.report import (
     method_report,
     sweep,
 )
+from pqdetect.evaluation.results import DegradedPoint, Method, Part, Results, Seeds, Shuffled
 from pqdetect.evaluation.truth import GRACE_WINDOWS, WINDOW_S
 from pqdetect.model import Model, load
 from pqdetect.models import card as cards
@@ -42,8 +44,6 @@ LEARNED: Final = ("xgboost-5w", "xgboost", "tst-p8", "tst", "cascade")
 RESULTS: Final = "results.json"
 # Seeds are compared on this share of the test recordings: the same ones for all.
 SEED_SHARE: Final = 0.15
-
-Json = dict[str, Any]
 
 
 class Evaluation:
@@ -81,12 +81,12 @@ class Evaluation:
         """A line with the time since the start."""
         print(f"[{time.monotonic() - self.began:6.0f} s] {text}", file=sys.stderr, flush=True)
 
-    def run(self, live: Sequence[Path], bundles: Sequence[Path] = ()) -> Json:
+    def run(self, live: Sequence[Path], bundles: Sequence[Path] = ()) -> Results:
         """Everything; the JSON, CSV and SVG files are written to ``out``."""
         self._folders()
         test = dataset("test", self.scale, self.work, self.runner)
         report, equal = self._set(test, "test")
-        results: Json = {
+        results: Results = {
             "schema": SCHEMA,
             "provenance": {
                 "splits_sha256": table_sha256(),
@@ -110,13 +110,13 @@ class Evaluation:
         results["degraded_curve"] = self._degraded(test, results["winner"]["default"])
         return self._write(results, live, bundles)
 
-    def add(self, live: Sequence[Path], bundles: Sequence[Path]) -> Json:
+    def add(self, live: Sequence[Path], bundles: Sequence[Path]) -> Results:
         """What the lab showed, in the place of what it showed before, put into the results that ``out`` holds
         of these very models; the test recordings are not judged again. Raises DetectError where there are
         none, or of other models."""
         path = self.out / RESULTS
         try:
-            results: Json = json.loads(path.read_text())
+            results: Results = json.loads(path.read_text())
             told = results["provenance"]["models"]
         except (OSError, ValueError, KeyError) as error:
             raise DetectError(
@@ -150,18 +150,23 @@ class Evaluation:
                     hint="name a folder that this user may write",
                 ) from error
 
-    def _degraded(self, test: Dataset, default: str) -> Json:
+    def _degraded(self, test: Dataset, default: str) -> dict[str, list[DegradedPoint]]:
         """The trade of DEGRADED for the default detector and the rule beside it."""
         chosen = {name: self.models[name] for name in sorted({default, degraded.BESIDE} & set(self.models))}
         scores = self._scored(chosen, self._folders_of(chosen), test, "degraded")
         return degraded.curves(scores, {name: model.rules for name, model in chosen.items()}, test.truth)
 
-    def _write(self, results: Json, live: Sequence[Path], bundles: Sequence[Path]) -> Json:
+    def _write(self, results: Results, live: Sequence[Path], bundles: Sequence[Path]) -> Results:
         campaigns = lab.read(bundles) if bundles else None
         if live:
-            self._place(results["sets"], "live", self._live(live), "recordings of the lab", "recordings")
+            before, part = results["sets"].get("live"), self._live(live)
+            if before is not None:
+                self._gives_way("recordings of the lab", before["recordings"], part["recordings"])
+            results["sets"]["live"] = part
         if campaigns is not None:
-            self._place(results, "lab", campaigns, "campaigns", "bundles")
+            if "lab" in results:
+                self._gives_way("campaigns", results["lab"]["bundles"], campaigns["bundles"])
+            results["lab"] = campaigns
         results["targets"] = tables.targets(results)
         if "live" in results["sets"]:
             results["targets_live"] = tables.targets(results, "live")
@@ -172,13 +177,11 @@ class Evaluation:
         self.say(f"wrote {self.out}")
         return results
 
-    def _place(self, into: Json, key: str, new: Json, what: str, listed: str) -> None:
-        """Put a part of the results in its place, and say what it takes the place of."""
-        if key in into:
-            self.say(f"{len(into[key][listed])} {what} give way to {len(new[listed])}")
-        into[key] = new
+    def _gives_way(self, what: str, before: Sized, new: Sized) -> None:
+        """Say what a part of the results takes the place of."""
+        self.say(f"{len(before)} {what} give way to {len(new)}")
 
-    def _set(self, data: Dataset, name: str) -> tuple[Json, dict[str, Outcome]]:
+    def _set(self, data: Dataset, name: str) -> tuple[Part, dict[str, Outcome]]:
         truth = data.truth
         self.say(
             f"{name}: {len(truth.scenario_ids)} recordings, {truth.hours:.1f} h, "
@@ -190,13 +193,13 @@ class Evaluation:
         # Chance at the level that would give it the allowed false alarms: it has no validation to learn from.
         level = 1 - EQUAL_FALSE_ALARMS_PER_H * WINDOW_S / 3600
         rules["random"] = {output: Rule(level, level) for output in ("attack", "degraded")}
-        methods: Json = {}
+        methods: dict[str, Method] = {}
         equal: dict[str, Outcome] = {}
         for key, values in scores.items():
             points = sweep(values[:, 0].astype(np.float64), truth, rules[key]["attack"])
             equal[key] = at_equal_alarms(points)
             methods[key] = method_report(values, truth, rules[key], self.held_out, points)
-            found, heavy = (methods[key][share] for share in ("recall_visible", "recall_loss_30pct"))
+            found, heavy = methods[key]["recall_visible"], methods[key]["recall_loss_30pct"]
             self.say(
                 f"{name}: {key}: {tables.percent(found, bounds=False)} of {found['n']} episodes found, "
                 f"of {heavy['n']} with ≥ 30 % loss {tables.percent(heavy, bounds=False)}, "
@@ -212,13 +215,14 @@ class Evaluation:
             "methods": methods,
         }, equal
 
-    def _live(self, folders: Sequence[Path]) -> Json:
+    def _live(self, folders: Sequence[Path]) -> Part:
         recordings = [read(folder) for folder in find_recordings(folders)]
         data = collect(recordings)
         part, _ = self._set(data, "live")
         rules = {key: model.rules for key, model in self.models.items()}
         alarms = of_lab.alarms_of(self._scores(data, "live"), rules, data.truth)
-        return part | {
+        return {
+            **part,
             "attacks": of_lab.attacks(alarms, data),
             "quiet": of_lab.quiet(alarms, data),
             "simulator": of_lab.against_simulator(recordings),
@@ -230,12 +234,12 @@ class Evaluation:
 
     def _scores(self, data: Dataset, name: str) -> dict[str, NDArray[np.float32]]:
         """Scores of all models; the cascade's come from those of its stages, as it computes them."""
-        stages = self.models["cascade"].card["stages"] if "cascade" in self.models else None
+        stages = part_of(self.models["cascade"].card, "stages") if "cascade" in self.models else None
         alone = {key: model for key, model in self.models.items() if key != "cascade"}
         scores = self._scored(alone, self._folders_of(alone), data, name)
         if stages is not None:
-            first, second = scores[stages["first"]], scores[stages["second"]]
-            scores["cascade"] = joined(first, second, float(stages["trigger"]), stages["join"])
+            first, second = scores[str(stages["first"])], scores[str(stages["second"])]
+            scores["cascade"] = joined(first, second, number_of(stages, "trigger"), str(stages["join"]))
         return scores
 
     def _folders_of(self, models: Iterable[str]) -> dict[str, Path]:
@@ -260,7 +264,7 @@ class Evaluation:
                 np.save(path, scores[key])
         return scores
 
-    def _seeds(self, test: Dataset) -> Json:
+    def _seeds(self, test: Dataset) -> Seeds:
         """Recall at equal false alarms of every seed of a training run; null without its folder."""
         folders = sorted((self.work / "seeds").glob(f"*/{cards.CARD}"))
         if not folders:
@@ -275,7 +279,7 @@ class Evaluation:
             found = float(np.isfinite(result.delays_s).mean()) if len(result.delays_s) else 0.0
             by_name.setdefault(model.name, []).append(found)
         means = {name: compare.over_seeds(values) for name, values in by_name.items()}
-        best = max(means, key=lambda name: means[name]["mean"])
+        best = max(means, key=lambda name: means[name]["mean"] or 0.0)
         return {
             "what": "recall of visible episodes at equal false alarms, one value a seed",
             "hours": round(part.truth.hours, 1),
@@ -287,10 +291,10 @@ class Evaluation:
             },
         }
 
-    def _shuffled(self) -> Json:
+    def _shuffled(self) -> Shuffled:
         path = self.record / "training.json"
         try:
-            found: Json = json.loads(path.read_text())["models"]["shuffled labels"]
+            found: Shuffled = json.loads(path.read_text())["models"]["shuffled labels"]
         except (OSError, ValueError, KeyError) as error:
             return {"auroc": None, "reason": f"{path.name}: {error}"}
         return found
@@ -311,7 +315,7 @@ def find_recordings(folders: Sequence[Path]) -> list[Path]:
     return found
 
 
-def write_default(results: Json, models: Path) -> None:
+def write_default(results: Results, models: Path) -> None:
     """The winner of the test recordings, as data."""
     chosen = results["winner"]
     told = {"default": chosen["default"], "rule": chosen["rule"], "best": chosen["best"]}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, Literal
 
+from pqbase.documents import number_of, number_or_none, part_of, whole_of
 from pqdetect.evaluation.degraded import nearest
+from pqdetect.evaluation.results import Delay, Part, Rate, Results, Share, Target
 
-Json = dict[str, Any]
 Row = list[str]
 BEGIN, END = "<!-- begin table: {} -->", "<!-- end table: {} -->"
 SHOWN: Final = (
@@ -16,7 +17,7 @@ SHOWN: Final = (
 )  # fmt: skip
 
 
-def order(methods: Json) -> list[str]:
+def order(methods: Collection[str]) -> list[str]:
     """Methods as tables list them."""
     return [name for name in SHOWN if name in methods]
 
@@ -24,13 +25,13 @@ def order(methods: Json) -> list[str]:
 # ---------------------------------------------------------------------- targets
 
 
-def targets(results: Json, which: str = "test") -> list[Json]:
+def targets(results: Results, which: str = "test") -> list[Target]:
     """The detector row of the project's targets, for the default detector on one set of recordings."""
     name = results["winner"]["default"]
     one = results["sets"][which]["methods"][name]
     found, false = one["recall_loss_30pct"], one["false_alarms_per_h"]
     delay, degraded = one["delay_loss_30pct_s"]["p50"], one["degraded"]
-    rows: list[tuple[str, str, Any, bool | None]] = [
+    rows: list[tuple[str, str, float | None, bool | None]] = [
         (
             "ATTACK: visible episodes with ≥ 30 % loss found",
             "≥ 0.95",
@@ -80,7 +81,7 @@ def number(value: float | None, digits: int = 2) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def percent(share: Json, bounds: bool = True) -> str:
+def percent(share: Share, bounds: bool = True) -> str:
     """A proportion in percent with its interval."""
     if share["value"] is None:
         return "–"
@@ -88,7 +89,11 @@ def percent(share: Json, bounds: bool = True) -> str:
     return f"{text} ({share['low'] * 100:.1f}–{share['high'] * 100:.1f})" if bounds else text
 
 
-def hourly(rate: Json) -> str:
+def _hundredths(share: float | None) -> str:
+    return number(None if share is None else share * 100, 1)
+
+
+def hourly(rate: Rate) -> str:
     """A rate with its bounds."""
     return "–" if rate["value"] is None else f"{rate['value']:.2f} ({rate['low']:.2f}–{rate['high']:.2f})"
 
@@ -101,9 +106,9 @@ def seconds(value: float | None) -> str:
 # ---------------------------------------------------------------------- Markdown
 
 
-def blocks(results: Json) -> dict[str, str]:
+def blocks(results: Results) -> dict[str, str]:
     """Markdown by block name; what the lab showed is in `live_tables`."""
-    made: dict[str, Callable[[Json], str]] = {
+    made: dict[str, Callable[[Results], str]] = {
         "targets": _targets,
         "models": _models,
         "attack": lambda r: attack_table(r["sets"]["test"]),
@@ -134,14 +139,14 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def _targets(results: Json) -> str:
+def _targets(results: Results) -> str:
     marks = {True: "met", False: "**missed**", None: "not measured"}
     live = {one["what"]: one for one in results.get("targets_live") or []}
     rows = []
     for one in results["targets"]:
-        there = live.get(one["what"], {"value": None, "n": None})
-        n = "" if there["n"] is None else f" (n = {there['n']})"
-        told = "–" if there["value"] is None else f"{_value(there)}{n}"
+        there = live.get(one["what"])
+        n = "" if there is None or there["n"] is None else f" (n = {there['n']})"
+        told = "–" if there is None or there["value"] is None else f"{_value(there)}{n}"
         rows.append([one["what"], one["target"], _value(one), marks[one["met"]], told])
     rows += _cost(results)
     return f"Detector `{results['winner']['default']}`:\n\n" + markdown(
@@ -149,46 +154,48 @@ def _targets(results: Json) -> str:
     )
 
 
-def _cost(results: Json) -> list[Row]:
+def _cost(results: Results) -> list[Row]:
     """CPU and memory of the default detector in campaigns of the lab: the most of any cell."""
     mine = [
         one
-        for bundle in (results.get("lab") or {}).get("bundles", [])
+        for bundle in (results["lab"]["bundles"] if results.get("lab") else [])
         for one in bundle["conditions"]
         if one.get("model") == results["winner"]["default"]
     ]
     rows = []
-    for key, what, ceiling in (
-        ("cpu_pct", "CPU, most of any cell, % of a core", 2.0),
-        ("rss_mb", "memory, most of any cell, MB", 100.0),
+    for figures, what, ceiling in (
+        ([one["cpu_pct"] for one in mine], "CPU, most of any cell, % of a core", 2.0),
+        ([one["rss_mb"] for one in mine], "memory, most of any cell, MB", 100.0),
     ):
-        values = [one[key]["max"] for one in mine if one[key]["value"] is not None]
+        values = [figure["max"] for figure in figures if figure["value"] is not None]
         if values:
-            cells = sum(one[key]["n"] for one in mine)
+            cells = sum(figure["n"] for figure in figures)
             met = "met" if max(values) <= ceiling else "**missed**"
             rows.append([what, f"≤ {ceiling:g}", "–", "", f"{max(values):.3g} (n = {cells}), {met}"])
     return rows
 
 
-def _value(one: Json) -> str:
+def _value(one: Target) -> str:
     return "–" if one["value"] is None else f"{one['value']:g}"
 
 
-def _models(results: Json) -> str:
+def _models(results: Results) -> str:
     rows = []
     for name in order(results["cards"]):
         card = results["cards"][name]
-        timing = card["inference"]
+        timing = None if card["inference"] is None else number_of(part_of(card, "inference"), "median_us")
+        count, windows = number_or_none(card, "parameters_count"), whole_of(card, "history_windows")
+        window_s = number_of(card, "window_s")
         rows.append(
             [
                 f"`{name}`",
-                card["kind"],
-                "–" if card["parameters_count"] is None else f"{card['parameters_count']:,}",
-                f"{(card['size_bytes'] or 0) / 1000:,.0f}",
-                f"{card['history_windows']} ({card['history_windows'] * card['window_s']:.1f} s)",
-                f"{card['time_to_first_verdict_s']:.1f}",
-                "–" if timing is None else f"{timing['median_us']:,.0f}",
-                "–" if timing is None else f"{timing['median_us'] / (card['window_s'] * 1e6) * 100:.3f} %",
+                str(card["kind"]),
+                "–" if count is None else f"{count:,}",
+                f"{whole_of(card, 'size_bytes', 0) / 1000:,.0f}",
+                f"{windows} ({windows * window_s:.1f} s)",
+                f"{number_of(card, 'time_to_first_verdict_s'):.1f}",
+                "–" if timing is None else f"{timing:,.0f}",
+                "–" if timing is None else f"{timing / (window_s * 1e6) * 100:.3f} %",
             ]
         )
     head = [
@@ -204,7 +211,7 @@ def _models(results: Json) -> str:
     return markdown(head, rows)
 
 
-def attack_table(part: Json) -> str:
+def attack_table(part: Part) -> str:
     """ATTACK by detector, at the rules of the cards."""
     rows = []
     for name in order(part["methods"]):
@@ -239,12 +246,12 @@ def attack_table(part: Json) -> str:
     return note + markdown(head, rows)
 
 
-def _quantiles(delay: Json) -> str:
+def _quantiles(delay: Delay) -> str:
     """Median and 90th percentile; of no episode there is none."""
-    return " / ".join(seconds(delay[q]) for q in ("p50", "p90")) if delay["n"] else "–"
+    return f"{seconds(delay['p50'])} / {seconds(delay['p90'])}" if delay["n"] else "–"
 
 
-def _winner(results: Json) -> str:
+def _winner(results: Results) -> str:
     """Which of the four wins at equal false alarms, by how many standard errors, and which is the default."""
     won, methods = results["winner"], results["sets"]["test"]["methods"]
     best = methods[won["best"]]["equal_alarms"]["recall_visible"]
@@ -261,7 +268,7 @@ def _winner(results: Json) -> str:
     return "\n".join(lines) + f"\n\nSo {told} is the default, and what detector `xgboost` of the lab runs."
 
 
-def _equal(results: Json) -> str:
+def _equal(results: Results) -> str:
     part, won = results["sets"]["test"], results["winner"]
     rows = []
     for name in order(part["methods"]):
@@ -291,7 +298,7 @@ def _equal(results: Json) -> str:
     return markdown(head, rows)
 
 
-def _groups(part: Json, key: str, title: str) -> str:
+def _groups(part: Part, key: Literal["by_kind", "by_profile"], title: str) -> str:
     names = order(part["methods"])
     shown = [name for name in names if name not in ("random", "any-auth-fail")]
     groups = part["methods"][names[0]][key]
@@ -304,7 +311,7 @@ def _groups(part: Json, key: str, title: str) -> str:
     return markdown([title, "episodes", *(f"`{name}`" for name in shown)], rows)
 
 
-def degraded_table(part: Json) -> str:
+def degraded_table(part: Part) -> str:
     """DEGRADED by detector."""
     rows = []
     for name in order(part["methods"]):
@@ -333,23 +340,23 @@ def degraded_table(part: Json) -> str:
     return markdown(head, rows)
 
 
-def _nearest(results: Json) -> str:
+def _nearest(results: Results) -> str:
     """How close to both targets of DEGRADED any level comes."""
     curves = results.get("degraded_curve")
     if not curves:
         return "The trade over levels was not computed."
     found = [(name, nearest(curves[name])) for name in order(curves)]
     told = "; ".join(
-        f"`{name}`: {point['recall'] * 100:.1f} % of the stretches found "
-        f"({point['recall_long'] * 100:.1f} % of those of 3 s and more) with "
-        f"{point['precision'] * 100:.1f} % of the alarms right"
+        f"`{name}`: {_hundredths(point['recall'])} % of the stretches found "
+        f"({_hundredths(point['recall_long'])} % of those of 3 s and more) with "
+        f"{_hundredths(point['precision'])} % of the alarms right"
         for name, point in found
         if point is not None
     )
     return f"Over all levels of the alarm, nearest to both targets (99 % and 95 %) come: {told}."
 
 
-def _seeds(results: Json) -> str:
+def _seeds(results: Results) -> str:
     seeds = results["seeds"]
     if "models" not in seeds:
         return f"Not measured: {seeds['reason']}."
@@ -359,7 +366,7 @@ def _seeds(results: Json) -> str:
         ahead = seeds["best_ahead_in_se"].get(name)
         spread = "–" if one["se"] is None else f"{one['se'] * 100:.2f}"
         gap = "best" if name == seeds["best"] else ("–" if ahead is None else f"{ahead:.1f} SE")
-        rows.append([f"`{name}`", str(one["n"]), f"{one['mean'] * 100:.1f} %", spread, gap])
+        rows.append([f"`{name}`", str(one["n"]), f"{_hundredths(one['mean'])} %", spread, gap])
     note = f"{seeds['hours']:.0f} h with episodes of {', '.join(seeds['kinds'])}.\n\n"
     head = ["model", "seeds", "visible found at equal false alarms", "SE, points", "best ahead by"]
     return note + markdown(head, rows)

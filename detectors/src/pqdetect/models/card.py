@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, part_of
 from pqdetect.decide import Rule
 from pqdetect.errors import DetectError
 
@@ -16,7 +17,7 @@ KINDS: Final = ("trees", "transformer", "rule", "cascade")
 CARD, GRAPH, DEFAULT = "card.json", "model.onnx", "default.json"
 _REQUIRED: Final = ("schema", "name", "kind", "features", "history_windows", "first_verdict_windows", "rules")
 
-Card = dict[str, Any]
+Card = Json
 
 
 class ModelError(DetectError):
@@ -65,7 +66,7 @@ def read(folder: Path) -> Card:
                 f"{path} is {card['schema']} of kind {card['kind']}; this is {SCHEMA}: {', '.join(KINDS)}"
             )
         for output in ("attack", "degraded"):
-            Rule.of(card["rules"][output])
+            Rule.of(part_of(part_of(card, "rules"), output))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path} is no model card ({error})") from error
     if card["kind"] in ("trees", "transformer"):

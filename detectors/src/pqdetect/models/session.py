@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pqdetect.models.card import ModelError
 
-Array = NDArray[Any]
+Array = NDArray[np.float32]
 
 
 class Run(Protocol):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict
 
 from pqdetect.errors import FeedError
 from pqdetect.service.verdict import BIN_NS
@@ -50,10 +50,31 @@ class Feed:
         return self.t_ns - self.mono_ns
 
 
+class _Window(TypedDict):
+    k: int
+    interface: NotRequired[dict[str, int] | None]
+    udp: NotRequired[dict[str, int] | None]
+
+
+class _Document(TypedDict):
+    schema: str
+    bin_ns: int
+    fields: list[str]
+    bins: list[tuple[int, list[int]]] | None
+    complete_before: int
+    first_bin: NotRequired[int | None]
+    windows: NotRequired[list[_Window] | None]
+    cell_id: str | None
+    boot: str
+    t_ns: int
+    mono_ns: int
+    reason: NotRequired[str | None]
+
+
 def parse(text: str) -> Feed:
     """A document. Raises FeedError."""
     try:
-        document = json.loads(text)
+        document: _Document = json.loads(text)
     except ValueError as error:
         raise FeedError(f"not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
@@ -65,7 +86,7 @@ def parse(text: str) -> Feed:
         raise FeedError(f"a field is missing or of another type: {error!r}") from error
 
 
-def _feed(document: dict[str, Any]) -> Feed:
+def _feed(document: _Document) -> Feed:
     if int(document["bin_ns"]) != BIN_NS:
         raise ValueError(f"bin_ns {document['bin_ns']}, {BIN_NS} is due")
     told = document["bins"]
@@ -82,18 +103,18 @@ def _feed(document: dict[str, Any]) -> Feed:
         fields=fields,
         bins=bins,
         complete_before=complete,
-        first_bin=max(int(document.get("first_bin", 0)), complete - SHOWN_BINS),
+        first_bin=max(int(document.get("first_bin") or 0), complete - SHOWN_BINS),
         moved={int(row["k"]): _moved(row) for row in document.get("windows") or ()},
         reason=None if document.get("reason") is None else str(document["reason"]),
         began_bin=int(document.get("first_bin") or 0),
     )
 
 
-def _moved(row: dict[str, Any]) -> dict[str, int]:
+def _moved(row: _Window) -> dict[str, int]:
     return {
         f"{prefix}_{name}": int(value)
-        for block, prefix in (("interface", "if"), ("udp", "udp"))
-        for name, value in (row.get(block) or {}).items()
+        for prefix, block in (("if", row.get("interface")), ("udp", row.get("udp")))
+        for name, value in (block or {}).items()
     }
 
 

@@ -11,9 +11,10 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pqdetect
+from pqbase.documents import Json
 
 FILE: Final = "service.json"
 SCHEMA: Final = "pqdetect/service/v1"
@@ -25,7 +26,7 @@ class Resident:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
 
-    def lie_down(self, card: dict[str, Any], name: str) -> None:
+    def lie_down(self, card: Json, name: str) -> None:
         """Say where this is, and stand still until SIGCONT. Raises OSError when that cannot be written."""
         document = {
             "schema": SCHEMA,

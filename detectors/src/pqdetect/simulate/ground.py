@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,19 @@ DATA, KEEPALIVE, CONTROL = 0, 1, 2
 SCHEDULER_S: Final = 0.0015
 
 
+class _Plan(TypedDict):
+    """Traffic of one profile. fixed: messages at a rate of their own (name, Hz, bytes); bursts: (place in the
+    cycle, packets, bytes)."""
+
+    rate_hz: float
+    fixed: list[tuple[str, float, int]]
+    bursts: list[tuple[float, int, int]]
+
+
 @cache
-def _plans() -> dict[str, Any]:
+def _plans() -> dict[str, _Plan]:
     text = resources.files("pqdetect.simulate").joinpath(TRAFFIC_FILE).read_text(encoding="utf-8")
-    plans: dict[str, Any] = json.loads(text)["profiles"]
+    plans: dict[str, _Plan] = json.loads(text)["profiles"]
     return plans
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Final, TypedDict
 
 import numpy as np
 
@@ -34,10 +34,63 @@ def _text() -> str:
     return resources.files("pqdetect.simulate").joinpath(FILE).read_text(encoding="utf-8")
 
 
+class HeldOut(TypedDict):
+    """What is in the test split alone."""
+
+    kinds: list[str]
+    profiles: list[str]
+    rates: list[float]
+
+
+class Split(TypedDict):
+    """One split; rates (1/s) by sort of attack."""
+
+    seed: int
+    benign_hours: float
+    attack_hours: float
+    profiles: list[str]
+    kinds: list[str]
+    rates: dict[str, list[float]]
+
+
+class Profile(TypedDict, total=False):
+    """A link: ranges [low, high], events an hour, and what it is (1) or not."""
+
+    delay_ms: list[float]
+    jitter_ms: list[float]
+    loss_pct: list[float]
+    rate_kbps: list[float]
+    queue_ms: list[float]
+    router_pps: list[float]
+    duplicate_pct: list[float]
+    reorder_pct: list[float]
+    corrupt_pct: list[float]
+    fades: float
+    fade_s: list[float]
+    bursts: float
+    burst_ms: list[float]
+    stalls: float
+    stall_s: list[float]
+    shared: int
+    fifo: int
+    narrow: int
+
+
+class Table(TypedDict):
+    """splits.json. kinds: sort of each attack; themes: weight of each, and by what it multiplies."""
+
+    splits: dict[str, Split]
+    held_out: HeldOut
+    kinds: dict[str, str]
+    themes: dict[str, dict[str, float]]
+    events_per_hour: dict[str, float]
+    profiles: dict[str, Profile]
+
+
 @cache
-def table() -> dict[str, Any]:
+def table() -> Table:
     """The whole table."""
-    loaded: dict[str, Any] = json.loads(_text())
+    loaded: Table = json.loads(_text())
     return loaded
 
 
@@ -94,39 +147,44 @@ def draw(split: SplitName, is_attack: bool, number: int, seed: int) -> Spec:
     )
 
 
-def _between(rng: np.random.Generator, span: Any) -> float:
+def _between(rng: np.random.Generator, span: Sequence[float]) -> float:
     low, high = float(span[0]), float(span[1])
     if low > 0 and high > low:
         return float(np.exp(rng.uniform(np.log(low), np.log(high))))
     return float(rng.uniform(low, high))
 
 
+def _range(span: list[float]) -> tuple[float, float]:
+    low, high = span
+    return low, high
+
+
 def _link(rng: np.random.Generator, profile: str, theme: dict[str, float]) -> LinkSpec:
     given = table()["profiles"][profile]
 
-    def value(name: str, default: float = 0.0) -> float:
-        return _between(rng, given[name]) if name in given else default
+    def value(span: list[float] | None, default: float = 0.0) -> float:
+        return default if span is None else _between(rng, span)
 
     # A fading theme fades even where the profile by itself does not: an antenna can be shadowed anywhere.
     fades = max(given.get("fades", 0.0), 1.0 if "fades" in theme else 0.0) * theme.get("fades", 1.0)
     bursts = max(given.get("bursts", 0.0), 3.0 if "bursts" in theme else 0.0) * theme.get("bursts", 1.0)
     stalls = max(given.get("stalls", 0.0), 1.5 if "stalls" in theme else 0.0) * theme.get("stalls", 1.0)
     return LinkSpec(
-        delay_ms=value("delay_ms"),
-        jitter_ms=value("jitter_ms"),
-        loss_pct=value("loss_pct"),
-        rate_kbps=value("rate_kbps"),
-        queue_ms=value("queue_ms", 1000.0),
-        router_pps=value("router_pps"),
+        delay_ms=value(given.get("delay_ms")),
+        jitter_ms=value(given.get("jitter_ms")),
+        loss_pct=value(given.get("loss_pct")),
+        rate_kbps=value(given.get("rate_kbps")),
+        queue_ms=value(given.get("queue_ms"), 1000.0),
+        router_pps=value(given.get("router_pps")),
         fades=fades * rng.uniform(0.5, 1.5),
-        fade_s=tuple(given.get("fade_s", (0.5, 10.0))),
+        fade_s=_range(given.get("fade_s", [0.5, 10.0])),
         bursts=bursts * rng.uniform(0.5, 1.5),
-        burst_ms=tuple(given.get("burst_ms", (40.0, 600.0))),
+        burst_ms=_range(given.get("burst_ms", [40.0, 600.0])),
         stalls=stalls * rng.uniform(0.5, 1.5),
-        stall_s=tuple(given.get("stall_s", (0.3, 6.0))),
-        duplicate_pct=value("duplicate_pct"),
-        reorder_pct=value("reorder_pct"),
-        corrupt_pct=value("corrupt_pct"),
+        stall_s=_range(given.get("stall_s", [0.3, 6.0])),
+        duplicate_pct=value(given.get("duplicate_pct")),
+        reorder_pct=value(given.get("reorder_pct")),
+        corrupt_pct=value(given.get("corrupt_pct")),
         fifo=bool(given.get("fifo")),
         shared=bool(given.get("shared")),
     )

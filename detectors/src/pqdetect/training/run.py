@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pqbase.documents import Json, part_of
 from pqdetect.decide import Rule
 from pqdetect.evaluation import baselines
 from pqdetect.evaluation.metrics import auroc
@@ -52,8 +53,8 @@ class Candidate:
     seed: int
     folder: Path
     scores: Scores
-    attack: tune.Tuned
-    degraded: tune.Tuned
+    attack: tune.Tuned[tune.AttackFigures]
+    degraded: tune.Tuned[tune.DegradedFigures]
 
     @property
     def merit(self) -> tuple[float, ...]:
@@ -70,7 +71,7 @@ class Training:
     def __init__(self, plan: Plan, work: Path, models: Path, record: Path) -> None:
         self.plan, self.work, self.models, self.record = plan, work, models, record
         self.began = time.monotonic()
-        self.notes: dict[str, Any] = {}
+        self.notes: Json = {}
         work.mkdir(parents=True, exist_ok=True)
 
     def say(self, text: str) -> None:
@@ -161,9 +162,7 @@ class Training:
             weights = model.export()
             graph, count = transformer.graph(shape, weights, {"features": FEATURES})
             mean, std = (weights[key][: shape.features] for key in ("mean", "std"))
-            scaling: dict[str, Any] = {
-                "of": "log(1 + x), unknown as 0 afterwards, cut at ±8 (inside the graph)"
-            }
+            scaling: Json = {"of": "log(1 + x), unknown as 0 afterwards, cut at ±8 (inside the graph)"}
             scaling |= {"mean": [round(float(v), 5) for v in mean], "std": [round(float(v), 5) for v in std]}
             self._put(
                 folder, card | {"seed": seed, "parameters_count": count, "normalisation": scaling}, graph
@@ -186,7 +185,7 @@ class Training:
         same = json.loads(json.dumps(card))
         if any(there.get(key) != value for key, value in same.items() if key != "training"):
             return False
-        kept = bool(there["training"]["data_sha256"] == same["training"]["data_sha256"])
+        kept = bool(part_of(there, "training")["data_sha256"] == same["training"]["data_sha256"])
         if kept:
             self.say(f"{folder.name}: kept from an earlier run")
         return kept
@@ -223,7 +222,9 @@ class Training:
             found.append(Candidate(name, int(seed), folder, scores[seed], attack, degraded))
         return found
 
-    def _rule_into(self, folder: Path, attack: tune.Tuned, degraded: tune.Tuned) -> None:
+    def _rule_into(
+        self, folder: Path, attack: tune.Tuned[tune.AttackFigures], degraded: tune.Tuned[tune.DegradedFigures]
+    ) -> None:
         card = json.loads((folder / cards.CARD).read_text())
         card["rules"] = {"attack": attack.rule.as_dict(), "degraded": degraded.rule.as_dict()}
         card["validation"] = {"attack": attack.figures, "degraded": degraded.figures}
@@ -350,7 +351,7 @@ class Training:
             "training": self._provenance(),
         }
 
-    def _provenance(self) -> dict[str, Any]:
+    def _provenance(self) -> Json:
         return {
             "source": "simulator",
             "splits_sha256": table_sha256(),

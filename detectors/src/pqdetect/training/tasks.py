@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pqbase.documents import part_of
 from pqbase.tasks import Ingredients, Plain, Runner, Task, carry_out
 from pqdetect import recording
 from pqdetect.evaluation.scoring import score_all
@@ -99,8 +100,8 @@ def files(folders: Iterable[Path]) -> Files:
     """The content of model folders by name, a cascade's stages with it."""
     found: Files = {}
     for folder in folders:
-        stages = cards.read(folder).get("stages") or {}
-        for one in (folder, *(folder.parent / stages[place] for place in ("first", "second") if stages)):
+        stages = part_of(cards.read(folder), "stages", {})
+        for one in (folder, *(folder.parent / str(stages[place]) for place in ("first", "second") if stages)):
             names = [path for path in (one / cards.CARD, one / cards.GRAPH) if path.is_file()]
             found[one.name] = {path.name: path.read_bytes() for path in names}
     return found

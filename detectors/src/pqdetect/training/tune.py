@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Generic, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pqdetect.decide import Rule, decide
 from pqdetect.evaluation.metrics import degraded_report, detected_within_s, episode_masks, outcome
+from pqdetect.evaluation.results import Share
 from pqdetect.evaluation.truth import Flags, Truth
 
 # Below the 0.5 an hour of the target: validation and test differ.
@@ -23,12 +24,35 @@ LEVELS: Final = 30
 Scores = NDArray[np.float64]
 
 
+class AttackFigures(TypedDict):
+    """Validation figures of a rule of ATTACK."""
+
+    recall_visible: float
+    recall_visible_loss_30pct: float | None
+    false_alarms_per_h: float
+    attack_free_hours: float
+    median_delay_s: float | None
+    budget_per_h: float
+    within_budget: bool
+
+
+class DegradedFigures(TypedDict):
+    """Validation figures of a rule of DEGRADED."""
+
+    recall: float
+    precision: float
+    stretches: int
+
+
+F = TypeVar("F", AttackFigures, DegradedFigures)
+
+
 @dataclass(frozen=True)
-class Tuned:
+class Tuned(Generic[F]):
     """A rule and the validation figures it was chosen for."""
 
     rule: Rule
-    figures: dict[str, Any]
+    figures: F
 
 
 def levels(scores: Scores, quiet: Flags, count: int = LEVELS) -> list[float]:
@@ -48,7 +72,7 @@ def levels(scores: Scores, quiet: Flags, count: int = LEVELS) -> list[float]:
 
 def attack_rule(
     scores: Scores, truth: Truth, release: float, budget_per_h: float = FALSE_ALARM_BUDGET_PER_H
-) -> Tuned:
+) -> Tuned[AttackFigures]:
     """The rule that finds most of the visible episodes within the budget of false alarms.
 
     Episodes with ≥ 30 % loss count as much as all together; the shorter median delay breaks ties. ``release``
@@ -56,7 +80,7 @@ def attack_rule(
     budget, the one with the fewest false alarms.
     """
     everything, lossy = episode_masks(truth.episodes)
-    best: tuple[tuple[float, ...], Rule, dict[str, Any]] | None = None
+    best: tuple[tuple[float, ...], Rule, AttackFigures] | None = None
     for level, (need, among) in itertools.product(levels(scores, ~truth.near_attack), COUNTS):
         rule = Rule(level, level * release if level > 0 else level, need, among)
         result = outcome(decide(scores, truth.starts, rule), truth)
@@ -71,7 +95,7 @@ def attack_rule(
             else (0.0, -result.false_per_hour, whole + heavy)
         )
         if best is None or key > best[0]:
-            figures = {
+            figures: AttackFigures = {
                 "recall_visible": round(whole, 4),
                 "recall_visible_loss_30pct": round(heavy, 4) if lossy.any() else None,
                 "false_alarms_per_h": round(result.false_per_hour, 4),
@@ -86,9 +110,9 @@ def attack_rule(
     return Tuned(best[1], best[2])
 
 
-def degraded_rule(scores: Scores, truth: Truth, release: float) -> Tuned:
+def degraded_rule(scores: Scores, truth: Truth, release: float) -> Tuned[DegradedFigures]:
     """The rule with the best harmonic mean of stretches found and alarms that are right."""
-    best: tuple[float, Rule, dict[str, Any]] | None = None
+    best: tuple[float, Rule, DegradedFigures] | None = None
     for level, (need, among), hold in itertools.product(
         levels(scores, ~truth.near_degraded), COUNTS[:2], DEGRADED_HOLDS
     ):
@@ -97,13 +121,13 @@ def degraded_rule(scores: Scores, truth: Truth, release: float) -> Tuned:
         found, right = (_value(report[name]) for name in ("recall", "precision"))
         value = 2 * found * right / (found + right) if found + right else 0.0
         if best is None or value > best[0]:
-            best = (value, rule, {"recall": found, "precision": right, "stretches": _count(report["recall"])})
+            best = (value, rule, {"recall": found, "precision": right, "stretches": report["recall"]["n"]})
     if best is None:
         raise ValueError("the scores are all the same: no level tells anything apart")
     return Tuned(best[1], best[2])
 
 
-def attack_told(tuned: Tuned) -> str:
+def attack_told(tuned: Tuned[AttackFigures]) -> str:
     """The validation figures of an attack rule in words."""
     one = tuned.figures
     heavy, delay = one["recall_visible_loss_30pct"], one["median_delay_s"]
@@ -116,7 +140,7 @@ def attack_told(tuned: Tuned) -> str:
     )
 
 
-def degraded_told(tuned: Tuned) -> str:
+def degraded_told(tuned: Tuned[DegradedFigures]) -> str:
     """The same of a degraded rule."""
     one = tuned.figures
     return (
@@ -125,10 +149,5 @@ def degraded_told(tuned: Tuned) -> str:
     )
 
 
-def _value(share: object) -> float:
-    value = share.get("value") if isinstance(share, dict) else None
-    return float(value) if value is not None else 0.0
-
-
-def _count(share: object) -> int:
-    return int(share["n"]) if isinstance(share, dict) else 0
+def _value(share: Share) -> float:
+    return 0.0 if share["value"] is None else share["value"]

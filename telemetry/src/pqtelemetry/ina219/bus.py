@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pqtelemetry.errors import SensorUnavailable, TelemetryError
 from pqtelemetry.ina219 import native
 from pqtelemetry.ina219.native import FastChip
+
+if TYPE_CHECKING:
+    from smbus2 import SMBus
 
 ADDRESSES: Final = tuple(range(0x40, 0x50))
 """The sixteen that the two address pins can select (SBOS448G Table 1)."""
@@ -73,8 +76,8 @@ class LinuxBus:
         self._address = address
         self._force = force
         self._path = Path(f"/dev/i2c-{number}")
-        self._new: Any = smbus2.SMBus
-        self._bus: Any = None
+        self._new = smbus2.SMBus
+        self._bus: SMBus | None = None
         self._node = 0
         self.fast: FastChip | None = None
         self._open()
@@ -82,7 +85,8 @@ class LinuxBus:
     def _open(self) -> None:
         try:
             self._bus = self._new(str(self._path))
-            self._node = os.fstat(self._bus.fd).st_ino
+            fd = self._bus.fd
+            self._node = 0 if fd is None else os.fstat(fd).st_ino
         except OSError as error:
             self._bus = None
             raise BusSetupError(f"{self._path} cannot be opened: {error.strerror}") from error

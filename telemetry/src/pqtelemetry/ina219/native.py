@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pqtelemetry.errors import TelemetryError
 from pqtelemetry.ina219 import registers as reg
@@ -30,7 +30,7 @@ else:
 class FastChip:
     """A chip's registers for the native loop, and how its transfers are named in a reason."""
 
-    registers: Any
+    registers: pq_sampler.Model | pq_sampler.I2c
     address: int | None = None
 
     def read_failed(self, errno: int) -> str:
@@ -45,7 +45,7 @@ class NativeModel:
     """
 
     def __init__(self, shunt_ohm: float, noise: Sequence[float]) -> None:
-        self._model: Any = pq_sampler.Model(shunt_ohm, noise)
+        self._model = pq_sampler.Model(shunt_ohm, noise)
         self.fast: FastChip | None = FastChip(self._model)
 
     def read(self, register: int) -> int:
@@ -89,18 +89,18 @@ class NativeLoop:
     def __init__(self, start_ns: int, period_ns: int, mode: reg.Mode, calibration: Calibration) -> None:
         """Raises TelemetryError when the kernel gives no timer."""
         try:
-            self._pace: Any = pq_sampler.Pace(start_ns, period_ns)
+            self._pace = pq_sampler.Pace(start_ns, period_ns)
         except OSError as error:
             raise TelemetryError(f"the kernel gives no timer: {error.strerror}") from error
         current, voltage = calibration.current, calibration.voltage
-        self._scale: Any = pq_sampler.Scale(
+        self._scale = pq_sampler.Scale(
             calibration.shunt_ohm,
             mode.shunt_range_mv,
             (current.gain, current.offset),
             (voltage.gain, voltage.offset),
         )
 
-    def block(self, chip: FastChip, from_index: int, end_index: int) -> Any:
+    def block(self, chip: FastChip, from_index: int, end_index: int) -> pq_sampler.Block:
         """Deadlines from one index up to another; sooner back at a signal or a failed transfer (`failure`).
 
         Raises TelemetryError when a timer fails.

@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqtelemetry.clock import SystemClock
 from pqtelemetry.errors import StoreError, TelemetryError
 from pqtelemetry.ina219 import native
@@ -135,9 +136,9 @@ def verdict_of(out: Path) -> Path:
     return out.with_name(out.name + ".verdict.json")
 
 
-def judged(settings: PowerSettings, calibration: Calibration) -> tuple[Sensor | None, dict[str, Any]]:
+def judged(settings: PowerSettings, calibration: Calibration) -> tuple[Sensor | None, Json]:
     """The preflight and its verdict as `facts` prints it; no sensor when it was refused."""
-    row: dict[str, object] = {"name": "power", "sensor": settings.sensor, "sensor_class": None, "raw": True}
+    row: Json = {"name": "power", "sensor": settings.sensor, "sensor_class": None, "raw": True}
     try:
         sensor = open_sensor(settings, calibration)
     except TelemetryError as error:
@@ -168,7 +169,7 @@ def run(
         unwritten = error
     # a refused sensor is the greater news than a folder that cannot be written
     if sensor is None:
-        raise SensorRefused(verdict["reason"], code=verdict["code"], hint=verdict["hint"])
+        raise SensorRefused(str(verdict["reason"]), code=str(verdict["code"]), hint=str(verdict["hint"]))
     if unwritten is not None:
         raise StoreError(f"{verdict_of(out).name} cannot be written: {unwritten.strerror}") from unwritten
     header = {**header_of(settings, sensor, calibration), "scheduling": be_punctual(cpu)}

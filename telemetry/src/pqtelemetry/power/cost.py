@@ -18,15 +18,16 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqtelemetry.errors import TelemetryError, UsageError
 
 _SETTLE_S: Final = 2.0
 """Preflight of the sampler, which is no part of its cost."""
 
 
-def measure(settings: Path | None, rounds: int, round_s: float) -> dict[str, Any]:
+def measure(settings: Path | None, rounds: int, round_s: float) -> Json:
     """Work per second without and with the sampler, and the sampler's own accounting.
 
     Raises UsageError for too few rounds, TelemetryError when the sampler does not run.
@@ -37,7 +38,7 @@ def measure(settings: Path | None, rounds: int, round_s: float) -> dict[str, Any
         raise UsageError("a spread needs three rounds of a second or more")
     off: list[Work] = []
     on: list[Work] = []
-    accounting: list[dict[str, Any]] = []
+    accounting: list[Json] = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(rounds):
             off.append(_work(round_s))
@@ -86,7 +87,7 @@ def _work(seconds: float) -> Work:
     return Work(turns / seconds, turns / cpu_s)
 
 
-def _with_sampler(settings: Path | None, folder: Path, round_s: float, on: list[Work]) -> dict[str, Any]:
+def _with_sampler(settings: Path | None, folder: Path, round_s: float, on: list[Work]) -> Json:
     given = ["--sensor", "model"] if settings is None else ["--settings", str(settings)]
     command = [sys.executable, "-m", "pqtelemetry", "power", *given, "--out", str(folder / "power.bin")]
     sampler = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -99,5 +100,5 @@ def _with_sampler(settings: Path | None, folder: Path, round_s: float, on: list[
     rows = [json.loads(line) for line in out.splitlines() if line.startswith('{"accounting"')]
     if not rows:
         raise TelemetryError(f"the sampler did not run: {complaint.strip()[:300]}")
-    counts: dict[str, Any] = rows[0]["accounting"]
+    counts: Json = rows[0]["accounting"]
     return counts

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import lt
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, whole_of
 from pqtelemetry.errors import StoreError
-from pqtelemetry.power.rawfile import GAP, Record, read_header, read_notes, read_part, records
+from pqtelemetry.power.rawfile import GAP, Note, Record, read_header, read_notes, read_part, records
 from pqtelemetry.segments import oldest_first
 
 SCHEMA: Final = "pqtelemetry/power-slice/v1"
@@ -65,9 +66,9 @@ def slice_text(path: Path, from_ns: int, to_ns: int) -> Iterator[str]:
 
     Raises StoreError without a file, ParseError.
     """
-    headers: list[dict[str, Any]] = []
+    headers: list[Json] = []
     found: dict[int, _Rows] = {}
-    gaps: dict[tuple[int, bool, str], dict[str, Any]] = {}
+    gaps: dict[tuple[int, bool, str], Json] = {}
     seen: list[tuple[int, int]] = []
     torn = 0
     for part in reversed(oldest_first(path)):
@@ -127,13 +128,14 @@ def _by_time(parts: Sequence[_Rows]) -> Iterator[str]:
 
 
 def _part(
-    path: Path, notes: Sequence[dict[str, Any]], from_ns: int, to_ns: int
-) -> tuple[Offsets, dict[str, Any], memoryview, int]:
+    path: Path, notes: Sequence[Note], from_ns: int, to_ns: int
+) -> tuple[Offsets, Json, memoryview, int]:
     """One file's offsets, and its records near the span. A file whose clock was set is read wholly."""
     header = read_header(path)
-    key = "realtime_offset_ns"
-    known = [(row["t_mono_ns"], int(row[key])) for row in notes if key in row]
-    points = known or [(0, int(header["realtime_offset_ns"]))]
+    known = [
+        (row["t_mono_ns"], int(row["realtime_offset_ns"])) for row in notes if "realtime_offset_ns" in row
+    ]
+    points = known or [(0, whole_of(header, "realtime_offset_ns"))]
     values = [value for _, value in points]
     low, high = from_ns - max(values) - _MARGIN_NS, to_ns - min(values) + _MARGIN_NS
     return Offsets(points), *read_part(path, low, high)

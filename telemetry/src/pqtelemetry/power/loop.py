@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pqtelemetry.errors import SensorUnavailable
 from pqtelemetry.ina219.bus import BusError
@@ -23,6 +23,9 @@ from pqtelemetry.ina219.native import NativeLoop
 from pqtelemetry.power.rawfile import CLIPPED, GAP, LATE
 from pqtelemetry.sampler import Clock
 from pqtelemetry.schedule import Schedule
+
+if TYPE_CHECKING:
+    import pq_sampler
 
 CHECK_EVERY_S: Final = 1.0
 """How often the chip's mode is read back, and how often a lost chip is looked for."""
@@ -59,7 +62,7 @@ class Mean:
         self.amps += reading.current_a
         self.watts += reading.power_w
 
-    def add_block(self, block: Any) -> None:
+    def add_block(self, block: pq_sampler.Block) -> None:
         """The readings of one block of the native loop."""
         self.n += block.stored_count
         self.clipped += block.clipped_count

@@ -16,8 +16,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, number_of, part_of, rows_of, whole_of
 from pqtelemetry.clock import SystemClock
 from pqtelemetry.errors import TelemetryError, UsageError
 from pqtelemetry.ina219 import native
@@ -31,14 +32,14 @@ _HALF_MS_NS: Final = 500_000
 _STAT: Final = Path("/proc/stat")
 
 
-def measure(settings: Path | None, rounds: int, round_s: float) -> dict[str, Any]:
+def measure(settings: Path | None, rounds: int, round_s: float) -> Json:
     """Rounds of sampler and bare loop, their medians, and the targets they met or missed.
 
     Raises UsageError for too few rounds, TelemetryError when the sampler does not run.
     """
     if rounds < 3 or round_s < 1:
         raise UsageError("a median needs three rounds of a second or more")
-    rows: list[dict[str, Any]] = []
+    rows: list[Json] = []
     with tempfile.TemporaryDirectory() as folder:
         for index in range(rounds):
             given = ["--sensor", "model"] if settings is None else ["--settings", str(settings)]
@@ -49,36 +50,41 @@ def measure(settings: Path | None, rounds: int, round_s: float) -> dict[str, Any
     return {"rounds": rounds, "round_s": round_s, "rows": rows, **summary(rows)}
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(rows: list[Json]) -> Json:
     """Medians over the rounds of each kind, sampler ÷ bare, and each target with what was measured."""
-    told: dict[str, Any] = {}
+    told: Json = {}
     for kind in ("sampler", "bare"):
         own = [row for row in rows if row["kind"] == kind]
         for name in ("within_half_ms_pct", "cpu_pct", "steal_pct"):
-            told[f"{kind}_{name}"] = round(statistics.median(row[name] for row in own), 3)
-    counts = [row["counts"] for row in rows if row["kind"] == "sampler"]
+            told[f"{kind}_{name}"] = round(statistics.median(number_of(row, name) for row in own), 3)
+    counts = [part_of(row, "counts") for row in rows if row["kind"] == "sampler"]
     accounted = all(
-        row["expected_count"] == row["got_count"] + row["late_count"] + row["lost_count"]
-        and row["got_count"] + row["late_count"]
-        == row["stored_count"] + row["stale_count"] + row["failed_count"]
+        whole_of(row, "expected_count") == _sum_of(row, "got_count", "late_count", "lost_count")
+        and _sum_of(row, "got_count", "late_count")
+        == _sum_of(row, "stored_count", "stale_count", "failed_count")
         for row in counts
     )
-    loop = next(row["loop"] for row in rows if row["kind"] == "sampler")
+    loop = next(str(row["loop"]) for row in rows if row["kind"] == "sampler")
     cpu_limit = CPU_PCT[loop]
-    within, cpu = told["sampler_within_half_ms_pct"], told["sampler_cpu_pct"]
+    within, cpu = number_of(told, "sampler_within_half_ms_pct"), number_of(told, "sampler_cpu_pct")
+    bare_cpu = number_of(told, "bare_cpu_pct")
     targets = [
         {"target": f"within ± 0.5 ms ≥ {WITHIN_PCT} %", "measured": within, "met": within >= WITHIN_PCT},
         {"target": f"{loop} loop ≤ {cpu_limit:g} % of a core", "measured": cpu, "met": cpu <= cpu_limit},
         {"target": "expected = got + late + lost", "measured": len(counts), "met": accounted},
     ]
     ratios = {
-        "within_ratio": round(within / told["bare_within_half_ms_pct"], 4),
-        "cpu_ratio": round(cpu / told["bare_cpu_pct"], 3) if told["bare_cpu_pct"] else None,
+        "within_ratio": round(within / number_of(told, "bare_within_half_ms_pct"), 4),
+        "cpu_ratio": round(cpu / bare_cpu, 3) if bare_cpu else None,
     }
     return {"loop": loop, **told, **ratios, "targets": targets}
 
 
-def bare(duration_s: float, rate_hz: float, clock: SystemClock) -> dict[str, Any]:
+def _sum_of(row: Json, *names: str) -> int:
+    return sum(whole_of(row, name) for name in names)
+
+
+def bare(duration_s: float, rate_hz: float, clock: SystemClock) -> Json:
     """A loop that wakes up at each deadline and takes no sample; its counts as the sampler's.
 
     Raises TelemetryError when the kernel gives no timer.
@@ -106,7 +112,7 @@ def bare(duration_s: float, rate_hz: float, clock: SystemClock) -> dict[str, Any
     return {"accounting": counts, "scheduling": scheduling, "loop": loop}
 
 
-def _measured(arguments: list[str], round_s: float) -> dict[str, Any]:
+def _measured(arguments: list[str], round_s: float) -> Json:
     """One child, its accounting, and the machine's steal and load meanwhile."""
     before = _times()
     done = subprocess.run(
@@ -125,7 +131,7 @@ def _measured(arguments: list[str], round_s: float) -> dict[str, Any]:
         raise TelemetryError(f"{arguments[0]} did not run: {done.stderr.strip()[:300]}")
     said = next((row["ready"] for row in lines if "ready" in row), ends[0])
     total = sum(after) - sum(before)
-    counts: dict[str, Any] = ends[0]["accounting"]
+    counts: Json = ends[0]["accounting"]
     return {
         "within_half_ms_pct": counts["within_half_ms_pct"],
         "cpu_pct": counts["cpu_pct"],
@@ -142,7 +148,7 @@ def _times() -> list[int]:
     return [int(word) for word in _STAT.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
 
 
-def table(result: dict[str, Any]) -> str:
+def table(result: Json) -> str:
     """The rows and the verdicts as Markdown."""
     lines = [
         f"{result['rounds']} rounds of {result['round_s']:g} s each, {result['loop']} loop",
@@ -150,8 +156,8 @@ def table(result: dict[str, Any]) -> str:
         "| loop | within ± 0.5 ms, % | CPU, % of a core | expected = got + late + lost | steal, % | load |",
         "|---|---|---|---|---|---|",
     ]
-    for row in result["rows"]:
-        counts = row["counts"]
+    for row in rows_of(result, "rows"):
+        counts = part_of(row, "counts")
         parts = "{expected_count} = {got_count} + {late_count} + {lost_count}".format(**counts)
         lines.append(
             f"| {row['kind']} | {row['within_half_ms_pct']:.2f} | {row['cpu_pct']:.2f} | {parts} "
@@ -163,7 +169,7 @@ def table(result: dict[str, Any]) -> str:
         lines.append(f"| median of {kind} | {within:.2f} | {cpu:.2f} | | {steal:.1f} | |")
     cpu_ratio = "–" if result["cpu_ratio"] is None else f"{result['cpu_ratio']:.2f}"
     lines += [f"| sampler ÷ bare | {result['within_ratio']:.4f} | {cpu_ratio} | | | |", ""]
-    for row in result["targets"]:
+    for row in rows_of(result, "targets"):
         lines.append(f"[{'x' if row['met'] else ' '}] {row['target']}: {row['measured']}")
-    lines.append(f"scheduling: {result['rows'][0]['scheduling']}")
+    lines.append(f"scheduling: {rows_of(result, 'rows')[0]['scheduling']}")
     return "\n".join(lines)

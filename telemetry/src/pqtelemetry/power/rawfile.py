@@ -18,11 +18,12 @@ import json
 import math
 import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TextIO
+from typing import BinaryIO, Final, NotRequired, TextIO, TypedDict
 
+from pqbase.documents import Json
 from pqtelemetry.errors import ParseError, StoreError
 from pqtelemetry.segments import SEGMENTS, default_bound_bytes, push
 
@@ -39,6 +40,15 @@ SENSOR_CLASSES: Final = ("chip", "stub-bus", "model", "synthetic")
 _INT32: Final = (1 << 31) - 1
 Record = tuple[int, float, float, int, int]
 """t_mono_ns, voltage_v, current_a, flags, lateness_ns."""
+
+
+class Note(TypedDict):
+    """A row of the notes: a gap that opens or closes (`end`), or the realtime clock's offset."""
+
+    t_mono_ns: int
+    end: NotRequired[bool]
+    reason: NotRequired[str]
+    realtime_offset_ns: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ class RawWriter:
     def __init__(
         self,
         path: Path,
-        header: dict[str, Any],
+        header: Mapping[str, object],
         max_bytes: int | None = None,
         offset_ns: Callable[[], int] | None = None,
     ) -> None:
@@ -168,20 +178,20 @@ class RawWriter:
 class RawPower:
     """A raw file as read: header, samples, and how many bytes of an unfinished record were at its end."""
 
-    header: dict[str, Any]
+    header: Json
     samples: list[PowerSample]
     torn_bytes: int
 
 
-def read_header(path: Path) -> dict[str, Any]:
+def read_header(path: Path) -> Json:
     """The first line of one file. Raises ParseError for a header that this writer never writes."""
     with path.open("rb") as file:
         return _header(file.readline(), path.name)
 
 
-def _header(line: bytes, name: str) -> dict[str, Any]:
+def _header(line: bytes, name: str) -> Json:
     try:
-        header: dict[str, Any] = json.loads(line if line.endswith(b"\n") else b"")
+        header: Json = json.loads(line if line.endswith(b"\n") else b"")
         known = header["schema"] == SCHEMA and header["record"] == RECORD.format
     except (ValueError, KeyError, TypeError) as error:
         raise ParseError(f"{name} does not begin with a {SCHEMA} header ({error})") from error
@@ -202,7 +212,7 @@ def read_raw(path: Path) -> RawPower:
 
 def read_part(
     path: Path, from_mono_ns: int | None = None, to_mono_ns: int | None = None
-) -> tuple[dict[str, Any], memoryview, int]:
+) -> tuple[Json, memoryview, int]:
     """Header of one file, its records still packed, and how many bytes of an unfinished one were at its end.
 
     Given times, the records from the last before the first time to the first after the second.
@@ -240,13 +250,13 @@ def records(body: memoryview, name: str) -> Iterator[Record]:
         yield record
 
 
-def read_notes(path: Path) -> list[dict[str, Any]]:
+def read_notes(path: Path) -> list[Note]:
     """Rows of a raw file's notes; a torn last line is left out. Raises ParseError for anything else."""
     try:
         text = notes_of(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
-    rows: list[dict[str, Any]] = []
+    rows: list[Note] = []
     for line in text.split("\n")[:-1]:
         try:
             row = json.loads(line)

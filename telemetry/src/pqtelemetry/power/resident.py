@@ -14,8 +14,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, number_of, part_of, whole_of
 from pqtelemetry.errors import SensorUnavailable
 from pqtelemetry.line import Sample
 from pqtelemetry.readers.base import Instant
@@ -145,25 +146,26 @@ class FastPower:
         weighted = {"voltage_v": 0.0, "current_a": 0.0, "power_w": 0.0}
         count = clipped = 0
         for line in lines:
-            row: dict[str, Any] = json.loads(line)
+            row: Json = json.loads(line)
             self._heard_ns = now_ns
             if "ready" in row:
-                self._tags = tags_of(row["ready"])
+                self._tags = tags_of(part_of(row, "ready"))
                 self._reason = None
             elif "n" in row:
-                self._reason = row.get("reason")
-                count += row["n"]
-                clipped += row.get("clipped", 0)
-                if row["n"]:
+                self._reason = None if row.get("reason") is None else str(row["reason"])
+                n = whole_of(row, "n")
+                count += n
+                clipped += whole_of(row, "clipped", 0)
+                if n:
                     for name in weighted:
-                        weighted[name] += row[name] * row["n"]
+                        weighted[name] += number_of(row, name) * n
         if count == 0:
             return []
         means = {name: total / count for name, total in weighted.items()}
         return [Sample("pq_power", {**means, "n_count": count, "clipped_count": clipped}, self._tags)]
 
 
-def tags_of(header: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def tags_of(header: Json) -> tuple[tuple[str, str], ...]:
     """Tags of every point: the sensor, its class, and `synthetic=true` where no board stands behind it."""
     tags = (("sensor", str(header["sensor"])), ("sensor_class", str(header["sensor_class"])))
     return (*tags, ("synthetic", "true")) if header["sensor_class"] in UNREAL else tags

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pqtelemetry.errors import UsageError
 from pqtelemetry.ina219.bus import ADDRESSES
@@ -91,7 +91,7 @@ class PowerSettings:
         )
 
     @classmethod
-    def from_json(cls, document: Any) -> PowerSettings:
+    def from_json(cls, document: object) -> PowerSettings:
         """From the settings file's object. Raises UsageError that names the unknown key or wrong type."""
         if not isinstance(document, Mapping):
             raise UsageError("power settings are a JSON object")

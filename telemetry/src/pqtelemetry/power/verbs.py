@@ -10,8 +10,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import rows_of
 from pqtelemetry.clock import SystemClock
 from pqtelemetry.errors import UsageError
 from pqtelemetry.ina219 import native
@@ -19,6 +20,8 @@ from pqtelemetry.parent import is_gone
 from pqtelemetry.power import command
 from pqtelemetry.power.settings import SENSORS, PowerSettings
 from pqtelemetry.segments import MOST_BYTES
+
+Verb = Callable[[argparse.Namespace], int]
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -147,7 +150,7 @@ def _schedule(args: argparse.Namespace) -> int:
 
     result = punctual.measure(args.settings, args.rounds, args.round_s)
     print(json.dumps(result, indent=2) if args.json else punctual.table(result))
-    return 0 if all(row["met"] for row in result["targets"]) else 1
+    return 0 if all(row["met"] for row in rows_of(result, "targets")) else 1
 
 
 def _bare(args: argparse.Namespace) -> int:
@@ -171,10 +174,10 @@ def _calibrate(args: argparse.Namespace) -> int:
     return 0
 
 
-def linux_only(verb: Callable[[Any], int], *, platform: str = sys.platform) -> Callable[[Any], int]:
+def linux_only(verb: Verb, *, platform: str = sys.platform) -> Verb:
     """`verb`, or its refusal where the kernel has no real-time class to ask for and no I²C bus."""
 
-    def refuse(args: Any) -> int:
+    def refuse(args: argparse.Namespace) -> int:
         raise UsageError(
             f"{args.verb} runs on Linux alone", hint="run it on the board that the power sensor is wired to"
         )
@@ -182,7 +185,7 @@ def linux_only(verb: Callable[[Any], int], *, platform: str = sys.platform) -> C
     return verb if platform == "linux" else refuse
 
 
-TABLE: Final[dict[str, Callable[[Any], int]]] = {
+TABLE: Final[dict[str, Verb]] = {
     "power": linux_only(_power), "power-slice": _slice, "power-cost": linux_only(_cost),
     "power-schedule": linux_only(_schedule), "power-bare": linux_only(_bare), "calibrate": _calibrate,
 }  # fmt: skip

@@ -18,10 +18,11 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from pqbase.documents import Json, texts_of
 from pqbase.text import canonical_json
 from pqtunnel.agent.params import Params, ParamsError
 from pqtunnel.errors import TunnelError
@@ -33,8 +34,6 @@ PAYLOAD: Final = "application/vnd.in-toto+json"
 #: records under one digest: a changed one is found to within so many
 BLOCK_LINES: Final = 256
 _HEX: Final = frozenset("0123456789abcdef")
-
-Json = dict[str, Any]
 
 
 class NotAttestingError(TunnelError):
@@ -233,7 +232,7 @@ class Attestation:
             if cell_id != self._cell_id or known is None or known.handed_out != since:
                 self._streams.pop(stream, None)  # read from the middle: nothing to swear to
                 return
-            known.page(page["lines"])
+            known.page(texts_of(page, "lines"))
             if page["end"]:
                 self._add("stream", cell_id=cell_id, **self._streams.pop(stream).done())
 

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from typing import Final
 
+from pqbase.documents import part_of
 from pqtunnel import PROTOCOL_VERSION, __version__
 from pqtunnel.agent.machine import played_by
 from pqtunnel.agent.telemetry import Telemetry
@@ -54,7 +55,7 @@ class HostFacts:
             self._facts = {
                 "agent_version": __version__,
                 "protocol_version": PROTOCOL_VERSION,
-                "host": {**(told["host"] or _bare_host(told["reason"])), **played_by()},
+                "host": {**(part_of(told, "host", {}) or _bare_host(str(told["reason"]))), **played_by()},
                 "sensors": told["sensors"],
                 "providers": provider_facts(),
                 "suites": probe(selftest_report=report),

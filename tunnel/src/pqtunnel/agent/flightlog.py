@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pqbase.documents import texts_of, whole_of
 from pqtunnel.agent.drivers.base import TrafficDriver
 from pqtunnel.endpoint.work import CellWork
 
@@ -25,4 +26,4 @@ class FlightLog:
         if self._recorded is not work:
             return [], 0
         answer = self._traffic.recording(since)
-        return [str(chunk) for chunk in answer["chunks"]], int(answer["total"])
+        return texts_of(answer, "chunks"), whole_of(answer, "total")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.errors import TunnelError
 
@@ -26,7 +26,7 @@ class Params:
         self._values: dict[str, object] = values
         self._read: set[str] = set()
 
-    def _take(self, name: str, default: object) -> Any:
+    def _take(self, name: str, default: object) -> object:
         self._read.add(name)
         value = self._values.get(name, default)
         if value is _REQUIRED:
@@ -49,10 +49,10 @@ class Params:
         value = self._take(name, None)
         if value is None:
             return ()
-        short = isinstance(value, list) and len(value) <= most
-        if not short or not all(isinstance(one, str) and 0 < len(one) <= 200 for one in value):
+        known = value if isinstance(value, list) and len(value) <= most else [None]
+        if not all(isinstance(one, str) and 0 < len(one) <= 200 for one in known):
             raise ParamsError(f"{self._method}: {name!r} must be a list of short strings, not {value!r:.80}")
-        return tuple(value)
+        return tuple(known)
 
     def whole(self, name: str, default: object = _REQUIRED, *, least: int, most: int) -> int:
         """An integer in [least, most]."""
@@ -82,9 +82,9 @@ class Params:
     def object_or_null(self, name: str) -> dict[str, object] | None:
         """An object, or null, or absent."""
         value = self._take(name, None)
-        if value is not None and not isinstance(value, dict):
-            raise ParamsError(f"{self._method}: {name!r} must be an object or null, not {value!r:.80}")
-        return value
+        if value is None or isinstance(value, dict):
+            return value
+        raise ParamsError(f"{self._method}: {name!r} must be an object or null, not {value!r:.80}")
 
     def done(self) -> None:
         """Raise ParamsError for a name that no one read: a misspelt option must not pass silently."""

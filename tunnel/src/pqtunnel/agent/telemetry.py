@@ -15,8 +15,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqbase.ending import STDIN_OPTION
 from pqbase.patience import patiently
 from pqtunnel.agent.lineblock import LineBlock
@@ -230,7 +231,7 @@ class Telemetry:
                 break  # what is older still is older than `start_ns`, too
         return parts
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Json:
         """`pqtelemetry facts` as {"host": …, "sensors": …}. Where it is not installed or fails, host is None
         and a power sensor that was asked for is unavailable; "reason" says why."""
         command = [sys.executable, "-m", "pqtelemetry", "facts", *self._power_options()]

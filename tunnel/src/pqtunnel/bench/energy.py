@@ -13,9 +13,9 @@ import gc
 import json
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Literal, NotRequired, Protocol, TypedDict
 
 from pqtunnel.bench.operations import Benchmark, Step
 from pqtunnel.errors import PrimitiveFailed
@@ -28,6 +28,25 @@ _SPARE: Final = 1.15
 _PROBE_SHARE: Final = 8
 SETTLE_S: Final = 0.25
 """Between making a batch ready and the idle span: the governor and the rail come to rest."""
+
+
+class Block(TypedDict):
+    """One row of blocks.ndjson: a span of kind `idle`, or one of kind `work` with what was done in it.
+    operations: how many; multiple: 1 for N operations, 2 for 2 N."""
+
+    kind: Literal["idle", "work"]
+    index: int
+    category: NotRequired[str]
+    algorithm: NotRequired[str]
+    operation: NotRequired[str]
+    name: NotRequired[str]
+    sizes_bytes: NotRequired[dict[str, int]]
+    multiple: NotRequired[int]
+    operations: NotRequired[int]
+    repetition: NotRequired[int]
+    start_ns: int
+    end_ns: int
+    success: NotRequired[bool]
 
 
 class Clock(Protocol):
@@ -122,7 +141,7 @@ class Batches:
         return self._clock.monotonic_ns() - begin_ns
 
 
-def rows(turns: Sequence[Turn], plan: Plan, clock: Clock) -> Iterator[dict[str, Any]]:
+def rows(turns: Sequence[Turn], plan: Plan, clock: Clock) -> Iterator[Block]:
     """Carry out the turns; one row a span, idle and work alike, as each ends. N is found before the first."""
     batches = Batches(clock, plan)
     for turn in turns:
@@ -166,13 +185,13 @@ def rows(turns: Sequence[Turn], plan: Plan, clock: Clock) -> Iterator[dict[str, 
         gc.enable()
 
 
-def _idle(index: int, plan: Plan, clock: Clock) -> dict[str, Any]:
+def _idle(index: int, plan: Plan, clock: Clock) -> Block:
     start_ns = clock.monotonic_ns()
     clock.sleep(plan.idle_s)
     return {"kind": "idle", "index": index, "start_ns": start_ns, "end_ns": clock.monotonic_ns()}
 
 
-def header(plan: Plan, facts: dict[str, Any], sensor: dict[str, Any]) -> str:
+def header(plan: Plan, facts: Mapping[str, object], sensor: Mapping[str, object]) -> str:
     """First line of blocks.ndjson: what the spans belong to."""
     return json.dumps(
         {

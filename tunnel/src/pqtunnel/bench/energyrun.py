@@ -6,8 +6,9 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, whole_of
 from pqtunnel.bench import energy, folder, powerlog, runner, timing
 from pqtunnel.bench.operations import Benchmark
 from pqtunnel.bench.progress import Progress
@@ -30,7 +31,7 @@ def run(
     sensor: str | None,
     settings: Path | None,
     progress: Progress,
-) -> dict[str, Any]:
+) -> Json:
     """Fill a fresh `root`. Raises BenchError without a named, working sensor, or where `root` is in use."""
     with folder.held(root, MODE):
         if (root / BLOCKS).exists():
@@ -51,7 +52,7 @@ def run(
             lost_at = _write(root, turns, plan, facts, log, progress)
         end = {"sampler_lost_at_block": lost_at, "accounting": log.accounting}
         write_whole(root / "power.json", end)
-        dropped = int((log.accounting or {}).get("dropped_count", 0))
+        dropped = whole_of(log.accounting or {}, "dropped_count", 0)
         ok = lost_at is None and dropped == 0
         return {
             "blocks": len(turns),
@@ -66,7 +67,7 @@ def _write(
     root: Path,
     turns: Sequence[energy.Turn],
     plan: energy.Plan,
-    facts: dict[str, Any],
+    facts: Json,
     log: powerlog.PowerLog,
     progress: Progress,
 ) -> int | None:

@@ -12,8 +12,9 @@ import sys
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
+from pqbase.documents import Json
 from pqtunnel.bench.rawfiles import BenchError
 
 RAW: Final = "power.bin"
@@ -38,14 +39,14 @@ def settings(sensor: str | None, source: Path | None, root: Path) -> Path:
             "the energy mode needs a power sensor, asked for by its name",
             hint="--power ina219 on a board that has one; without a sensor: --mode performance",
         )
-    document: dict[str, Any] = {}
+    document: Json = {}
     try:
         if source is not None:
             document = json.loads(source.read_text(encoding="utf-8"))
             if document.get("sensor", sensor) != sensor:
                 raise BenchError(f"{source.name} is for {document['sensor']!r}, --power says {sensor!r}")
             if document.get("calibration"):
-                data = (source.parent / document["calibration"]).read_bytes()
+                data = (source.parent / str(document["calibration"])).read_bytes()
                 (root / "calibration.json").write_bytes(data)
                 document["calibration"] = "calibration.json"
         path = root / "power-settings.json"
@@ -104,14 +105,14 @@ class PowerLog:
             "--exit-with-parent",
             *([] if cpu is None else ["--cpu", str(cpu)]),
         ]
-        self.header: dict[str, Any] = {}
-        self.accounting: dict[str, Any] | None = None
+        self.header: Json = {}
+        self.accounting: Json | None = None
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        self._first: queue.Queue[dict[str, Any]] = queue.Queue(1)
+        self._first: queue.Queue[Json] = queue.Queue(1)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:

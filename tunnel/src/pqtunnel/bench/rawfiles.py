@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 
+from pqbase.documents import Json
 from pqtunnel.errors import TunnelError
 
 SCHEMA: Final = "pqtunnel/bench-raw/v1"
@@ -36,7 +38,23 @@ class Iteration:
     success: bool
 
 
-def write_whole(path: Path, document: dict[str, Any]) -> None:
+class Head(TypedDict):
+    """What a raw file says before its iterations. timer_overhead_ns: of two readings of the clock."""
+
+    category: str
+    algorithm: str
+    operation: str
+    name: str
+    published: bool
+    sizes_bytes: dict[str, int]
+    mode: str
+    host: str
+    build: str
+    timer_overhead_ns: int
+    pinned_cpu: int | None
+
+
+def write_whole(path: Path, document: Mapping[str, object]) -> None:
     """Replace `path` by the document, never leaving half of it. Raises BenchError (disk full, mode)."""
     temporary = path.with_name(path.name + ".new")
     try:
@@ -54,12 +72,12 @@ def write_whole(path: Path, document: dict[str, Any]) -> None:
         ) from error
 
 
-def document_of(head: dict[str, Any], iterations: list[Iteration]) -> dict[str, Any]:
+def document_of(head: Head, iterations: list[Iteration]) -> Json:
     """A raw file's content."""
     return {"schema": SCHEMA, **head, "iterations": [asdict(one) for one in iterations]}
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[Iteration]]:
+def read(path: Path) -> tuple[Head, list[Iteration]]:
     """(head, iterations). Raises BenchError naming the file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

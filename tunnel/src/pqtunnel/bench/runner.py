@@ -11,12 +11,13 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, rows_of, whole_of
 from pqtunnel.bench import folder, summary, timing
 from pqtunnel.bench.operations import Benchmark
 from pqtunnel.bench.progress import Progress
-from pqtunnel.bench.rawfiles import BenchError, document_of, read, write_whole
+from pqtunnel.bench.rawfiles import BenchError, Head, document_of, read, write_whole
 from pqtunnel.kat import selftest
 from pqtunnel.primitives.providers import provider_facts
 
@@ -55,7 +56,7 @@ def other_cpu(cpu: int | None) -> int | None:
     return others[-1] if others else None
 
 
-def environment(mode: str, cpu: int | None, overhead_ns: int) -> dict[str, Any]:
+def environment(mode: str, cpu: int | None, overhead_ns: int) -> Json:
     """environment.json: what was measured on what. `build` is the hash that every raw file repeats."""
     facts = provider_facts()
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
@@ -107,18 +108,16 @@ def _governor(cpu: int | None) -> str | None:
         return None
 
 
-def known_answers() -> list[dict[str, Any]]:
+def known_answers() -> list[Json]:
     """The known-answer test of this host and build. Raises BenchError when an answer is another."""
     answers = selftest()
     if not answers["ok"]:
-        bad = ", ".join(item["name"] for item in answers["items"] if item["ok"] is False)
+        bad = ", ".join(str(item["name"]) for item in rows_of(answers, "items") if item["ok"] is False)
         raise BenchError(f"known answers fail on this host: {bad}", hint="./pqtunnel selftest")
-    return list(answers["items"])
+    return rows_of(answers, "items")
 
 
-def run(
-    root: Path, benchmarks: Iterable[Benchmark], count: int, cpu: int | None, progress: Progress
-) -> dict[str, Any]:
+def run(root: Path, benchmarks: Iterable[Benchmark], count: int, cpu: int | None, progress: Progress) -> Json:
     """Fill `root`; finished files of the same build are kept. Returns summary rows and checks.
 
     Raises BenchError when a known answer fails, or the folder is in use or holds another build's files.
@@ -130,11 +129,13 @@ def run(
             facts = environment(MODE, core, timing.timer_overhead_ns())
             _same_build(root, facts)
             write_whole(root / folder.ENVIRONMENT, {**facts, "selftest": answers})
-            _fill(root, todo, count, facts, progress)
+            _fill(root, todo, count, core, facts, progress)
         return finish(root, {b.path for b in todo}, count)
 
 
-def _fill(root: Path, todo: list[Benchmark], count: int, facts: dict[str, Any], progress: Progress) -> None:
+def _fill(
+    root: Path, todo: list[Benchmark], count: int, cpu: int | None, facts: Json, progress: Progress
+) -> None:
     finished = {b.path for b in todo if _is_finished(root / "raw" / b.path, count)}
     left_ms = sum(b.expected_ms * (count + timing.WARMUPS) for b in todo if b.path not in finished)
     pace = 1.0
@@ -146,7 +147,7 @@ def _fill(root: Path, todo: list[Benchmark], count: int, facts: dict[str, Any], 
         progress.begin(place, len(todo), what, left_ms * pace)
         begin_s = time.monotonic()
         iterations = timing.run(benchmark, count, between=progress.step)
-        head = {
+        head: Head = {
             "category": benchmark.category,
             "algorithm": benchmark.algorithm,
             "operation": benchmark.operation,
@@ -154,10 +155,10 @@ def _fill(root: Path, todo: list[Benchmark], count: int, facts: dict[str, Any], 
             "published": benchmark.published,
             "sizes_bytes": dict(benchmark.sizes_bytes),
             "mode": MODE,
-            "host": facts["host"],
-            "build": facts["build"],
-            "timer_overhead_ns": facts["timer_overhead_ns"],
-            "pinned_cpu": facts["pinned_cpu"],
+            "host": str(facts["host"]),
+            "build": str(facts["build"]),
+            "timer_overhead_ns": whole_of(facts, "timer_overhead_ns"),
+            "pinned_cpu": cpu,
         }
         write_whole(root / "raw" / benchmark.path, document_of(head, iterations))
         own_ms = benchmark.expected_ms * (count + timing.WARMUPS)
@@ -177,7 +178,7 @@ def pace_of(spent_ms: float, planned_ms: float) -> float:
     return (spent_ms + PACE_PRIOR_MS) / (planned_ms + PACE_PRIOR_MS)
 
 
-def finish(root: Path, names: set[str], count: int) -> dict[str, Any]:
+def finish(root: Path, names: set[str], count: int) -> Json:
     """Write the summaries from the raw files and return them with the checks."""
     rows = summary.summarise(root)
     for category in sorted({row["category"] for row in rows}):
@@ -199,7 +200,7 @@ def _is_finished(path: Path, count: int) -> bool:
     return sum(not one.warmup for one in iterations) == count
 
 
-def _same_build(root: Path, facts: dict[str, Any]) -> None:
+def _same_build(root: Path, facts: Json) -> None:
     for path in summary.raw_files(root):
         head, _ = read(path)
         if (head.get("build"), head.get("host")) != (facts["build"], facts["host"]):

@@ -12,15 +12,32 @@ import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from pqbase.stats import quantile7, tail
-from pqtunnel.bench.rawfiles import BenchError, Iteration, read
+from pqtunnel.bench.rawfiles import BenchError, Head, Iteration, read
 
-COLUMNS: Final = (
-    "category", "algorithm", "operation", "name", "n", "failed", "mean_ms", "median_ms", "min_ms", "max_ms",
-    "stdev_ms", "p95_ms", "timer_overhead_ns", "published",
-)  # fmt: skip
+
+class Row(TypedDict):
+    """One summary row, its names are the columns of the CSV."""
+
+    category: str
+    algorithm: str
+    operation: str
+    name: str
+    n: int
+    failed: int
+    mean_ms: float | None
+    median_ms: float | None
+    min_ms: float | None
+    max_ms: float | None
+    stdev_ms: float | None
+    p95_ms: float | None
+    timer_overhead_ns: int
+    published: bool
+
+
+COLUMNS: Final = tuple(Row.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +55,7 @@ def raw_files(root: Path) -> list[Path]:
     return sorted((root / "raw").glob("*/*.json"))
 
 
-def row_of(head: dict[str, Any], iterations: list[Iteration]) -> dict[str, Any]:
+def row_of(head: Head, iterations: list[Iteration]) -> Row:
     """One summary row; times are of the performance counter, warm-ups left out, nothing subtracted.
 
     Without a successful iteration the times are None, and P95 below twenty of them.
@@ -46,29 +63,43 @@ def row_of(head: dict[str, Any], iterations: list[Iteration]) -> dict[str, Any]:
     kept = [one for one in iterations if not one.warmup]
     times_ms = sorted(one.perf_time_ns / 1e6 for one in kept if one.success)
     n = len(times_ms)
-    row: dict[str, Any] = {name: head.get(name) for name in COLUMNS}
-    row.update(n=n, failed=len(kept) - n)
+    row: Row = {
+        "category": head["category"],
+        "algorithm": head["algorithm"],
+        "operation": head["operation"],
+        "name": head["name"],
+        "n": n,
+        "failed": len(kept) - n,
+        "mean_ms": None,
+        "median_ms": None,
+        "min_ms": None,
+        "max_ms": None,
+        "stdev_ms": None,
+        "p95_ms": None,
+        "timer_overhead_ns": head["timer_overhead_ns"],
+        "published": head["published"],
+    }
     if n == 0:
         return row
     mean = math.fsum(times_ms) / n
     spread = math.sqrt(math.fsum((t - mean) ** 2 for t in times_ms) / (n - 1)) if n > 1 else None
-    row.update(
-        mean_ms=mean,
-        median_ms=quantile7(times_ms, 0.5),
-        min_ms=times_ms[0],
-        max_ms=times_ms[-1],
-        stdev_ms=spread,
-        p95_ms=tail(times_ms, 0.95),
-    )
-    return row
+    return {
+        **row,
+        "mean_ms": mean,
+        "median_ms": quantile7(times_ms, 0.5),
+        "min_ms": times_ms[0],
+        "max_ms": times_ms[-1],
+        "stdev_ms": spread,
+        "p95_ms": tail(times_ms, 0.95),
+    }
 
 
-def summarise(root: Path) -> list[dict[str, Any]]:
+def summarise(root: Path) -> list[Row]:
     """A row for each raw file. Raises BenchError for a file that cannot be read."""
     return [row_of(*read(path)) for path in raw_files(root)]
 
 
-def as_csv(rows: list[dict[str, Any]]) -> str:
+def as_csv(rows: list[Row]) -> str:
     """The rows as CSV; an unknown value is an empty cell."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -82,7 +113,7 @@ def as_csv(rows: list[dict[str, Any]]) -> str:
 def integrity(root: Path, expected_names: set[str], count: int) -> list[Check]:
     """All checks over a result tree that should hold `expected_names` (paths under raw/) × `count`."""
     files = {path.relative_to(root / "raw").as_posix(): path for path in raw_files(root)}
-    documents: dict[str, tuple[dict[str, Any], list[Iteration]]] = {}
+    documents: dict[str, tuple[Head, list[Iteration]]] = {}
     broken: list[str] = []
     for name, path in files.items():
         try:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.errors import KeyMaterialError, key_owner_hint
 from pqtunnel.handshake.identity import (
@@ -125,7 +125,7 @@ def _unreadable(path: Path, error: OSError) -> KeyMaterialError:
     return KeyMaterialError(f"{path} cannot be read: {error.strerror or error}", hint=hint)
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path) -> object:
     try:
         return json.loads(_bytes(path))
     except ValueError as error:

@@ -6,9 +6,10 @@ import errno
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from pqbase.net import claim
+from pqtunnel.config import Address
 from pqtunnel.errors import TunnelError
 
 RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
@@ -34,7 +35,7 @@ def ignore_refusals(sock: socket.socket) -> None:
         connection_reset_off(sock)
 
 
-Received = tuple[int, list[tuple[int, int, bytes]], int, Any]
+Received = tuple[int, list[tuple[int, int, bytes]], int, Address]
 
 
 def receiver(sock: socket.socket) -> Callable[[Sequence[memoryview], int], Received]:

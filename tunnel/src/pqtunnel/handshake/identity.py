@@ -13,7 +13,7 @@ import secrets as system_random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from pqtunnel.errors import KeyMaterialError
 from pqtunnel.keyschedule import PSK_BYTES, PskKeys
@@ -57,10 +57,12 @@ class GcsPublicIdentity:
         }
 
     @classmethod
-    def from_json(cls, document: Any) -> GcsPublicIdentity:
+    def from_json(cls, document: object) -> GcsPublicIdentity:
         """Inverse of `to_json`; checks that the stated key id is the hash of the keys. Raises
         KeyMaterialError."""
         try:
+            if not isinstance(document, dict):
+                raise TypeError(f"{type(document).__name__} is no object")
             if document["schema"] != SCHEMA:
                 raise KeyMaterialError(f"not a GCS identity: schema {document['schema']!r}")
             identity = cls({str(token): bytes.fromhex(key) for token, key in document["keys"].items()})
@@ -94,9 +96,11 @@ class DronePublicIdentity:
         }
 
     @classmethod
-    def from_json(cls, document: Any) -> DronePublicIdentity:
+    def from_json(cls, document: object) -> DronePublicIdentity:
         """Inverse of `to_json`. Raises KeyMaterialError."""
         try:
+            if not isinstance(document, dict):
+                raise TypeError(f"{type(document).__name__} is no object")
             if document["schema"] != DRONE_SCHEMA:
                 raise KeyMaterialError(f"not a drone identity: schema {document['schema']!r}")
             keys = {str(token): bytes.fromhex(key) for token, key in document["keys"].items()}

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pqbase
 import pqtunnel
+from pqbase.documents import Json, rows_of
 from pqtunnel.errors import SelfTestFailed
 
 # It ends a hang, it judges no speed: an emulated processor needs minutes for the three SPHINCS+ vectors.
@@ -24,10 +25,10 @@ TIMEOUT_S: Final = 900.0
 
 
 _ONCE: Final = threading.Lock()
-_REPORT: dict[str, Any] = {}
+_REPORT: Json = {}
 
 
-def selftest(timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+def selftest(timeout_s: float = TIMEOUT_S) -> Json:
     """The report of this process's one self-test: run at the first call, remembered for every other.
 
     Callers in other threads wait for the one that runs it: the libraries cannot change under a living
@@ -39,7 +40,7 @@ def selftest(timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
         return dict(_REPORT)
 
 
-def run_selftest(timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+def run_selftest(timeout_s: float = TIMEOUT_S) -> Json:
     """Run every known-answer test in a child process, now.
 
     Returns {"ok": bool, "items": [{"name", "ok", "detail"}]}; an item whose `ok` is null belongs to a
@@ -71,10 +72,10 @@ def run_selftest(timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
     return report
 
 
-def failed_primitives(report: dict[str, Any]) -> dict[str, str]:
+def failed_primitives(report: Json) -> dict[str, str]:
     """Token → detail of every primitive whose known answer did not come out."""
     return {
         str(item["name"]).split("/")[1]: str(item["detail"])
-        for item in report["items"]
+        for item in rows_of(report, "items")
         if item["ok"] is False and "/" in str(item["name"])
     }

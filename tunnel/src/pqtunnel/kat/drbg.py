@@ -10,7 +10,7 @@ import contextlib
 import ctypes
 import hashlib
 from collections.abc import Iterator
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -65,7 +65,7 @@ class HqcShake:
 
 
 @contextlib.contextmanager
-def replaced_randomness(native: Any, generator: Generator) -> Iterator[None]:
+def replaced_randomness(native: ctypes.CDLL, generator: Generator) -> Iterator[None]:
     """While active, liboqs draws every random byte of this process from `generator`."""
 
     def fill(target: int, count: int) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from pqbase.documents import Json
 from pqtunnel.errors import PrimitiveFailed, ProviderMissing, SelfTestFailed
 from pqtunnel.kat import curves, oqs_kats, symmetric
 from pqtunnel.primitives import load
@@ -34,7 +34,7 @@ def _tests() -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"sig/{sig.token}", lambda sig=sig, check=check: check(primitives, sig)  # type: ignore[misc]
 
 
-def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
+def _outcome(name: str, test: Callable[[], str]) -> Json:
     start_ns = time.perf_counter_ns()
     try:
         detail, ok = test(), True
@@ -46,7 +46,7 @@ def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
     return {"name": name, "ok": ok, "detail": f"{detail} ({duration_ms:.1f} ms)"}
 
 
-def run_all() -> dict[str, Any]:
+def run_all() -> Json:
     """The report. To be called in a process that carries no traffic (see the package's docstring)."""
     items = [_outcome(name, test) for name, test in _tests()]
     return {"ok": all(item["ok"] is not False for item in items), "items": items}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from pqtunnel.errors import KeyMaterialError, ProviderMissing
 from pqtunnel.primitives.interfaces import AeadKey
@@ -26,7 +27,7 @@ class CryptographyAead:
             raise ProviderMissing(f"{aead.name}: the package cryptography is not usable ({error})") from error
         self._aead = aead
         self._invalid_tag: type[Exception] = InvalidTag
-        self._cipher: Any = AESGCM if aead.token == "aesgcm" else ChaCha20Poly1305
+        self._cipher: type[AESGCM | ChaCha20Poly1305] = AESGCM if aead.token == "aesgcm" else ChaCha20Poly1305
         try:
             self._cipher(bytes(aead.key_bytes))
         except UnsupportedAlgorithm as error:
@@ -36,6 +37,12 @@ class CryptographyAead:
         _expect_key(self._aead, key)
         cipher = self._cipher(key)
         return AeadKey(cipher.encrypt, cipher.decrypt, self._invalid_tag)
+
+
+class _AsconKey(Protocol):
+    def seal(self, nonce: bytes, plaintext: bytes, aad: bytes, /) -> bytes: ...
+
+    def open(self, nonce: bytes, sealed: bytes, aad: bytes, /) -> bytes: ...
 
 
 _ASCON: Final = {"ascon128a": "Ascon128a", "asconaead128": "AsconAead128"}
@@ -54,13 +61,14 @@ class NativeAscon:
                 hint="Run inside the tunnel image, or build tunnel/ascon-native with maturin.",
             ) from error
         self._aead = aead
-        self._cipher: Any = getattr(pq_ascon, _ASCON[aead.token], None)
+        cipher: Callable[[bytes], _AsconKey] | None = getattr(pq_ascon, _ASCON[aead.token], None)
         self._invalid_tag: type[Exception] = pq_ascon.InvalidTag
-        if self._cipher is None:
+        if cipher is None:
             raise ProviderMissing(
                 f"{aead.name}: not in pq_ascon {pq_ascon.__version__}",
                 hint="Build the images anew (make images): the wheel is older than this code.",
             )
+        self._cipher = cipher
 
     def new(self, key: bytes) -> AeadKey:
         _expect_key(self._aead, key)

@@ -6,20 +6,24 @@ secret RFC 7748's. It binds neither to the secret: the key schedule does, throug
 
 from __future__ import annotations
 
-from typing import Any, Final
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from pqtunnel.errors import PrimitiveFailed, ProviderMissing
 from pqtunnel.primitives.interfaces import KemKeyPair, KemProvider, wipe
 from pqtunnel.suites import Kem, Sig
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 _BYTES: Final = 32
 
 
-def _module(name: str, needed_by: str) -> Any:
-    import importlib
-
+@contextlib.contextmanager
+def _needed_by(needed_by: str) -> Iterator[None]:
     try:
-        return importlib.import_module(f"cryptography.hazmat.primitives.asymmetric.{name}")
+        yield
     except ImportError as error:
         raise ProviderMissing(f"{needed_by}: the package cryptography is not usable ({error})") from error
 
@@ -28,9 +32,10 @@ class X25519Kem:
     """RFC 7748 §6.1 in the form of a KEM. Raises ProviderMissing without `cryptography`."""
 
     def __init__(self, name: str = "X25519") -> None:
-        module = _module("x25519", name)
-        self._private: Any = module.X25519PrivateKey
-        self._public: Any = module.X25519PublicKey
+        with _needed_by(name):
+            from cryptography.hazmat.primitives.asymmetric import x25519
+        self._private = x25519.X25519PrivateKey
+        self._public = x25519.X25519PublicKey
 
     def generate(self) -> KemKeyPair:
         private = self._private.generate()
@@ -46,7 +51,7 @@ class X25519Kem:
         _expect("secret key", pair.secret)
         return self._exchange(self._private.from_private_bytes(pair.secret), ciphertext)
 
-    def _exchange(self, private: Any, public: bytes) -> bytearray:
+    def _exchange(self, private: X25519PrivateKey, public: bytes) -> bytearray:
         try:
             return bytearray(private.exchange(self._public.from_public_bytes(public)))
         except ValueError as error:  # a point of small order: the secret would be zero, RFC 7748 §6.1
@@ -104,12 +109,12 @@ class Ed25519Sig:
     """RFC 8032 §5.1 (pure Ed25519). Raises ProviderMissing without `cryptography`."""
 
     def __init__(self, sig: Sig) -> None:
-        module = _module("ed25519", sig.name)
-        from cryptography.exceptions import InvalidSignature
-
+        with _needed_by(sig.name):
+            from cryptography.exceptions import InvalidSignature
+            from cryptography.hazmat.primitives.asymmetric import ed25519
         self._sig = sig
-        self._private: Any = module.Ed25519PrivateKey
-        self._public: Any = module.Ed25519PublicKey
+        self._private = ed25519.Ed25519PrivateKey
+        self._public = ed25519.Ed25519PublicKey
         self._invalid: type[Exception] = InvalidSignature
 
     def generate(self) -> tuple[bytes, bytes]:
@@ -118,8 +123,7 @@ class Ed25519Sig:
 
     def sign(self, secret: bytes, message: bytes) -> bytes:
         _expect("secret key", secret)
-        signature: bytes = self._private.from_private_bytes(secret).sign(message)
-        return signature
+        return self._private.from_private_bytes(secret).sign(message)
 
     def verify(self, public: bytes, message: bytes, signature: bytes) -> bool:
         if len(public) != self._sig.public_key_bytes or len(signature) != self._sig.signature_bytes:

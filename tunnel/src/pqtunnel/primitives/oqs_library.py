@@ -10,12 +10,14 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import functools
+import importlib
 import logging
 import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 from pqtunnel.errors import ProviderMissing
 
@@ -51,7 +53,7 @@ def _check_library() -> None:
 
 
 @functools.cache
-def load_oqs() -> Any:
+def load_oqs() -> ModuleType:
     """The `oqs` module over a present liboqs. Raises ProviderMissing; prints nothing."""
     _check_library()
     # The module logs to stdout from its first line on; a filter set before the import silences it for good.
@@ -59,12 +61,11 @@ def load_oqs() -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import oqs
+            return importlib.import_module("oqs")
     except ImportError as error:
         raise ProviderMissing(f"liboqs-python is not installed ({error})") from error
     except AttributeError as error:
         raise ProviderMissing(f"liboqs-python does not fit this liboqs ({error})") from error
-    return oqs
 
 
 class _DlInfo(ctypes.Structure):

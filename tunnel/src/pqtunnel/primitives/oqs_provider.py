@@ -8,7 +8,6 @@ key of Classic-McEliece-8192128. Calls release the interpreter lock.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from pqtunnel.errors import PrimitiveFailed, ProviderMissing
 from pqtunnel.primitives.interfaces import KemKeyPair
@@ -16,7 +15,7 @@ from pqtunnel.primitives.oqs_library import load_oqs
 from pqtunnel.suites import Kem, Sig
 
 
-def _out(buffer: bytearray) -> Any:
+def _out(buffer: bytearray) -> ctypes.Array[ctypes.c_char]:
     """A C view of a bytearray, for results; the bytearray owns the memory."""
     return (ctypes.c_char * len(buffer)).from_buffer(buffer)
 

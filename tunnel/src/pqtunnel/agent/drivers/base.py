@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pqbase.lines import Json
+from pqbase.documents import Json
 from pqtunnel.errors import TunnelError
 
 

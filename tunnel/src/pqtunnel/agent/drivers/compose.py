@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pqbase.lines import Client, Json, NoAnswer, Refused
+from pqbase.documents import Json
+from pqbase.lines import Client, NoAnswer, Refused
 from pqtunnel.agent.drivers.base import DriverError
 
 CONNECT_TIMEOUT_S: Final = 2.0
