@@ -69,8 +69,8 @@ def straight_through_the_tunnel(root: Path) -> None:
 
 @registering(BAD, "source_asked")
 def gates_moved_in_one_file(root: Path) -> None:
-    """The window was as long as it should be by traffic.json; the ground closed its gate two seconds later, by
-    its own event."""
+    """The window was as long as it should be by traffic.json; the ground closed its gate two seconds later,
+    by its own event."""
     for cell in cells(root):
         path = cell / "events.ndjson"
         rows = load_lines(path)

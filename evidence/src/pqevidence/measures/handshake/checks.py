@@ -204,6 +204,7 @@ def told_alike(cell: CellView, tally: Tally) -> None:
             f"{where}: {len(cell.handshakes)} handshakes in spans.ndjson are numbered {numbers[0]} to "
             f"{numbers[-1]}, and events.ndjson tells of none that failed",
         )
+    _operations(cell, tally)
     counted = (cell.raw.counters or {})["drone"]
     begun, done = int(counted["hs_started"]), int(counted["hs_completed"])
     undisturbed = not (cell.impaired or attacked(condition) or condition.get("events"))
@@ -230,6 +231,19 @@ def told_alike(cell: CellView, tally: Tally) -> None:
             f"{where}: {done} handshakes in counters.json, ledger.drone.csv was sent in epoch "
             f"{newest} at last",
         )
+
+
+def _operations(cell: CellView, tally: Tally) -> None:
+    """For a handshake that is complete the ground signed and decapsulated, the drone encapsulated and
+    verified."""
+    for role, names in (("drone", ("hs_encaps", "hs_verifies")), ("gcs", ("hs_decaps", "hs_signatures"))):
+        counted = (cell.raw.counters or {})[role]
+        for name in names:
+            made, done = int(counted.get(name, 0)), int(counted["hs_completed"])
+            tally.require(
+                made >= done,
+                f"{cell.label}: {name} of the {role} is {made} in counters.json, {done} handshakes were made",
+            )
 
 
 def paused(cell: CellView, tally: Tally) -> None:
