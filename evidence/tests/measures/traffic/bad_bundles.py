@@ -80,6 +80,16 @@ def gates_moved_in_one_file(root: Path) -> None:
     finish(root)
 
 
+@registering(BAD, "control_agree")
+def keepalives_that_nobody_heard(root: Path) -> None:
+    """The drone sent a hundred keepalives, whose numbers nobody misses; the ground received none of them."""
+    for cell in cells(root):
+        for role, _, window in counted(cell / "counters.json"):
+            if role == "drone":
+                window["tx_keepalive"] += 100
+    finish(root)
+
+
 @registering(BAD, "rate_time_packets")
 def a_fortieth_of_the_packets(root: Path) -> None:
     """One datagram in forty of those that rate and time ask for, consistently at both ends."""
@@ -109,8 +119,9 @@ def a_fortieth_of_the_packets(root: Path) -> None:
         count, sealed = kept["drone"]
 
         def fewer(traffic: Json, count: int = count, size: int = sealed - 24 * count) -> None:
-            sent = traffic["windows"]["traffic"]["drone"]["source_report"]["sent"]
-            sent.update(count=count, bytes=size, sizes={})
+            ends = traffic["windows"]["traffic"]
+            ends["drone"]["source_report"]["sent"].update(count=count, bytes=size, sizes={})
+            ends["gcs"]["source_report"]["received"].update(count=count)
 
         edit(cell / "traffic.json", fewer)
         refit(cell)
@@ -195,14 +206,15 @@ def altered_payload(root: Path) -> None:
 
 @registering(BAD, "seal_overhead")
 def thirty_nine_bytes(root: Path) -> None:
-    """Sealed datagrams are 39 bytes longer than their plaintext, as the published tunnel's were."""
+    """What the ground seals is 39 bytes longer than its plaintext, as the published tunnel's was."""
+    ways = {("gcs", "tx"), ("drone", "rx")}
     for cell in cells(root):
-        for role in ("drone", "gcs"):
+        for role, way in ways:
             rows = load_table(cell / f"ledger.{role}.csv")
             for row in rows[1:]:
-                row[3] = str(int(row[3]) + 15)
+                row[3] = str(int(row[3]) + (15 if row[0] == way else 0))
             save_table(cell / f"ledger.{role}.csv", rows)
-        for _, _, counters in counted(cell / "counters.json"):
-            counters["tx_data_bytes"] += 15 * counters["tx_data"]
-            counters["rx_ok_bytes"] += 15 * counters["rx_ok"]
+        for role, _, counters in counted(cell / "counters.json"):
+            packets = "tx_data" if (role, "tx") in ways else "rx_ok"
+            counters[f"{packets}_bytes"] += 15 * counters[packets]
     finish(root)

@@ -152,13 +152,25 @@ def network_wait(cell: CellView, tally: Tally) -> None:
         if not drone or not ground:
             tally.fail(f"{cell.label} {handshake_id}: spans of one host only")
             continue
-        waited = sum(s.duration_ns for s in drone if s.step in DRONE_AWAY)
-        worked = sum(s.duration_ns for s in ground if s.kind in GROUND_KINDS and s.step != "challenge")
+        waited, worked = _away_and_at_work(hosts)
         tally.see()
-        enough = waited + WAIT_SLACK_NS >= worked
+        enough = waited_enough(hosts)
         text = f"drone waited {waited / 1e6:.3f} ms, ground worked {worked / 1e6:.3f} ms"
         tally.require(enough, f"{cell.label} {handshake_id}: {text}")
     tally.unit = "handshakes"
+
+
+def waited_enough(hosts: dict[str, list[Span]]) -> bool:
+    """Was the drone on the network as long as the ground worked for it? As `network_wait` asks."""
+    waited, worked = _away_and_at_work(hosts)
+    return waited + WAIT_SLACK_NS >= worked
+
+
+def _away_and_at_work(hosts: dict[str, list[Span]]) -> tuple[int, int]:
+    drone, ground = steps_of(hosts.get("drone", [])), steps_of(hosts.get("gcs", []))
+    waited = sum(s.duration_ns for s in drone if s.step in DRONE_AWAY)
+    worked = sum(s.duration_ns for s in ground if s.kind in GROUND_KINDS and s.step != "challenge")
+    return waited, worked
 
 
 def handshake_count(cell: CellView, tally: Tally) -> None:

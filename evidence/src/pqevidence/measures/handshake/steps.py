@@ -8,7 +8,7 @@ from itertools import pairwise
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView, steps_of, wall_of
 from pqevidence.kernel.witnesses import has_witnesses
-from pqevidence.measures.handshake.checks import COVERAGE_PCT
+from pqevidence.measures.handshake.checks import COVERAGE_PCT, waited_enough
 from pqevidence.record.raw import PRIMITIVES, ROLES, Span, played_by
 from pqevidence.record.untimed import EMULATED_CPU, untimed_reasons
 
@@ -31,8 +31,8 @@ ANYWHERE = "kdf"
 MAY_LACK = {"drone": {"transcript", "transcript_2"}, "gcs": {"accept", "server_hello"}}
 #: of an end that signs the drone's own part, or checks it
 SIGNED = {"drone": "sign", "gcs": "verify"}
-#: a wall is read where its first step begins and its last one ends
-EDGE_NS = 5_000
+#: a wall is read where its first step begins and its last one ends; a step where the last one ended
+EDGE_NS, HOLE_NS = 5_000, 1_000
 #: (sender, what it sends in, receiver, what it waits in)
 MESSAGES = (
     ("gcs", "send_challenge", "drone", "wait_challenge"),
@@ -98,7 +98,7 @@ def _at_one_end(host: str, spans: list[Span], *, signs: bool) -> Iterable[str]:
     if absent := sorted(due - {span.step for span in steps}):
         yield f"no {', '.join(absent)}"
     for before_, after_ in pairwise(steps):
-        if before_.end_ns < after_.start_ns:
+        if before_.end_ns + HOLE_NS < after_.start_ns:
             yield f"{after_.start_ns - before_.end_ns} ns of nothing between {before_.step} and {after_.step}"
             break
     edge_ns = max(abs(wall.start_ns - steps[0].start_ns), abs(wall.end_ns - steps[-1].end_ns))
@@ -113,6 +113,8 @@ def _whole(wall: Span, steps: list[Span]) -> bool:
 
 
 def _uncaused(hosts: dict[str, list[Span]]) -> Iterable[str]:
+    if not waited_enough(hosts):
+        return  # `network_wait` says so
     found = {(host, span.step): span for host, spans in hosts.items() for span in spans}
     for sender, sends, receiver, waits in MESSAGES:
         sent, got = found.get((sender, sends)), found.get((receiver, waits))

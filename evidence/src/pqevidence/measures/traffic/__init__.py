@@ -5,7 +5,7 @@ from __future__ import annotations
 from pqevidence.analysis import latency, traffic
 from pqevidence.kernel.check import each
 from pqevidence.measures.measure import Measure, Part, in_turn
-from pqevidence.measures.traffic import aead, arrival, asked, checks, record, section, source, tables
+from pqevidence.measures.traffic import aead, arrival, asked, checks, control, record, section, source, tables
 
 QUESTION = "What does a packet cost?"
 MEASURE = Measure(
@@ -39,6 +39,7 @@ MEASURE = Measure(
             ),
             each("sequence_gaps", checks.sequence_gaps, "pass", "no gap that control packets do not explain"),
             each("counters_agree", checks.counters_agree, "pass", "what one end sent the other received"),
+            each("control_agree", control.agree, "pass", "keepalives and answers that arrived"),
             each("counter_sums", checks.counter_sums, "pass", "totals = Σ windows"),
             each("source_told", source.told, "pass", "frames and answers as tunnel and ledgers have them"),
             each("source_asked", asked.asked, "pass", "sources, routes and gates as asked for and told"),
