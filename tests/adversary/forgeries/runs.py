@@ -164,12 +164,6 @@ def attempt_cut_out_and_its_place_closed(bundle: Bundle) -> None:
             cell.telemetry(role, on)
 
 
-@forgery("attempts removed", "lab", witnessed=False)
-def attempt_cut_out_and_accounts_drawn_along(bundle: Bundle) -> None:
-    """The invalid attempt is gone, its place closed, and the kernel's accounts drawn back by as much."""
-    assert bundle.cells
-
-
 @forgery("attempts chosen", "lab")
 def failed_attempt_tried_again(bundle: Bundle) -> None:
     """A cell failed at first, as nobody would have tried again: its files were put before a good attempt."""

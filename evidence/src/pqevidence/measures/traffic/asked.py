@@ -17,7 +17,9 @@ BULK = "bulk-"
 
 def asked(cell: CellView, tally: Tally) -> None:
     """Each window was of the source, mix, rate, size and route that the scenario asks for; gates and routes
-    in traffic.json are those that the agents told in their events."""
+    in traffic.json are those that the agents told in their events, where nothing happened to an agent."""
+    # an end that is killed or paused, or whose clock is moved, may tell of a gate twice or at another moment
+    happens = cell.run.condition(str(cell.plan["condition"])).get("events")
     for window, report in sorted((cell.raw.traffic or {}).items()):
         tally.see()
         for name, told_, due in _of_scenario(cell, window, report):
@@ -25,8 +27,9 @@ def asked(cell: CellView, tally: Tally) -> None:
                 told_ == due,
                 f"{cell.label} {window}: {name} {told_} in traffic.json, scenario.effective.yml has {due}",
             )
-        for problem in _gates(cell, window, report):
-            tally.fail(f"{cell.label} {window}: {problem}")
+        if not happens:
+            for problem in _gates(cell, window, report):
+                tally.fail(f"{cell.label} {window}: {problem}")
     tally.unit = "windows"
 
 
