@@ -242,6 +242,7 @@ def pair_of_two_hosts(small: list[Path], here: Path) -> Given:
     root = copied(run_share(here / "as", "2/2", pair="bench-1"), here)
     for role in ("drone", "gcs", "controller"):
         edit_json(root / "data" / "hosts" / f"{role}.json", lambda d: d["host"].update(cpu_model="another"))
+    edit_json(root / "data" / "run.json", lambda d: d["controller"]["host"].update(cpu_model="another"))
     finish(root)
     return [small[0], root], EXIT_USAGE, "pair-of-two-hosts"
 

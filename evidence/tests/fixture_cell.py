@@ -394,7 +394,8 @@ def _write_telemetry(
             busy = 6.0 + away
             fields = {
                 "pq_cpu": f"system_pct={busy + 8:.2f},steal_pct=0.0,system_busy_ms={26 * tick}i,"
-                f"system_steal_ms=0i,system_total_ms={200 * tick}i,process_cpu_ns={6_000_000 * tick}i,"
+                f"system_steal_ms=0i,system_total_ms={2 * (t_ns - T0_NS) // MS}i,"
+                f"process_cpu_ns={6_000_000 * tick}i,"
                 f"process_pct={busy:.2f},container_cpu_ns={7_000_000 * tick}i,container_pct={busy + 1:.2f},"
                 f"sampler_cpu_ns={1_000_000 * tick}i,sampler_pct={rng.uniform(0.8, 1.4):.2f}",
                 "pq_mem": "rss_bytes=41943040i,thread_count=7i,available_bytes=3221225472i",

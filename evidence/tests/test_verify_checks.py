@@ -10,13 +10,14 @@ from typing import Any
 import fixtures_make
 import jsonschema
 import pytest
-from bad_bundles.forge import edit, finish
+from bad_bundles.forge import edit, finish, rebag
 from bundle_kit import finish_work, make_ready, make_sealed
 from fixture_cell import log_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pqevidence import bundle
+from pqevidence.bundle.crate import write_crate
 from pqevidence.errors import EXIT_CHECK, EXIT_OK, EXIT_WARNING
 from pqevidence.record import record_schema
 from pqevidence.verify import CHECKS, CheckResult, checklist, exit_code, format_lines, verify_bundle
@@ -214,6 +215,8 @@ def test_an_absent_view_is_a_warning(sealed: Path, tmp_path: Path) -> None:
     away = {"available": False, "reason": "connection refused", "cells": []}
     edit(root / "data" / "run.json", lambda run: run.update(influx=away))
     finish(root)
+    write_crate(root / "data")
+    rebag(root)
     results = verify_bundle(root)
     assert [(r.name, r.observed) for r in results if r.status != "ok"] == [
         ("influx_reconcile", "the view was not reconciled: connection refused")

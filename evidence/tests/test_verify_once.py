@@ -119,3 +119,11 @@ def test_of_a_ledger_only_the_first_rows_are_looked_at(sealed: Path, tmp_path: P
     assert data_package(root / "data") == json.loads(
         (sealed / "data" / "datapackage.json").read_text(encoding="utf-8")
     )
+
+
+def test_times_of_one_part_of_a_merge_are_no_other_parts(sealed: Path) -> None:
+    seen: dict[bytes, str] = {}
+    first = {r.name: r.status for r in verify_bundle(sealed, seen_times=seen)}
+    second = {r.name: r.status for r in verify_bundle(sealed, seen_times=seen)}
+    assert (first["times_once"], second["times_once"]) == ("ok", "fail")
+    assert {name for name in first if first[name] != second[name]} == {"times_once"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from adversary.raw import Bundle
 
 Change = Callable[[Bundle], None]
-THEMES = ("times", "counts", "places", "claims", "shape", "relabel")
+THEMES = ("times", "counts", "places", "claims", "shape", "relabel", "readers", "runs", "steps", "witnesses")
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Forgery:
 
     witnessed: something else in the bundle still tells the truth; False where every witness was rewritten,
     which only an attested measurement stops. pages: the forger lets the lab's builder make records, tables
-    and pages again; without, the forgery lies above raw, or where the builder does not look.
+    and pages again; without, the forgery lies above raw, or where the builder does not look. last: the change
+    comes after all that the builder writes, just before the manifests.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Forgery:
     belief: str
     witnessed: bool
     pages: bool
+    last: bool = False
 
     @property
     def label(self) -> str:
@@ -39,14 +41,14 @@ _FOUND: list[Forgery] = []
 
 
 def forgery(
-    klass: str, *materials: str, witnessed: bool = True, pages: bool = True
+    klass: str, *materials: str, witnessed: bool = True, pages: bool = True, last: bool = False
 ) -> Callable[[Change], Change]:
     """Decorator: file a function under its class, once for each material."""
 
     def register(change: Change) -> Change:
         belief = " ".join((change.__doc__ or "").split())
         for material in materials:
-            _FOUND.append(Forgery(change.__name__, klass, material, change, belief, witnessed, pages))
+            _FOUND.append(Forgery(change.__name__, klass, material, change, belief, witnessed, pages, last))
         return change
 
     return register

@@ -43,10 +43,20 @@ def _write_format(data: Path) -> None:
 
 
 def seal(root: Path) -> None:
-    """Words on the format and metadata by the builder, manifests in six lines."""
+    """Words on the format and metadata by the builder, manifests by hand."""
+    describe(root)
+    bag(root)
+
+
+def describe(root: Path) -> None:
+    """Words on the format and metadata, by the builder."""
     (root / "data" / "ro-crate-metadata.json").unlink(missing_ok=True)
     _write_format(root / "data")
     write_crate(root / "data")
+
+
+def bag(root: Path) -> None:
+    """Tag files in six lines."""
     (root / "bagit.txt").write_text("BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
     payload = sorted(p.relative_to(root).as_posix() for p in (root / "data").rglob("*") if p.is_file())
     for manifest, names in (

@@ -22,7 +22,7 @@ from pathlib import Path
 from adversary.catalogue import Forgery, forgeries
 from adversary.material import MATERIALS, ROOT, copy
 from adversary.raw import Bundle
-from adversary.rebuild import rebuild, seal
+from adversary.rebuild import bag, describe, rebuild
 from pqevidence.errors import LabError
 from pqevidence.verify import CheckResult, exit_code, verify_bundle
 
@@ -71,13 +71,17 @@ def attempt(
     bundle and what was said of it, while it is there."""
     root = copy(material, folder)
     try:
-        forgery.change(Bundle(root))
+        if not forgery.last:
+            forgery.change(Bundle(root))
         if forgery.pages:
             try:
                 rebuild(root)
             except _BUILDER_ERRORS as error:  # the forger goes on with what there is
                 print(f"{forgery.label}: the builder refused: {error}", file=sys.stderr)
-        seal(root)
+        describe(root)
+        if forgery.last:
+            forgery.change(Bundle(root))
+        bag(root)
         results = verify_bundle(root)
         also(root, results)
     finally:

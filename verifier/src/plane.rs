@@ -162,7 +162,12 @@ pub fn counter_sums(cell: &Cell, _: &mut Seen, tally: &mut Tally) -> Found<()> {
     let raw = cell.raw()?;
     for role in ROLES {
         let (total, windows) = (raw.counted(role)?, raw.windows(role)?);
-        for name in SUMMED {
+        let mut counted: BTreeSet<&str> = SUMMED.into();
+        for window in windows.keys() {
+            let counts = window_of(windows, window)?;
+            counted.extend(counts.iter().filter(|(_, value)| value.is_number()).map(|(name, _)| name.as_str()));
+        }
+        for name in counted {
             let mut sum = 0_i128;
             for window in windows.keys() {
                 sum += i128::from(whole_of(window_of(windows, window)?, name)?);

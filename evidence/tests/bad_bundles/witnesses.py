@@ -3,6 +3,7 @@ routers, bins, scores, and files and versions that there are not."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -41,6 +42,37 @@ S = 1_000_000_000
 def page_beside_the_page(root: Path) -> None:
     """A second page with other numbers lies beside the report."""
     (root / "data" / "summary.html").write_text("<!doctype html><p>0.1 ms</p>\n", encoding="utf-8")
+    finish(root)
+
+
+@registering(BAD, "files_asked")
+def trace_that_nobody_names(root: Path) -> None:
+    """A radio trace lies in the bundle, and no condition names it."""
+    text = b"t_ms,rate_kbit_s,delay_ms,loss\n0,1000,20,0\n"
+    (root / "data" / "traces").mkdir()
+    (root / "data" / "traces" / f"{hashlib.sha256(text).hexdigest()}.csv").write_bytes(text)
+    finish(root)
+
+
+@registering(BAD, "files_asked")
+def samples_of_no_sensor(root: Path) -> None:
+    """Power samples of a host that has no sensor for them."""
+    header = '{"sensor": "ina219", "rate_hz": 1000}\nt_ns,voltage_v,current_a,flags,lateness_ns\n'
+    (cells(root)[0] / "power.drone.csv").write_text(header, encoding="ascii")
+    finish(root)
+
+
+@registering(BAD, "attempts_due")
+def result_before_the_result(root: Path) -> None:
+    """A cell was measured twice, and the first time gave a result as good as the second."""
+    plan = load(root / "data" / "plan.json")["cells"]
+    last = root / "data" / "cells" / max(plan, key=lambda row: row["position"])["cell_id"]
+    kept = last / "attempt-1"
+    files = [path for path in last.iterdir() if path.name != "record.json"]
+    kept.mkdir()
+    for path in files:
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, kept / path.name)
+    edit(last / "record.json", lambda record: record.update(attempts=2))
     finish(root)
 
 
@@ -350,4 +382,25 @@ def truth_a_second_late(root: Path) -> None:
         after = [[number, [1, 7, 0]] for number in range(first + 25, first + 150)]
         rows: list[Any] = [header, *refused, *after]
         (cell / "bins.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    finish(root)
+
+
+@registering(BAD, "run_told")
+def plan_of_the_month_before(root: Path) -> None:
+    """The plan was made a month before its run, as one that was published would be."""
+    edit(root / "data" / "plan.json", lambda plan: plan.update(created_utc="2026-02-01T12:00:00Z"))
+    finish(root)
+
+
+@registering(BAD, "run_told")
+def controller_of_its_own(root: Path) -> None:
+    """The controller did not run on the drone's machine; its boot is the drone's."""
+    edit(root / "data" / "run.json", lambda run: run["controller"].update(controller_on_dut=False))
+    finish(root)
+
+
+@registering(BAD, "host_identity")
+def other_kernel_at_one_end(root: Path) -> None:
+    """The drone ran another kernel than the ground station, with which it shares its boot."""
+    edit(root / "data" / "hosts" / "drone.json", lambda facts: facts["host"].update(kernel="6.12.1-rt5"))
     finish(root)

@@ -334,7 +334,7 @@ def only_the_best_of_many_runs(bundle: Bundle) -> None:
     assert bundle.cells
 
 
-@forgery("every witness rewritten", "sim", "lab", witnessed=False)
+@forgery("another day", "sim", "lab")
 def another_day(bundle: Bundle) -> None:
     """It was measured two days later than it was, after the library was mended."""
     by_ns = 172_800 * 10**9

@@ -145,10 +145,14 @@ def _earlier_runs(data_dir: Path, run: Entity) -> list[Entity]:
     return found
 
 
+def crate_text(data_dir: Path) -> str:
+    """ro-crate-metadata.json of what lies under `data_dir` now."""
+    return json.dumps(crate_document(data_dir), indent=1, ensure_ascii=False) + "\n"
+
+
 def write_crate(data_dir: Path) -> None:
     """Write data/ro-crate-metadata.json."""
-    text = json.dumps(crate_document(data_dir), indent=1, ensure_ascii=False) + "\n"
-    (data_dir / METADATA).write_text(text, encoding="utf-8")
+    (data_dir / METADATA).write_text(crate_text(data_dir), encoding="utf-8")
 
 
 def _file(data_dir: Path, name: str) -> Entity:

@@ -53,11 +53,13 @@ class BundleView:
         self.root = root
         self.data = root / "data"
         #: what checks that compare cells saw so far: digest of times → where; host of a run → first clock;
-        #: cell of a run → pause between its handshakes; run → what sister cells are compared by
+        #: cell of a run → pause between its handshakes; run → what sister cells are compared by,
+        #: and its attempts' accounts of the kernel
         self.seen_times: dict[bytes, str] = {}
         self.clocks: dict[tuple[int, str], tuple[int, int, str]] = {}
         self.pauses: dict[tuple[str, int], float] = {}
         self.sisters: dict[int, list[Any]] = {}
+        self.accounts: dict[int, list[Any]] = {}
         #: what checks of the bundle's cells said, and what was read of these, for the check that comes last
         self.told: dict[str, CheckResult] = {}
         self.known: dict[str, Known] = {}

@@ -9,6 +9,7 @@ from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.context import suite_of
 from pqevidence.record.raw import PLACE, Json, RawRun, kernels, played_by
+from pqevidence.record.untimed import EMULATED_CPU
 
 ROLES = ("drone", "gcs")
 WEAKEST = ("sim", "lab", "hardware")
@@ -128,12 +129,32 @@ def identity(bundle: BundleView, tally: Tally) -> None:
             tally.require(known, f"{role}: no {name}")
         if role != "controller":
             tally.require(facts.get("role") == role, f"hosts/{role}.json says it is the {facts.get('role')}")
+    _one_machine(bundle, tally)
     _places(bundle, tally)
     protocols = {str(bundle.raw.hosts[role].get("protocol_version")) for role in ROLES}
     tally.require(len(protocols) == 1, f"protocol versions {', '.join(sorted(protocols))}")
     if bundle.raw.scenario.get("ring") == "lab":
         there = len(kernels({role: bundle.raw.hosts[role] for role in due if role in bundle.raw.hosts}))
         tally.require(there == 1, f"ring lab over {there} kernels")
+
+
+def _one_machine(bundle: BundleView, tally: Tally) -> None:
+    """Hosts of one boot are one machine: the same processor, architecture and kernel. Not where another one
+    plays it."""
+    first: dict[str, tuple[str, Json]] = {}
+    for role, facts in sorted(bundle.raw.hosts.items()):
+        host = facts["host"]
+        emulated = str(host.get("cpu_model")).startswith(EMULATED_CPU)
+        if played_by(host) or emulated or host.get("os", "linux") != "linux" or not host.get("boot_id"):
+            continue
+        other, known = first.setdefault(str(host["boot_id"]), (role, host))
+        for name in ("machine", "cpu_model", "kernel", "cpu_features"):
+            ours, theirs = host.get(name), known.get(name)
+            tally.require(
+                ours == theirs or (name == "cpu_features" and None in (ours, theirs)),
+                f"{name} is {theirs} in hosts/{other}.json and {ours} in hosts/{role}.json, both of boot "
+                f"{host['boot_id']}",
+            )
 
 
 def _places(bundle: BundleView, tally: Tally) -> None:

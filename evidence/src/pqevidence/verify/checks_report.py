@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import pqevidence
+from pqevidence.bundle.crate import METADATA, crate_document
 from pqevidence.bundle.format import PACKAGE, format_texts
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.run_shape import sessions_due
@@ -128,6 +129,11 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
         texts |= {PACKAGE: package}
     elif alike:
         texts |= format_texts(bundle.data)
+    if made_by == pqevidence.__version__ and (bundle.data / METADATA).is_file():
+        tally.see()
+        crate = read_object(bundle.data / METADATA)
+        ours = crate_document(bundle.data)
+        tally.require(crate == ours, f"{METADATA} is not what the files beneath it give")
     differ = []
     for name, text in {**texts, **pages}.items():
         tally.see()

@@ -40,7 +40,8 @@ def payload_fixity(root: Path, tally: Tally, _: Verify) -> None:
 
 
 def parts_verified(root: Path, tally: Tally, verify: Verify) -> None:
-    """Every part is a bundle of its own, and every check holds of it. Warnings stay warnings."""
+    """Every part is a bundle of its own, and every check holds of it; nothing in it was measured in another
+    part. Warnings stay warnings."""
     folder = root / "data" / PARTS
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         tally.see()
@@ -118,7 +119,11 @@ MERGED_CHECKS: dict[str, tuple[Callable[[Path, Tally, Verify], None], str, str]]
     "bagit_structure": (structure, "a BagIt 1.0 bag of sha-512", "tag files"),
     "tagmanifest_fixity": (tag_fixity, "every tag file as sealed, none added", "tag files"),
     "manifest_fixity": (payload_fixity, "every file as sealed, none added or dropped", "files"),
-    "parts_verified": (parts_verified, "parts of which every check holds", "parts"),
+    "parts_verified": (
+        parts_verified,
+        "parts of which every check holds, none with times of another",
+        "parts",
+    ),
     "merge_allowed": (merge_allowed, "parts of one campaign, no block and no host twice", "parts"),
     "blocks_told": (blocks_told, "every block of the campaign", "blocks"),
     "lineage_told": (lineage_told, "parts as the lineage file names them", "parts"),

@@ -8,6 +8,8 @@ from pqevidence.kernel.check import whole as _whole
 from pqevidence.measures import MEASURES
 from pqevidence.measures.place import placed
 from pqevidence.verify import (
+    checks_asked,
+    checks_attempts,
     checks_attest,
     checks_bag,
     checks_builds,
@@ -24,6 +26,7 @@ from pqevidence.verify import (
     checks_record,
     checks_report,
     checks_ring,
+    checks_run,
     checks_shape,
     checks_share,
     checks_text,
@@ -57,6 +60,7 @@ _GENERAL: tuple[Check, ...] = (
         needs_seal=True,
     ),
     _whole("files_known", checks_shape.files, "files that a run writes, and no other", "files"),
+    _whole("files_asked", checks_asked.files, "traces and power samples that somebody asked for", "files"),
     _whole("versions_known", checks_shape.versions, "versions that there were, nothing later", "runs"),
     _each("version_kept", checks_shape.kept, "all", "raw files of the version that is named"),
     _whole(
@@ -70,12 +74,14 @@ _GENERAL: tuple[Check, ...] = (
         "cells_accounted", checks_plan.cells_accounted, "every planned cell exactly once", "planned cells"
     ),
     _whole("cell_ids", checks_plan.cell_ids, "ids that follow from scenario and builds", "planned cells"),
+    _whole("run_told", checks_run.told, "one name, begin, end and controller of the run", "runs"),
     _whole("verdict_counts", checks_plan.verdict_counts, "verdicts that sum to the plan", "planned cells"),
     _each("seeds_drawn", checks_drawn.seeds, "all", "seeds that follow from the campaign's"),
     _whole("order_drawn", checks_drawn.order, "the order that the seed gives", "planned cells"),
     _whole("share_owned", checks_share.share, "a share's own blocks, of the campaign named", "planned cells"),
     _each("unsupported_proved", checks_host.unsupported, "all", "unsupported exactly where a probe says so"),
     _each("attempts_kept", checks_record.attempts, "all", "at most two repeats, each kept"),
+    _each("attempts_due", checks_attempts.due, "run", "attempts again only of what was no result"),
     _each("raw_files", checks_record.raw_files, "pass", "all raw files of a result"),
     _whole("wall_clock", checks_time.run_wall, "Σ cells ≤ run, one after another", "cells"),
     _whole("order_kept", checks_time.order_kept, "cells in the order of the plan", "planned cells"),

@@ -55,6 +55,7 @@ def _asked(root: Path, change: Callable[[Json, Json], object]) -> None:
 
         def put(document: Json, ground: Json = ground, vehicle: Json = vehicle) -> None:
             window = document["windows"]["traffic"]
+            window["spec"]["source"] = "embedded"
             window["gcs"].setdefault("source_report", {})["workload"] = ground
             window["drone"].setdefault("source_report", {}).update(vehicle)
 

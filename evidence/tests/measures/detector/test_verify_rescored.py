@@ -76,9 +76,9 @@ def test_every_model_of_trees_comes_along_under_its_own_digest() -> None:
     cards = [json.loads(path.read_text()) for path in MODELS.glob("*/card.json")]
     trees = {each["sha256"] for each in cards if each["kind"] == "trees"}
     along = dict(packed())
-    assert trees and set(along) == {f"{digest}.onnx" for digest in trees} | {"inputs.json"}
+    assert trees and set(along) == {f"{digest}.onnx" for digest in trees} | {"cards.json"}
     for name, content in along.items():
-        assert name == "inputs.json" or name == f"{hashlib.sha256(content).hexdigest()}.onnx"
+        assert name == "cards.json" or name == f"{hashlib.sha256(content).hexdigest()}.onnx"
 
 
 def test_a_model_put_beside_the_shipped_ones_is_asked(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from bad_bundles.forge import Registry, cell_of, edit, finish, registering
+from bad_bundles.forge import Registry, cell_of, edit, finish, load, registering
 
 BAD: Registry = {}
 SUITE = "mlkem768"
@@ -30,4 +31,17 @@ def half_of_the_samples(root: Path) -> None:
                         row["file_count"] = row["influx_count"] = count
 
     edit(root / "data" / "run.json", recount)
+    finish(root)
+
+
+@registering(BAD, "ticks_between")
+def an_attempt_cut_out_and_its_place_closed(root: Path) -> None:
+    """The last cell followed the one before it at once; by the kernel's account 20 s lay between."""
+    plan = load(root / "data" / "plan.json")["cells"]
+    last = root / "data" / "cells" / max(plan, key=lambda row: row["position"])["cell_id"]
+    for role in ("drone", "gcs"):
+        path = last / f"telemetry.{role}.lp"
+        text = path.read_text(encoding="utf-8")
+        later = re.sub(r"system_total_ms=(\d+)i", lambda m: f"system_total_ms={int(m[1]) + 40_000}i", text)
+        path.write_text(later, encoding="utf-8")
     finish(root)

@@ -13,17 +13,81 @@ from bad_bundles.forge import (
     edit,
     finish,
     load,
+    load_lines,
     load_table,
     refit,
     registering,
     rename_cells,
     retick,
     save,
+    save_lines,
     save_table,
 )
 
 BAD: Registry = {}
 SUITE = "mlkem768"
+
+
+@registering(BAD, "source_told")
+def frames_of_other_sizes(root: Path) -> None:
+    """The vehicle's frames are of a size that gives other bytes than it sent."""
+    for cell in cells(root):
+
+        def other(traffic: Json) -> None:
+            sent = traffic["windows"]["traffic"]["drone"]["source_report"]["sent"]
+            sent["sizes"] = {"280": sent["count"]}
+
+        edit(cell / "traffic.json", other)
+    finish(root)
+
+
+@registering(BAD, "source_told")
+def answers_faster_than_their_way(root: Path) -> None:
+    """Answers came back in a hundredth of the time: sooner than a datagram goes down and another one up."""
+    for cell in cells(root):
+
+        def sooner(traffic: Json) -> None:
+            report = traffic["windows"]["traffic"]["gcs"]["source_report"]
+            report["rtt_ms"] = [value / 100 for value in report["rtt_ms"]]
+
+        edit(cell / "traffic.json", sooner)
+    finish(root)
+
+
+@registering(BAD, "source_asked")
+def straight_through_the_tunnel(root: Path) -> None:
+    """The traffic went through no other program, says its route; the scenario asked for MAVProxy."""
+    edit(
+        root / "data" / "scenario.effective.yml",
+        lambda scenario: scenario["traffic"].update(route="mavproxy"),
+    )
+    rename_cells(root)
+    for cell in cells(root):
+        edit(cell / "traffic.json", lambda traffic: traffic["windows"]["traffic"].update(route="direct"))
+    finish(root)
+
+
+@registering(BAD, "source_asked")
+def gates_moved_in_one_file(root: Path) -> None:
+    """The window was as long as it should be by traffic.json; the ground closed its gate two seconds later,
+    by its own event."""
+    for cell in cells(root):
+        path = cell / "events.ndjson"
+        rows = load_lines(path)
+        close_ns = load(cell / "traffic.json")["windows"]["traffic"]["gcs"]["close_ns"] + 2 * 10**9
+        rows.append({"t_ns": close_ns, "host": "gcs", "event": "gate_close", "window": "traffic"})
+        save_lines(path, rows)
+    finish(root)
+
+
+@registering(BAD, "control_agree")
+def keepalives_that_nobody_heard(root: Path) -> None:
+    """The drone sent a hundred keepalives, whose numbers nobody misses; the ground received none of them."""
+    for cell in cells(root):
+        for role, _, window in counted(cell / "counters.json"):
+            if role == "drone":
+                window["tx_keepalive"] += 100
+    finish(root)
 
 
 @registering(BAD, "rate_time_packets")
@@ -52,6 +116,14 @@ def a_fortieth_of_the_packets(root: Path) -> None:
                 counters[names[0]] = counters[names[1]] = counters[f"{names[2]}_count"] = count
                 counters[f"{names[0]}_bytes"] = sealed
                 counters[f"{names[1]}_bytes"] = sealed - 24 * count
+        count, sealed = kept["drone"]
+
+        def fewer(traffic: Json, count: int = count, size: int = sealed - 24 * count) -> None:
+            ends = traffic["windows"]["traffic"]
+            ends["drone"]["source_report"]["sent"].update(count=count, bytes=size, sizes={})
+            ends["gcs"]["source_report"]["received"].update(count=count)
+
+        edit(cell / "traffic.json", fewer)
         refit(cell)
         retick(cell)
     finish(root)
@@ -134,14 +206,15 @@ def altered_payload(root: Path) -> None:
 
 @registering(BAD, "seal_overhead")
 def thirty_nine_bytes(root: Path) -> None:
-    """Sealed datagrams are 39 bytes longer than their plaintext, as the published tunnel's were."""
+    """What the ground seals is 39 bytes longer than its plaintext, as the published tunnel's was."""
+    ways = {("gcs", "tx"), ("drone", "rx")}
     for cell in cells(root):
-        for role in ("drone", "gcs"):
+        for role, way in ways:
             rows = load_table(cell / f"ledger.{role}.csv")
             for row in rows[1:]:
-                row[3] = str(int(row[3]) + 15)
+                row[3] = str(int(row[3]) + (15 if row[0] == way else 0))
             save_table(cell / f"ledger.{role}.csv", rows)
-        for _, _, counters in counted(cell / "counters.json"):
-            counters["tx_data_bytes"] += 15 * counters["tx_data"]
-            counters["rx_ok_bytes"] += 15 * counters["rx_ok"]
+        for role, _, counters in counted(cell / "counters.json"):
+            packets = "tx_data" if (role, "tx") in ways else "rx_ok"
+            counters[f"{packets}_bytes"] += 15 * counters[packets]
     finish(root)

@@ -14,6 +14,7 @@ from pqevidence.record.attack import (
     SentEpisode,
     account_problems,
     bounds_problems,
+    expected_count,
     foreign,
     sent_episodes,
     traffic_gate,
@@ -25,6 +26,8 @@ from pqevidence.scenario.attacks import attacked
 LATE_BINS = 10
 #: bins before the first datagram was sent, in which nothing of it can have been refused
 EARLIER_BINS = 50
+#: of what an episode asks for, the most that is sent
+MOST_SHARE = 1.1
 #: an end may refuse a stray of its peer's
 STRAY_COUNT, STRAY_SHARE = 20, 0.002
 
@@ -67,6 +70,14 @@ def in_step(cell: CellView, tally: Tally) -> None:
     truth about when an attack was on has a witness. So has that about the canary, before which no alarm may
     have stood; of cells that do not pass only that nothing was refused before it was sent."""
     canary, passed = cell.raw.canary, cell.verdict == "pass"
+    if canary is not None and canary.truth and passed and any("bin" in row for row in canary.truth):
+        for episode in sent_episodes(replace(cell.raw, attack=canary.truth)):
+            binned = sum(count for _, count in episode.bins)
+            due = expected_count(episode.asked)
+            tally.require(
+                binned == episode.sent <= MOST_SHARE * due + STRAY_COUNT,
+                f"{cell.label}: {episode.sent} sent by canary/{FILE}, {binned} in its bins, {due:.0f} asked",
+            )
     for rows, name, shares in (
         (cell.raw.attack if passed else None, FILE, cell.raw.counters or {}),
         (canary.truth if canary else None, f"canary/{FILE}", canary.counters if canary else {}),

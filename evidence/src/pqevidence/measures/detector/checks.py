@@ -6,9 +6,11 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
+import pqevidence
 from pqdetect.service.verdict import BINS, DEADLINE_NS, SCHEMA, STATES, window_end_ns
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
+from pqevidence.measures.detector.forest import shipped_card
 from pqevidence.measures.detector.record import (
     HIDDEN,
     NOT_RAISED,
@@ -282,6 +284,13 @@ def model(cell: CellView, tally: Tally) -> None:
     card = facts.get("card") or {}
     due = {facts.get("sha256"), card.get("sha256")}
     tally.require(len(due) == 1, f"{cell.label}: {named}: card and providers.json name different models")
+    own = cell.run.run.get("pqlab_version") == pqevidence.__version__  # a later one may tell more of a model
+    if own and (shipped := shipped_card(str(facts.get("sha256")))) is not None:
+        odd = sorted(key for key in {*shipped, *card} if shipped.get(key) != card.get(key))
+        tally.require(
+            not odd,
+            f"{cell.label}: {named}: the card of a shipped model, of another {', '.join(odd)} than it has",
+        )
     told = {line.get("sha256") for line in cell.raw.detector or []}
     tally.require(told <= due, f"{cell.label}: verdicts of model {sorted(map(str, told - due))[:1]}")
     signed = {str(line.get("detector")) for line in cell.raw.detector or []}

@@ -58,38 +58,45 @@ def _logistic(margin: float) -> float:
 def shipped(digest: str) -> Forest | None:
     """The model of that SHA-256 among those of this tree; None where there is none of trees."""
     file = _files().get(digest)
-    return None if file is None else read_forest(file.read_bytes(), _inputs()[digest])
+    return (
+        None if file is None else read_forest(file.read_bytes(), str(_by_digest()[digest]["input"]["rows"]))
+    )
+
+
+def shipped_card(digest: str) -> dict[str, Any] | None:
+    """What this tree says of the model of that SHA-256; None where it ships none of trees."""
+    return _by_digest().get(digest)
 
 
 def packed() -> Iterator[tuple[str, bytes]]:
-    """Name → bytes of what a checker that stands alone takes along: models of trees, and what they want."""
+    """Name → bytes of what a checker that stands alone takes along: models of trees, and their cards."""
     for digest, file in sorted(_files().items()):
         yield f"{digest}.onnx", file.read_bytes()
-    yield "inputs.json", json.dumps(_inputs(), sort_keys=True).encode()
+    yield "cards.json", json.dumps(_by_digest(), sort_keys=True).encode()
 
 
 @cache
-def _cards() -> tuple[tuple[str, str, Traversable], ...]:
-    """(digest of the file itself, rows it wants, file) of each model of trees at hand."""
+def _cards() -> tuple[tuple[str, dict[str, Any], Traversable], ...]:
+    """(digest of the file itself, its card, file) of each model of trees at hand."""
     along = resources.files("pqevidence") / "models"
-    if (along / "inputs.json").is_file():
-        inputs = json.loads((along / "inputs.json").read_text(encoding="utf-8"))
-        found = [(str(rows), along / f"{digest}.onnx") for digest, rows in inputs.items()]
+    if (along / "cards.json").is_file():
+        cards = json.loads((along / "cards.json").read_text(encoding="utf-8"))
+        found = [(dict(card), along / f"{digest}.onnx") for digest, card in cards.items()]
     else:
         found = []
         for path in sorted((project_root() / "detectors" / "models").glob("*/card.json")):
             card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             if card.get("kind") == "trees":
-                found.append((str(card["input"]["rows"]), path.with_name("model.onnx")))
-    return tuple((hashlib.sha256(file.read_bytes()).hexdigest(), rows, file) for rows, file in found)
+                found.append((card, path.with_name("model.onnx")))
+    return tuple((hashlib.sha256(file.read_bytes()).hexdigest(), card, file) for card, file in found)
 
 
 def _files() -> dict[str, Traversable]:
     return {digest: file for digest, _, file in _cards()}
 
 
-def _inputs() -> dict[str, str]:
-    return {digest: rows for digest, rows, _ in _cards()}
+def _by_digest() -> dict[str, dict[str, Any]]:
+    return {digest: card for digest, card, _ in _cards()}
 
 
 # ---------------------------------------------------------------------------------------------- the file

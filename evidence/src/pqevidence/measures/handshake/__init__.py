@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pqevidence.analysis.handshakes import COLUMNS, PRIMITIVE_COLUMNS
 from pqevidence.kernel.check import each, whole
-from pqevidence.measures.handshake import algorithms, checks, pooled, record, section, sisters, tables
+from pqevidence.measures.handshake import algorithms, checks, pooled, record, section, sisters, steps, tables
 from pqevidence.measures.measure import Measure, Part, in_turn
 
 QUESTION = "How long until a link?"
@@ -30,6 +30,8 @@ MEASURE = Measure(
         each("cell_suite", checks.own_suite, "run", "raw files of the cell's own suite"),
         each("span_coverage", checks.span_coverage, "pass", "Σ spans 95–101 % of each wall", "%"),
         each("span_order", checks.span_order, "pass", "spans one after another inside their wall"),
+        each("steps_named", steps.named, "run", "cryptography and waiting by their names"),
+        each("steps_follow", steps.follow, "pass", "steps of the protocol in its order, without a hole"),
         each("span_window", checks.span_window, "pass", "handshakes inside their labelled window"),
         each(
             "network_wait",

@@ -152,13 +152,25 @@ def network_wait(cell: CellView, tally: Tally) -> None:
         if not drone or not ground:
             tally.fail(f"{cell.label} {handshake_id}: spans of one host only")
             continue
-        waited = sum(s.duration_ns for s in drone if s.step in DRONE_AWAY)
-        worked = sum(s.duration_ns for s in ground if s.kind in GROUND_KINDS and s.step != "challenge")
+        waited, worked = _away_and_at_work(hosts)
         tally.see()
-        enough = waited + WAIT_SLACK_NS >= worked
+        enough = waited_enough(hosts)
         text = f"drone waited {waited / 1e6:.3f} ms, ground worked {worked / 1e6:.3f} ms"
         tally.require(enough, f"{cell.label} {handshake_id}: {text}")
     tally.unit = "handshakes"
+
+
+def waited_enough(hosts: dict[str, list[Span]]) -> bool:
+    """Was the drone on the network as long as the ground worked for it? As `network_wait` asks."""
+    waited, worked = _away_and_at_work(hosts)
+    return waited + WAIT_SLACK_NS >= worked
+
+
+def _away_and_at_work(hosts: dict[str, list[Span]]) -> tuple[int, int]:
+    drone, ground = steps_of(hosts.get("drone", [])), steps_of(hosts.get("gcs", []))
+    waited = sum(s.duration_ns for s in drone if s.step in DRONE_AWAY)
+    worked = sum(s.duration_ns for s in ground if s.kind in GROUND_KINDS and s.step != "challenge")
+    return waited, worked
 
 
 def handshake_count(cell: CellView, tally: Tally) -> None:
@@ -204,6 +216,7 @@ def told_alike(cell: CellView, tally: Tally) -> None:
             f"{where}: {len(cell.handshakes)} handshakes in spans.ndjson are numbered {numbers[0]} to "
             f"{numbers[-1]}, and events.ndjson tells of none that failed",
         )
+    _operations(cell, tally)
     counted = (cell.raw.counters or {})["drone"]
     begun, done = int(counted["hs_started"]), int(counted["hs_completed"])
     undisturbed = not (cell.impaired or attacked(condition) or condition.get("events"))
@@ -230,6 +243,19 @@ def told_alike(cell: CellView, tally: Tally) -> None:
             f"{where}: {done} handshakes in counters.json, ledger.drone.csv was sent in epoch "
             f"{newest} at last",
         )
+
+
+def _operations(cell: CellView, tally: Tally) -> None:
+    """For a handshake that is complete the ground signed and decapsulated, the drone encapsulated and
+    verified."""
+    for role, names in (("drone", ("hs_encaps", "hs_verifies")), ("gcs", ("hs_decaps", "hs_signatures"))):
+        counted = (cell.raw.counters or {})[role]
+        for name in names:
+            made, done = int(counted.get(name, 0)), int(counted["hs_completed"])
+            tally.require(
+                made >= done,
+                f"{cell.label}: {name} of the {role} is {made} in counters.json, {done} handshakes were made",
+            )
 
 
 def paused(cell: CellView, tally: Tally) -> None:

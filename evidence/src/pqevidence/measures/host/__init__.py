@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pqevidence.analysis import system
 from pqevidence.kernel.check import each
-from pqevidence.measures.host import record, samples, section, tables, ticks
+from pqevidence.measures.host import between, record, samples, section, tables, ticks
 from pqevidence.measures.measure import Measure, Part, in_turn
 
 QUESTION = "What does a packet cost?"
@@ -25,5 +25,6 @@ MEASURE = Measure(
         ),
         each("ticks_counters", ticks.counters, "pass", "counters at every tick as files have them"),
         each("ticks_processor", ticks.processor, "pass", "processor time that adds up"),
+        each("ticks_between", between.run_on, "run", "kernel accounts that run on from attempt to attempt"),
     ),
 )

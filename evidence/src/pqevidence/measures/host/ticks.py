@@ -18,9 +18,22 @@ from pqevidence.scenario.conditions import without
 #: counters.json is written, read and stamped at three moments; on a busy machine some 10 ms apart
 SLACK_NS = 100_000_000
 #: percentages and their cumulative counters are of slightly different spans of time: share, points
-SLACK = {"system_pct": (0.05, 2.0), "process_pct": (0.03, 0.5)}
+SLACK = {
+    "system_pct": (0.05, 2.0),
+    "steal_pct": (0.05, 2.0),
+    "process_pct": (0.03, 0.5),
+    "container_pct": (0.05, 1.0),
+    "sampler_pct": (0.05, 0.5),
+}
+#: share → the account that it is of: of all cores, or of one process or group
+OF_ALL = {"system_pct": "system_busy_ms", "steal_pct": "system_steal_ms"}
+OF_ONE = {
+    "process_pct": "process_cpu_ns",
+    "container_pct": "container_cpu_ns",
+    "sampler_pct": "sampler_cpu_ns",
+}
 #: virtual time has no late tick; its system_busy_ms is of whole ms, a few of them in a short cell
-SLACK_VIRTUAL = {"system_pct": (0.05, 0.2), "process_pct": (0.05, 0.02)}
+SLACK_VIRTUAL = {"system_pct": (0.05, 0.2), "steal_pct": (0.05, 0.2), "process_pct": (0.05, 0.02)}
 #: the machine is at least as busy as one process on it; kernels that count by the tick miss short bursts
 SLACK_MACHINE, SLACK_MACHINE_VIRTUAL = (0.5, 5.0), (0.05, 0.02)
 #: kernel time of all cores against wall × cores. It lacks little; it may be too much by far, because a kernel
@@ -238,7 +251,7 @@ def _growth(ticks: list[Tick], cores: int, *, told: bool, whole: bool, virtual: 
         return None if ours is None or theirs is None else theirs - ours
 
     found = []
-    total, busy, used = grown("system_total_ms"), grown("system_busy_ms"), grown("process_cpu_ns")
+    total = grown("system_total_ms")
     wall_ms = wall_ns / 1e6 * cores
     slack_ms = CORES_SLACK_MS * cores
     least_ms, most_ms = wall_ms * (1 - CORES_LESS) - slack_ms, wall_ms * (1 + CORES_MORE) + slack_ms
@@ -248,17 +261,15 @@ def _growth(ticks: list[Tick], cores: int, *, told: bool, whole: bool, virtual: 
             "hosts/*.json gives "
             f"{wall_ms:.0f}"
         )
-    for name, due in (
-        ("system_pct", None if busy is None or not total else 100 * busy / total),
-        ("process_pct", None if used is None or not wall_ns else used / wall_ns * 100),
-    ):
+    for name, counter in {**OF_ALL, **OF_ONE}.items():
+        used, all_of = grown(counter), total if name in OF_ALL else wall_ns
         shares = [float(tick.fields[name]) for tick in ticks[1:] if name in tick.fields]
-        if due is None or not shares or (name == "process_pct" and not whole):
+        if used is None or used < 0 or not all_of or not shares or (name in OF_ONE and not whole):
             continue
+        due = 100 * used / all_of
         share, points = (SLACK_VIRTUAL if virtual else SLACK)[name]
         edge = 0.0 if virtual else 10.0 / len(shares)
         if abs(fmean(shares) - due) > points + share * due + edge:
-            counter = "system_busy_ms" if name == "system_pct" else "process_cpu_ns"
             found.append(f"{name} has the mean {fmean(shares):.2f}, {counter} beside it gives {due:.2f}")
     if whole and (problem := _machine(ticks[1:], cores, virtual=virtual)):
         found.append(problem)

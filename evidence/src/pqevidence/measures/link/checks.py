@@ -16,6 +16,8 @@ from pqlink.trace import Trace, parse_trace
 
 #: link.json's direction → the sender whose ledger it is, and the join of that direction
 DIRECTIONS = (("up", "drone", "down"), ("down", "gcs", "up"))
+#: by which a share of lost probes may be rounded
+SHARE_PCT = 0.001
 #: what an end itself lost, or sent once more, without the router
 STRAY_COUNT, STRAY_SHARE = 20, 0.005
 #: chance in the share of losses that fell on datagrams: less often than once in 10^11
@@ -28,7 +30,7 @@ def achieved(cell: CellView, tally: Tally) -> None:
     if not routed(condition):
         tally.require(cell.raw.link is None, f"{cell.label}: link.json in a cell of the direct path")
         return
-    for problem in link_problems(cell.raw, condition):
+    for problem in (*link_problems(cell.raw, condition), *_probe_problems(cell.raw.link)):
         tally.fail(f"{cell.label}: {problem}")
     side = sides_of(condition)["up"]
     changed = any(event.get("kind") == "link" for event in condition.get("events") or [])
@@ -42,6 +44,28 @@ def achieved(cell: CellView, tally: Tally) -> None:
             p50_ms >= least_ms,
             f"{cell.label}: half of the datagrams took {p50_ms} ms, the link {least_ms:g} or more",
         )
+
+
+def _probe_problems(link: Json | None) -> list[str]:
+    """Shares of lost probes are those of their counts, and lie within their own interval."""
+    probes = (link or {}).get("probes") or {}
+    udp = probes.get("udp") or {}
+    found = []
+    for name, told in (("udp up", udp.get("up")), ("udp down", udp.get("down")), ("tcp", probes.get("tcp"))):
+        if not isinstance(told, dict) or not told.get("n") or told.get("loss_pct") is None:
+            continue
+        count, lost = int(told["n"]), int(told["lost"])
+        fits = (
+            lost == count - int(told["received"]) and abs(told["loss_pct"] - 100 * lost / count) <= SHARE_PCT
+        )
+        low, high = told.get("loss_low_pct"), told.get("loss_high_pct")
+        around = low is None or high is None or low - SHARE_PCT <= told["loss_pct"] <= high + SHARE_PCT
+        if not (fits and around):
+            found.append(
+                f"{name} probes of link.json: {lost} of {count} lost, {told['received']} received, a loss "
+                f"of {told['loss_pct']} % ({low} to {high})"
+            )
+    return found
 
 
 def replayed(cell: CellView, tally: Tally) -> None:

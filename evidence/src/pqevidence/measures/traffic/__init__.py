@@ -5,7 +5,7 @@ from __future__ import annotations
 from pqevidence.analysis import latency, traffic
 from pqevidence.kernel.check import each
 from pqevidence.measures.measure import Measure, Part, in_turn
-from pqevidence.measures.traffic import aead, arrival, checks, record, section, tables
+from pqevidence.measures.traffic import aead, arrival, asked, checks, control, record, section, source, tables
 
 QUESTION = "What does a packet cost?"
 MEASURE = Measure(
@@ -39,7 +39,10 @@ MEASURE = Measure(
             ),
             each("sequence_gaps", checks.sequence_gaps, "pass", "no gap that control packets do not explain"),
             each("counters_agree", checks.counters_agree, "pass", "what one end sent the other received"),
+            each("control_agree", control.agree, "pass", "keepalives and answers that arrived"),
             each("counter_sums", checks.counter_sums, "pass", "totals = Σ windows"),
+            each("source_told", source.told, "pass", "frames and answers as tunnel and ledgers have them"),
+            each("source_asked", asked.asked, "pass", "sources, routes and gates as asked for and told"),
             each("byte_identity", checks.byte_identity, "pass", "equal digests at both ends"),
             each("seal_overhead", checks.seal_overhead, "pass", "plaintext + header and tag", "bytes"),
         ),

@@ -142,13 +142,18 @@ def counter_sums(cell: CellView, tally: Tally) -> None:
     tally.see()
     for role in ("drone", "gcs"):
         total, windows = (cell.raw.counters or {})[role], cell.windows(role).values()
-        for name in SUMMED:
+        counted = {name for window in windows for name, value in window.items() if _is_number(value)}
+        for name in sorted(counted.union(SUMMED)):
             summed = sum(int(window[name]) for window in windows)
             text = f"{cell.label} {role} {name}: total {total[name]}, Σ windows {summed}"
             tally.require(int(total[name]) == summed, text)
         for calls, packets in (("seal_count", "tx_data"), ("open_count", "rx_ok")):
             enough = int(total[calls]) >= int(total[packets])
             tally.require(enough, f"{cell.label} {role}: {total[calls]} {calls}, {total[packets]} {packets}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def byte_identity(cell: CellView, tally: Tally) -> None:
