@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pqbench import machine, peers
+from pqbench import floor, machine, peers
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed, PeerMissing
-from pqbench.figures import paired_ratio
+from pqbench.figures import of_handshakes, paired_ratio
 from pqbench.forwarding import summary
 from pqbench.handshakes import CRITICAL_PATH, handshakes_of
 from pqbench.machine import Reading
@@ -74,9 +74,43 @@ def test_wall_is_the_drones_and_crypto_is_of_both() -> None:
         "drone": [spans["verify"], spans["encaps"], span("a", "handshake", "wall", 0, 1_000)],
         "gcs": [spans["keygen"], spans["sign"], spans["decaps"], span("a", "handshake", "wall", 0, 9_000)],
     }
-    assert handshakes_of(rows) == [{"wall_ms": 0.001, "crypto_ms": 60 / 1e6}]
+    assert handshakes_of(rows) == [{"wall_ms": 0.001, "crypto_ms": 60 / 1e6, "keygen_ms": 10 / 1e6}]
     rows["gcs"].pop(1)  # a handshake without all of its primitives is no figure
     assert handshakes_of(rows) == []
+
+
+def taken(*pairs: tuple[float, float]) -> dict[str, Any]:
+    """Handshakes of (wall, key generation), ms."""
+    return of_handshakes([{"wall_ms": w, "crypto_ms": w / 2, "keygen_ms": k} for w, k in pairs])
+
+
+def test_a_floor_is_compared_as_it_is() -> None:
+    mine, least = taken((3.0, 1.0), (3.0, 1.0)), taken((2.0, 0.5), (2.0, 0.5))
+    said = floor.beside("cs-mlkem768-aesgcm-mldsa65", mine, least)
+    assert said == {"floor_median_ms": 2.0, "floor_ratio": 1.5}
+
+
+def test_tries_at_a_mceliece_key_are_not_compared() -> None:
+    """Two series with the same work and other luck: their walls differ twofold, their floors' ratio does not."""
+    mine, least = taken((41.0, 40.0), (21.0, 20.0), (81.0, 80.0)), taken((20.5, 20.0), (10.5, 10.0))
+    said = floor.beside("cs-classicmceliece348864-aesgcm-mldsa44", mine, least)
+    assert said["floor_ratio"] == pytest.approx((15.0 + 1.0) / (15.0 + 0.5), abs=1e-3)
+
+
+def test_without_a_floor_no_ratio_is_told() -> None:
+    none = of_handshakes([])
+    assert none["missing"] == "no handshake completed"
+    assert floor.beside("cs-mlkem768-aesgcm-mldsa65", taken((1.0, 0.1)), none) == {
+        "floor_missing": "no handshake completed"
+    }
+    assert "floor_ratio" not in floor.beside("cs-mlkem768-aesgcm-mldsa65", none, taken((1.0, 0.1)))
+
+
+def test_waking_up_is_half_of_what_two_sleepers_lose() -> None:
+    rounds = [{"asleep": True, "waited_us": us} for us in (58.0, 60.0, 99.0)]
+    rounds += [{"asleep": False, "waited_us": us} for us in (9.0, 10.0, 400.0)]
+    assert floor.wake_figures(rounds) == {"n": 6, "wake_up_us": 25.0, "asleep_us": 30.0, "awake_us": 5.0}
+    assert "missing" in floor.wake_figures(rounds[:3])
 
 
 def test_rounds_are_paired() -> None:

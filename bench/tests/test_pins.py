@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 BENCH = Path(__file__).resolve().parents[1]
-CRATES = ["load", "peers/boringtun", "peers/rosenpass"]
+CRATES = ["load", "peers/awslc", "peers/boringtun", "peers/rosenpass"]
 
 
 @pytest.mark.parametrize("folder", CRATES)
@@ -20,7 +20,9 @@ def test_every_crate_has_its_checksum(folder: str) -> None:
     assert {package["source"].partition("+")[0] for package in packages} == {"registry"}
 
 
-@pytest.mark.parametrize(("folder", "name"), [("boringtun", "boringtun"), ("rosenpass", "rosenpass")])
+@pytest.mark.parametrize(
+    ("folder", "name"), [("awslc", "rustls"), ("boringtun", "boringtun"), ("rosenpass", "rosenpass")]
+)
 def test_the_peer_itself_is_pinned_exactly(folder: str, name: str) -> None:
     wanted = tomllib.loads((BENCH / "peers" / folder / "Cargo.toml").read_text())["dependencies"][name]
     assert wanted["version"].startswith("=")
@@ -45,3 +47,11 @@ def test_the_load_generators_lock_follows_the_core() -> None:
             real = wanted.get("package", name) if isinstance(wanted, dict) else name
             optional = isinstance(wanted, dict) and wanted.get("optional", False)
             assert real in names or optional, f"run: cd bench/load && cargo update --workspace ({real})"
+
+
+def test_the_name_that_is_printed_is_the_version_that_is_pinned() -> None:
+    folder = BENCH / "peers/awslc"
+    wanted = tomllib.loads((folder / "Cargo.toml").read_text())["dependencies"]["rustls"]["version"]
+    lock = tomllib.loads((folder / "Cargo.lock").read_text())
+    aws_lc = next(package["version"] for package in lock["package"] if package["name"] == "aws-lc-rs")
+    assert f'"rustls {wanted[1:]}, aws-lc-rs {aws_lc}"' in (folder / "src/main.rs").read_text()

@@ -9,7 +9,8 @@ from bench_kit import result
 
 from pqbench import document, targets
 from pqbench.errors import DocumentError
-from pqbench.table import render
+from pqbench.__main__ import read
+from pqbench.table import not_run, render
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,14 +26,39 @@ def rendered(busy: bool) -> str:
 def test_missing_peers_are_printed_with_their_reason() -> None:
     text = rendered(busy=False)
     assert "missing: rosenpass does not build: no compiler" in text
-    assert "Missing: **boringtun**: boringtun needs /dev/net/tun, which is not here" in text
+    told = next(line for line in text.splitlines() if line.startswith("**Did not run: "))
+    assert "Rosenpass (McEliece 460896 + Kyber-512) (rosenpass does not build: no compiler)" in told
+    assert "boringtun (boringtun needs /dev/net/tun, which is not here)" in told
     assert "busy" not in text
+
+
+@pytest.mark.parametrize("key", ["awslc_mutual", "tls_mutual", "signing_floor", "wake_up"])
+def test_nothing_that_did_not_run_is_passed_over(key: str) -> None:
+    run = result()
+    before = len(not_run(run))
+    run["handshakes"][key] = {"missing": "it ended"}
+    assert len(not_run(run)) == before + 1
+    run["handshakes"]["floors"][0] = {"kem": "ML-KEM-768", "sig": "ML-DSA-65", "missing": "it ended"}
+    assert ("bare TCP of ML-KEM-768 and ML-DSA-65", "it ended") in not_run(run)
+
+
+def test_floors_stand_beside_the_suites_and_waking_up_above_them() -> None:
+    text = rendered(busy=False)
+    assert "| cs-mlkem768-aesgcm-mldsa65 | 30 | 0.80 | 0.80 | 0.40 | 2.000 | 0.67 | 1.200 |" in text
+    assert "| same primitives, bare TCP: ML-KEM-768, both sign by ML-DSA-65 | 30 | 0.92 |" in text
+    assert "Waking up costs 23.4 µs here" in text
+
+
+def test_a_run_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bench.json").write_text('{"schema": "pqlab/bench/v1"}')
+    with pytest.raises(DocumentError, match="bench/v1"):
+        read(tmp_path / "bench.json")
 
 
 def test_a_busy_machine_marks_every_verdict() -> None:
     text = rendered(busy=True)
     assert "**The machine was busy: load average 3.00 before the run (limit 0.7).**" in text
-    assert text.count("| yes (busy) |") == 18
+    assert text.count("| yes (busy) |") == 19
     assert "| yes |" not in text
 
 

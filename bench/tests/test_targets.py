@@ -19,7 +19,7 @@ def judged(run: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_row_of_a_good_run_is_met() -> None:
     met = judged(result())
-    assert len(met) == 18
+    assert len(met) == 19
     assert set(met.values()) == {True}
 
 
@@ -32,7 +32,15 @@ def _fast(run: dict[str, Any]) -> None:
 
 
 def _tls(run: dict[str, Any]) -> None:
-    run["handshakes"]["signing_drone"]["wall_median_ms"] = 1.3
+    run["handshakes"]["signing_drone"]["wall_median_ms"] = 1.11
+
+
+def _best_tls(run: dict[str, Any]) -> None:
+    run["handshakes"]["tls_mutual"]["wall_median_ms"] = 2.1
+
+
+def _floor(run: dict[str, Any]) -> None:
+    run["handshakes"]["suites"][1]["floor_ratio"] = 1.251
 
 
 def _cpu(run: dict[str, Any]) -> None:
@@ -86,6 +94,8 @@ def test_an_interval_that_holds_the_target_decides_nothing() -> None:
         (_slow, "handshake, ≥ 5 ms of crypto"),
         (_fast, "handshake, ML-KEM with ML-DSA or Falcon"),
         (_tls, "handshake, ML-KEM-768 + ML-DSA-65, drone by signature"),
+        (_best_tls, "handshake, ML-KEM-768 + ML-DSA-65, drone by signature"),
+        (_floor, "handshake, every suite"),
         (_cpu, "forwarding at 320 Hz, 64 B: CPU a packet"),
         (_p99, "forwarding at 320 Hz, 1200 B: p99 latency"),
         (_offload, "GRO/GSO at 320 Hz, 64 B: added to p50"),
@@ -115,14 +125,46 @@ def test_what_is_missing_is_unknown_and_says_why() -> None:
     unknown = {row["name"]: row["why"] for row in targets.rows(run) if row["met"] is None}
     assert unknown == {
         "handshake, ML-KEM with ML-DSA or Falcon": "n is 29, too few to judge",
-        "handshake, ML-KEM-768 + ML-DSA-65, drone by PSK": "no ML-DSA here",
-        "handshake, ML-KEM-768 + ML-DSA-65, drone by signature": "no ML-DSA here",
+        "handshake, ML-KEM-768 + ML-DSA-65, drone by PSK": "OpenSSL did not run: no ML-DSA here",
+        "handshake, ML-KEM-768 + ML-DSA-65, drone by signature": "OpenSSL did not run: no ML-DSA here",
         "bursts of 32 × 64 B: packets/s": "does not start",
         "bursts of 32 × 64 B: CPU a packet": "does not start",
         "rekey at 320 Hz": "not in this image",
         "flood: legitimate 320 Hz": "the drone ended",
         "flood: tunnel CPU at the receiver": "the drone ended",
     }
+
+
+SIGNED = "handshake, ML-KEM-768 + ML-DSA-65, drone by signature"
+
+
+def test_one_tls_alone_can_disprove_and_never_prove() -> None:
+    run = result()
+    run["handshakes"]["awslc_mutual"] = {"missing": "awslc does not build: no compiler"}
+    row = next(row for row in targets.rows(run) if row["name"] == SIGNED)
+    assert row["met"] is None
+    assert row["why"] == "AWS-LC did not run: awslc does not build: no compiler"
+    assert row["measured"] == "0.34 ×: 1.10 ms against 3.20 ms (OpenSSL)"
+    run["handshakes"]["tls_mutual"]["wall_median_ms"] = 2.19
+    row = next(row for row in targets.rows(run) if row["name"] == SIGNED)
+    assert row["met"] is False
+
+
+def test_a_suite_without_a_floor_leaves_the_floors_row_open() -> None:
+    run = result()
+    lost = run["handshakes"]["suites"][1]
+    del lost["floor_ratio"]
+    lost["floor_missing"] = "bare_tcp is not in this image"
+    row = next(row for row in targets.rows(run) if row["name"] == "handshake, every suite")
+    assert row["met"] is None
+    assert "1 of 2 without a figure" in row["why"] and "bare_tcp is not in this image" in row["why"]
+    run["handshakes"]["suites"][0]["floor_ratio"] = 1.3
+    assert judged(run)["handshake, every suite"] is False
+
+
+def test_waking_up_stands_beside_the_fast_handshakes() -> None:
+    row = next(row for row in targets.rows(result()) if row["name"].endswith("ML-DSA or Falcon"))
+    assert row["measured"].endswith("waking up once costs 23 µs here")
 
 
 def test_a_short_rekey_run_disproves_and_never_proves() -> None:

@@ -18,20 +18,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from pqbase.text import utc_text
-from pqbench import accounting, document, flood, forwarding, handshakes, rekeys, targets
-from pqbench.errors import BenchError
+from pqbench import accounting, document, floor, flood, forwarding, handshakes, rekeys, targets
+from pqbench.errors import BenchError, DocumentError
 from pqbench.machine import Reading, facts, verdict
 from pqbench.peers import running
 from pqbench.plan import PLANS, Plan
 from pqbench.spaces import spaces
-from pqbench.table import render
+from pqbench.table import not_run, render
+from pqbench.tls import tls
 from pqbench.tunnel import tunnel
 
 EXIT_FAILED: Final = 1
 EXIT_ABANDONED: Final = 3
 EXIT_TOO_LONG: Final = 4
 FORWARDING_SUITE: Final = "cs-mlkem768-aesgcm-mldsa65"
-SCHEMA: Final = "pqlab/bench/v1"
+SCHEMA: Final = "pqlab/bench/v2"
 
 
 def tell(text: str) -> None:
@@ -68,20 +69,29 @@ def run(plan: Plan) -> dict[str, Any]:
     with spaces() as where, tunnel(where) as ends:
         hello = ends.gcs.ask(do="hello")
         wanted = [name for name in hello["suite_ids"] if fnmatch.fnmatch(name, plan.suites)]
+        limit_s = plan.handshakes_limit_s
+        waking = floor.wake_up(where)
+        floors = floor.Floors(where, plan.handshakes, limit_s)
         shakes: dict[str, Any] = {
-            "suites": handshakes.suites(ends, wanted, plan.handshakes, plan.handshakes_limit_s, tell),
+            "wake_up": waking,
+            "suites": handshakes.suites(ends, floors, wanted, plan.handshakes, limit_s, tell),
+            "floors": floors.all(),
             "signing_drone": handshakes.one_suite(
-                ends, targets.TLS_SUITE, plan.tls, 5, plan.handshakes_limit_s, "signature"
+                ends, targets.TLS_SUITE, plan.tls, 5, limit_s, "signature"
             ),
-            "tls_mutual": handshakes.tls(where, "mutual", plan.tls),
-            "tls_server": handshakes.tls(where, "server", plan.tls),
+            "signing_floor": floor.measure(where, targets.TLS_SUITE, "mutual", plan.tls, limit_s),
+            "tls_mutual": tls(where, "tls_peer", "mutual", plan.tls),
+            "awslc_mutual": tls(where, "awslc", "mutual", plan.tls),
+            "tls_server": tls(where, "tls_peer", "server", plan.tls),
+            "awslc_server": tls(where, "awslc", "server", plan.tls),
             "rosenpass": handshakes.rosenpass(where, plan.rosenpass),
         }
+        shakes["signing_drone"] |= floor.beside(
+            targets.TLS_SUITE, shakes["signing_drone"], shakes["signing_floor"]
+        )
         accounted = accounting.run(ends, plan.accounting_rounds, tell)
         ends.connect(FORWARDING_SUITE)
         with running(where, ends) as (forwarders, missing):
-            for name, why in missing.items():
-                tell(f"missing: {name}: {why}")
             taken = forwarding.rounds(where, forwarders, forwarding.loads(plan.load_s), plan.rounds, tell)
         tell("forged flood")
         flooded = flood.run(where, ends, plan.flood_s)
@@ -106,6 +116,18 @@ def run(plan: Plan) -> dict[str, Any]:
         "machine": verdict(before, Reading.now()),
     }
     result["targets"] = targets.rows(result)
+    for name, why in not_run(result):
+        tell(f"DID NOT RUN: {name}: {why}")
+    return result
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A run of this version. Raises DocumentError of another's."""
+    result: dict[str, Any] = json.loads(path.read_text())
+    if result.get("schema") != SCHEMA:
+        raise DocumentError(
+            f"{path} is {result.get('schema')}, this bench writes tables of {SCHEMA}", hint="make bench"
+        )
     return result
 
 
@@ -125,7 +147,7 @@ def main() -> int:
             _watch(plan.limit_s)
             json.dump(run(plan), sys.stdout, indent=1)
             return 0
-        result = json.loads(given.json.read_text())
+        result = read(given.json)
         if given.verb == "table":
             print(render(result))
         else:

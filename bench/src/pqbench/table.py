@@ -22,6 +22,28 @@ def number(value: float | None, digits: int = 2) -> str:
     return NONE if value is None else f"{value:,.{digits}f}"
 
 
+PEERS: Final = {
+    "signing_drone": "the tunnel, ML-KEM-768, both authenticated by ML-DSA-65",
+    "signing_floor": "same primitives, bare TCP: ML-KEM-768, both sign by ML-DSA-65",
+    "tls_mutual": "TLS 1.3 (OpenSSL), both authenticated by ML-DSA-65",
+    "awslc_mutual": "TLS 1.3 (AWS-LC), both authenticated by ML-DSA-65",
+    "tls_server": "TLS 1.3 (OpenSSL), server authenticated by ML-DSA-65",
+    "awslc_server": "TLS 1.3 (AWS-LC), server authenticated by ML-DSA-65",
+    "rosenpass": "Rosenpass (McEliece 460896 + Kyber-512)",
+}
+"""Rows of handshakes beside the suites'."""
+
+
+def not_run(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Name and reason of everything that was to be measured beside the tunnel and was not."""
+    found = result["handshakes"]
+    rows = [(title, found[key]) for key, title in PEERS.items()]
+    rows += [(f"bare TCP of {row['kem']} and {row['sig']}", row) for row in found["floors"]]
+    rows.append(("what waking up costs", found["wake_up"]))
+    told = [(name, row["missing"]) for name, row in rows if "missing" in row]
+    return told + list(result["forwarding"]["missing"].items())
+
+
 def _machine(result: dict[str, Any]) -> list[str]:
     machine, facts = result["machine"], result["facts"]
     before, after = machine["load_average_before"][0], machine["load_average_after"][0]
@@ -32,6 +54,18 @@ def _machine(result: dict[str, Any]) -> list[str]:
         f"{facts['cpu_count']} × {facts['cpu_model']}, Linux {facts['kernel']}. Load average {before:.2f} "
         f"before and {after:.2f} after; other processes used {foreign} of a core meanwhile."
     ]
+    waking = result["handshakes"]["wake_up"]
+    if "missing" not in waking:
+        lines.append("")
+        lines.append(
+            f"Waking up costs {waking['wake_up_us']:.1f} µs here: a byte that is waited for 0.2 ms comes after "
+            f"{waking['asleep_us']:.1f} µs to one who sleeps in the kernel, after {waking['awake_us']:.1f} µs "
+            f"to one who asks all the time (medians of {waking['n']})."
+        )
+    absent = not_run(result)
+    if absent:
+        lines.append("")
+        lines.append(f"**Did not run: {'; '.join(f'{name} ({why})' for name, why in absent)}.**")
     if machine["is_busy"]:
         lines.append("")
         lines.append(
@@ -89,51 +123,30 @@ def _forwarding(result: dict[str, Any]) -> list[str]:
         "p99, µs",
         "lost",
     )
-    return [*markdown(head, body), *_absent(result["forwarding"]["missing"])]
-
-
-def _absent(missing: dict[str, str]) -> list[str]:
-    return [] if not missing else ["", *(f"Missing: **{name}**: {why}" for name, why in missing.items())]
+    return markdown(head, body)
 
 
 def _handshakes(result: dict[str, Any]) -> list[str]:
     found = result["handshakes"]
-    body = []
-    for title, key in (
-        ("the tunnel, ML-KEM-768, both authenticated by ML-DSA-65", "signing_drone"),
-        ("TLS 1.3, both authenticated by ML-DSA-65", "tls_mutual"),
-        ("TLS 1.3, server authenticated by ML-DSA-65", "tls_server"),
-        ("Rosenpass (McEliece 460896 + Kyber-512)", "rosenpass"),
-    ):
-        row = found[key]
-        ratio = f"missing: {row['missing']}" if "missing" in row else number(row.get("ratio_median"), 3)
-        body.append(
-            (
-                title,
-                str(row.get("n", NONE)),
-                number(row.get("wall_median_ms")),
-                number(row.get("wall_p95_ms")),
-                number(row.get("crypto_median_ms")),
-                ratio,
-            )
-        )
-    for row in found["suites"]:
-        if "missing" in row:
-            body.append(
-                (row["suite_id"], str(row.get("n", NONE)), f"missing: {row['missing']}", NONE, NONE, NONE)
-            )
-            continue
-        body.append(
-            (
-                row["suite_id"],
-                str(row["n"]),
-                number(row["wall_median_ms"]),
-                number(row["wall_p95_ms"]),
-                number(row["crypto_median_ms"]),
-                number(row["ratio_median"], 3),
-            )
-        )
-    return markdown(("handshake", "n", "median, ms", "p95, ms", "crypto, ms", "wall ÷ crypto"), body)
+    named = [(title, found[key]) for key, title in PEERS.items()]
+    named += [(row["suite_id"], row) for row in found["suites"]]
+    head = ("handshake", "n", "median, ms", "p95, ms", "crypto, ms", "wall ÷ crypto", "floor, ms", "wall ÷ floor")
+    return markdown(head, (_handshake(title, row) for title, row in named))
+
+
+def _handshake(title: str, row: dict[str, Any]) -> list[str]:
+    cells = [title, str(row.get("n", NONE))]
+    if "missing" in row:
+        return [*cells, f"missing: {row['missing']}", *[NONE] * 5]
+    return [
+        *cells,
+        number(row["wall_median_ms"]),
+        number(row["wall_p95_ms"]),
+        number(row.get("crypto_median_ms")),
+        number(row.get("ratio_median"), 3),
+        number(row.get("floor_median_ms")),
+        number(row.get("floor_ratio"), 3),
+    ]
 
 
 def render(result: dict[str, Any]) -> str:
