@@ -91,7 +91,7 @@ def test_a_floor_is_compared_as_it_is() -> None:
 
 
 def test_tries_at_a_mceliece_key_are_not_compared() -> None:
-    """Two series with the same work and other luck: their walls differ twofold, their floors' ratio does not."""
+    """Two series with the same work and other luck: their walls differ twofold, the ratio does not."""
     mine, least = taken((41.0, 40.0), (21.0, 20.0), (81.0, 80.0)), taken((20.5, 20.0), (10.5, 10.0))
     said = floor.beside("cs-classicmceliece348864-aesgcm-mldsa44", mine, least)
     assert said["floor_ratio"] == pytest.approx((15.0 + 1.0) / (15.0 + 0.5), abs=1e-3)

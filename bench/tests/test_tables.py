@@ -8,8 +8,8 @@ import pytest
 from bench_kit import result
 
 from pqbench import document, targets
-from pqbench.errors import DocumentError
 from pqbench.__main__ import read
+from pqbench.errors import DocumentError
 from pqbench.table import not_run, render
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pqbase.text import utc_text
-from pqbench import accounting, document, floor, flood, forwarding, handshakes, rekeys, targets
+from pqbench import accounting, document, flood, floor, forwarding, handshakes, rekeys, targets
 from pqbench.errors import BenchError, DocumentError
 from pqbench.machine import Reading, facts, verdict
 from pqbench.peers import running
@@ -76,9 +76,7 @@ def run(plan: Plan) -> dict[str, Any]:
             "wake_up": waking,
             "suites": handshakes.suites(ends, floors, wanted, plan.handshakes, limit_s, tell),
             "floors": floors.all(),
-            "signing_drone": handshakes.one_suite(
-                ends, targets.TLS_SUITE, plan.tls, 5, limit_s, "signature"
-            ),
+            "signing_drone": handshakes.one_suite(ends, targets.TLS_SUITE, plan.tls, 5, limit_s, "signature"),
             "signing_floor": floor.measure(where, targets.TLS_SUITE, "mutual", plan.tls, limit_s),
             "tls_mutual": tls(where, "tls_peer", "mutual", plan.tls),
             "awslc_mutual": tls(where, "awslc", "mutual", plan.tls),

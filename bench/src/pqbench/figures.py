@@ -27,7 +27,7 @@ def rounded(value: float | None, digits: int = 3) -> float | None:
 
 
 def of_handshakes(taken: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """Medians of handshakes, each of them with `wall_ms`, `crypto_ms` and, of that, `keygen_ms`; none of none."""
+    """Medians of handshakes, each with `wall_ms`, `crypto_ms` and, of that, `keygen_ms`; none of none."""
     walls = [row["wall_ms"] for row in taken]
     found: dict[str, float | None] = {
         "wall_median_ms": median(walls),

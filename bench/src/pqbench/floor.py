@@ -1,7 +1,7 @@
 """The floor of a handshake, "same primitives, bare TCP", and what waking up costs on this machine.
 
-One program (bench/peers/floor) makes both, between the same two namespaces as everything else: the key generation,
-signatures and encapsulation of a suite by the tunnel's own liboqs, sent over TCP without the protocol.
+One program (bench/peers/floor) makes both, between the same two namespaces as everything else: the key
+generation, signatures and encapsulation of a suite by the tunnel's own liboqs, over TCP without the protocol.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Floors:
 
 
 def measure(where: Spaces, suite_id: str, kind: Kind, count: int, limit_s: float) -> dict[str, Any]:
-    """`count` exchanges of a suite's primitives, or at least 5 where they do not fit `limit_s`; or why there are
-    none."""
+    """`count` exchanges of a suite's primitives, or at least 5 where they do not fit `limit_s`; or why there
+    are none."""
     suite = get(suite_id)
     algorithms = {"kem": suite.kem.oqs_name, "sig": suite.sig.oqs_name, "signs": kind}
     try:
@@ -71,7 +71,7 @@ def measure(where: Spaces, suite_id: str, kind: Kind, count: int, limit_s: float
 def beside(suite_id: str, mine: dict[str, Any], floor: dict[str, Any]) -> dict[str, Any]:
     """The floor of a handshake and how many times it is as long; or why that is not known.
 
-    Where key generation takes a random number of tries, both have the floor's: what is left of either is compared.
+    Where key generation takes a random number of tries, both have the floor's and keep the rest of their own.
     """
     if "missing" in floor:
         return {"floor_missing": floor["missing"]}
@@ -84,7 +84,7 @@ def beside(suite_id: str, mine: dict[str, Any], floor: dict[str, Any]) -> dict[s
 
 
 def wake_up(where: Spaces) -> dict[str, Any]:
-    """What one end loses that waits for the other asleep in the kernel, as the tunnel does, instead of awake."""
+    """What one end loses that waits for the other asleep in the kernel, as the tunnel does, not awake."""
     try:
         program = binary("bare_tcp")
         options = (ADDRESS["gcs"], WAKE_PORT)

@@ -69,7 +69,7 @@ def suites(
     limit_s: float,
     tell: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """Every suite: `count` handshakes, or at least 5 where they do not fit `limit_s`; its floor just before."""
+    """Every suite, its floor just before: `count` handshakes, or at least 5 where fewer fit `limit_s`."""
     done = []
     for place, suite_id in enumerate(suite_ids, 1):
         floor = floors.of(suite_id)

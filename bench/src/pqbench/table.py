@@ -58,9 +58,9 @@ def _machine(result: dict[str, Any]) -> list[str]:
     if "missing" not in waking:
         lines.append("")
         lines.append(
-            f"Waking up costs {waking['wake_up_us']:.1f} µs here: a byte that is waited for 0.2 ms comes after "
-            f"{waking['asleep_us']:.1f} µs to one who sleeps in the kernel, after {waking['awake_us']:.1f} µs "
-            f"to one who asks all the time (medians of {waking['n']})."
+            f"Waking up costs {waking['wake_up_us']:.1f} µs here: one way takes a byte "
+            f"{waking['asleep_us']:.1f} µs to one who has slept in the kernel for 0.2 ms, "
+            f"{waking['awake_us']:.1f} µs to one who asks all the time (medians of {waking['n']})."
         )
     absent = not_run(result)
     if absent:
@@ -130,7 +130,16 @@ def _handshakes(result: dict[str, Any]) -> list[str]:
     found = result["handshakes"]
     named = [(title, found[key]) for key, title in PEERS.items()]
     named += [(row["suite_id"], row) for row in found["suites"]]
-    head = ("handshake", "n", "median, ms", "p95, ms", "crypto, ms", "wall ÷ crypto", "floor, ms", "wall ÷ floor")
+    head = (
+        "handshake",
+        "n",
+        "median, ms",
+        "p95, ms",
+        "crypto, ms",
+        "wall ÷ crypto",
+        "floor, ms",
+        "wall ÷ floor",
+    )
     return markdown(head, (_handshake(title, row) for title, row in named))
 
 

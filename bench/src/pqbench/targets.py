@@ -51,8 +51,8 @@ def _missing(name: str, target: str, why: str) -> Figures:
 
 
 def handshake_rows(shakes: Figures) -> Iterator[Figures]:
-    """Suites with much crypto against their own primitives, all against their floor; the fast ones against 1 ms
-    and against TLS."""
+    """Suites with much crypto against their own primitives, all against their floor; the fast ones against
+    1 ms and against TLS."""
     suites = shakes["suites"]
     measured = [suite for suite in suites if "missing" not in suite]
     lost = [suite["suite_id"] for suite in suites if "missing" in suite]
@@ -117,8 +117,8 @@ def is_fast(suite_id: str) -> bool:
 
 
 def tls_row(what: str, ours: Figures, tls: dict[str, Figures]) -> Figures:
-    """The same algorithms: ML-KEM-768 and ML-DSA-65, AES-256-GCM, both ends authenticated. Without all of the
-    peers the best is not known: what is shorter already than another allows can only be disproved."""
+    """The same algorithms: ML-KEM-768 and ML-DSA-65, AES-256-GCM, both ends authenticated. Where one of
+    the peers did not run, the others can disprove the target and not prove it."""
     name = f"handshake, ML-KEM-768 + ML-DSA-65, {what}"
     target = f"≤ {TLS_RATIO} × the best of {' and '.join(tls)} TLS 1.3, mutual authentication"
     walls = {peer: found["wall_median_ms"] for peer, found in tls.items() if "missing" not in found}

@@ -1,4 +1,4 @@
-"""TLS 1.3 with the tunnel's algorithms, by OpenSSL and by AWS-LC: the same certificates, command line and clock."""
+"""TLS 1.3 with the tunnel's algorithms, by OpenSSL and by AWS-LC: same certificates, command line, clock."""
 
 from __future__ import annotations
 
