@@ -80,7 +80,7 @@ test-windows: engine ## unit tests of what a Windows station runs, in Windows' o
 	@./images/build.sh base windows-test
 	@.ci/unit-windows
 
-bench: engine ## the tunnel beside its peers, in namespaces of its own (BENCH=tiny|default|full; default ≤ 10 minutes)
+bench: engine ## the tunnel beside its peers, in namespaces of its own (BENCH=tiny|default|full; default about 11 minutes)
 	@./images/build.sh base liboqs ascon tunnel bench
 	@./bench/run $(or $(BENCH),default)
 

@@ -113,6 +113,13 @@ def test_waking_up_is_half_of_what_two_sleepers_lose() -> None:
     assert "missing" in floor.wake_figures(rounds[:3])
 
 
+def test_where_others_have_the_processor_waking_up_has_no_figure() -> None:
+    rounds = [{"asleep": True, "waited_us": 60.0}, {"asleep": False, "waited_us": 8_000.0}]
+    assert floor.wake_figures(rounds) == {
+        "missing": "asking all the time took longer than sleeping (4000 µs): too busy here"
+    }
+
+
 def test_rounds_are_paired() -> None:
     assert paired_ratio([2, 30, 8], [1, 10, 8]) == 2
     assert paired_ratio([1, 2], [1]) is None

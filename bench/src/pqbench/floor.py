@@ -102,6 +102,10 @@ def wake_figures(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     slow, fast = median(asleep), median(awake)
     if slow is None or fast is None:
         return {"missing": "no wait was measured"}
+    if slow <= fast:
+        return {
+            "missing": f"asking all the time took longer than sleeping ({fast / 2:.0f} µs): too busy here"
+        }
     return {
         "n": len(rounds),
         "wake_up_us": rounded((slow - fast) / 2, 1),
