@@ -69,8 +69,8 @@ class ProbePlan:
                 peer,
                 whole_of(given, "count"),
                 number_of(given, "rate_hz"),
-                whole_of(given, "size_bytes") if "size_bytes" in given else 64,
-                number_of(given, "patience_s") if "patience_s" in given else 1.0,
+                whole_of({"size_bytes": 64, **given}, "size_bytes"),
+                number_of({"patience_s": 1.0, **given}, "patience_s"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise RequestError(f"probe: {error!r}", hint="kind, count, rate_hz are needed") from error

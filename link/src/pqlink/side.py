@@ -109,14 +109,16 @@ class Side:
     def _do(self, request: Json) -> Json:
         op = request.get("op")
         if op == "via":
-            self._go_via(str(request.get("router")), number_of(request, "ttl_s", 0.0))
+            self._go_via(str(request.get("router")), number_of({"ttl_s": 0, **request}, "ttl_s"))
         elif op == "direct":
             if self._via is not None:
                 self.go_direct()
         elif op == "echo":
             if self._echo is not None:
                 self._echo.close()
-            self._echo = Echo(self._config.here, time.monotonic() + number_of(request, "for_s", 0.0))
+            self._echo = Echo(
+                self._config.here, time.monotonic() + number_of({"for_s": 0, **request}, "for_s")
+            )
         elif op == "echo_end":
             seen = 0 if self._echo is None else self._echo.close()
             self._echo = None

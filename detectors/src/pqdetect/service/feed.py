@@ -62,7 +62,7 @@ class _Document(TypedDict):
     fields: list[str]
     bins: list[tuple[int, list[int]]] | None
     complete_before: int
-    first_bin: NotRequired[int | None]
+    first_bin: NotRequired[int]
     windows: NotRequired[list[_Window] | None]
     cell_id: str | None
     boot: str
@@ -103,7 +103,7 @@ def _feed(document: _Document) -> Feed:
         fields=fields,
         bins=bins,
         complete_before=complete,
-        first_bin=max(int(document.get("first_bin") or 0), complete - SHOWN_BINS),
+        first_bin=max(int(document.get("first_bin", 0)), complete - SHOWN_BINS),
         moved={int(row["k"]): _moved(row) for row in document.get("windows") or ()},
         reason=None if document.get("reason") is None else str(document["reason"]),
         began_bin=int(document.get("first_bin") or 0),

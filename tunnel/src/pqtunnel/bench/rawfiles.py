@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from pqbase.documents import Json
 from pqtunnel.errors import TunnelError
@@ -38,6 +38,9 @@ class Iteration:
     success: bool
 
 
+_SUMMARISED: Final = ("category", "algorithm", "operation", "name", "published", "timer_overhead_ns")
+
+
 class Head(TypedDict):
     """What a raw file says before its iterations. timer_overhead_ns: of two readings of the clock."""
 
@@ -51,7 +54,7 @@ class Head(TypedDict):
     host: str
     build: str
     timer_overhead_ns: int
-    pinned_cpu: int | None
+    pinned_cpu: NotRequired[int | None]
 
 
 def write_whole(path: Path, document: Mapping[str, object]) -> None:
@@ -84,6 +87,8 @@ def read(path: Path) -> tuple[Head, list[Iteration]]:
         if document.pop("schema") != SCHEMA:
             raise BenchError(f"{path.name} is not a {SCHEMA} file")
         iterations = [Iteration(**row) for row in document.pop("iterations")]
+        if missing := [name for name in _SUMMARISED if name not in document]:
+            raise BenchError(f"{path.name} lacks {', '.join(missing)}")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BenchError(f"{path.name} cannot be read as a raw benchmark file: {error}") from error
     return document, iterations

@@ -19,7 +19,7 @@ from pqtunnel.bench.rawfiles import BenchError, Head, Iteration, read
 
 
 class Row(TypedDict):
-    """One summary row, its names are the columns of the CSV."""
+    """One summary row; its names are the columns of the CSV."""
 
     category: str
     algorithm: str
