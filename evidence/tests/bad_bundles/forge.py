@@ -158,8 +158,15 @@ def _crate(data: Path) -> None:
     path = data / "ro-crate-metadata.json"
     document = load(path)
     files = {p.relative_to(data).as_posix() for p in data.rglob("*") if p.is_file()} - {path.name}
-    others = [entity for entity in document["@graph"] if entity.get("@type") != "File"]
-    document["@graph"] = others + [
+    kept = []
+    for entity in document["@graph"]:
+        if entity.get("@type") == "File":
+            if (name := entity["@id"]) not in files:
+                continue
+            entity["contentSize"] = str((data / name).stat().st_size)
+            files.remove(name)
+        kept.append(entity)
+    document["@graph"] = kept + [
         {"@id": name, "@type": "File", "contentSize": str((data / name).stat().st_size)}
         for name in sorted(files)
     ]
