@@ -42,8 +42,8 @@ def server() -> Server:
 
 
 @pytest.fixture(scope="module")
-def bundle() -> Iterator[Path]:
-    """A lab with InfluxDB 2, brought up from nothing, and one short campaign in it."""
+def bundle(lab: None) -> Iterator[Path]:
+    """A lab with InfluxDB 2 in the other one's place, brought up from nothing, and a short campaign in it."""
     built = run("./images/build.sh", "influxdb2", timeout_s=3600)
     assert built.code == 0, built.text[-3000:]
     assert run("make", "lab-down", timeout_s=180).code == 0
@@ -53,6 +53,8 @@ def bundle() -> Iterator[Path]:
         yield measured(pqlab("run", "smoke", *SHORT, "--json", *BUSY_OK, timeout_s=600))
     finally:
         run("make", "lab-down", timeout_s=180)
+        again = run("make", "lab-up", timeout_s=1200)
+        assert again.code == 0, again.text[-4000:]
 
 
 def test_the_database_is_of_version_2(bundle: Path) -> None:
@@ -98,5 +100,5 @@ def test_a_wrong_token_is_told_by_name_with_the_next_command_and_costs_no_cell(b
     done = pqlab("run", "smoke", *SHORT, "--json", *BUSY_OK, timeout_s=600, env={"INFLUXDB_TOKEN": "wrong"})
     influx = json.loads((measured(done) / "data" / "run.json").read_text())["influx"]
     assert not influx["available"] and "refuses the token of INFLUXDB_TOKEN" in influx["reason"]
-    (told,) = (line for line in done.text.splitlines() if "refuses the token of INFLUXDB_TOKEN" in line)
+    (told,) = (line for line in done.err.splitlines() if "refuses the token of INFLUXDB_TOKEN" in line)
     assert "the record is the files; next: " in told and "unset INFLUXDB_TOKEN" in told
