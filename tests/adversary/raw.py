@@ -117,6 +117,14 @@ class Cell:
         rows = [row for rows in found.values() for row in rows]
         self.put_lines("spans.ndjson", [r for role in ROLES for r in rows if r["host"] == role])
 
+    def completed(self, count: int) -> None:
+        """Events and the log tell of so many handshakes of a block."""
+        for row in (rows := self.lines("events.ndjson")):
+            if row["event"] == "handshake_block":
+                row["completed"] = count
+        self.put_lines("events.ndjson", rows)
+        self.log_from_events()
+
     @property
     def wall(self) -> tuple[int, int]:
         times = [int(row["t_ns"]) for row in self.lines("events.ndjson") if row["host"] == "controller"]

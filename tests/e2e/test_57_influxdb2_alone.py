@@ -209,20 +209,22 @@ def test_a_full_disk_is_told_and_what_was_written_can_be_read(start: Start) -> N
 
 
 def points(end_s: int) -> str:
-    """Twenty seconds of every series that a panel draws, ten times a second, of both ends."""
+    """Twenty seconds of every series that a panel draws, ten times a second, of both ends; half-way another
+    cell begins, whose counters count from zero."""
     rows = []
     for tick in range(200):
         ns = (end_s - 20) * NS + tick * NS // 10
+        cell, of_cell = ("b", tick) if tick < 105 else ("a", tick - 105)
         for place, host in enumerate(("drone", "gcs")):
-            counter = (1 + place) * tick * tick
+            counter = (1 + place) * of_cell * of_cell
             counters = (
                 "tx_data rx_ok plaintext_out_bytes hs_completed rekey_completed auth_failed bad_header replay"
             )
             fields = ",".join(f"{name}={counter + number}i" for number, name in enumerate(counters.split()))
             rows += [
-                f"pq_tunnel,host={host} {fields} {ns}",
-                f"pq_net,host={host} udp_rcvbuf_errors={counter}i {ns}",
-                f"pq_cpu,host={host} process_pct={tick % 7},system_pct={tick % 11},steal_pct={tick % 3} {ns}",
+                f"pq_tunnel,cell={cell},host={host} {fields} {ns}",
+                f"pq_net,cell={cell},host={host} udp_rcvbuf_errors={counter}i {ns}",
+                f"pq_cpu,cell={cell},host={host} process_pct={tick % 7},system_pct={tick % 11},steal_pct={tick % 3} {ns}",
                 f"pq_temp,host={host},zone=cpu temperature_c={40 + tick % 5} {ns}",
                 f"pq_power,host={host},sensor=ina219,synthetic=false power_w={3 + tick % 4} {ns}",
                 f"pq_detector,host={host},model=m attack_score={tick % 9},degraded_score={tick % 8} {ns}",
@@ -235,7 +237,7 @@ def test_every_query_of_the_dashboard_draws_what_the_live_view_draws(start: Star
     end_s = int(time.time()) - 5
     database.write(points(end_s))
     drawn, expected = dashboard(database, end_s - 20, end_s), live(database, end_s - 20, end_s)
-    assert {name: len(values) >= 19 for name, values in drawn.items()} == dict.fromkeys(drawn, True)
+    assert {name: len(values) >= 18 for name, values in drawn.items()} == dict.fromkeys(drawn, True)
     for name, values in drawn.items():
         assert values == pytest.approx(expected[name]), name
 

@@ -186,7 +186,6 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
             read(file)
 
 
-@pytest.mark.linux("looks for the lock with flock")
 def test_a_file_that_no_summary_can_be_made_of_is_refused(tmp_path: Path) -> None:
     head = {name: value for name, value in HEAD.items() if name != "published"}
     write_whole(tmp_path / "x.json", document_of(head, rows([1, 2])))
@@ -194,6 +193,7 @@ def test_a_file_that_no_summary_can_be_made_of_is_refused(tmp_path: Path) -> Non
         read(tmp_path / "x.json")
 
 
+@pytest.mark.linux("looks for the lock with flock")
 def test_a_folder_is_one_process_and_one_mode(tmp_path: Path) -> None:
     import fcntl
 

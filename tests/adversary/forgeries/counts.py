@@ -27,11 +27,7 @@ def _drop_slowest(cell: Cell, *, renumber: bool, counted: bool) -> int:
 
     if counted:
         cell.counters(fewer)
-    for event in (rows := cell.lines("events.ndjson")):
-        if event["event"] == "handshake_block":
-            event["completed"] = len(kept)
-    cell.put_lines("events.ndjson", rows)
-    cell.log_from_events()
+    cell.completed(len(kept))
     return len(slow)
 
 

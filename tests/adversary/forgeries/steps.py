@@ -25,11 +25,7 @@ def _called(bundle: Bundle, mode: str) -> None:
                 if key in slow and (row["host"] == "drone" or mode == "rekey"):
                     row["mode"] = mode
         cell.put_handshakes(found)
-        for event in (rows := cell.lines("events.ndjson")):
-            if event["event"] == "handshake_block":
-                event["completed"] = len(kept)
-        cell.put_lines("events.ndjson", rows)
-        cell.log_from_events()
+        cell.completed(len(kept))
         if mode == "rekey":
 
             def rekeyed(both: Json, count: int = len(slow)) -> None:

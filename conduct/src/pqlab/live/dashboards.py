@@ -87,6 +87,8 @@ def flux(line: Line) -> str:
         "  |> range(start: v.timeRangeStart, stop: v.timeRangeStop)\n"
         f"  |> filter(fn: (r) => {' and '.join(tests)})\n"
         f"  |> group(columns: [{group}])\n"
+        # a group holds one series after another, each cell's its own: the last row is not the latest one
+        '  |> sort(columns: ["_time"])\n'
         f"  |> {how}\n"
         f'  |> yield(name: "{line.label or line.field}")'
     )

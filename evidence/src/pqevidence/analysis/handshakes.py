@@ -129,7 +129,7 @@ def by_mode(spans: Iterable[Span | RawSpan]) -> dict[str, list[Handshake]]:
 
 
 def _add(handshake: Handshake, span: Span | RawSpan) -> None:
-    duration_ms = span.duration_ns / 1e6
+    duration_ms = (span.end_ns - span.start_ns) / 1e6
     if span.step == WALL_STEP:
         handshake.wall_ms[span.host] = duration_ms
         if (parts := parts_of(span)) is not None:

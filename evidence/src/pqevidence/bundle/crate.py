@@ -7,8 +7,9 @@ report as result. Made from the run's own files, without a clock: the same data 
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pqevidence.bundle.attribution import crate_entities, read
@@ -38,11 +39,8 @@ def crate_document(data_dir: Path) -> Entity:
     """The metadata document for everything that lies under `data_dir` now (itself excepted)."""
     plan = _load(data_dir / "plan.json")
     run = _load(data_dir / "run.json")
-    files = sorted(
-        path.relative_to(data_dir).as_posix()
-        for path in data_dir.rglob("*")
-        if path.is_file() and path.relative_to(data_dir).as_posix() != METADATA
-    )
+    sizes_bytes = _sizes(data_dir)
+    files = sorted(sizes_bytes)
     run_id = str(plan.get("run_id") or run.get("run_id") or "unknown")
     suites = {cell["cell_id"]: cell for cell in plan.get("cells", [])}
     top = [name for name in files if not name.startswith("cells/")]
@@ -101,18 +99,21 @@ def crate_document(data_dir: Path) -> Entity:
         action,
     ]
     graph += _earlier_runs(data_dir, run)
+    inside: dict[str, list[str]] = {cell_id: [] for cell_id in cell_ids}
+    for name in files:
+        if name.startswith("cells/"):
+            inside[name.split("/")[1]].append(name)
     for cell_id, folder in zip(cell_ids, folders, strict=True):
-        inside = [name for name in files if name.startswith(folder)]
         planned = suites.get(cell_id, {})
         graph.append(
             {
                 "@id": folder,
                 "@type": "Dataset",
                 "name": f"{planned.get('suite_id', 'unplanned')} repetition {planned.get('repetition', '?')}",
-                "hasPart": [{"@id": name} for name in inside],
+                "hasPart": [{"@id": name} for name in inside[cell_id]],
             }
         )
-    graph += [_file(data_dir, name) for name in files]
+    graph += [_file(name, sizes_bytes[name]) for name in files]
     return {"@context": CONTEXT, "@graph": graph}
 
 
@@ -145,23 +146,35 @@ def _earlier_runs(data_dir: Path, run: Entity) -> list[Entity]:
     return found
 
 
-def crate_text(data_dir: Path) -> str:
-    """ro-crate-metadata.json of what lies under `data_dir` now."""
-    return json.dumps(crate_document(data_dir), indent=1, ensure_ascii=False) + "\n"
-
-
 def write_crate(data_dir: Path) -> None:
     """Write data/ro-crate-metadata.json."""
-    (data_dir / METADATA).write_text(crate_text(data_dir), encoding="utf-8")
+    text = json.dumps(crate_document(data_dir), indent=1, ensure_ascii=False) + "\n"
+    (data_dir / METADATA).write_text(text, encoding="utf-8")
 
 
-def _file(data_dir: Path, name: str) -> Entity:
-    path = data_dir / name
+def _sizes(data_dir: Path) -> dict[str, int]:
+    """Bytes of each file below, the document itself excepted, by its path with forward slashes."""
+    found: dict[str, int] = {}
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(data_dir / folder) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    folders.append(f"{folder}{entry.name}/")
+                elif entry.is_file():
+                    found[f"{folder}{entry.name}"] = entry.stat().st_size
+    found.pop(METADATA, None)
+    return found
+
+
+def _file(name: str, size_bytes: int) -> Entity:
+    path = PurePosixPath(name)
     return {
         "@id": name,
         "@type": "File",
         "name": path.name,
-        "contentSize": str(path.stat().st_size),
+        "contentSize": str(size_bytes),
         "encodingFormat": MEDIA_TYPES.get(path.suffix, "application/octet-stream"),
     }
 

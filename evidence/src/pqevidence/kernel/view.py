@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from pqevidence.kernel.schema import load_schema, schema_errors
 from pqevidence.record.context import EXEMPT_WINDOWS, suite_of
 from pqevidence.record.dataplane import DataPlane, data_plane
 from pqevidence.record.faults import killed_roles
+from pqevidence.record.handshake import WALL_STEP
 from pqevidence.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
 from pqevidence.scenario.conditions import impairs
 from pqtunnel.suites import Suite
@@ -261,31 +264,33 @@ class CellView:
         return min(max(times, default=self.wall[1]), self.wall[1])
 
     @property
-    def handshakes(self) -> dict[str, dict[str, list[Span]]]:
-        """Cold spans by handshake id and host, in order of start; the wall row (`handshake`) included."""
+    def handshakes(self) -> dict[str, Ends]:
+        """Cold handshakes by id."""
         return self._by_mode.get("cold", {})
 
     @property
-    def pooled(self) -> dict[str, dict[str, list[Span]]]:
+    def pooled(self) -> dict[str, Ends]:
         """The same of the pooled window."""
         return self._by_mode.get("pooled", {})
 
     @cached_property
-    def timed(self) -> dict[str, dict[str, list[Span]]]:
+    def timed(self) -> dict[str, Ends]:
         """Cold and pooled ones together, for what holds of every handshake."""
         return {**self.handshakes, **self.pooled}
 
     @cached_property
-    def _by_mode(self) -> dict[str, dict[str, dict[str, list[Span]]]]:
+    def _by_mode(self) -> dict[str, dict[str, Ends]]:
         found: dict[str, dict[str, dict[str, list[Span]]]] = {}
         for span in self.raw.spans or []:
             by_id = found.setdefault(span.mode, {})
             by_id.setdefault(span.handshake_id, {}).setdefault(span.host, []).append(span)
-        for by_id in found.values():
-            for hosts in by_id.values():
-                for spans in hosts.values():
-                    spans.sort(key=lambda span: (span.start_ns, -span.end_ns))
-        return found
+        return {
+            mode: {
+                handshake_id: {host: end_spans(spans) for host, spans in hosts.items()}
+                for handshake_id, hosts in by_id.items()
+            }
+            for mode, by_id in found.items()
+        }
 
     def keep(self) -> None:
         """Remember what tables are made of, so that nobody reads the raw files again for them. Where these
@@ -310,11 +315,32 @@ class CellView:
             self.__dict__.pop(name, None)
 
 
-def wall_of(spans: list[Span]) -> Span | None:
-    """The whole-wall row of one host in one handshake."""
-    return next((span for span in spans if span.step == "handshake"), None)
+@dataclass(frozen=True)
+class EndSpans:
+    """What one host wrote of one handshake: the whole-wall row, and the steps in order of start and end.
+
+    steps_ns: the sum of their durations.
+    """
+
+    wall: Span | None
+    steps: list[Span]
+    steps_ns: int
 
 
-def steps_of(spans: list[Span]) -> list[Span]:
-    """The steps of one host in one handshake, the wall row apart."""
-    return [span for span in spans if span.step != "handshake"]
+#: of one handshake, by host
+Ends = dict[str, EndSpans]
+_NOTHING = EndSpans(None, [], 0)
+
+
+def end_spans(spans: list[Span]) -> EndSpans:
+    """Of all rows of one host in one handshake. Of several walls the one that began first, and the longest of
+    these, counts."""
+    steps = sorted((span for span in spans if span.step != WALL_STEP), key=attrgetter("start_ns", "end_ns"))
+    walls = [span for span in spans if span.step == WALL_STEP]
+    wall = min(walls, key=lambda span: (span.start_ns, -span.end_ns), default=None)
+    return EndSpans(wall, steps, sum([span.end_ns - span.start_ns for span in steps]))
+
+
+def end_of(hosts: Ends, host: str) -> EndSpans:
+    """One end of a handshake; empty where it wrote nothing."""
+    return hosts.get(host, _NOTHING)

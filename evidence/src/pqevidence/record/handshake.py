@@ -32,7 +32,7 @@ class HandshakeTrace:
 
     def sum_ns(self, host: str) -> int:
         """Σ of the host's steps, the wall row apart."""
-        return sum(span.duration_ns for span in self.steps[host])
+        return sum([span.end_ns - span.start_ns for span in self.steps[host]])
 
     def coverage_pct(self, host: str) -> float | None:
         """Σ steps over the wall; None where the host has no wall or an empty one."""
@@ -43,7 +43,7 @@ class HandshakeTrace:
         """Duration of one primitive on one host, by default the one that always runs it; None where it is
         not in the trace."""
         where = PRIMITIVE_HOST[name] if host is None else host
-        found = [s.duration_ns for s in self.steps[where] if s.step == name and s.kind == "crypto"]
+        found = [s.end_ns - s.start_ns for s in self.steps[where] if s.step == name and s.kind == "crypto"]
         return sum(found) if found else None
 
     def size_bytes(self, name: str) -> int | None:
@@ -53,7 +53,7 @@ class HandshakeTrace:
     def crypto_ns(self, host: str | None = None) -> int:
         """Σ crypto spans of one host or of both."""
         hosts = ROLES if host is None else (host,)
-        return sum(s.duration_ns for h in hosts for s in self.steps[h] if s.kind == "crypto")
+        return sum([s.end_ns - s.start_ns for h in hosts for s in self.steps[h] if s.kind == "crypto"])
 
 
 def traces(spans: Iterable[Span], mode: str = COLD) -> dict[str, HandshakeTrace]:

@@ -28,7 +28,7 @@ IDLE_VIRTUAL_S = 0.1
 #: on a processor that is played, or detectors that are started
 BEGIN_S, BEGIN_SLOW_S = 15.0, 120.0
 #: the router or the attacker is started before the first cell of a session that asks for it
-START_S = 60.0
+START_S = 30.0
 #: from the last cell to the end of the run: the database is asked for every series of every cell
 END_S, END_CELL_S = 30.0, 0.5
 #: the vehicle may boot, arm and climb before the first cell

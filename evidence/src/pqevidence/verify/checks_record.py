@@ -11,7 +11,7 @@ import pqevidence
 from pqevidence.kernel.claims import LIMITS, PHYSICAL_UNITS, fields_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.schema import schema_errors
-from pqevidence.kernel.view import CellView, wall_of
+from pqevidence.kernel.view import CellView, end_of
 from pqevidence.record.raw import ROLES, Json, stamps_of_one_clock
 from pqevidence.record.sheet import catalogue_of, record_schema
 from pqevidence.records import OPTIONAL_FILES, record_from_raw
@@ -123,16 +123,16 @@ def medians(cell: CellView, tally: Tally) -> None:
     crypto: list[int] = []
     ratios: list[float] = []
     for hosts in cell.handshakes.values():
-        wall = wall_of(hosts.get("drone", []))
+        wall = end_of(hosts, "drone").wall
         if wall is None:
             continue
-        ground = wall_of(hosts.get("gcs", []))
+        ground = end_of(hosts, "gcs").wall
         walls["drone"].append(wall.end_ns - wall.start_ns)
         if ground is not None:
             walls["gcs"].append(ground.end_ns - ground.start_ns)
         spent = dict.fromkeys(PRIMITIVES, 0)
         for host, spans in hosts.items():
-            for span in spans:
+            for span in spans.steps:
                 if span.kind == "crypto":
                     place = span.step, host
                     spent[place] = spent.get(place, 0) + span.end_ns - span.start_ns
@@ -170,7 +170,7 @@ def medians(cell: CellView, tally: Tally) -> None:
 def _pooled_walls(cell: CellView, host: str) -> list[int]:
     """Walls of one host in handshakes that both ends call pooled."""
     both = (hosts for hosts in cell.pooled.values() if {"drone", "gcs"} <= set(hosts))
-    walls = (wall_of(hosts[host]) for hosts in both)
+    walls = (hosts[host].wall for hosts in both)
     return [wall.end_ns - wall.start_ns for wall in walls if wall is not None]
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from operator import attrgetter
 from statistics import median
 from typing import Any
 
 from pqevidence.kernel.result import Tally
-from pqevidence.kernel.view import BundleView, CellView, steps_of, wall_of
+from pqevidence.kernel.view import BundleView, CellView, Ends, end_of
 from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.context import primitive_sizes, suite_of
-from pqevidence.record.handshake import PRIMITIVE_HOST, SIZED_STEPS
+from pqevidence.record.handshake import COLD, POOLED, PRIMITIVE_HOST, SIZED_STEPS
 from pqevidence.record.raw import Span
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.scenario.attacks import attacked
@@ -32,18 +31,20 @@ PAUSE_REAL, PAUSE_VIRTUAL = (1.5, 1_000_000), (1.0, 200_000)
 SAME_TIMES_SHARE = 0.01
 DRONE_AWAY = ("send_hello", "wait_server_hello", "send_client_kem", "wait_finished")
 GROUND_KINDS = ("crypto", "kdf", "codec")
+#: modes of the handshakes before the traffic
+TIMED = (COLD, POOLED)
 
 
 def span_coverage(cell: CellView, tally: Tally) -> None:
     """In every handshake and on each host the steps sum to 95–101 % of the wall that was measured apart."""
     for handshake_id, hosts in cell.timed.items():
         for host, spans in hosts.items():
-            wall = wall_of(spans)
+            wall = spans.wall
             where = f"{cell.label} {host} {handshake_id}"
             if wall is None or wall.duration_ns <= 0:
                 tally.fail(f"{where}: no wall")
                 continue
-            percent = 100 * sum(span.duration_ns for span in steps_of(spans)) / wall.duration_ns
+            percent = 100 * spans.steps_ns / wall.duration_ns
             tally.see(percent)
             tally.require(
                 COVERAGE_PCT[0] <= percent <= COVERAGE_PCT[1], f"{where}: spans are {percent:.1f} % of it"
@@ -54,7 +55,7 @@ def span_coverage(cell: CellView, tally: Tally) -> None:
 def own_suite(cell: CellView, tally: Tally) -> None:
     """Handshakes before the traffic are of the cell's own suite, and its link document is of this cell: raw
     files of another cell were not put in their place. A rekey may switch suites, so it is not looked at."""
-    told = {span.suite_id for hosts in cell.timed.values() for spans in hosts.values() for span in spans}
+    told = {span.suite_id for span in cell.raw.spans or [] if span.mode in TIMED}
     tally.see()
     for suite_id in sorted(told - {str(cell.plan["suite_id"])}):
         tally.fail(f"{cell.label}: spans of {suite_id}")
@@ -69,7 +70,7 @@ def span_order(cell: CellView, tally: Tally) -> None:
     tally.see()
     for handshake_id, hosts in cell.timed.items():
         for host, spans in hosts.items():
-            wall, steps = wall_of(spans), steps_of(spans)
+            wall, steps = spans.wall, spans.steps
             where = f"{cell.label} {host} {handshake_id}"
             for span in steps:
                 if span.end_ns < span.start_ns:
@@ -78,7 +79,7 @@ def span_order(cell: CellView, tally: Tally) -> None:
                     tally.fail(f"{where}: {span.step} lies outside the wall")
             for problem in scheduling_problems(wall, steps):
                 tally.fail(f"{where}: {problem}")
-            for before, after in pairwise(sorted(steps, key=attrgetter("start_ns", "end_ns"))):
+            for before, after in pairwise(steps):
                 if before.end_ns > after.start_ns:
                     tally.fail(f"{where}: {before.step} overlaps {after.step}")
 
@@ -114,14 +115,12 @@ def span_window(cell: CellView, tally: Tally) -> None:
         _within(cell, tally, cell.pooled, labels["handshake_pooled"])
 
 
-def _within(
-    cell: CellView, tally: Tally, handshakes: dict[str, dict[str, list[Span]]], label: tuple[int, int]
-) -> None:
+def _within(cell: CellView, tally: Tally, handshakes: dict[str, Ends], label: tuple[int, int]) -> None:
     start, end = label
     virtual = cell.run.scenario.get("ring") == "sim"
     slack_ns = WINDOW_SLACK_VIRTUAL_NS if virtual else WINDOW_SLACK_NS
     for host in ("drone", "gcs"):
-        walls = [w for hosts in handshakes.values() if (w := wall_of(hosts.get(host, [])))]
+        walls = [w for hosts in handshakes.values() if (w := end_of(hosts, host).wall)]
         if not walls:
             continue
         first, last = min(wall.start_ns for wall in walls), max(wall.end_ns for wall in walls)
@@ -148,28 +147,26 @@ def network_wait(cell: CellView, tally: Tally) -> None:
     do not, because the drone goes on before they return.
     """
     for handshake_id, hosts in cell.timed.items():
-        drone, ground = steps_of(hosts.get("drone", [])), steps_of(hosts.get("gcs", []))
-        if not drone or not ground:
+        if not end_of(hosts, "drone").steps or not end_of(hosts, "gcs").steps:
             tally.fail(f"{cell.label} {handshake_id}: spans of one host only")
             continue
         waited, worked = _away_and_at_work(hosts)
         tally.see()
-        enough = waited_enough(hosts)
         text = f"drone waited {waited / 1e6:.3f} ms, ground worked {worked / 1e6:.3f} ms"
-        tally.require(enough, f"{cell.label} {handshake_id}: {text}")
+        tally.require(waited + WAIT_SLACK_NS >= worked, f"{cell.label} {handshake_id}: {text}")
     tally.unit = "handshakes"
 
 
-def waited_enough(hosts: dict[str, list[Span]]) -> bool:
+def waited_enough(hosts: Ends) -> bool:
     """Was the drone on the network as long as the ground worked for it? As `network_wait` asks."""
     waited, worked = _away_and_at_work(hosts)
     return waited + WAIT_SLACK_NS >= worked
 
 
-def _away_and_at_work(hosts: dict[str, list[Span]]) -> tuple[int, int]:
-    drone, ground = steps_of(hosts.get("drone", [])), steps_of(hosts.get("gcs", []))
-    waited = sum(s.duration_ns for s in drone if s.step in DRONE_AWAY)
-    worked = sum(s.duration_ns for s in ground if s.kind in GROUND_KINDS and s.step != "challenge")
+def _away_and_at_work(hosts: Ends) -> tuple[int, int]:
+    drone, ground = end_of(hosts, "drone").steps, end_of(hosts, "gcs").steps
+    waited = sum([s.end_ns - s.start_ns for s in drone if s.step in DRONE_AWAY])
+    worked = sum([s.end_ns - s.start_ns for s in ground if s.kind in GROUND_KINDS and s.step != "challenge"])
     return waited, worked
 
 
@@ -183,7 +180,7 @@ def handshake_count(cell: CellView, tally: Tally) -> None:
         traced = len({span.handshake_id for span in spans if span.host == host and span.step == "handshake"})
         counted = int((cell.raw.counters or {})[host]["hs_completed"])
         tally.require(traced == counted, f"{cell.label} {host}: {counted} counted, {traced} traced")
-    cold = sum(1 for hosts in cell.handshakes.values() if wall_of(hosts.get("drone", [])))
+    cold = sum(1 for hosts in cell.handshakes.values() if end_of(hosts, "drone").wall)
     tally.see(cold)
     if not cell.shakes:
         tally.require(not spans, f"{cell.label}: {len(spans)} spans in a suite that makes no handshake")
@@ -207,7 +204,7 @@ def told_alike(cell: CellView, tally: Tally) -> None:
         tally.require(
             done == traced, f"{where}: {done} {name} handshakes in events.ndjson, {traced} in spans.ndjson"
         )
-    drone = [span for hosts in cell.handshakes.values() for span in hosts.get("drone", [])]
+    drone = [span for span in cell.raw.spans or [] if span.mode == COLD and span.host == "drone"]
     numbers = sorted({span.number for span in drone if span.number is not None})
     if failed == 0 and numbers:
         whole = numbers == list(range(len(cell.handshakes)))
@@ -266,7 +263,7 @@ def paused(cell: CellView, tally: Tally) -> None:
     walls = sorted(
         (wall.start_ns, wall.end_ns)
         for hosts in cell.handshakes.values()
-        if (wall := wall_of(hosts.get("drone", []))) is not None
+        if (wall := end_of(hosts, "drone").wall) is not None
     )
     if len(walls) < LEAST_HANDSHAKES or not has_witnesses(cell.run):
         return
@@ -289,8 +286,9 @@ def paused(cell: CellView, tally: Tally) -> None:
         )
 
 
-def _mode_of(hosts: dict[str, list[Span]]) -> str | None:
-    return next((span.mode for span in hosts.get("drone", []) if span.step == "handshake"), None)
+def _mode_of(hosts: Ends) -> str | None:
+    wall = end_of(hosts, "drone").wall
+    return wall.mode if wall else None
 
 
 def _asked(cell: CellView, blocks: list[dict[str, Any]], tally: Tally) -> None:
@@ -319,12 +317,12 @@ def pooled_apart(cell: CellView, tally: Tally) -> None:
     tally.require(not mixed, f"{cell.label}: {len(mixed)} handshakes cold at one end, pooled at the other")
     for mode, handshakes in (("cold", cell.handshakes), ("pooled", cell.pooled)):
         for handshake_id, hosts in handshakes.items():
-            made = {span.keygen for span in hosts.get("gcs", [])} - {None}
+            made = {span.keygen for span in end_of(hosts, "gcs").steps} - {None}
             where = f"{cell.label} {handshake_id}"
             tally.require(made <= {mode}, f"{where}: {mode}, its key pair was {', '.join(map(str, made))}")
             if mode == "pooled":
                 tally.require(bool(made), f"{where}: pooled, and no word where its key pair came from")
-    done = sum(1 for hosts in cell.pooled.values() if wall_of(hosts.get("drone", [])))
+    done = sum(1 for hosts in cell.pooled.values() if end_of(hosts, "drone").wall)
     due = cell.pooled_due or 0
     tally.see(done)
     least = min(due, int((cell.run.scenario.get("handshake") or {}).get("min_count", LEAST_HANDSHAKES)))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from pqevidence.kernel.result import Tally
-from pqevidence.kernel.view import CellView, wall_of
+from pqevidence.kernel.view import CellView, end_of
 from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.record.untimed import untimed_reasons
 
@@ -62,11 +62,11 @@ def _sister(cell: CellView) -> Sister | None:
     walls = []
     for hosts in cell.handshakes.values():
         for host, spans in hosts.items():
-            for span in spans:
+            for span in spans.steps:
                 if span.step in PRIMITIVES:
                     key = (host, span.step)
                     fastest_ns[key] = min(span.duration_ns, fastest_ns.get(key, span.duration_ns))
-        if (wall := wall_of(hosts.get("drone", []))) is not None:
+        if (wall := end_of(hosts, "drone").wall) is not None:
             walls.append((wall.start_ns, wall.end_ns))
     walls.sort()
     if len(walls) < LEAST_HANDSHAKES or len(fastest_ns) < LEAST_PRIMITIVES:

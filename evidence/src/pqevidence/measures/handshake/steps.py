@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from pqevidence.kernel.result import Tally
-from pqevidence.kernel.view import CellView, steps_of, wall_of
+from pqevidence.kernel.view import CellView, Ends, EndSpans
 from pqevidence.kernel.witnesses import has_witnesses
 from pqevidence.measures.handshake.checks import COVERAGE_PCT, waited_enough
-from pqevidence.record.raw import PRIMITIVES, ROLES, Span, played_by
-from pqevidence.record.untimed import EMULATED_CPU, untimed_reasons
+from pqevidence.record.raw import PRIMITIVES, ROLES, Span
+from pqevidence.record.untimed import untimed_reasons
 
 CRYPTO, WAITING = "crypto", "network_wait"
 _WAITS = "wait_"
@@ -78,11 +78,12 @@ def follow(cell: CellView, tally: Tally) -> None:
     tally.unit = "handshakes"
 
 
-def _at_one_end(host: str, spans: list[Span], *, signs: bool) -> Iterable[str]:
-    wall, steps = wall_of(spans), sorted(steps_of(spans), key=lambda span: (span.start_ns, span.end_ns))
-    if wall is None or not steps or not _whole(wall, steps):
+def _at_one_end(host: str, spans: EndSpans, *, signs: bool) -> Iterable[str]:
+    wall, steps = spans.wall, spans.steps
+    if wall is None or not steps or not _whole(wall, spans):
         return  # `span_coverage` and `span_order` say so
-    names, order = [span.step for span in steps if span.step != ANYWHERE], ORDER[host]
+    made, order = [span.step for span in steps], ORDER[host]
+    names = [name for name in made if name != ANYWHERE]
     for name in sorted(set(names) - set(order)):
         yield f"{name} is no step of the {host}"
         return
@@ -95,7 +96,7 @@ def _at_one_end(host: str, spans: list[Span], *, signs: bool) -> Iterable[str]:
         due.add(SIGNED[host])
     elif SIGNED[host] in names:
         yield f"{SIGNED[host]}, and the drone proves itself by a key in scenario.effective.yml"
-    if absent := sorted(due - {span.step for span in steps}):
+    if absent := sorted(due.difference(made)):
         yield f"no {', '.join(absent)}"
     for before_, after_ in pairwise(steps):
         if before_.end_ns + HOLE_NS < after_.start_ns:
@@ -106,16 +107,16 @@ def _at_one_end(host: str, spans: list[Span], *, signs: bool) -> Iterable[str]:
         yield f"the wall is {edge_ns} ns away from its first or its last step"
 
 
-def _whole(wall: Span, steps: list[Span]) -> bool:
+def _whole(wall: Span, spans: EndSpans) -> bool:
     low, high = COVERAGE_PCT
-    percent = 100 * sum(span.duration_ns for span in steps) / max(1, wall.duration_ns)
-    return low <= percent <= high and all(a.end_ns <= b.start_ns for a, b in pairwise(steps))
+    percent = 100 * spans.steps_ns / max(1, wall.duration_ns)
+    return low <= percent <= high and all(a.end_ns <= b.start_ns for a, b in pairwise(spans.steps))
 
 
-def _uncaused(hosts: dict[str, list[Span]]) -> Iterable[str]:
+def _uncaused(hosts: Ends) -> Iterable[str]:
     if not waited_enough(hosts):
         return  # `network_wait` says so
-    found = {(host, span.step): span for host, spans in hosts.items() for span in spans}
+    found = {(host, span.step): span for host, spans in hosts.items() for span in spans.steps}
     for sender, sends, receiver, waits in MESSAGES:
         sent, got = found.get((sender, sends)), found.get((receiver, waits))
         if sent is not None and got is not None and got.end_ns < sent.start_ns - CORES_APART_NS:
@@ -128,9 +129,5 @@ def _uncaused(hosts: dict[str, list[Span]]) -> Iterable[str]:
 def _one_clock(cell: CellView) -> bool:
     """Both ends read the monotonic clock of one machine, and no other one plays it."""
     hosts = [(cell.run.hosts.get(role) or {}).get("host") or {} for role in ROLES]
-    if untimed_reasons(cell.run.hosts) or any(played_by(host) for host in hosts):
-        return False
     linux = all(host.get("os", "linux") == "linux" for host in hosts)
-    emulated = any(str(host.get("cpu_model")).startswith(EMULATED_CPU) for host in hosts)
-    boots = {host.get("boot_id") for host in hosts}
-    return linux and not emulated and len(boots) == 1 and None not in boots
+    return cell.run.one_clock and linux and not untimed_reasons(cell.run.hosts)

@@ -55,13 +55,11 @@ def _by_size(where: str, sent: Json, sizes: Mapping[str, Any], tally: Tally) -> 
 
 
 def _handed_over(cell: CellView, where: str, side: Json, tally: Tally) -> None:
-    by_size: Counter[int] = Counter()
-    for sizes in (side["sent"].get("sizes") or {}, (side.get("beside") or {}).get("sizes") or {}):
-        by_size.update({int(size): int(count) for size, count in sizes.items()})
-    frames = int(side["sent"]["count"]) + sum(((side.get("beside") or {}).get("sizes") or {}).values())
-    size = int(side["sent"]["bytes"]) + sum(
-        int(name) * int(count) for name, count in ((side.get("beside") or {}).get("sizes") or {}).items()
-    )
+    sent, beside = side["sent"], _sizes(side.get("beside"))
+    by_size = Counter(_sizes(sent))
+    by_size.update(beside)
+    frames = int(sent["count"]) + sum(beside.values())
+    size = int(sent["bytes"]) + sum(each * count for each, count in beside.items())
     window = cell.windows("drone")[TRAFFIC]
     for what, ours, theirs, edge in (
         ("frames", frames, int(window["plaintext_in"]), EDGE_COUNT),
@@ -88,6 +86,11 @@ def _handed_over(cell: CellView, where: str, side: Json, tally: Tally) -> None:
             f"{where}: {by_size[worst]} frames of {worst} bytes by the source (traffic.json), "
             f"{carried[worst]} datagrams of that plaintext in ledger.drone.csv, {odd.total()} differ in all"
         )
+
+
+def _sizes(told_: Mapping[str, Any] | None) -> dict[int, int]:
+    """Size in bytes → how many frames of it."""
+    return {int(size): int(count) for size, count in ((told_ or {}).get("sizes") or {}).items()}
 
 
 def _handed_out(cell: CellView, where: str, role: str, side: Json, tally: Tally) -> None:
