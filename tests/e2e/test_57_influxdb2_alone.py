@@ -216,15 +216,15 @@ def points(end_s: int) -> str:
         ns = (end_s - 20) * NS + tick * NS // 10
         cell, of_cell = ("b", tick) if tick < 105 else ("a", tick - 105)
         for place, host in enumerate(("drone", "gcs")):
-            counter = (1 + place) * of_cell * of_cell
+            counter, tags = (1 + place) * of_cell * of_cell, f"cell={cell},host={host}"
             counters = (
                 "tx_data rx_ok plaintext_out_bytes hs_completed rekey_completed auth_failed bad_header replay"
             )
             fields = ",".join(f"{name}={counter + number}i" for number, name in enumerate(counters.split()))
             rows += [
-                f"pq_tunnel,cell={cell},host={host} {fields} {ns}",
-                f"pq_net,cell={cell},host={host} udp_rcvbuf_errors={counter}i {ns}",
-                f"pq_cpu,cell={cell},host={host} process_pct={tick % 7},system_pct={tick % 11},steal_pct={tick % 3} {ns}",
+                f"pq_tunnel,{tags} {fields} {ns}",
+                f"pq_net,{tags} udp_rcvbuf_errors={counter}i {ns}",
+                f"pq_cpu,{tags} process_pct={tick % 7},system_pct={tick % 11},steal_pct={tick % 3} {ns}",
                 f"pq_temp,host={host},zone=cpu temperature_c={40 + tick % 5} {ns}",
                 f"pq_power,host={host},sensor=ina219,synthetic=false power_w={3 + tick % 4} {ns}",
                 f"pq_detector,host={host},model=m attack_score={tick % 9},degraded_score={tick % 8} {ns}",
