@@ -338,8 +338,25 @@ def test_what_a_container_used_stays_when_it_ends(tmp_path: Path) -> None:
     assert (neighbours.reading()["lab_total_ms"], neighbours.reading()["lab_ms"]) == (9110.0, [9050.0, 60.0])
     containers.append(("influxdb", 9))  # put back: another one, which begins at nothing
     account(9, 5)
-    neighbours._groups = {}
     assert neighbours.reading()["lab_total_ms"] == 9115.0
+
+
+def test_a_container_that_is_started_later_is_the_lab_s_too(tmp_path: Path) -> None:
+    """The router, before the first cell over a link. As a neighbour it made cells of fast suites invalid."""
+    neighbours = host(tmp_path)
+    proc, root = tmp_path / "proc", tmp_path / "cgroup"
+    containers, asked = [("drone", 7)], []
+    neighbours.ask = lambda project: asked.append(project) or list(containers)
+    assert neighbours.reading()["lab_total_ms"] == 110.0
+    containers.append(("link", 8))
+    (proc / "8").mkdir()
+    (proc / "8" / "cgroup").write_text("5:cpuacct:/router\n")
+    (root / "cpuacct" / "router").mkdir()
+    (root / "cpuacct" / "router" / "cpuacct.usage_percpu").write_text(f"{300 * MS} 0\n")
+    (root / "cpuacct" / "router" / "cpuacct.usage").write_text(f"{300 * MS}\n")
+    assert neighbours.reading()["lab_total_ms"] == 410.0
+    assert neighbours.reading()["lab_ms"] == [350.0, 60.0]
+    assert len(asked) == 2, "the engine is asked again only when a group came or went"
 
 
 def test_a_lab_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ class ComposeNeighbours:
     _groups: dict[str, tuple[int, GroupFiles | None]] = field(default_factory=dict)
     _cores_of: dict[str, list[int]] = field(default_factory=dict)
     _reason: str | None = None
+    _beside: frozenset[Path] = frozenset()
     #: (name, first process) → what was read last of it: ns in all, ns by core
     _seen: dict[tuple[str, int], tuple[int, list[int] | None]] = field(default_factory=dict)
 
@@ -96,8 +97,11 @@ class ComposeNeighbours:
             return {"reason": f"a control group of the lab cannot be read: {error}"}
 
     def _look(self) -> None:
-        """Ask the engine once, and again when a container is another one."""
-        if self._groups and all((self.proc / str(pid)).exists() for pid, _ in self._groups.values()):
+        """Ask the engine once, again when a container is another one, and when one more stands beside them:
+        router and attacker are started before the first cell that asks for them."""
+        pids = [pid for pid, _ in self._groups.values()]
+        there = all((self.proc / str(pid)).exists() for pid in pids)
+        if pids and there and self._groups_beside() == self._beside:
             return
         self._groups, self._reason = {}, None
         try:
@@ -107,8 +111,14 @@ class ComposeNeighbours:
             return
         self._groups = {name: (pid, group_files(pid, self.proc, self.root)) for name, pid in found}
         self._cores_of = {name: allowed_cores(pid, self.proc) for name, pid in found if name in ENDS}
+        self._beside = self._groups_beside()
         if not found:
             self._reason = f"no container of {self.project} runs on this machine"
+
+    def _groups_beside(self) -> frozenset[Path]:
+        """Every control group in the folders in which those of the lab's containers lie."""
+        folders = {files.cpu.parent.parent for _, files in self._groups.values() if files is not None}
+        return frozenset(path for folder in folders for path in folder.iterdir() if path.is_dir())
 
     def _ticks(self) -> Json:
         rows = [line.split() for line in (self.proc / "stat").read_text(encoding="ascii").splitlines()]
