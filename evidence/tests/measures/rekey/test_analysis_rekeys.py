@@ -111,6 +111,15 @@ def test_without_a_condition_free_of_rekeys_the_cpu_is_compared_with_nothing(tmp
     assert {row["cpu_drone_verdict"] for row in told} == {"insufficient"}
 
 
+def test_one_interval_in_two_conditions_is_no_curve_over_the_interval(tmp_path: Path) -> None:
+    """As where a scenario rekeys at one rate over several links: the table tells them apart."""
+    same = {**rekey_bundle.OFTEN, "rekey": rekey_bundle.RARE["rekey"]}
+    root = rekey_bundle.make(tmp_path / "run", conditions=(rekey_bundle.BASE, rekey_bundle.RARE, same))
+    assert [row["every_s"] for row in rows(root, "rekey_sweep")] == ["0.4", "0.4"]
+    found = page(root)
+    assert "fig-rekey-sweep" not in found.text_of and len(found.rows["rekey-sweep-table"]) == 1 + 2
+
+
 def test_the_report_shows_rekeys_with_links_to_their_cells(swept: Path) -> None:
     found = page(swept)
     for name in ("fig-rekey-sweep", "rekey-sweep-table", "rekey-cpu-table", "rekey-cells-table"):

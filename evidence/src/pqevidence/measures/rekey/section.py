@@ -49,6 +49,8 @@ def _figure(source: Source, rows: list[RawRow]) -> Figure | None:
     for suite_id in dict.fromkeys(row["suite_id"] for row in rows):
         facts = suite_facts(suite_id)
         mine = sorted((r for r in rows if r["suite_id"] == suite_id), key=lambda r: float(r["every_s"]))
+        if len({row["every_s"] for row in mine}) < len(mine):
+            continue  # one interval in two conditions, over two links say: no curve over the interval
         for name, column in (("model", "phi_model_pct"), ("blackout", "blackout_share_pct")):
             # a logarithmic axis has no zero; the table beside it has
             points = tuple(
