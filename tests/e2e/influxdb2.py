@@ -82,14 +82,20 @@ def _second(text: str) -> int:
 
 
 def live(server: Server, start_s: int, end_s: int) -> dict[str, Drawn]:
-    """What the live view draws of the same seconds."""
+    """What the live view draws of the same seconds, but for a rate in the first one: InfluxQL takes it from
+    the second before, Flux has none there."""
     found: dict[str, Drawn] = {}
     for panel in PANELS:
         for place, line in enumerate(panel.lines):
             drawn = found.setdefault(f"{panel.id} {place}", {})
+            first_ns = (start_s + (line.how == "rate")) * NS
             for series in server.view.query(influxql(line, start_s * NS, 1)):
                 tags = tuple(str(series["tags"][tag]) for tag in line.by)
                 drawn.update(
-                    {(tags, int(ns)): float(value) for ns, value in series["values"] if ns < end_s * NS}
+                    {
+                        (tags, int(ns)): float(value)
+                        for ns, value in series["values"]
+                        if first_ns <= ns < end_s * NS
+                    }
                 )
     return found
