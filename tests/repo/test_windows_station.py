@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ STATION = Path(__file__).resolve().parents[2] / "images" / "windows" / "station"
 
 #: says what it was called with, then ends by the second word: a number, or after so many interrupts with 7
 FAKE_WINE = """
-import os, signal, sys, time
+import os, signal, subprocess, sys, time
 heard = []
 signal.signal(signal.SIGINT, lambda *_: (heard.append(1), print("Ctrl-C", flush=True)))
 print(os.environ["WINEPREFIX"], *sys.argv[1:], sep="|", flush=True)
@@ -22,6 +23,9 @@ if sys.argv[2] == "hear":
     while len(heard) < int(sys.argv[3]):
         time.sleep(0.01)  # a pause() could begin just after the signal, and last for ever
     sys.exit(7)
+if sys.argv[2] == "served":  # by a server that dies after so many seconds; what waits for it waits for ever
+    subprocess.run([sys.argv[4], sys.argv[3]])
+    time.sleep(600)
 sys.exit(int(sys.argv[2]))
 """
 
@@ -78,6 +82,15 @@ def test_a_second_term_kills(environment: dict[str, str]) -> None:
     run.send_signal(signal.SIGTERM)
     assert run.wait(timeout=60) == 128 + signal.SIGKILL
     run.communicate()
+
+
+def test_it_does_not_outlive_wineserver(environment: dict[str, str], tmp_path: Path) -> None:
+    server = tmp_path / "wineserver64"
+    shutil.copy(shutil.which("sleep") or "", server)
+    run = start(environment, r"C:\venv\x.exe", "served", "3", str(server))
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 128 + signal.SIGKILL
+    assert err.startswith("error: wineserver has died") and r"C:\venv\x.exe was killed" in err.splitlines()[0]
 
 
 def test_nothing_to_run_is_one_sentence(environment: dict[str, str]) -> None:
