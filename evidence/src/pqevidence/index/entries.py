@@ -29,6 +29,7 @@ from pqevidence.index.documents import RINGS
 from pqevidence.index.look import ARCHIVE, DAMAGE, Look, look
 from pqevidence.index.machines import Machine, machine_of
 from pqevidence.index.rules import BY_NAME, Refused, Said, plain
+from pqevidence.verify.run import COLLECT_AFTER
 
 Json = dict[str, Any]
 VERDICTS: Final = ("pass", "fail", "unsupported", "invalid", "not-run")
@@ -217,7 +218,7 @@ def _one_look(path: Path, looks: Looks, *, verify: bool) -> Look:
 def _begin() -> None:
     """Of each process, once. What is imported is nobody's rubbish, and what a look leaves is mostly rows."""
     gc.freeze()
-    gc.set_threshold(50_000)
+    gc.set_threshold(COLLECT_AFTER)
     _bound_memory()
 
 

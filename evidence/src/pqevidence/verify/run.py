@@ -33,6 +33,8 @@ _DAMAGE = (
     MemoryError,
 )
 _BAG = "a BagIt 1.0 bag of sha-512"
+#: objects made between two looks for cycles among them, where what is made is rows without any (Python: 700)
+COLLECT_AFTER = 50_000
 #: checks that look at a bundle whatever its scenario and plan are; the others walk what those two ask for
 _RESTS_ON_NOTHING = frozenset({
     "bagit_structure", "tagmanifest_fixity", "manifest_fixity", "ro_crate", "attributed", "files_known",
@@ -86,7 +88,7 @@ def _rare_collection() -> Iterator[None]:
     """What checks read is rows without cycles: to look for cycles at Python's own rate takes a tenth of all
     processor time, and finds none."""
     before = gc.get_threshold()
-    gc.set_threshold(50_000, *before[1:])
+    gc.set_threshold(COLLECT_AFTER, *before[1:])
     try:
         yield
     finally:
