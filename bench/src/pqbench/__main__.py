@@ -15,8 +15,9 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, texts_of
 from pqbase.text import utc_text
 from pqbench import accounting, document, flood, floor, forwarding, handshakes, rekeys, targets
 from pqbench.errors import BenchError, DocumentError
@@ -62,31 +63,31 @@ def _watch(limit_s: float) -> None:
     timer.start()
 
 
-def run(plan: Plan) -> dict[str, Any]:
+def run(plan: Plan) -> Json:
     """Everything, in one run."""
     before = Reading.now()
     tell(f"mode {plan.mode}; load average {before.load[0]:.2f} before")
     with spaces() as where, tunnel(where) as ends:
         hello = ends.gcs.ask(do="hello")
-        wanted = [name for name in hello["suite_ids"] if fnmatch.fnmatch(name, plan.suites)]
+        wanted = [name for name in texts_of(hello, "suite_ids") if fnmatch.fnmatch(name, plan.suites)]
         limit_s = plan.handshakes_limit_s
         waking = floor.wake_up(where)
         floors = floor.Floors(where, plan.handshakes, limit_s)
-        shakes: dict[str, Any] = {
+        suites = handshakes.suites(ends, floors, wanted, plan.handshakes, limit_s, tell)
+        signing = handshakes.one_suite(ends, targets.TLS_SUITE, plan.tls, 5, limit_s, "signature")
+        signing_floor = floor.measure(where, targets.TLS_SUITE, "mutual", plan.tls, limit_s)
+        shakes: Json = {
             "wake_up": waking,
-            "suites": handshakes.suites(ends, floors, wanted, plan.handshakes, limit_s, tell),
+            "suites": suites,
             "floors": floors.all(),
-            "signing_drone": handshakes.one_suite(ends, targets.TLS_SUITE, plan.tls, 5, limit_s, "signature"),
-            "signing_floor": floor.measure(where, targets.TLS_SUITE, "mutual", plan.tls, limit_s),
+            "signing_drone": signing | floor.beside(targets.TLS_SUITE, signing, signing_floor),
+            "signing_floor": signing_floor,
             "tls_mutual": tls(where, "tls_peer", "mutual", plan.tls),
             "awslc_mutual": tls(where, "awslc", "mutual", plan.tls),
             "tls_server": tls(where, "tls_peer", "server", plan.tls),
             "awslc_server": tls(where, "awslc", "server", plan.tls),
             "rosenpass": handshakes.rosenpass(where, plan.rosenpass),
         }
-        shakes["signing_drone"] |= floor.beside(
-            targets.TLS_SUITE, shakes["signing_drone"], shakes["signing_floor"]
-        )
         accounted = accounting.run(ends, plan.accounting_rounds, tell)
         ends.connect(FORWARDING_SUITE)
         with running(where, ends) as (forwarders, missing):
@@ -95,7 +96,7 @@ def run(plan: Plan) -> dict[str, Any]:
         flooded = flood.run(where, ends, plan.flood_s)
     tell("rekey")
     rekeyed = rekeys.run(plan.rekey_full) if plan.rekey else {"missing": f"not part of mode {plan.mode}"}
-    result: dict[str, Any] = {
+    result: Json = {
         "schema": SCHEMA,
         "utc": utc_text(time.time_ns()),
         "mode": plan.mode,
@@ -119,9 +120,9 @@ def run(plan: Plan) -> dict[str, Any]:
     return result
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> Json:
     """A run of this version. Raises DocumentError of another's."""
-    result: dict[str, Any] = json.loads(path.read_text())
+    result: Json = json.loads(path.read_text())
     if result.get("schema") != SCHEMA:
         raise DocumentError(
             f"{path} is {result.get('schema')}, this bench writes tables of {SCHEMA}", hint="make bench"

@@ -15,8 +15,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, rows_of, whole_of
 from pqbase.stats import median_interval
 from pqbench.end import Way
 from pqbench.errors import ChildFailed
@@ -35,13 +36,13 @@ CPU_ROUNDS_SHARE: Final = 5
 LIMIT_S: Final = 30.0
 
 
-def run(tunnel: Tunnel, rounds: int, tell: Callable[[str], None]) -> list[dict[str, Any]]:
+def run(tunnel: Tunnel, rounds: int, tell: Callable[[str], None]) -> list[Json]:
     """Ratios with accounting over without of each suite, one ratio a cell; or why there are none."""
     asked = ((FASTEST, rounds), (SLOWER, max(1, rounds // SLOWER_ROUNDS_SHARE)))
     return [{"suite_id": suite, **_of(tunnel, suite, count, tell)} for suite, count in asked]
 
 
-def _of(tunnel: Tunnel, suite: str, rounds: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def _of(tunnel: Tunnel, suite: str, rounds: int, tell: Callable[[str], None]) -> Json:
     walls: list[float] = []
     cpus: list[float] = []
     try:
@@ -76,9 +77,9 @@ def _wall_ratio(tunnel: Tunnel, suite: str, *, swapped: bool) -> float:
         _set(tunnel, way)
         tunnel.drone.ask(do="handshakes", count=PER_BLOCK, least=PER_BLOCK, limit_s=LIMIT_S)
     walls_ns: dict[bool, list[int]] = {True: [], False: []}
-    for row in tunnel.drone.ask(do="spans")["rows"]:
+    for row in rows_of(tunnel.drone.ask(do="spans"), "rows"):
         if row["step"] == "handshake":
-            walls_ns[row["cpu_ns"] is not None].append(row["end_ns"] - row["start_ns"])
+            walls_ns[row["cpu_ns"] is not None].append(whole_of(row, "end_ns") - whole_of(row, "start_ns"))
     if not all(walls_ns.values()):
         raise ChildFailed(f"no handshake of {suite} completed in one of both ways")
     return statistics.median(walls_ns[True]) / statistics.median(walls_ns[False])
@@ -91,16 +92,16 @@ def _cpu_a_handshake_ms(tunnel: Tunnel, suite: str, way: Way) -> float:
     block = tunnel.drone.ask(do="handshakes", count=CPU_PER_ROUND, least=CPU_PER_ROUND, limit_s=LIMIT_S)
     if not block["completed"]:
         raise ChildFailed(f"no handshake of {suite} completed")
-    return (_cpu_ms(tunnel) - before) / int(block["completed"])
+    return (_cpu_ms(tunnel) - before) / whole_of(block, "completed")
 
 
 def _cpu_ms(tunnel: Tunnel) -> float:
-    return math.fsum(end.ask(do="cpu")["cpu_ns"] for end in (tunnel.drone, tunnel.gcs)) / 1e6
+    return math.fsum(whole_of(end.ask(do="cpu"), "cpu_ns") for end in (tunnel.drone, tunnel.gcs)) / 1e6
 
 
-def _summary(walls: Sequence[float], cpus: Sequence[float]) -> dict[str, Any]:
+def _summary(walls: Sequence[float], cpus: Sequence[float]) -> Json:
     """Medians over the rounds, each with a 95 % interval from order statistics."""
-    told: dict[str, Any] = {}
+    told: Json = {}
     for name, values in (("wall", walls), ("cpu", cpus)):
         low, high = median_interval(values)
         told[f"{name}_ratio"] = rounded(statistics.median(values), 4)

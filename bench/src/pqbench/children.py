@@ -11,8 +11,9 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, Any, Final
+from typing import IO, Final
 
+from pqbase.documents import Json
 from pqbench.errors import ChildFailed
 
 READY: Final = "ready"
@@ -50,12 +51,12 @@ class Child:
         if not text.startswith(READY):
             raise ChildFailed(f"{self.name} said {text!r} instead of {READY!r}: {self.complaints()}")
 
-    def ask(self, **request: Any) -> dict[str, Any]:
+    def ask(self, **request: object) -> Json:
         """One JSON line there, one back. Raises ChildFailed with the child's own error."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.line())
+        answer: Json = json.loads(self.line())
         if "error" in answer:
             raise ChildFailed(f"{self.name}: {answer['error']}")
         return answer

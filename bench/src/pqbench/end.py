@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pqbase.documents import Json
 from pqtunnel.config import EndpointConfig
 from pqtunnel.endpoint import acceptor, dialer
 from pqtunnel.endpoint.endpoint import Endpoint
@@ -33,7 +34,7 @@ Way = Literal["always", "never"]
 """Which handshakes have their waiting accounted for."""
 
 
-CHANGED: Final[dict[Way, dict[str, Any]]] = {
+CHANGED: Final[dict[Way, Json]] = {
     "always": {},
     "never": {"meter": NoMeter(NOT_METERED), "before": None},
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
+from pqbase.documents import Json
 from pqbase.stats import tail
 
 
@@ -26,7 +26,7 @@ def rounded(value: float | None, digits: int = 3) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def of_handshakes(taken: Sequence[dict[str, float]]) -> dict[str, Any]:
+def of_handshakes(taken: Sequence[dict[str, float]]) -> Json:
     """Medians of handshakes, each with `wall_ms`, `crypto_ms` and, of that, `keygen_ms`; none of none."""
     walls = [row["wall_ms"] for row in taken]
     found: dict[str, float | None] = {

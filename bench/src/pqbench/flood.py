@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, number_of, part_of, whole_of
 from pqbench.children import child
 from pqbench.errors import ChildFailed
 from pqbench.figures import rounded
@@ -20,11 +21,11 @@ SIZE_BYTES: Final = 88
 """A sealed datagram of 64 bytes."""
 
 
-def _counted(after: dict[str, Any], before: dict[str, Any], name: str) -> int:
-    return int(after["counters"][name]) - int(before["counters"][name])
+def _counted(after: Json, before: Json, name: str) -> int:
+    return whole_of(part_of(after, "counters"), name) - whole_of(part_of(before, "counters"), name)
 
 
-def run(where: Spaces, tunnel: Tunnel, seconds: float, rate_hz: int = FORGED_HZ) -> dict[str, Any]:
+def run(where: Spaces, tunnel: Tunnel, seconds: float, rate_hz: int = FORGED_HZ) -> Json:
     """Flood the gcs for `seconds`; the forged rate is what its counters say it took in."""
     try:
         word = tunnel.drone.ask(do="header_word")["word"]
@@ -55,9 +56,9 @@ def run(where: Spaces, tunnel: Tunnel, seconds: float, rate_hz: int = FORGED_HZ)
         after = tunnel.counters("gcs")
     except ChildFailed as error:
         return {"missing": str(error)}
-    wall_s = (after["time_ns"] - before["time_ns"]) / 1e9
+    wall_s = (whole_of(after, "time_ns") - whole_of(before, "time_ns")) / 1e9
     refused = _counted(after, before, "auth_failed")
-    both_cpu_ns = legitimate["cpu_us_per_packet"] * legitimate["received_count"] * 1e3
+    both_cpu_ns = number_of(legitimate, "cpu_us_per_packet") * number_of(legitimate, "received_count") * 1e3
     return {
         "forged_sent_count": sent["sent_count"],
         "forged_counted_at_receiver": refused,

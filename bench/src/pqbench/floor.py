@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
+from pqbase.documents import Json, number_of
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed, PeerMissing
 from pqbench.figures import median, of_handshakes, rounded
@@ -33,9 +34,9 @@ class Floors:
 
     def __init__(self, where: Spaces, count: int, limit_s: float) -> None:
         self._where, self._count, self._limit_s = where, count, limit_s
-        self._found: dict[tuple[str, str], dict[str, Any]] = {}
+        self._found: dict[tuple[str, str], Json] = {}
 
-    def of(self, suite_id: str) -> dict[str, Any]:
+    def of(self, suite_id: str) -> Json:
         """That of a suite; one with the same primitives has the same."""
         suite = get(suite_id)
         pair = (suite.kem.oqs_name, suite.sig.oqs_name)
@@ -43,12 +44,12 @@ class Floors:
             self._found[pair] = measure(self._where, suite_id, "server", self._count, self._limit_s)
         return self._found[pair]
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[Json]:
         """Every one that was measured."""
         return list(self._found.values())
 
 
-def measure(where: Spaces, suite_id: str, kind: Kind, count: int, limit_s: float) -> dict[str, Any]:
+def measure(where: Spaces, suite_id: str, kind: Kind, count: int, limit_s: float) -> Json:
     """`count` exchanges of a suite's primitives, or at least 5 where they do not fit `limit_s`; or why there
     are none."""
     suite = get(suite_id)
@@ -68,7 +69,7 @@ def measure(where: Spaces, suite_id: str, kind: Kind, count: int, limit_s: float
     return {**algorithms, "library": told["library"], **of_handshakes(told["handshakes"])}
 
 
-def beside(suite_id: str, mine: dict[str, Any], floor: dict[str, Any]) -> dict[str, Any]:
+def beside(suite_id: str, mine: Json, floor: Json) -> Json:
     """The floor of a handshake and how many times it is as long; or why that is not known.
 
     Where key generation takes a random number of tries, both have the floor's and keep the rest of their own.
@@ -77,13 +78,14 @@ def beside(suite_id: str, mine: dict[str, Any], floor: dict[str, Any]) -> dict[s
         return {"floor_missing": floor["missing"]}
     if "missing" in mine:
         return {"floor_median_ms": floor["wall_median_ms"]}
-    walls = [row["wall_median_ms"] for row in (mine, floor)]
+    walls = [number_of(row, "wall_median_ms") for row in (mine, floor)]
     if get(suite_id).kem.token.startswith(RANDOM_KEYGEN):
-        walls = [floor["keygen_median_ms"] + row["rest_median_ms"] for row in (mine, floor)]
+        keygen_ms = number_of(floor, "keygen_median_ms")
+        walls = [keygen_ms + number_of(row, "rest_median_ms") for row in (mine, floor)]
     return {"floor_median_ms": floor["wall_median_ms"], "floor_ratio": rounded(walls[0] / walls[1])}
 
 
-def wake_up(where: Spaces) -> dict[str, Any]:
+def wake_up(where: Spaces) -> Json:
     """What one end loses that waits for the other asleep in the kernel, as the tunnel does, not awake."""
     try:
         program = binary("bare_tcp")
@@ -96,9 +98,11 @@ def wake_up(where: Spaces) -> dict[str, Any]:
         return {"missing": str(error)}
 
 
-def wake_figures(rounds: list[dict[str, Any]]) -> dict[str, Any]:
+def wake_figures(rounds: list[Json]) -> Json:
     """Of round trips that hold two waits each: the median one asleep less the median one awake, halved."""
-    asleep, awake = ([row["waited_us"] for row in rounds if row["asleep"] is way] for way in (True, False))
+    asleep, awake = (
+        [number_of(row, "waited_us") for row in rounds if row["asleep"] is way] for way in (True, False)
+    )
     slow, fast = median(asleep), median(awake)
     if slow is None or fast is None:
         return {"missing": "no wait was measured"}

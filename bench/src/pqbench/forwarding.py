@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, number_of, number_or_none, numbers_of, whole_of
 from pqbase.stats import tail
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed
@@ -69,7 +70,7 @@ def _generator(load: Load, forwarder: Forwarder) -> list[str]:
     return [binary("pqload"), "send", *common, "--groups-hz", str(load.groups_hz)]
 
 
-def offer(where: Spaces, load: Load, forwarder: Forwarder) -> dict[str, Any]:
+def offer(where: Spaces, load: Load, forwarder: Forwarder) -> Json:
     """One load through one forwarder. Raises ChildFailed."""
     sink_command = [binary("pqload"), "sink", "--listen", f"0.0.0.0:{SINK_PORT}"]
     if load.groups_hz is None:
@@ -102,12 +103,10 @@ def rounds(
     wanted: list[Load],
     count: int,
     tell: Callable[[str], None],
-) -> dict[str, dict[str, list[dict[str, Any]]]]:
+) -> dict[str, dict[str, list[Json]]]:
     """Load key → forwarder → one result a round. Within a round every forwarder meets each load once; who
     goes first moves on from round to round."""
-    taken: dict[str, dict[str, list[dict[str, Any]]]] = {
-        load.key: {name: [] for name in forwarders} for load in wanted
-    }
+    taken: dict[str, dict[str, list[Json]]] = {load.key: {name: [] for name in forwarders} for load in wanted}
     names = list(forwarders)
     for name in names:  # warm-up, not counted: sessions, routes, caches
         try:
@@ -126,19 +125,20 @@ def rounds(
     return taken
 
 
-def summary(rows: list[dict[str, Any]], bare: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(rows: list[Json], bare: list[Json]) -> Json:
     """Medians of the rounds; quantiles of latency over the datagrams of all rounds; CPU, p50 and p99 also as
     median ratio to the bare forwarder of the same round."""
     failed = [row["missing"] for row in rows if "missing" in row]
     if failed or not rows:
         return {"missing": failed[0] if failed else "no round was run"}
-    latencies_us = [value for row in rows for value in row["latencies_us"]]
+    latencies_us = [value for row in rows for value in numbers_of(row, "latencies_us")]
 
     def middle(name: str) -> float | None:
-        values = [row[name] for row in rows]
-        return None if None in values else median(values)
+        values = [number_or_none(row, name) for row in rows]
+        known = [value for value in values if value is not None]
+        return median(known) if len(known) == len(values) else None
 
-    def ratio(figure: Callable[[dict[str, Any]], float | None]) -> float | None:
+    def ratio(figure: Callable[[Json], float | None]) -> float | None:
         if any("missing" in row for row in bare):
             return None
         mine, other = [figure(row) for row in rows], [figure(row) for row in bare]
@@ -147,20 +147,20 @@ def summary(rows: list[dict[str, Any]], bare: list[dict[str, Any]]) -> dict[str,
     return {
         "rounds": len(rows),
         "datagrams_count": len(latencies_us),
-        "sent_count": sum(row["sent_count"] for row in rows),
-        "lost_count": sum(row["lost_count"] for row in rows),
+        "sent_count": sum(whole_of(row, "sent_count") for row in rows),
+        "lost_count": sum(whole_of(row, "lost_count") for row in rows),
         "received_hz": rounded(middle("received_hz"), 1),
         "cpu_us_per_packet": rounded(middle("cpu_us_per_packet"), 2),
         "machine_cpu_us_per_packet": rounded(middle("machine_cpu_us_per_packet"), 2),
         "p50_us": rounded(tail(latencies_us, 0.5), 1),
         "p99_us": rounded(tail(latencies_us, 0.99), 1),
-        "cpu_ratio_to_bare": ratio(lambda row: row["cpu_us_per_packet"]),
-        "p50_ratio_to_bare": ratio(lambda row: tail(row["latencies_us"], 0.5)),
-        "p99_ratio_to_bare": ratio(lambda row: tail(row["latencies_us"], 0.99)),
+        "cpu_ratio_to_bare": ratio(lambda row: number_of(row, "cpu_us_per_packet")),
+        "p50_ratio_to_bare": ratio(lambda row: tail(numbers_of(row, "latencies_us"), 0.5)),
+        "p99_ratio_to_bare": ratio(lambda row: tail(numbers_of(row, "latencies_us"), 0.99)),
     }
 
 
-def summaries(taken: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, dict[str, Any]]:
+def summaries(taken: dict[str, dict[str, list[Json]]]) -> dict[str, Json]:
     """Load key → forwarder → summary."""
     return {
         key: {name: summary(rows, by_name.get("bare", [])) for name, rows in by_name.items()}
@@ -168,7 +168,7 @@ def summaries(taken: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, di
     }
 
 
-def raw(taken: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+def raw(taken: dict[str, dict[str, list[Json]]]) -> dict[str, dict[str, list[Json]]]:
     """The rounds without their single latencies, each with its own p50 and p99."""
     return {
         key: {
@@ -179,8 +179,8 @@ def raw(taken: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, dict[str
                         {}
                         if "missing" in row
                         else {
-                            "p50_us": rounded(tail(row["latencies_us"], 0.5), 1),
-                            "p99_us": rounded(tail(row["latencies_us"], 0.99), 1),
+                            "p50_us": rounded(tail(numbers_of(row, "latencies_us"), 0.5), 1),
+                            "p99_us": rounded(tail(numbers_of(row, "latencies_us"), 0.99), 1),
                         }
                     ),
                 }

@@ -6,8 +6,9 @@ import json
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, rows_of, whole_of
 from pqbase.stats import tail
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed, PeerMissing
@@ -22,7 +23,7 @@ CRITICAL_PATH: Final = ("keygen", "sign", "verify", "encaps", "decaps")
 ROSENPASS_PORT: Final = 45101
 
 
-def handshakes_of(rows: dict[str, list[dict[str, Any]]]) -> list[dict[str, float]]:
+def handshakes_of(rows: dict[str, list[Json]]) -> list[dict[str, float]]:
     """One entry a completed handshake: the drone's wall, the sum of the primitives of both ends and the key
     generation among them, in ms."""
     crypto_ns: dict[str, int] = defaultdict(int)
@@ -31,14 +32,15 @@ def handshakes_of(rows: dict[str, list[dict[str, Any]]]) -> list[dict[str, float
     steps: dict[str, set[str]] = defaultdict(set)
     for side, spans in rows.items():
         for row in spans:
-            length_ns = row["end_ns"] - row["start_ns"]
+            handshake_id = str(row["handshake_id"])
+            length_ns = whole_of(row, "end_ns") - whole_of(row, "start_ns")
             if row["step"] == "handshake" and side == "drone":
-                wall_ns[row["handshake_id"]] = length_ns
+                wall_ns[handshake_id] = length_ns
             if row["step"] in CRITICAL_PATH and row["kind"] == "crypto":
-                crypto_ns[row["handshake_id"]] += length_ns
-                steps[row["handshake_id"]].add(row["step"])
+                crypto_ns[handshake_id] += length_ns
+                steps[handshake_id].add(str(row["step"]))
                 if row["step"] == "keygen":
-                    keygen_ns[row["handshake_id"]] = length_ns
+                    keygen_ns[handshake_id] = length_ns
     return [
         {"wall_ms": wall / 1e6, "crypto_ms": crypto_ns[key] / 1e6, "keygen_ms": keygen_ns[key] / 1e6}
         for key, wall in wall_ns.items()
@@ -48,17 +50,22 @@ def handshakes_of(rows: dict[str, list[dict[str, Any]]]) -> list[dict[str, float
 
 def one_suite(
     tunnel: Tunnel, suite_id: str, count: int, least: int, limit_s: float, drone_auth: str = "psk"
-) -> dict[str, Any]:
+) -> Json:
     """Cold handshakes of one suite: medians with n, or why there are none."""
     try:
         tunnel.prepare(suite_id, drone_auth)
         block = tunnel.drone.ask(do="handshakes", count=count, least=least, limit_s=limit_s)
-        rows = {"drone": tunnel.drone.ask(do="spans")["rows"], "gcs": tunnel.gcs.ask(do="spans")["rows"]}
+        rows = {
+            "drone": rows_of(tunnel.drone.ask(do="spans"), "rows"),
+            "gcs": rows_of(tunnel.gcs.ask(do="spans"), "rows"),
+        }
     except ChildFailed as error:
         return {"suite_id": suite_id, "missing": str(error)}
     taken = handshakes_of(rows)
-    found = {"suite_id": suite_id, "failed_count": block["failed"], **of_handshakes(taken)}
-    return found if taken else {**found, "missing": f"no handshake completed: {block['failures'][:1]}"}
+    found: Json = {"suite_id": suite_id, "failed_count": block["failed"], **of_handshakes(taken)}
+    return (
+        found if taken else {**found, "missing": f"no handshake completed: {rows_of(block, 'failures')[:1]}"}
+    )
 
 
 def suites(
@@ -68,7 +75,7 @@ def suites(
     count: int,
     limit_s: float,
     tell: Callable[[str], None],
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """Every suite, its floor just before: `count` handshakes, or at least 5 where fewer fit `limit_s`."""
     done = []
     for place, suite_id in enumerate(suite_ids, 1):
@@ -87,7 +94,7 @@ def suites(
 # ---------------------------------------------------------------------------- Rosenpass
 
 
-def rosenpass(where: Spaces, count: int) -> dict[str, Any]:
+def rosenpass(where: Spaces, count: int) -> Json:
     """Rosenpass (Classic McEliece 460896 static, Kyber-512 ephemeral) over the same veth."""
     folder = Path("/tmp/rosenpass")
     try:

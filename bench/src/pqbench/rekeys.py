@@ -6,13 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from pqbase.documents import Json
 
 SCRIPT: Final = Path("/opt/tunnel-bench/rekey.py")
 LIMIT_S: Final = {False: 300.0, True: 3000.0}
 
 
-def run(full: bool, script: Path = SCRIPT) -> dict[str, Any]:
+def run(full: bool, script: Path = SCRIPT) -> Json:
     """Its runs; or why there are none."""
     if not script.is_file():
         return {"missing": f"{script.name} is not in this image"}
@@ -25,5 +27,5 @@ def run(full: bool, script: Path = SCRIPT) -> dict[str, Any]:
     if not target.is_file():
         said = " ".join((done.stderr or done.stdout).split())[-400:]
         return {"missing": f"{script.name} ended with {done.returncode} and wrote nothing: {said}"}
-    found: dict[str, Any] = json.loads(target.read_text())
+    found: Json = json.loads(target.read_text())
     return found

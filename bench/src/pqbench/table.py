@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
+
+from pqbase.documents import Json, number_of, number_or_none, numbers_of, part_of, rows_of, texts_of
+from pqbench.targets import loads_of
 
 NONE: Final = "–"
 
@@ -34,33 +37,39 @@ PEERS: Final = {
 """Rows of handshakes beside the suites'."""
 
 
-def not_run(result: dict[str, Any]) -> list[tuple[str, str]]:
+def not_run(result: Json) -> list[tuple[str, str]]:
     """Name and reason of everything that was to be measured beside the tunnel and was not."""
-    found = result["handshakes"]
-    rows = [(title, found[key]) for key, title in PEERS.items()]
-    rows += [(f"bare TCP of {row['kem']} and {row['sig']}", row) for row in found["floors"]]
-    rows.append(("what waking up costs", found["wake_up"]))
-    told = [(name, row["missing"]) for name, row in rows if "missing" in row]
-    return told + list(result["forwarding"]["missing"].items())
+    found = part_of(result, "handshakes")
+    rows = [(title, part_of(found, key)) for key, title in PEERS.items()]
+    rows += [(f"bare TCP of {row['kem']} and {row['sig']}", row) for row in rows_of(found, "floors")]
+    rows.append(("what waking up costs", part_of(found, "wake_up")))
+    told = [(name, str(row["missing"])) for name, row in rows if "missing" in row]
+    absent = part_of(part_of(result, "forwarding"), "missing")
+    return told + [(name, str(why)) for name, why in absent.items()]
 
 
-def _machine(result: dict[str, Any]) -> list[str]:
-    machine, facts = result["machine"], result["facts"]
-    before, after = machine["load_average_before"][0], machine["load_average_after"][0]
-    foreign_pct = machine["foreign_cpu_pct"]
+def _load(machine: Json, when: str) -> float:
+    """The load average of the last minute, before or after."""
+    return numbers_of(machine, f"load_average_{when}")[0]
+
+
+def _machine(result: Json) -> list[str]:
+    machine, facts = part_of(result, "machine"), part_of(result, "facts")
+    before, after = (_load(machine, when) for when in ("before", "after"))
+    foreign_pct = number_or_none(machine, "foreign_cpu_pct")
     foreign = NONE if foreign_pct is None else f"{foreign_pct:.1f} %"
     lines = [
-        f"Run of {result['utc']}, mode {result['mode']}, {machine['duration_s']:.0f} s, on "
+        f"Run of {result['utc']}, mode {result['mode']}, {number_of(machine, 'duration_s'):.0f} s, on "
         f"{facts['cpu_count']} × {facts['cpu_model']}, Linux {facts['kernel']}. Load average {before:.2f} "
         f"before and {after:.2f} after; other processes used {foreign} of a core meanwhile."
     ]
-    waking = result["handshakes"]["wake_up"]
+    waking = part_of(part_of(result, "handshakes"), "wake_up")
     if "missing" not in waking:
         lines.append("")
         lines.append(
-            f"Waking up costs {waking['wake_up_us']:.1f} µs here: one way takes a byte "
-            f"{waking['asleep_us']:.1f} µs to one who has slept in the kernel for 0.2 ms, "
-            f"{waking['awake_us']:.1f} µs to one who asks all the time (medians of {waking['n']})."
+            f"Waking up costs {number_of(waking, 'wake_up_us'):.1f} µs here: one way takes a byte "
+            f"{number_of(waking, 'asleep_us'):.1f} µs to one who has slept in the kernel for 0.2 ms, "
+            f"{number_of(waking, 'awake_us'):.1f} µs to one who asks all the time (medians of {waking['n']})."
         )
     absent = not_run(result)
     if absent:
@@ -69,32 +78,35 @@ def _machine(result: dict[str, Any]) -> list[str]:
     if machine["is_busy"]:
         lines.append("")
         lines.append(
-            f"**The machine was busy: {'; '.join(machine['reasons'])}.** "
+            f"**The machine was busy: {'; '.join(texts_of(machine, 'reasons'))}.** "
             "These figures are marked and decide nothing."
         )
     return lines
 
 
-def _targets(result: dict[str, Any]) -> list[str]:
-    mark = " (busy)" if result["machine"]["is_busy"] else ""
-    met = {True: "yes" + mark, False: "no" + mark, None: "not known"}
+def _targets(result: Json) -> list[str]:
+    mark = " (busy)" if part_of(result, "machine")["is_busy"] else ""
     return markdown(
         ("target", "must be", "measured", "met"),
         (
             (
-                row["name"],
-                row["target"],
-                row["measured"] or NONE,
-                met[row["met"]] + (f": {row['why']}" if row["why"] else ""),
+                str(row["name"]),
+                str(row["target"]),
+                str(row["measured"] or NONE),
+                _met(row, mark) + (f": {row['why']}" if row["why"] else ""),
             )
-            for row in result["targets"]
+            for row in rows_of(result, "targets")
         ),
     )
 
 
-def _forwarding(result: dict[str, Any]) -> list[str]:
+def _met(row: Json, mark: str) -> str:
+    return "not known" if row["met"] is None else f"{'yes' if row['met'] else 'no'}{mark}"
+
+
+def _forwarding(result: Json) -> list[str]:
     body = []
-    for load, by_name in result["forwarding"]["loads"].items():
+    for load, by_name in loads_of(result).items():
         for name, row in by_name.items():
             if "missing" in row:
                 body.append((load, name, f"missing: {row['missing']}", *[NONE] * 6))
@@ -103,12 +115,12 @@ def _forwarding(result: dict[str, Any]) -> list[str]:
                 (
                     load,
                     name,
-                    number(row["received_hz"], 0),
-                    number(row["cpu_us_per_packet"]),
-                    number(row["cpu_ratio_to_bare"]),
-                    number(row["machine_cpu_us_per_packet"]),
-                    number(row["p50_us"], 1),
-                    number(row["p99_us"], 1),
+                    number(number_or_none(row, "received_hz"), 0),
+                    number(number_or_none(row, "cpu_us_per_packet")),
+                    number(number_or_none(row, "cpu_ratio_to_bare")),
+                    number(number_or_none(row, "machine_cpu_us_per_packet")),
+                    number(number_or_none(row, "p50_us"), 1),
+                    number(number_or_none(row, "p99_us"), 1),
                     f"{row['lost_count']} of {row['sent_count']}",
                 )
             )
@@ -126,10 +138,10 @@ def _forwarding(result: dict[str, Any]) -> list[str]:
     return markdown(head, body)
 
 
-def _handshakes(result: dict[str, Any]) -> list[str]:
-    found = result["handshakes"]
-    named = [(title, found[key]) for key, title in PEERS.items()]
-    named += [(row["suite_id"], row) for row in found["suites"]]
+def _handshakes(result: Json) -> list[str]:
+    found = part_of(result, "handshakes")
+    named = [(title, part_of(found, key)) for key, title in PEERS.items()]
+    named += [(str(row["suite_id"]), row) for row in rows_of(found, "suites")]
     head = (
         "handshake",
         "n",
@@ -143,22 +155,22 @@ def _handshakes(result: dict[str, Any]) -> list[str]:
     return markdown(head, (_handshake(title, row) for title, row in named))
 
 
-def _handshake(title: str, row: dict[str, Any]) -> list[str]:
+def _handshake(title: str, row: Json) -> list[str]:
     cells = [title, str(row.get("n", NONE))]
     if "missing" in row:
         return [*cells, f"missing: {row['missing']}", *[NONE] * 5]
     return [
         *cells,
-        number(row["wall_median_ms"]),
-        number(row["wall_p95_ms"]),
-        number(row.get("crypto_median_ms")),
-        number(row.get("ratio_median"), 3),
-        number(row.get("floor_median_ms")),
-        number(row.get("floor_ratio"), 3),
+        number(number_or_none(row, "wall_median_ms")),
+        number(number_or_none(row, "wall_p95_ms")),
+        number(number_or_none(row, "crypto_median_ms")),
+        number(number_or_none(row, "ratio_median"), 3),
+        number(number_or_none(row, "floor_median_ms")),
+        number(number_or_none(row, "floor_ratio"), 3),
     ]
 
 
-def render(result: dict[str, Any]) -> str:
+def render(result: Json) -> str:
     """The whole run as Markdown, from its JSON alone."""
     sections = [
         _machine(result),

@@ -7,7 +7,9 @@ computed all the same and carries the mark.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
+
+from pqbase.documents import Json, number_of, number_or_none, part_of, rows_of, whole_of
 
 TLS_SUITE: Final = "cs-mlkem768-aesgcm-mldsa65"
 """The one with the algorithms of the TLS handshake beside it."""
@@ -38,41 +40,39 @@ JUDGED_SHARE: Final = 0.9
 REKEYS: Final = {"mlkem768": 1000, "mceliece8192128": 20, "epoch wrap": 300}
 """Rekeys that a run has to hold before it proves its target; a shorter one can only disprove it."""
 
-Figures = dict[str, Any]
 
-
-def row(name: str, target: str, measured: str | None, met: bool | None, why: str = "") -> Figures:
+def row(name: str, target: str, measured: str | None, met: bool | None, why: str = "") -> Json:
     """One row of the table."""
     return {"name": name, "target": target, "measured": measured, "met": met, "why": why}
 
 
-def _missing(name: str, target: str, why: str) -> Figures:
+def _missing(name: str, target: str, why: str) -> Json:
     return row(name, target, None, None, why)
 
 
-def handshake_rows(shakes: Figures) -> Iterator[Figures]:
+def handshake_rows(shakes: Json) -> Iterator[Json]:
     """Suites with much crypto against their own primitives, all against their floor; the fast ones against
     1 ms and against TLS."""
-    suites = shakes["suites"]
+    suites = rows_of(shakes, "suites")
     measured = [suite for suite in suites if "missing" not in suite]
     lost = [suite["suite_id"] for suite in suites if "missing" in suite]
     note = f"no figure for {len(lost)} suites, first {lost[0]}" if lost else ""
     name, target = "handshake, ≥ 5 ms of crypto", f"≤ {SLOW_RATIO} × Σ primitives"
-    slow = [suite for suite in measured if suite["crypto_median_ms"] >= SLOW_CRYPTO_MS]
+    slow = [suite for suite in measured if number_of(suite, "crypto_median_ms") >= SLOW_CRYPTO_MS]
     if slow:
-        ratios = [suite["ratio_median"] for suite in slow]
-        worst = max(slow, key=lambda suite: suite["ratio_median"])
+        ratios = [number_of(suite, "ratio_median") for suite in slow]
+        worst = max(slow, key=lambda suite: number_of(suite, "ratio_median"))
         text = f"{min(ratios):.3f}–{max(ratios):.3f} ({len(slow)} suites, worst {worst['suite_id']})"
         yield row(name, target, text, max(ratios) <= SLOW_RATIO if not lost else None, note)
     else:
         yield _missing(name, target, note or "no suite of this kind was run")
     name, target = "handshake, ML-KEM with ML-DSA or Falcon", f"median ≤ {FAST_MS} ms, n ≥ {FAST_LEAST_N}"
-    fast = [suite for suite in measured if is_fast(suite["suite_id"])]
+    fast = [suite for suite in measured if is_fast(str(suite["suite_id"]))]
     if fast:
-        walls = [suite["wall_median_ms"] for suite in fast]
-        least = min(suite["n"] for suite in fast)
+        walls = [number_of(suite, "wall_median_ms") for suite in fast]
+        least = min(whole_of(suite, "n") for suite in fast)
         text = f"{min(walls):.2f}–{max(walls):.2f} ms ({len(fast)} suites, n ≥ {least})"
-        woken_us = shakes["wake_up"].get("wake_up_us")
+        woken_us = number_or_none(part_of(shakes, "wake_up"), "wake_up_us")
         text += f"; waking up once costs {woken_us:.0f} µs here" if woken_us is not None else ""
         met = max(walls) <= FAST_MS if least >= FAST_LEAST_N else None
         yield row(name, target, text, met, "" if met is not None else f"n is {least}, too few to judge")
@@ -80,16 +80,18 @@ def handshake_rows(shakes: Figures) -> Iterator[Figures]:
         yield _missing(name, target, note or "no suite of this kind was run")
     yield floor_row(suites)
     ours = [suite for suite in fast if suite["suite_id"] == TLS_SUITE]
-    tls = {name: shakes[key] for name, key in TLS_PEERS.items()}
+    tls = {name: part_of(shakes, key) for name, key in TLS_PEERS.items()}
     yield tls_row("drone by PSK", ours[0] if ours else {"missing": "the suite was not run"}, tls)
-    yield tls_row("drone by signature", shakes["signing_drone"], tls)
+    yield tls_row("drone by signature", part_of(shakes, "signing_drone"), tls)
 
 
-def floor_row(suites: list[Figures]) -> Figures:
+def floor_row(suites: list[Json]) -> Json:
     """Every suite against its primitives sent over bare TCP. One without a figure leaves it not known, unless
     another misses."""
     name, target = "handshake, every suite", f"≤ {FLOOR_RATIO} × same primitives, bare TCP"
-    found = {suite["suite_id"]: suite["floor_ratio"] for suite in suites if "floor_ratio" in suite}
+    found = {
+        str(suite["suite_id"]): number_of(suite, "floor_ratio") for suite in suites if "floor_ratio" in suite
+    }
     reasons = [
         f"no figure for {suite['suite_id']}: {suite.get('floor_missing') or suite.get('missing')}"
         for suite in suites
@@ -116,32 +118,34 @@ def is_fast(suite_id: str) -> bool:
     return parts[1].startswith("mlkem") and parts[3].startswith(("mldsa", "falcon"))
 
 
-def tls_row(what: str, ours: Figures, tls: dict[str, Figures]) -> Figures:
+def tls_row(what: str, ours: Json, tls: dict[str, Json]) -> Json:
     """The same algorithms: ML-KEM-768 and ML-DSA-65, AES-256-GCM, both ends authenticated. Where one of
     the peers did not run, the others can disprove the target and not prove it."""
     name = f"handshake, ML-KEM-768 + ML-DSA-65, {what}"
     target = f"≤ {TLS_RATIO} × the best of {' and '.join(tls)} TLS 1.3, mutual authentication"
-    walls = {peer: found["wall_median_ms"] for peer, found in tls.items() if "missing" not in found}
+    walls = {
+        peer: number_of(found, "wall_median_ms") for peer, found in tls.items() if "missing" not in found
+    }
     why = "; ".join(f"{peer} did not run: {tls[peer]['missing']}" for peer in tls if peer not in walls)
     if "missing" in ours or not walls:
-        return _missing(name, target, ours.get("missing") or why)
-    mine, least_ms = ours["wall_median_ms"], min(walls.values())
+        return _missing(name, target, str(ours.get("missing") or why))
+    mine, least_ms = number_of(ours, "wall_median_ms"), min(walls.values())
     against = ", ".join(f"{wall:.2f} ms ({peer})" for peer, wall in walls.items())
     text = f"{mine / least_ms:.2f} ×: {mine:.2f} ms against {against}"
     met = mine <= TLS_RATIO * least_ms
     return row(name, target, text, None if met and why else met, why)
 
 
-def accounting_row(found: Figures) -> Figures:
+def accounting_row(found: Json) -> Json:
     """What telling work from waiting adds to a wall: met by the interval, missed by it, else not known."""
     name, target = (
         f"accounting of a handshake, {found['suite_id']}",
         f"wall ≤ {ACCOUNTING_RATIO} × without it",
     )
-    low, high = found.get("wall_low_ratio"), found.get("wall_high_ratio")
+    low, high = number_or_none(found, "wall_low_ratio"), number_or_none(found, "wall_high_ratio")
     if low is None or high is None:
         why = found.get("missing") or f"{found.get('rounds', 0)} rounds are too few for an interval"
-        return _missing(name, target, why)
+        return _missing(name, target, str(why))
     text = (
         f"{found['wall_ratio']:.4f} × ({low:.4f} to {high:.4f}, "
         f"{found['rounds']} rounds of {found['per_round']}); "
@@ -151,7 +155,7 @@ def accounting_row(found: Figures) -> Figures:
     return row(name, target, text, met, "" if met is not None else "the interval holds the target")
 
 
-def forwarding_rows(loads: dict[str, dict[str, Figures]]) -> Iterator[Figures]:
+def forwarding_rows(loads: dict[str, dict[str, Json]]) -> Iterator[Json]:
     """CPU and latency against the bare forwarder, what offload adds, bursts against wireguard-go."""
     for size in (64, 1200):
         found = loads.get(f"320_hz_{size}b", {})
@@ -162,13 +166,15 @@ def forwarding_rows(loads: dict[str, dict[str, Figures]]) -> Iterator[Figures]:
             ("p99 latency", "p99_ratio_to_bare", LATENCY_RATIO),
         ):
             name, target = f"forwarding at 320 Hz, {size} B: {what}", f"≤ {limit} × bare"
-            value = tunnel.get(field)
+            value = number_or_none(tunnel, field)
             if value is None:
-                yield _missing(name, target, tunnel.get("missing") or "the bare forwarder has no figure")
+                yield _missing(name, target, str(tunnel.get("missing") or "the bare forwarder has no figure"))
             else:
-                yield _ratio_row(name, target, value, limit, found.get("bare-again", {}).get(field))
+                yield _ratio_row(
+                    name, target, value, limit, number_or_none(found.get("bare-again", {}), field)
+                )
         name, target = f"GRO/GSO at 320 Hz, {size} B: added to p50", f"≤ {OFFLOAD_US:.0f} µs"
-        single, bare = (found.get(peer, {}).get("p50_us") for peer in ("bare-single", "bare"))
+        single, bare = (number_or_none(found.get(peer, {}), "p50_us") for peer in ("bare-single", "bare"))
         if single is None or bare is None:
             yield _missing(name, target, "a bare forwarder has no figure")
         else:
@@ -176,7 +182,7 @@ def forwarding_rows(loads: dict[str, dict[str, Figures]]) -> Iterator[Figures]:
     yield from burst_rows(loads.get("max_rate_64b", {}))
 
 
-def _ratio_row(name: str, target: str, value: float, limit: float, again: float | None) -> Figures:
+def _ratio_row(name: str, target: str, value: float, limit: float, again: float | None) -> Json:
     """A ratio to the bare forwarder; `again` is that of a second bare forwarder, the same program."""
     if again is None:
         return row(name, target, f"{value:.2f} ×", None, "no second bare forwarder says what noise is here")
@@ -186,7 +192,7 @@ def _ratio_row(name: str, target: str, value: float, limit: float, again: float 
     return row(name, target, text, value <= limit)
 
 
-def burst_rows(found: dict[str, Figures]) -> Iterator[Figures]:
+def burst_rows(found: dict[str, Json]) -> Iterator[Json]:
     """Bursts of 32 × 64 B, as fast as the receiver acknowledges."""
     tunnel, other = (found.get(name, {}) for name in ("tunnel", "wireguard-go"))
     for what, field, limit, sign in (
@@ -194,49 +200,50 @@ def burst_rows(found: dict[str, Figures]) -> Iterator[Figures]:
         ("CPU a packet", "cpu_us_per_packet", BURST_CPU, "≤"),
     ):
         name, target = f"bursts of 32 × 64 B: {what}", f"{sign} {limit} × wireguard-go"
-        mine, theirs = tunnel.get(field), other.get(field)
+        mine, theirs = number_or_none(tunnel, field), number_or_none(other, field)
         if not mine or not theirs:
             why = tunnel.get("missing") or other.get("missing") or "wireguard-go has no figure"
-            yield _missing(name, target, why)
+            yield _missing(name, target, str(why))
             continue
         ratio = mine / theirs
         met = ratio >= limit if sign == "≥" else ratio <= limit
         yield row(name, target, f"{ratio:.2f} × ({shown(mine)} against {shown(theirs)})", met)
 
 
-def rekey_rows(rekey: Figures) -> Iterator[Figures]:
+def rekey_rows(rekey: Json) -> Iterator[Json]:
     """Each rekey run: packets lost and the largest gap."""
-    runs = rekey.get("runs") or []
+    runs = rows_of(rekey, "runs", [])
     if not runs:
         yield _missing(
-            "rekey at 320 Hz", "0 lost, largest gap ≤ 2 × the interval", rekey.get("missing", "no run")
+            "rekey at 320 Hz", "0 lost, largest gap ≤ 2 × the interval", str(rekey.get("missing", "no run"))
         )
     for run in runs:
         name = f"rekey, {run.get('name', 'unnamed')}"
         target = "0 lost, largest gap ≤ 2 × the interval"
         absent = [key for key in REKEY_FIGURES if run.get(key) is None]
         if absent:
-            yield _missing(name, target, run.get("missing") or f"the run has no {', '.join(absent)}")
+            yield _missing(name, target, str(run.get("missing") or f"the run has no {', '.join(absent)}"))
             continue
         yield _rekey_row(name, target, run)
 
 
-def _rekey_row(name: str, target: str, run: Figures) -> Figures:
+def _rekey_row(name: str, target: str, run: Json) -> Json:
     """Met by all switches alone. A gap disproves only where the load generator kept its pace: a pause that it
     made itself comes out at the other end whatever carries it, and leaves the target not known."""
-    interval_ms, switches = run["send_interval_ms"], run["switches"]
+    interval_ms, switches = number_of(run, "send_interval_ms"), whole_of(run, "switches")
+    largest_ms = number_of(run, "largest_gap_ms")
     text = f"{run['rekeys']} rekeys, {run['lost_count']} lost, "
     if run["lost_count"]:
-        return row(name, target, f"{text}largest gap {run['largest_gap_ms']:.2f} ms", False)
-    judged, gap_ms = run["judged_switches"], run["largest_judged_gap_ms"]
+        return row(name, target, f"{text}largest gap {largest_ms:.2f} ms", False)
+    judged, gap_ms = whole_of(run, "judged_switches"), number_or_none(run, "largest_judged_gap_ms")
     if judged < JUDGED_SHARE * switches or gap_ms is None:
-        text += f"largest gap {run['largest_gap_ms']:.2f} ms"
+        text += f"largest gap {largest_ms:.2f} ms"
         why = f"the load generator kept its pace at {judged:,} of {switches:,} switches only"
         return row(name, target, text, None, why)
     intervals = gap_ms / interval_ms
     text += (
         f"largest gap {gap_ms:.2f} ms ({intervals:.2f} ×) at the {judged:,} of {switches:,} switches "
-        f"where the load generator kept its pace, {run['largest_gap_ms']:.2f} ms at any"
+        f"where the load generator kept its pace, {largest_ms:.2f} ms at any"
     )
     if intervals > GAP_INTERVALS:
         over, over_between = run["judged_over_count"], run["judged_between_over_count"]
@@ -245,27 +252,27 @@ def _rekey_row(name: str, target: str, run: Figures) -> Figures:
             f"where nobody rekeys, at {over_between:,} of {run['judged_between']:,}"
         )
         return row(name, target, text, False, why)
-    if run["rekeys"] < REKEYS.get(run["name"], 0):
-        return row(name, target, text, None, f"{REKEYS[run['name']]:,} rekeys are asked for: BENCH=full")
-    if run["largest_gap_ms"] > GAP_INTERVALS * interval_ms:
+    if whole_of(run, "rekeys") < (asked := REKEYS.get(str(run["name"]), 0)):
+        return row(name, target, text, None, f"{asked:,} rekeys are asked for: BENCH=full")
+    if largest_ms > GAP_INTERVALS * interval_ms:
         return row(name, target, text, None, "the longest gap fell where the load generator paused as well")
     return row(name, target, text, True)
 
 
-def flood_rows(flood: Figures) -> Iterator[Figures]:
+def flood_rows(flood: Json) -> Iterator[Json]:
     """20,000 forged datagrams a second, as the receiver counted them."""
     loss, cpu = "flood: legitimate 320 Hz", "flood: tunnel CPU at the receiver"
     if "missing" in flood:
-        yield _missing(loss, "nothing lost", flood["missing"])
-        yield _missing(cpu, f"≤ {FLOOD_CPU_PCT:.0f} % of a core", flood["missing"])
+        yield _missing(loss, "nothing lost", str(flood["missing"]))
+        yield _missing(cpu, f"≤ {FLOOD_CPU_PCT:.0f} % of a core", str(flood["missing"]))
         return
-    rate_hz = flood["forged_at_receiver_hz"]
+    rate_hz = number_of(flood, "forged_at_receiver_hz")
     enough = rate_hz >= FORGED_HZ * FORGED_TOLERANCE
     why = "" if enough else f"only {rate_hz:,.0f} forged/s reached the receiver, not {FORGED_HZ:,}"
     counts = f"{flood['legitimate_lost_count']} of {flood['legitimate_sent_count']} lost"
     text = f"{counts} at {rate_hz:,.0f} forged/s"
     yield row(loss, "nothing lost", text, flood["legitimate_lost_count"] == 0 if enough else None, why)
-    pct = flood["receiver_cpu_pct"]
+    pct = number_of(flood, "receiver_cpu_pct")
     yield row(
         cpu,
         f"≤ {FLOOD_CPU_PCT:.0f} % of a core",
@@ -275,12 +282,19 @@ def flood_rows(flood: Figures) -> Iterator[Figures]:
     )
 
 
-def rows(result: Figures) -> list[Figures]:
+def loads_of(result: Json) -> dict[str, dict[str, Json]]:
+    """Load → forwarder → figures."""
+    loads = part_of(part_of(result, "forwarding"), "loads")
+    by_load = {load: part_of(loads, load) for load in loads}
+    return {load: {name: part_of(by, name) for name in by} for load, by in by_load.items()}
+
+
+def rows(result: Json) -> list[Json]:
     """Every row of a run."""
     return [
-        *handshake_rows(result["handshakes"]),
-        *map(accounting_row, result["accounting"]),
-        *forwarding_rows(result["forwarding"]["loads"]),
-        *rekey_rows(result["rekey"]),
-        *flood_rows(result["flood"]),
+        *handshake_rows(part_of(result, "handshakes")),
+        *map(accounting_row, rows_of(result, "accounting")),
+        *forwarding_rows(loads_of(result)),
+        *rekey_rows(part_of(result, "rekey")),
+        *flood_rows(part_of(result, "flood")),
     ]

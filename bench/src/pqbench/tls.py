@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
+from pqbase.documents import Json
 from pqbase.stats import tail
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed, PeerMissing
@@ -45,7 +46,7 @@ def _certificates(folder: Path) -> None:
             )
 
 
-def tls(where: Spaces, name: Program, kind: Literal["mutual", "server"], count: int) -> dict[str, Any]:
+def tls(where: Spaces, name: Program, kind: Literal["mutual", "server"], count: int) -> Json:
     """TLS 1.3, ML-KEM-768 and ML-DSA-65, over the same veth; `kind`: who shows a certificate."""
     try:
         program = binary(name)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqbench.children import Child, child, output_of
 from pqbench.spaces import ADDRESS, SIDES, Side, Spaces
 
@@ -49,7 +50,7 @@ class Tunnel:
         for end in (self.gcs, self.drone):
             end.ask(do="open_window")
 
-    def counters(self, side: Side) -> dict[str, Any]:
+    def counters(self, side: Side) -> Json:
         """Totals of one end."""
         return (self.drone if side == "drone" else self.gcs).ask(do="counters")
 
