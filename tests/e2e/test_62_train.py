@@ -47,14 +47,14 @@ def before(image: None) -> dict[str, tuple[str, int]]:
 def trained(before: dict[str, tuple[str, int]]) -> Finished:
     TINY.mkdir(parents=True, exist_ok=True)
     STALE.write_text("of an earlier check")
-    done = run("./pqdetect", "train", "--tiny", timeout_s=300)
+    done = run("./pqdetect", "train", "--tiny")
     assert done.code == 0, done.text[-3000:]
     return done
 
 
 @pytest.fixture(scope="module")
 def judged(trained: Finished) -> Finished:
-    done = run("./pqdetect", "evaluate", "--tiny", timeout_s=300)
+    done = run("./pqdetect", "evaluate", "--tiny")
     assert done.code == 0, done.text[-3000:]
     return done
 
@@ -77,7 +77,7 @@ def test_it_says_where_the_models_are(trained: Finished) -> None:
 def test_the_models_say_what_the_trained_ones_said(trained: Finished, where: str) -> None:
     models = TINY / "models"
     if where == "training":
-        done = run("./pqdetect", "selftest", "--models", str(models), timeout_s=120)
+        done = run("./pqdetect", "selftest", "--models", str(models))
     else:
         done = run(
             "docker",
@@ -96,7 +96,6 @@ def test_the_models_say_what_the_trained_ones_said(trained: Finished, where: str
             f"{models}:/models:ro",
             "pqlab/detector-tst:dev",
             "selftest",
-            timeout_s=120,
         )
     assert done.code == 0, done.text
     assert {line.split()[1].rstrip(":") for line in done.out.splitlines() if line[:3] == "[x]"} == LEARNED
