@@ -222,7 +222,7 @@ def fake_record(script: dict[int, list[str]]) -> Callable[[Path, Json, Any], Jso
             if event["event"] in ("unsupported", "not-run"):
                 verdict, reason = event["event"], event["reason"]
             if event["event"] == "error":
-                verdict, reason = "fail", event["reason"]
+                verdict, reason = "invalid" if event.get("killed") else "fail", event["reason"]
         if verdict == "pass" and script.get(row["position"]):
             verdict = script[row["position"]].pop(0)
             reason = None if verdict == "pass" else f"{verdict}, as the test says"

@@ -167,9 +167,14 @@ def around(lab: FakeLab, engine: FakeEngine) -> Surroundings:
 
 
 @pytest.mark.parametrize("role", ["drone", "gcs"])
-def test_a_dead_end_costs_its_cell_alone_and_no_waiting(lab: FakeLab, engine: FakeEngine, role: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "told"), [({"code": 1}, "exited with 1"), ({"memory": True}, "was out of memory")]
+)
+def test_a_dead_end_costs_its_cell_alone_and_no_waiting(
+    lab: FakeLab, engine: FakeEngine, role: str, how: Json, told: str
+) -> None:
     def die(agent: FakeAgent) -> None:
-        engine.end(role)
+        engine.end(role, **how)
         agent.down = True
 
     getattr(lab, role).hooks.append(once("event", die, kind="traffic_open", at=3))
@@ -180,7 +185,26 @@ def test_a_dead_end_costs_its_cell_alone_and_no_waiting(lab: FakeLab, engine: Fa
     )
     records = [json.loads(path.read_text()) for path in done.bundle.glob("data/cells/*/record.json")]
     (reason,) = [record["reason"] for record in records if record["verdict"] == "fail"]
-    assert reason.startswith(f"container {role} exited with 137; no {role} agent")
+    assert reason.startswith(f"container {role} {told}") and f"no {role} agent" in reason
+    assert [line for line in lab.reporter.lines if line.startswith(f"container {role} {told}")]
+
+
+@pytest.mark.parametrize("role", ["drone", "gcs"])
+def test_a_cell_whose_end_was_killed_from_outside_is_measured_again(
+    lab: FakeLab, engine: FakeEngine, role: str
+) -> None:
+    def die(agent: FakeAgent) -> None:
+        engine.end(role)
+        agent.down = True
+
+    getattr(lab, role).hooks.append(once("event", die, kind="traffic_open", at=3))
+    done = Campaign.begin(around(lab, engine), lab.scenario(3)).carry_out()
+    assert done.verdict_counts == {"pass": 3}
+    (attempt,) = [
+        json.loads(path.read_text()) for path in done.bundle.glob("data/cells/*/attempt-*/record.json")
+    ]
+    assert attempt["verdict"] == "invalid"
+    assert attempt["reason"].startswith(f"container {role} exited with 137; no {role} agent")
     assert f"container {role} exited with 137; it was put back" in lab.reporter.lines
 
 

@@ -380,3 +380,36 @@ def test_an_end_that_lost_its_power_unasked_fails_its_cell(tmp_path: Path) -> No
     cycle(folder)
     record = record_of(work)
     assert record["verdict"] == "fail" and LOST in record["reason"]
+
+
+# ---------------------------------------------------------------------- killed by somebody
+
+
+def lose(folder: Path) -> None:
+    """Somebody kills the drone's container before the window closes, and the controller notices."""
+    told = {
+        "reason": f"container drone exited with 137; {LOST}",
+        "code": "agent_unreachable",
+        "role": "drone",
+    }
+    place = {"t_ns": opened_ns(folder) + 1000 * MS, "host": "controller", "event": "error"}
+    add_events(folder, {**place, **told, "killed": ["drone"]})
+    for name in ("ledger.drone.csv", "telemetry.drone.lp"):
+        (folder / name).unlink()
+
+
+def test_an_end_that_somebody_killed_makes_its_cell_invalid_and_is_named(tmp_path: Path) -> None:
+    work, folder = work_with(tmp_path)
+    lose(folder)
+    record = record_of(work)
+    reason = f"killed: container drone exited with 137; {LOST}"
+    assert (record["verdict"], record["reason"]) == ("invalid", reason)
+    finish_work(work)
+    assert [name for name, _ in failed_checks(work) if name != "influx_reconcile"] == []
+
+
+def test_where_a_kill_was_asked_for_an_end_that_does_not_come_back_fails_its_cell(tmp_path: Path) -> None:
+    work, folder = work_with(tmp_path, event("peer_kill", role="drone"))
+    lose(folder)
+    record = record_of(work)
+    assert record["verdict"] == "fail" and LOST in record["reason"]

@@ -71,6 +71,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"attack": ("episode 1: nothing was sent",)}, "invalid", "attack"),
     ({"fleet": ("the farm ended early",)}, "invalid", "fleet"),
     ({"cycled": ("the power of the drone was cycled",)}, "invalid", "power_cycle"),
+    ({"killed": ("container drone exited with 137",), "errors": ("it is gone",)}, "invalid", "killed"),
     ({"blind": ("no verdict on the traffic window (states told: none)",)}, "fail", "detector"),
     ({"detector": ("3 of 5 windows without a verdict",)}, "invalid", "detector"),
     ({"busy": ("of the median handshake 60 % of it, 0.9 ms, was waiting",)}, "invalid", "busy_machine"),

@@ -91,11 +91,8 @@ def test_a_container_that_was_killed_is_named_and_put_back(service: str) -> None
     assert f"container {service} exited with 137; it was put back" in said
     records = load_records(ROOT / str(summary["bundle"]))
     assert len(records) == 2
-    assert records[1]["verdict"] != "fail", records[1]["reason"]
-    if service != "sitl":  # an invalid cell was made again by then
-        assert summary["verdict_counts"]["fail"] == 1, summary
-        assert records[0]["verdict"] == "fail"
-        assert f"container {service} exited with 137" in records[0]["reason"]
+    assert [record["reason"] for record in records if record["verdict"] == "fail"] == []
+    assert f"container {service} exited with 137;" in " ".join(said.split())  # why it was measured again
 
 
 def test_a_paused_container_goes_on_before_the_next_cell() -> None:

@@ -27,7 +27,14 @@ from pqevidence.record.dataplane import (
     window_counter,
 )
 from pqevidence.record.facts import Facts
-from pqevidence.record.faults import failed_redials, killed_roles, power_cycles, silence, stalled_ns
+from pqevidence.record.faults import (
+    failed_redials,
+    killed_roles,
+    killed_unasked,
+    power_cycles,
+    silence,
+    stalled_ns,
+)
 from pqevidence.record.fleet import FLEET_LOST, crowded
 from pqevidence.record.handshake import (
     HANDSHAKE_WINDOW,
@@ -164,6 +171,7 @@ def _evidence(facts: Facts, quiet: Quiet) -> Evidence:
         stopped=_stopped(cell),
         errors=tuple(_reason(e) for e in errors if e.get("code") not in EXCUSED),
         cycled=tuple(power_cycles(cell.events, facts.condition)),
+        killed=tuple(killed_unasked(cell.events, facts.condition)),
         source=tuple(_source_problems(cell, errors)),
         missing=tuple(_missing(facts)),
         handshakes_due=shakes.due,

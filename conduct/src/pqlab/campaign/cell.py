@@ -124,7 +124,9 @@ class CellRunner:
         """What a call did not bring, and what became of the container that it needed."""
         amiss = self._supervisor.amiss()
         reason = "; ".join([*amiss, str(error)])
-        more = {"containers": amiss} if amiss else {}
+        more: Json = {"containers": amiss} if amiss else {}
+        if killed := self._supervisor.killed():
+            more["killed"] = killed
         journal.event("error", reason=reason, code=error.code, role=error.role, hint=error.hint, **more)
 
     # ------------------------------------------------------------------ measured part

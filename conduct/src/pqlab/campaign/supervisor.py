@@ -14,10 +14,13 @@ from typing import Final, Protocol
 
 from pqbase.documents import Json, part_of, whole_of
 from pqevidence.errors import LabError
+from pqevidence.record.raw import ROLES
 
 #: what every cell needs, in the order in which it is put back: the view first, then who sends, then the ends
 WATCHED: Final = ("influxdb", "telegraf", "sitl", "mavproxy-air", "mavproxy-gcs", "gcs", "drone")
 _LIMIT_S: Final = 30.0
+#: exit status of a program that signal 9 ended
+_SIGKILLED: Final = 128 + 9
 #: the engine's command line: arguments → standard output. Raises LabError.
 Engine = Callable[..., str]
 
@@ -25,9 +28,12 @@ Engine = Callable[..., str]
 class Supervisor(Protocol):
     """What the campaign asks of whoever knows the containers. `mend`, before a cell: put back what does not
     run, remember all of them as they are then, and return what was done; raises LabError where a container
-    cannot be put back. `amiss`: what happened to any of them since, a sentence each."""
+    cannot be put back. `amiss`: what happened to any of them since, a sentence each. `killed`: which ends
+    somebody from outside has killed since."""
 
     def amiss(self) -> list[str]: ...
+
+    def killed(self) -> list[str]: ...
 
     def mend(self) -> list[str]: ...
 
@@ -36,6 +42,9 @@ class _Nobody:
     """Hosts that are no containers of ours."""
 
     def amiss(self) -> list[str]:
+        return []
+
+    def killed(self) -> list[str]:
         return []
 
     def mend(self) -> list[str]:
@@ -60,6 +69,11 @@ class Seen:
     @property
     def runs(self) -> bool:
         return self.status == "running"
+
+    @property
+    def killed(self) -> bool:
+        """By SIGKILL, and not for its own memory: nothing that runs in it does that to itself."""
+        return self.status == "exited" and self.exit_code == _SIGKILLED and not self.out_of_memory
 
     def told(self, service: str) -> str:
         """What happened to it, for a reason."""
@@ -101,6 +115,11 @@ class ComposeSupervisor:
             elif (seen.container, seen.started) != (before.container, before.started):
                 found.append(f"container {service} ended and was started again")
         return found
+
+    def killed(self) -> list[str]:
+        """Those of drone and gcs that stand as a kill left them, since the last `mend`."""
+        now = self._seen() or {}
+        return [role for role in ROLES if role in self._before and role in now and now[role].killed]
 
     def mend(self) -> list[str]:
         """Start what has exited, let go on what is paused. Returns a sentence for each of them."""

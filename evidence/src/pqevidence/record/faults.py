@@ -45,6 +45,16 @@ def killed_roles(events: list[Json], condition: Mapping[str, Any]) -> frozenset[
     return frozenset(str(event.get("role")) for event in _timed(events) if event.get("timed") == KILL)
 
 
+def killed_unasked(events: list[Json], condition: Mapping[str, Any]) -> Iterator[str]:
+    """What the controller says of an end whose container somebody killed, though the condition asks for no
+    kill, a sentence each: such a cell says nothing of the tunnel."""
+    if asked(condition, KILL):
+        return
+    for event in events:
+        if event.get("host") == "controller" and event.get("event") == "error" and event.get("killed"):
+            yield str(event.get("reason") or "no reason given")
+
+
 def power_cycles(events: list[Json], condition: Mapping[str, Any]) -> Iterator[str]:
     """What was done to the power of an end because the condition says so, a sentence each: what that end held
     is gone, and it is not given its orders again."""

@@ -19,7 +19,7 @@ Grade = Literal["fail", "invalid"]
 #: name of the finding of a cell whose times hold waiting for a processor
 BUSY = "busy_machine"
 #: … of a cell in which an end lost its power because the condition says so
-CYCLED = "power_cycle"
+CYCLED, KILLED = "power_cycle", "killed"
 COVERAGE_MIN_PCT, COVERAGE_MAX_PCT = 95.0, 101.0
 LOST_SAMPLES_SHARE = 0.05
 LOST_SAMPLES_SLACK = 2
@@ -49,6 +49,8 @@ class Evidence:
     errors: tuple[str, ...] = ()
     #: power cycles that the condition asked for: what came of the cell's work says nothing of the tunnel
     cycled: tuple[str, ...] = ()
+    #: ends that somebody from outside killed, though nothing asked for it: the same
+    killed: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     #: False for suite plain, which makes none
     handshakes_due: bool = True
@@ -110,9 +112,9 @@ def decide(evidence: Evidence) -> Verdict:
     """The worst finding decides; all of them are kept."""
     if evidence.stopped is not None:
         return Verdict(*evidence.stopped)
-    if evidence.cycled:
-        cycles = tuple(Finding("invalid", CYCLED, text) for text in evidence.cycled)
-        return Verdict("invalid", "; ".join(f"{f.name}: {f.observed}" for f in cycles), cycles)
+    for name, done in ((CYCLED, evidence.cycled), (KILLED, evidence.killed)):
+        if found := tuple(Finding("invalid", name, text) for text in done):
+            return Verdict("invalid", "; ".join(f"{f.name}: {f.observed}" for f in found), found)
     findings = [
         *_broken(evidence),
         *_handshakes(evidence),
