@@ -413,3 +413,25 @@ def test_where_a_kill_was_asked_for_an_end_that_does_not_come_back_fails_its_cel
     lose(folder)
     record = record_of(work)
     assert record["verdict"] == "fail" and LOST in record["reason"]
+
+
+# ---------------------------------------------------------------------- completed at one end
+
+
+@pytest.mark.parametrize(("failures", "due"), [(1, []), (0, ["network_wait"])])
+def test_a_handshake_that_the_ground_alone_completed_is_one_that_the_drone_says_failed(
+    tmp_path: Path, failures: int, due: list[str]
+) -> None:
+    work, folder = work_with(tmp_path)
+    rows = [json.loads(line) for line in (folder / "spans.ndjson").read_text().splitlines()]
+    last = [row for row in rows if row["handshake_id"] == rows[-1]["handshake_id"]]
+    more = [{**row, "handshake_id": "f" * 16, "index": 99} for row in last if row["host"] == "gcs"]
+    (folder / "spans.ndjson").write_text("".join(json.dumps(row) + "\n" for row in [*rows, *more]))
+    counters = json.loads((folder / "counters.json").read_text())
+    counters["gcs"]["hs_completed"] += 1
+    (folder / "counters.json").write_text(json.dumps(counters))
+    told = {"t_ns": opened_ns(folder), "host": "drone", "event": "handshake_failed", "reason": "no answer"}
+    add_events(folder, *[told] * failures)
+    finish_work(work)
+    asked = ("network_wait", "handshake_count", "span_coverage", "steps_follow", "report_rebuild")
+    assert [name for name, _ in failed_checks(work) if name in asked] == due
