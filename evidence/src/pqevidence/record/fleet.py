@@ -133,6 +133,8 @@ class RawFleet:
     samples: tuple[Sample, ...]
     loads: tuple[Load, ...]
     status: dict[str, Json]
+    #: when the farm asked the station for each of them, monotonic
+    asked_ns: dict[str, int]
 
     @property
     def drones(self) -> int:
@@ -165,6 +167,7 @@ def read_fleet(folder: Path) -> RawFleet | None:
     back: dict[str, dict[int, int | None]] = {}
     for row in _rows(folder, "back"):
         back.setdefault(row["stage"], {})[int(row["drone"])] = _maybe(row["back_ns"])
+    statuses = _statuses(folder)
     try:
         return RawFleet(
             document,
@@ -204,7 +207,8 @@ def read_fleet(folder: Path) -> RawFleet | None:
                 Load(row["stage"], *(int(row[name]) for name in _header("load")[1:]))
                 for row in _rows(folder, "load")
             ),
-            {str(row["stage"]): row["told"] for row in _statuses(folder)},
+            {str(row["stage"]): row["told"] for row in statuses},
+            {str(row["stage"]): int(row["t_ns"]) for row in statuses},
         )
     except (KeyError, ValueError, TypeError) as error:
         raise RawDataError(folder / DOCUMENT, f"a row of the fleet's files: {error!r}") from error

@@ -152,6 +152,17 @@ def _status(stage: str, change: Callable[[Json], object]) -> Callable[[Path], No
     return _edited("fleet.station.ndjson", told)
 
 
+@registering(BAD, "fleet_timed")
+def station_asked_before_it_began(root: Path) -> None:
+    """Nobody asked the station after its restart: its account is of the moment zero."""
+
+    def early(text: str) -> str:
+        lines = [json.loads(line) for line in text.splitlines()]
+        return "".join(json.dumps({**line, "t_ns": 0}) + "\n" for line in lines)
+
+    _fleet(root, _edited("fleet.station.ndjson", early))
+
+
 @registering(BAD, "fleet_witnessed")
 def storm_that_the_farm_hides(root: Path) -> None:
     """The station counts twice the handshakes after its restart that the farm tells of."""

@@ -122,6 +122,8 @@ def write_fleet(cell: Path, seed: int, realtime_ns: int) -> None:
         _status("outage", 2, 4, 0),
         _status("load", 2, 4, 64),
     ]
+    for line in lines[:-1]:
+        line["t_ns"] = at(STAGES[str(line["stage"])][2])
     (cell / "fleet.station.ndjson").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from measures.fleet.fleet_files import BEGIN_NS, DRONES, MS, write_fleet
@@ -97,3 +99,32 @@ def test_damage_and_absence_are_named(cell: Path) -> None:
         read_fleet(cell)
     (cell / "fleet.json").unlink()
     assert read_fleet(cell) is None
+
+
+@pytest.mark.parametrize(("late_ns", "told"), [(1, 0), (-1, 1)])
+def test_a_handshake_that_ends_after_the_station_was_asked_is_not_yet_in_its_account(
+    cell: Path, late_ns: int, told: int
+) -> None:
+    fleet = read_fleet(cell)
+    assert fleet is not None
+    last = next(a for a in fleet.attempts if a.stage == "restart" and a.outcome == "completed")
+    more = replace(last, stage="outage", number=99, established_ns=fleet.asked_ns["outage"] + late_ns)
+    going_on = replace(fleet, attempts=(*fleet.attempts, more))
+    assert len(list(checks._handshakes(going_on, "outage", ("restart", "outage")))) == told
+
+
+@pytest.mark.parametrize(("pause_ms", "told"), [(650, 0), (150, 1)])
+def test_an_account_that_was_read_late_holds_what_was_done_until_then(
+    cell: Path, pause_ms: int, told: int
+) -> None:
+    """1,200 ms of two cores in a row of 100 ms: the sampler waited for a processor before it read them."""
+    fleet = read_fleet(cell)
+    assert fleet is not None
+    first = fleet.samples[0]
+    begin_ns, used_ns = first.t_ns, first.farm_cpu_ns
+    rows = [
+        replace(first, t_ns=begin_ns + at * MS, farm_cpu_ns=used_ns + cpu * MS)
+        for at, cpu in ((0, 0), (100, 1200), (100 + 100 + pause_ms, 1250))
+    ]
+    view = SimpleNamespace(run=SimpleNamespace(hosts={"controller": {"host": {"cpu_count": 2}}}))
+    assert len(list(checks._accounts(view, replace(fleet, samples=tuple(rows))))) == told  # type: ignore[arg-type]

@@ -31,6 +31,8 @@ WINDOW = "fleet"
 CLOCKS_NS = 50_000_000
 #: a time is read before its account, and the thread may wait in between
 EDGE_NS = 50_000_000
+#: what the sampler sleeps after each row
+SAMPLED_NS = 100_000_000
 #: what the station counts of handshakes
 WORDS: Mapping[str, str] = {"came": "came", "begun": "it began", "completed": "completed"}
 #: status by name → stages whose handshakes, and whose probes, that process of the station has seen by then
@@ -167,6 +169,7 @@ def _order(fleet: RawFleet) -> Iterable[str]:
             stages[stage]["begin_ns"],
             document["arrivals"][stage]["begin_ns"],
             stages[stage]["waited_ns"],
+            *([fleet.asked_ns[stage]] if stage in fleet.asked_ns else []),
         ]
     restarted = document["listening"][-1]
     order += [
@@ -174,13 +177,15 @@ def _order(fleet: RawFleet) -> Iterable[str]:
         stages[RESTART]["begin_ns"],
         restarted["t_ns"],
         stages[RESTART]["waited_ns"],
+        fleet.asked_ns[RESTART],
     ]
     order += [
         stages[OUTAGE][key] for key in ("gone_ns", "begin_ns", "healed_ns", "healed_by_ns", "waited_ns")
     ]
+    order.append(fleet.asked_ns[OUTAGE])
     order += [moment for load in fleet.loads for moment in (load.begin_ns, load.end_ns)]
     if any(after < before for before, after in pairwise([*order, end_ns])):
-        yield f"the stages in {DOCUMENT} are not in their order"
+        yield f"the stages in {DOCUMENT}, and when the station was asked after each, are not in their order"
     processes = [row["process"] for row in document["listening"]]
     if len(processes) != 2 or processes[0] == processes[1]:
         yield f"the station was to be started twice, its processes were {processes}"
@@ -189,8 +194,12 @@ def _order(fleet: RawFleet) -> Iterable[str]:
 def _accounts(cell: CellView, fleet: RawFleet) -> Iterable[str]:
     host = (cell.run.hosts.get("controller") or {}).get("host") or {}
     cores = int(host.get("cpu_count") or 1024)
-    for before, after in pairwise(fleet.samples):
+    for before, after, following in zip(
+        fleet.samples, fleet.samples[1:], [*fleet.samples[2:], None], strict=False
+    ):
         wall_ns = after.t_ns - before.t_ns
+        if following is not None:  # had the row come late by then, its account was read as late
+            wall_ns += max(0, following.t_ns - after.t_ns - SAMPLED_NS)
         used = [("farm", after.farm_cpu_ns - before.farm_cpu_ns)]
         if before.station_process == after.station_process and None not in (
             before.station_cpu_ns,
@@ -228,9 +237,12 @@ def _told(status: Json) -> dict[int, Json]:
 def _handshakes(fleet: RawFleet, name: str, stages: tuple[str, ...]) -> Iterable[str]:
     status = fleet.status[name]
     mine = [attempt for attempt in fleet.attempts if attempt.stage in stages]
-    completed = Counter(attempt.drone for attempt in mine if attempt.outcome == COMPLETED)
-    # what the drone gave up may have been completed at the station
-    open_ended = Counter(attempt.drone for attempt in mine if attempt.outcome != COMPLETED)
+    # after an outage old sessions bring drones back, and handshakes that began go on after the stage
+    asked_ns = fleet.asked_ns[name]
+    by_then = {id(a) for a in mine if a.outcome == COMPLETED and (a.established_ns or 0) <= asked_ns}
+    completed = Counter(attempt.drone for attempt in mine if id(attempt) in by_then)
+    # what the drone gave up, or had not heard of by then, may have been completed at the station
+    open_ended = Counter(attempt.drone for attempt in mine if id(attempt) not in by_then)
     done, most = sum(completed.values()), len(mine)
     for what, count in account_of(status).items():
         if not done <= count <= most:
