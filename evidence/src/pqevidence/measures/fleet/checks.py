@@ -160,6 +160,10 @@ def timed(cell: CellView, tally: Tally) -> None:
 
 
 def _order(fleet: RawFleet) -> Iterable[str]:
+    def asked(stage: str) -> list[int]:
+        """When the station was asked after it; `witnessed` says where it was not."""
+        return [fleet.asked_ns[stage]] if stage in fleet.asked_ns else []
+
     document = fleet.document
     begin_ns, end_ns = (document["clocks"][edge]["monotonic_ns"] for edge in ("begin", "end"))
     stages = document["stages"]
@@ -169,7 +173,7 @@ def _order(fleet: RawFleet) -> Iterable[str]:
             stages[stage]["begin_ns"],
             document["arrivals"][stage]["begin_ns"],
             stages[stage]["waited_ns"],
-            *([fleet.asked_ns[stage]] if stage in fleet.asked_ns else []),
+            *asked(stage),
         ]
     restarted = document["listening"][-1]
     order += [
@@ -177,12 +181,12 @@ def _order(fleet: RawFleet) -> Iterable[str]:
         stages[RESTART]["begin_ns"],
         restarted["t_ns"],
         stages[RESTART]["waited_ns"],
-        fleet.asked_ns[RESTART],
+        *asked(RESTART),
     ]
     order += [
         stages[OUTAGE][key] for key in ("gone_ns", "begin_ns", "healed_ns", "healed_by_ns", "waited_ns")
     ]
-    order.append(fleet.asked_ns[OUTAGE])
+    order += asked(OUTAGE)
     order += [moment for load in fleet.loads for moment in (load.begin_ns, load.end_ns)]
     if any(after < before for before, after in pairwise([*order, end_ns])):
         yield f"the stages in {DOCUMENT}, and when the station was asked after each, are not in their order"
