@@ -336,7 +336,7 @@ fn handshake(gate: &Arc<Gate>, guest: Guest, pace: &mut Pace<'_>) -> Result<(), 
         Err(HandshakeError::new(Reason::StaleCookie, detail))
     };
     let accepted = [station.config.suite];
-    let mut machine = GcsHandshake::new(GcsSetup {
+    let setup = GcsSetup {
         identity: &station.identity,
         psks: &psks,
         accepted: &accepted,
@@ -349,7 +349,8 @@ fn handshake(gate: &Arc<Gate>, guest: Guest, pace: &mut Pace<'_>) -> Result<(), 
         rekey_basis: &rekey_basis,
         drone_keys: None,
         redeem: Some(&redeem),
-    });
+    };
+    let mut machine = GcsHandshake::after_waiting(setup, station.config.suite);
     converse_watched(
         &socket,
         started,

@@ -89,6 +89,15 @@ impl<'a> GcsHandshake<'a> {
         };
         Machine::around(side, None, false)
     }
+
+    /// One whose Hello was found right before, by whoever let it wait for its turn: its deadline has the allowance of the
+    /// suite that this GCS speaks from the beginning, not only once the Hello was worked for.
+    #[must_use]
+    pub fn after_waiting(setup: GcsSetup<'a>, suite: Suite) -> Self {
+        let mut machine = Self::new(setup);
+        machine.agree(suite);
+        machine
+    }
 }
 
 fn refused<T>(reason: Reason, detail: impl Into<String>) -> Result<T, HandshakeError> {

@@ -77,6 +77,10 @@ impl<S: Side> Machine<S> {
         }
     }
 
+    pub(crate) fn agree(&mut self, suite: Suite) {
+        self.progress.suite = Some(suite);
+    }
+
     /// What to send first, empty at the drone.
     ///
     /// # Errors

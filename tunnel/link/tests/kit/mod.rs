@@ -26,6 +26,11 @@ fn hashed(parts: &[&[u8]]) -> [u8; 64] {
     found.as_ref().try_into().expect("64 bytes")
 }
 
+/// As many bytes as the registry says, of what is hashed.
+fn stretched(length: usize, parts: &[&[u8]]) -> Vec<u8> {
+    hashed(parts).iter().copied().cycle().take(length).collect()
+}
+
 impl Toy {
     /// 32 bytes that no other call gives.
     pub fn fresh(&self) -> [u8; 32] {
@@ -44,49 +49,50 @@ impl Primitives for Toy {
         true
     }
 
-    fn kem_pair(&self, _: &'static Kem) -> Result<KemPair, PrimitiveError> {
+    fn kem_pair(&self, kem: &'static Kem) -> Result<KemPair, PrimitiveError> {
         let secret = self.fresh();
         Ok(KemPair {
-            public: hashed(&[b"public", &secret])[..32].to_vec(),
+            public: stretched(kem.public_bytes, &[b"public", &secret]),
             secret: Secret::copy_of(&secret),
         })
     }
 
     fn encapsulate(
         &self,
-        _: &'static Kem,
+        kem: &'static Kem,
         public: &[u8],
     ) -> Result<(Vec<u8>, Secret), PrimitiveError> {
-        let ciphertext = self.fresh();
-        let shared = hashed(&[b"shared", public, &ciphertext]);
-        Ok((ciphertext.to_vec(), Secret::copy_of(&shared[..32])))
+        let ciphertext = stretched(kem.ciphertext_bytes, &[&self.fresh()]);
+        let shared = stretched(kem.shared_bytes, &[b"shared", public, &ciphertext]);
+        Ok((ciphertext, Secret::copy_of(&shared)))
     }
 
     fn decapsulate(
         &self,
-        _: &'static Kem,
+        kem: &'static Kem,
         pair: &KemPair,
         ciphertext: &[u8],
     ) -> Result<Secret, PrimitiveError> {
-        let shared = hashed(&[b"shared", &pair.public, ciphertext]);
-        Ok(Secret::copy_of(&shared[..32]))
+        let shared = stretched(kem.shared_bytes, &[b"shared", &pair.public, ciphertext]);
+        Ok(Secret::copy_of(&shared))
     }
 
-    fn signing_pair(&self, _: &'static Sig) -> Result<(Vec<u8>, Secret), PrimitiveError> {
-        let key = self.fresh();
-        Ok((key.to_vec(), Secret::copy_of(&key)))
+    fn signing_pair(&self, sig: &'static Sig) -> Result<(Vec<u8>, Secret), PrimitiveError> {
+        let key = stretched(sig.public_bytes, &[&self.fresh()]);
+        Ok((key.clone(), Secret::copy_of(&key)))
     }
 
     fn sign(
         &self,
-        _: &'static Sig,
+        sig: &'static Sig,
         secret: &[u8],
         message: &[u8],
     ) -> Result<Vec<u8>, PrimitiveError> {
-        Ok(hashed(&[b"signed", secret, message]).to_vec())
+        let parts = [&b"signed"[..], secret, message];
+        Ok(stretched(sig.signature_bytes, &parts))
     }
 
-    fn verify(&self, _: &'static Sig, public: &[u8], message: &[u8], signature: &[u8]) -> bool {
-        hashed(&[b"signed", public, message]) == signature
+    fn verify(&self, sig: &'static Sig, public: &[u8], message: &[u8], signature: &[u8]) -> bool {
+        stretched(sig.signature_bytes, &[b"signed", public, message]) == signature
     }
 }
