@@ -47,7 +47,7 @@ inputs() {
         detector-*) echo images/venv requirements/detector.txt base/src detectors/src detectors/models ;;
         pi) echo requirements/tunnel.txt ;;
         pihost) echo requirements/tunnel.txt base/src telemetry/src/pqtelemetry emulated-pi/player.py ;;
-        bench | bench-*) echo bench/src bench/load bench/peers tunnel/core tunnel/bench ;;
+        bench | bench-*) echo bench/src bench/load bench/peers tunnel/core tunnel/link tunnel/bench ;;
         windows | windows-*) echo station images/liboqs tunnel/core tunnel/link tunnel/ascon-native requirements/build.txt requirements/windows.txt requirements/tunnel.txt requirements/sitl.txt requirements/sitl-nodeps.txt base/src tunnel/src telemetry/src sitl/src ;;
     esac
 }

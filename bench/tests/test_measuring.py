@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pqbench import floor, machine, peers
+from pqbench import floor, machine, native, peers
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed, PeerMissing
 from pqbench.figures import of_handshakes, paired_ratio
@@ -118,6 +118,29 @@ def test_where_others_have_the_processor_waking_up_has_no_figure() -> None:
     assert floor.wake_figures(rounds) == {
         "missing": "asking all the time took longer than sleeping (4000 µs): too busy here"
     }
+
+
+def test_a_links_handshake_is_put_together_from_both_ends() -> None:
+    dialled = {"warm_up": 1, "handshakes": [{"wall_ns": 4_000_000, "crypto_ns": 500_000}]}
+    station = [{"keygen_ns": 9, "crypto_ns": 99}, {"keygen_ns": 100_000, "crypto_ns": 1_500_000}]
+    taken = native.joined(dialled, {"handshakes": station})
+    assert taken == [{"wall_ms": 4.0, "crypto_ms": 2.0, "keygen_ms": 0.1}]
+    with pytest.raises(ChildFailed, match=r"1 \+ 1 handshakes, the station 1"):
+        native.joined(dialled, {"handshakes": station[1:]})
+
+
+def test_a_rate_with_a_refusal_in_it_is_no_figure() -> None:
+    told = {"completed": 400, "refused": 0, "first_refusal": "", "seconds": 0.1}
+    told |= {"cpu_before_ns": 5_000_000, "cpu_after_ns": 85_000_000}
+    before: dict[str, Any] = {"cpu_ns": 0, "handshakes": []}
+    after = {"cpu_ns": 121_500_000, "handshakes": [{}] * 405}
+    found = native.rate_figures(told, before, after)
+    assert (found["n"], found["rate_hz"]) == (400, 4_000.0)
+    assert (found["station_cpu_ms"], found["drone_cpu_ms"]) == (0.3, 0.2)
+    with pytest.raises(ChildFailed, match="1 of 401 handshakes were refused, the first: hs_rate_limited"):
+        native.rate_figures(told | {"refused": 1, "first_refusal": "hs_rate_limited"}, before, after)
+    with pytest.raises(ChildFailed, match="none was completed"):
+        native.rate_figures(told | {"completed": 0}, before, after)
 
 
 def test_rounds_are_paired() -> None:

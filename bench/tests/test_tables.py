@@ -32,12 +32,16 @@ def test_missing_peers_are_printed_with_their_reason() -> None:
     assert "busy" not in text
 
 
-@pytest.mark.parametrize("key", ["awslc_mutual", "tls_mutual", "signing_floor", "wake_up"])
+@pytest.mark.parametrize(
+    "key", ["awslc_mutual", "tls_mutual", "signing_floor", "wake_up", "link_tls", "link_rate"]
+)
 def test_nothing_that_did_not_run_is_passed_over(key: str) -> None:
     run = result()
     before = len(not_run(run))
     run["handshakes"][key] = {"missing": "it ended"}
     assert len(not_run(run)) == before + 1
+    run["handshakes"]["link"][1] = {"suite_id": "cs-mlkem512-aesgcm-sphincs128s", "missing": "it ended"}
+    assert ("pqlink: cs-mlkem512-aesgcm-sphincs128s", "it ended") in not_run(run)
     run["handshakes"]["floors"][0] = {"kem": "ML-KEM-768", "sig": "ML-DSA-65", "missing": "it ended"}
     assert ("bare TCP of ML-KEM-768 and ML-DSA-65", "it ended") in not_run(run)
 
@@ -46,6 +50,7 @@ def test_floors_stand_beside_the_suites_and_waking_up_above_them() -> None:
     text = rendered(busy=False)
     assert "| cs-mlkem768-aesgcm-mldsa65 | 30 | 0.80 | 0.80 | 0.40 | 2.000 | 0.67 | 1.200 |" in text
     assert "| same primitives, bare TCP: ML-KEM-768, both sign by ML-DSA-65 | 30 | 0.92 |" in text
+    assert "| pqlink: cs-mlkem768-aesgcm-mldsa65 | 100 | 0.40 | 0.40 | 0.30 | 1.333 | 0.33 | 1.200 |" in text
     assert "Waking up costs 23.4 µs here" in text
 
 
@@ -58,7 +63,7 @@ def test_a_run_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_a_busy_machine_marks_every_verdict() -> None:
     text = rendered(busy=True)
     assert "**The machine was busy: load average 3.00 before the run (limit 0.7).**" in text
-    assert text.count("| yes (busy) |") == 19
+    assert text.count("| yes (busy) |") == 23
     assert "| yes |" not in text
 
 

@@ -11,6 +11,8 @@ from bench_kit import result, suite
 from pqbench import targets
 
 SUITE = "cs-mlkem512-aesgcm-mldsa44"
+LINK_FAST = "pqlink's handshake, ML-KEM with ML-DSA or Falcon"
+LINK_RATE = "pqlink's handshakes a second, ML-KEM-768 + ML-DSA-65"
 
 
 def judged(run: dict[str, Any]) -> dict[str, Any]:
@@ -19,7 +21,7 @@ def judged(run: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_row_of_a_good_run_is_met() -> None:
     met = judged(result())
-    assert len(met) == 19
+    assert len(met) == 23
     assert set(met.values()) == {True}
 
 
@@ -41,6 +43,26 @@ def _best_tls(run: dict[str, Any]) -> None:
 
 def _floor(run: dict[str, Any]) -> None:
     run["handshakes"]["suites"][1]["floor_ratio"] = 1.251
+
+
+def _link_floor(run: dict[str, Any]) -> None:
+    run["handshakes"]["link"][1]["floor_ratio"] = 1.251
+
+
+def _link_fast(run: dict[str, Any]) -> None:
+    run["handshakes"]["link"][0] = suite("cs-mlkem768-aesgcm-mldsa65", 0.61, 0.3, 100)
+
+
+def _link_tail(run: dict[str, Any]) -> None:
+    run["handshakes"]["link"][0]["wall_ms"][:3] = [0.81] * 3
+
+
+def _link_tls(run: dict[str, Any]) -> None:
+    run["handshakes"]["link_tls"]["wall_median_ms"] = 1.11
+
+
+def _link_rate(run: dict[str, Any]) -> None:
+    run["handshakes"]["link_rate"]["rate_hz"] = 3_999.0
 
 
 def _cpu(run: dict[str, Any]) -> None:
@@ -96,6 +118,11 @@ def test_an_interval_that_holds_the_target_decides_nothing() -> None:
         (_tls, "handshake, ML-KEM-768 + ML-DSA-65, drone by signature"),
         (_best_tls, "handshake, ML-KEM-768 + ML-DSA-65, drone by signature"),
         (_floor, "handshake, every suite"),
+        (_link_floor, "pqlink's handshake, every suite"),
+        (_link_fast, LINK_FAST),
+        (_link_tail, LINK_FAST),
+        (_link_tls, "pqlink's handshake, ML-KEM-768 + ML-DSA-65, drone by PSK"),
+        (_link_rate, LINK_RATE),
         (_cpu, "forwarding at 320 Hz, 64 B: CPU a packet"),
         (_p99, "forwarding at 320 Hz, 1200 B: p99 latency"),
         (_offload, "GRO/GSO at 320 Hz, 64 B: added to p50"),
@@ -127,6 +154,7 @@ def test_what_is_missing_is_unknown_and_says_why() -> None:
         "handshake, ML-KEM with ML-DSA or Falcon": "n is 29, too few to judge",
         "handshake, ML-KEM-768 + ML-DSA-65, drone by PSK": "OpenSSL did not run: no ML-DSA here",
         "handshake, ML-KEM-768 + ML-DSA-65, drone by signature": "OpenSSL did not run: no ML-DSA here",
+        "pqlink's handshake, ML-KEM-768 + ML-DSA-65, drone by PSK": "OpenSSL did not run: no ML-DSA here",
         "bursts of 32 × 64 B: packets/s": "does not start",
         "bursts of 32 × 64 B: CPU a packet": "does not start",
         "rekey at 320 Hz": "not in this image",
@@ -148,6 +176,29 @@ def test_one_tls_alone_can_disprove_and_never_prove() -> None:
     run["handshakes"]["tls_mutual"]["wall_median_ms"] = 2.19
     row = next(row for row in targets.rows(run) if row["name"] == SIGNED)
     assert row["met"] is False
+
+
+def test_a_slower_machine_than_the_targets_decides_nothing_against_the_link() -> None:
+    run = result()
+    _link_fast(run)
+    run["handshakes"]["suites"][0] = suite("cs-mlkem768-aesgcm-mldsa65", 0.97, 0.4)
+    row = next(row for row in targets.rows(run) if row["name"] == LINK_FAST)
+    assert row["met"] is None and "here 0.97" in row["why"]
+    run["handshakes"]["link"][0] = suite("cs-mlkem768-aesgcm-mldsa65", 0.59, 0.3, 100)
+    assert judged(run)[LINK_FAST] is True
+
+
+def test_few_handshakes_or_other_processors_leave_the_links_rows_open() -> None:
+    run = result()
+    run["handshakes"]["link"][0] = suite("cs-mlkem768-aesgcm-mldsa65", 0.4, 0.3, 99)
+    run["handshakes"]["link_rate"]["processors"] = 8
+    unknown = {row["name"]: row["why"] for row in targets.rows(run) if row["met"] is None}
+    assert unknown == {LINK_FAST: "n is 99, too few to judge", LINK_RATE: "here are 8 processors"}
+    run["handshakes"]["link"][0] = {"suite_id": "cs-mlkem768-aesgcm-mldsa65", "missing": "the station ended"}
+    run["handshakes"]["link_rate"] = {"missing": "1 of 9 handshakes were refused"}
+    unknown = {row["name"]: row["why"] for row in targets.rows(run) if row["met"] is None}
+    assert unknown[LINK_FAST] == "the station ended"
+    assert unknown[LINK_RATE] == "1 of 9 handshakes were refused"
 
 
 def test_a_suite_without_a_floor_leaves_the_floors_row_open() -> None:

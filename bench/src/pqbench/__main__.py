@@ -19,7 +19,7 @@ from typing import Final
 
 from pqbase.documents import Json, texts_of
 from pqbase.text import utc_text
-from pqbench import accounting, document, flood, floor, forwarding, handshakes, rekeys, targets
+from pqbench import accounting, document, flood, floor, forwarding, handshakes, native, rekeys, targets
 from pqbench.errors import BenchError, DocumentError
 from pqbench.machine import Reading, facts, verdict
 from pqbench.peers import running
@@ -33,7 +33,7 @@ EXIT_FAILED: Final = 1
 EXIT_ABANDONED: Final = 3
 EXIT_TOO_LONG: Final = 4
 FORWARDING_SUITE: Final = "cs-mlkem768-aesgcm-mldsa65"
-SCHEMA: Final = "pqlab/bench/v2"
+SCHEMA: Final = "pqlab/bench/v3"
 
 
 def tell(text: str) -> None:
@@ -73,12 +73,17 @@ def run(plan: Plan) -> Json:
         limit_s = plan.handshakes_limit_s
         waking = floor.wake_up(where)
         floors = floor.Floors(where, plan.handshakes, limit_s)
-        suites = handshakes.suites(ends, floors, wanted, plan.handshakes, limit_s, tell)
+        suites, link = handshakes.suites(where, ends, floors, wanted, plan.handshakes, limit_s, tell)
+        link_tls = native.one_suite(where, targets.TLS_SUITE, plan.tls, limit_s)
+        server_floor = floor.measure(where, targets.TLS_SUITE, "server", plan.tls, limit_s)
         signing = handshakes.one_suite(ends, targets.TLS_SUITE, plan.tls, 5, limit_s, "signature")
         signing_floor = floor.measure(where, targets.TLS_SUITE, "mutual", plan.tls, limit_s)
         shakes: Json = {
             "wake_up": waking,
             "suites": suites,
+            "link": link,
+            "link_tls": link_tls | floor.beside(targets.TLS_SUITE, link_tls, server_floor),
+            "link_rate": native.rate(where, targets.TLS_SUITE, plan.rate_s),
             "floors": floors.all(),
             "signing_drone": signing | floor.beside(targets.TLS_SUITE, signing, signing_floor),
             "signing_floor": signing_floor,

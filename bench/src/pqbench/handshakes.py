@@ -10,6 +10,7 @@ from typing import Final
 
 from pqbase.documents import Json, rows_of, whole_of
 from pqbase.stats import tail
+from pqbench import native
 from pqbench.children import child, output_of
 from pqbench.errors import ChildFailed, PeerMissing
 from pqbench.figures import median, of_handshakes, rounded
@@ -69,26 +70,33 @@ def one_suite(
 
 
 def suites(
+    where: Spaces,
     tunnel: Tunnel,
     floors: Floors,
     suite_ids: list[str],
     count: int,
     limit_s: float,
     tell: Callable[[str], None],
-) -> list[Json]:
-    """Every suite, its floor just before: `count` handshakes, or at least 5 where fewer fit `limit_s`."""
-    done = []
+) -> tuple[list[Json], list[Json]]:
+    """Every suite by the tunnel and by `pqlink`, the floor of both just before: `count` handshakes each, or
+    at least 5 where fewer fit `limit_s`."""
+    lab: list[Json] = []
+    link: list[Json] = []
     for place, suite_id in enumerate(suite_ids, 1):
         floor = floors.of(suite_id)
         found = one_suite(tunnel, suite_id, count, min(5, count), limit_s)
-        done.append({**found, **beside(suite_id, found, floor)})
-        last = done[-1]
-        said = last.get("missing") or (
-            f"{last['wall_median_ms']} ms, {last['ratio_median']} × crypto, "
-            f"{last.get('floor_ratio', 'an unknown multiple of')} × floor"
-        )
-        tell(f"handshake {place}/{len(suite_ids)} {suite_id}: {said}")
-    return done
+        lab.append({**found, **beside(suite_id, found, floor)})
+        found = native.one_suite(where, suite_id, count, limit_s)
+        link.append({**found, **beside(suite_id, found, floor)})
+        tell(f"handshake {place}/{len(suite_ids)} {suite_id}: {_said(lab[-1])}; pqlink {_said(link[-1])}")
+    return lab, link
+
+
+def _said(row: Json) -> object:
+    return row.get("missing") or (
+        f"{row['wall_median_ms']} ms, {row['ratio_median']} × crypto, "
+        f"{row.get('floor_ratio', 'an unknown multiple of')} × floor"
+    )
 
 
 # ---------------------------------------------------------------------------- Rosenpass

@@ -17,6 +17,8 @@ class Plan:
     handshakes_limit_s: float
     tls: int
     rosenpass: int
+    rate_s: float
+    """How long as many handshakes as possible are made."""
     accounting_rounds: int
     rounds: int
     load_s: float
@@ -30,8 +32,8 @@ class Plan:
 PLANS: Final = {
     plan.mode: plan
     for plan in (
-        Plan("tiny", "cs-*768-aesgcm-*65", 5, 2.0, 20, 5, 20, 1, 0.4, 1.0, False, False, 180.0),
-        Plan("default", "cs-*", 30, 1.0, 200, 30, 160, 5, 2.0, 5.0, True, False, 900.0),
-        Plan("full", "cs-*", 100, 5.0, 1000, 100, 800, 9, 4.0, 30.0, True, True, 7200.0),
+        Plan("tiny", "cs-*768-aesgcm-*65", 5, 2.0, 20, 5, 0.5, 20, 1, 0.4, 1.0, False, False, 180.0),
+        Plan("default", "cs-*", 30, 1.0, 200, 30, 3.0, 160, 5, 2.0, 5.0, True, False, 1200.0),
+        Plan("full", "cs-*", 100, 5.0, 1000, 100, 4.0, 800, 9, 4.0, 30.0, True, True, 9000.0),
     )
 }

@@ -28,6 +28,7 @@ def number(value: float | None, digits: int = 2) -> str:
 PEERS: Final = {
     "signing_drone": "the tunnel, ML-KEM-768, both authenticated by ML-DSA-65",
     "signing_floor": "same primitives, bare TCP: ML-KEM-768, both sign by ML-DSA-65",
+    "link_tls": "pqlink, ML-KEM-768, GCS by ML-DSA-65, drone by PSK",
     "tls_mutual": "TLS 1.3 (OpenSSL), both authenticated by ML-DSA-65",
     "awslc_mutual": "TLS 1.3 (AWS-LC), both authenticated by ML-DSA-65",
     "tls_server": "TLS 1.3 (OpenSSL), server authenticated by ML-DSA-65",
@@ -42,6 +43,8 @@ def not_run(result: Json) -> list[tuple[str, str]]:
     found = part_of(result, "handshakes")
     rows = [(title, part_of(found, key)) for key, title in PEERS.items()]
     rows += [(f"bare TCP of {row['kem']} and {row['sig']}", row) for row in rows_of(found, "floors")]
+    rows += [(f"pqlink: {row['suite_id']}", row) for row in rows_of(found, "link")]
+    rows.append(("pqlink's handshakes a second", part_of(found, "link_rate")))
     rows.append(("what waking up costs", part_of(found, "wake_up")))
     told = [(name, str(row["missing"])) for name, row in rows if "missing" in row]
     absent = part_of(part_of(result, "forwarding"), "missing")
@@ -141,7 +144,8 @@ def _forwarding(result: Json) -> list[str]:
 def _handshakes(result: Json) -> list[str]:
     found = part_of(result, "handshakes")
     named = [(title, part_of(found, key)) for key, title in PEERS.items()]
-    named += [(str(row["suite_id"]), row) for row in rows_of(found, "suites")]
+    for kind, prefix in (("suites", ""), ("link", "pqlink: ")):
+        named += [(f"{prefix}{row['suite_id']}", row) for row in rows_of(found, kind)]
     head = (
         "handshake",
         "n",

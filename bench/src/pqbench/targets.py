@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pqbase.documents import Json, number_of, number_or_none, part_of, rows_of, whole_of
+from pqbase.documents import Json, number_of, number_or_none, numbers_of, part_of, rows_of, whole_of
+from pqbase.stats import tail
 
 TLS_SUITE: Final = "cs-mlkem768-aesgcm-mldsa65"
 """The one with the algorithms of the TLS handshake beside it."""
@@ -21,6 +22,12 @@ FLOOR_RATIO: Final = 1.25
 TLS_RATIO: Final = 0.5
 TLS_PEERS: Final = {"OpenSSL": "tls_mutual", "AWS-LC": "awslc_mutual"}
 """Every one of them has to have run before the best of them is known."""
+LINK_FAST_MS: Final = 0.6
+LINK_LAB_MS: Final = 0.96
+LINK_P99_RATIO: Final = 2.0
+LINK_LEAST_N: Final = 100
+LINK_RATE_HZ: Final = 4_000.0
+LINK_PROCESSORS: Final = 2
 CPU_RATIO: Final = 1.25
 LATENCY_RATIO: Final = 1.1
 OFFLOAD_US: Final = 50.0
@@ -78,17 +85,64 @@ def handshake_rows(shakes: Json) -> Iterator[Json]:
         yield row(name, target, text, met, "" if met is not None else f"n is {least}, too few to judge")
     else:
         yield _missing(name, target, note or "no suite of this kind was run")
-    yield floor_row(suites)
+    yield floor_row("handshake, every suite", suites)
     ours = [suite for suite in fast if suite["suite_id"] == TLS_SUITE]
     tls = {name: part_of(shakes, key) for name, key in TLS_PEERS.items()}
-    yield tls_row("drone by PSK", ours[0] if ours else {"missing": "the suite was not run"}, tls)
-    yield tls_row("drone by signature", part_of(shakes, "signing_drone"), tls)
+    yield tls_row("handshake", "drone by PSK", ours[0] if ours else {"missing": "the suite was not run"}, tls)
+    yield tls_row("handshake", "drone by signature", part_of(shakes, "signing_drone"), tls)
+    link = rows_of(shakes, "link")
+    yield floor_row("pqlink's handshake, every suite", link)
+    yield link_fast_row(link, fast)
+    yield tls_row("pqlink's handshake", "drone by PSK", part_of(shakes, "link_tls"), tls)
+    yield link_rate_row(part_of(shakes, "link_rate"))
 
 
-def floor_row(suites: list[Json]) -> Json:
+def link_fast_row(link: list[Json], lab: list[Json]) -> Json:
+    """The target is of a machine on which the lab's own handshakes of these suites take up to `LINK_LAB_MS`:
+    a slower one can meet it, and not miss it."""
+    name = "pqlink's handshake, ML-KEM with ML-DSA or Falcon"
+    target = f"median ≤ {LINK_FAST_MS} ms, p99 ≤ {LINK_P99_RATIO:.0f} × the median, n ≥ {LINK_LEAST_N}"
+    fast = [suite for suite in link if is_fast(str(suite["suite_id"]))]
+    lost = [suite for suite in fast if "missing" in suite]
+    if not fast or lost:
+        return _missing(name, target, str(lost[0]["missing"]) if lost else "no suite of this kind was run")
+    walls = [number_of(suite, "wall_median_ms") for suite in fast]
+    least = min(whole_of(suite, "n") for suite in fast)
+    text = f"{min(walls):.2f}–{max(walls):.2f} ms ({len(fast)} suites, n ≥ {least})"
+    tails = [tail(numbers_of(suite, "wall_ms"), 0.99) for suite in fast]
+    known = [one / wall for one, wall in zip(tails, walls, strict=True) if one is not None]
+    text += f", p99 {min(known):.2f}–{max(known):.2f} × the median" if known else ""
+    slowest_ms = max((number_of(suite, "wall_median_ms") for suite in lab), default=LINK_LAB_MS)
+    if max(walls) > LINK_FAST_MS and slowest_ms > LINK_LAB_MS:
+        why = f"asked of a machine where the lab's own take up to {LINK_LAB_MS} ms; here {slowest_ms:.2f}"
+        return row(name, target, text, None, why)
+    if max(walls) > LINK_FAST_MS or (known and max(known) > LINK_P99_RATIO):
+        return row(name, target, text, False)
+    if least < LINK_LEAST_N or len(known) < len(fast):
+        return row(name, target, text, None, f"n is {least}, too few to judge")
+    return row(name, target, text, True)
+
+
+def link_rate_row(found: Json) -> Json:
+    """With more processors than two the target is another one."""
+    name = "pqlink's handshakes a second, ML-KEM-768 + ML-DSA-65"
+    target = f"≥ {LINK_RATE_HZ:,.0f}, both ends on two processors"
+    if "missing" in found:
+        return _missing(name, target, str(found["missing"]))
+    rate_hz, count = number_of(found, "rate_hz"), whole_of(found, "processors")
+    text = (
+        f"{rate_hz:,.0f} ({found['n']:,} in {number_of(found, 'seconds'):.1f} s); processor time of one: "
+        f"station {number_of(found, 'station_cpu_ms'):.3f} ms, drone {number_of(found, 'drone_cpu_ms'):.3f} ms"
+    )
+    if count != LINK_PROCESSORS:
+        return row(name, target, text, None, f"here are {count} processors")
+    return row(name, target, text, rate_hz >= LINK_RATE_HZ)
+
+
+def floor_row(name: str, suites: list[Json]) -> Json:
     """Every suite against its primitives sent over bare TCP. One without a figure leaves it not known, unless
     another misses."""
-    name, target = "handshake, every suite", f"≤ {FLOOR_RATIO} × same primitives, bare TCP"
+    target = f"≤ {FLOOR_RATIO} × same primitives, bare TCP"
     found = {
         str(suite["suite_id"]): number_of(suite, "floor_ratio") for suite in suites if "floor_ratio" in suite
     }
@@ -118,10 +172,10 @@ def is_fast(suite_id: str) -> bool:
     return parts[1].startswith("mlkem") and parts[3].startswith(("mldsa", "falcon"))
 
 
-def tls_row(what: str, ours: Json, tls: dict[str, Json]) -> Json:
+def tls_row(whose: str, what: str, ours: Json, tls: dict[str, Json]) -> Json:
     """The same algorithms: ML-KEM-768 and ML-DSA-65, AES-256-GCM, both ends authenticated. Where one of
     the peers did not run, the others can disprove the target and not prove it."""
-    name = f"handshake, ML-KEM-768 + ML-DSA-65, {what}"
+    name = f"{whose}, ML-KEM-768 + ML-DSA-65, {what}"
     target = f"≤ {TLS_RATIO} × the best of {' and '.join(tls)} TLS 1.3, mutual authentication"
     walls = {
         peer: number_of(found, "wall_median_ms") for peer, found in tls.items() if "missing" not in found

@@ -1,5 +1,5 @@
 //! Handshakes at the GCS once `door` has found a right Hello: each waits for its turn (`turns`), then converses. One thread
-//! for each that has begun, none for those that wait.
+//! (`workers`) for each that has begun, none for those that wait.
 
 use crate::cookie::SECRET_LIFE_NS;
 use crate::door::{part, Guest, House, MAX_OF_A_FLEET};
@@ -16,6 +16,7 @@ use crate::stream::{converse_watched, Watch};
 use crate::suite::Suite;
 use crate::turns::{Turn, Turns};
 use crate::wire::{Hello, RETRY};
+use crate::workers::Workers;
 use pq_core::cell::locked;
 use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, TcpStream};
@@ -57,6 +58,7 @@ pub(crate) struct Gate {
     bounds: Bounds,
     rates: Mutex<Rates>,
     turns: Mutex<Turns<Guest>>,
+    workers: Arc<Workers>,
     /// To end the one that gives way, and those of drones that are served no more.
     in_progress: Mutex<HashMap<u64, InProgress>>,
 }
@@ -91,6 +93,7 @@ impl Gate {
             bounds,
             rates: Mutex::default(),
             turns: Mutex::new(Turns::new(bounds.processors, bounds.places)),
+            workers: Workers::new("handshake", 2 * bounds.processors),
             in_progress: Mutex::default(),
         });
         gate.size();
@@ -144,10 +147,7 @@ impl Gate {
             serve(&own, guest, called);
             scrub_stack();
         };
-        let spawned = std::thread::Builder::new()
-            .name("handshake".to_owned())
-            .spawn(work);
-        if let Err(error) = spawned {
+        if let Err(error) = self.workers.give(Box::new(work)) {
             log(&format!("no thread for a handshake: {error}"));
             self.release(number);
         }

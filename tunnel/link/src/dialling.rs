@@ -39,7 +39,7 @@ pub struct Drone {
 }
 
 /// A dialled handshake's end: its keys, who answered, round trip and wall.
-type Dialled = Result<(Established, SocketAddr, Duration, Duration), HandshakeError>;
+pub type Dialled = Result<(Established, SocketAddr, Duration, Duration), HandshakeError>;
 
 impl Drone {
     /// Ask the resolver again, then try each address until one answers; with it, when that try began: a slow resolver
@@ -65,7 +65,10 @@ impl Drone {
     }
 
     /// One handshake from connect to keys; a station under load asks for another connection, with the Hello first.
-    fn dial(&self, link: &Link, epoch: u32, rekey: Option<&RekeyFrom>) -> Dialled {
+    ///
+    /// # Errors
+    /// Every kind.
+    pub fn dial(&self, link: &Link, epoch: u32, rekey: Option<&RekeyFrom>) -> Dialled {
         let mut early = None;
         let mut tries = 0;
         loop {

@@ -51,3 +51,4 @@ pub mod suite;
 pub mod transcript;
 pub mod turns;
 pub mod wire;
+pub mod workers;
