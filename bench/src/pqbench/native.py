@@ -1,7 +1,7 @@
 """The handshake of `pqlink`: its station and its drone's dialling, in two long-lived processes.
 
-One program is both (tunnel/link/examples/pair). The same suites, veth, clock and pause as the tunnel's, and the
-same floor beside them.
+One program is both (tunnel/link/examples/pair). The same suites, veth, clock and pause as the tunnel's,
+and the same floor beside them.
 """
 
 from __future__ import annotations

@@ -130,9 +130,10 @@ def link_rate_row(found: Json) -> Json:
     if "missing" in found:
         return _missing(name, target, str(found["missing"]))
     rate_hz, count = number_of(found, "rate_hz"), whole_of(found, "processors")
+    station_ms, drone_ms = number_of(found, "station_cpu_ms"), number_of(found, "drone_cpu_ms")
     text = (
         f"{rate_hz:,.0f} ({found['n']:,} in {number_of(found, 'seconds'):.1f} s); processor time of one: "
-        f"station {number_of(found, 'station_cpu_ms'):.3f} ms, drone {number_of(found, 'drone_cpu_ms'):.3f} ms"
+        f"{station_ms:.3f} ms at the station, {drone_ms:.3f} at the drone"
     )
     if count != LINK_PROCESSORS:
         return row(name, target, text, None, f"here are {count} processors")
