@@ -16,7 +16,7 @@ use crate::stream::{converse_watched, Watch};
 use crate::suite::Suite;
 use crate::turns::{Turn, Turns};
 use crate::wire::{Hello, RETRY};
-use crate::workers::Workers;
+use crate::workers::{Job, Workers};
 use pq_core::cell::locked;
 use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, TcpStream};
@@ -52,13 +52,21 @@ impl Bounds {
     }
 }
 
+/// A handshake whose turn it is, for a thread to carry out.
+pub(crate) struct Begun {
+    pub(crate) number: u64,
+    pub(crate) work: Job,
+}
+
 /// What handshake threads share.
 pub(crate) struct Gate {
     pub(crate) station: Station,
     bounds: Bounds,
     rates: Mutex<Rates>,
     turns: Mutex<Turns<Guest>>,
-    workers: Arc<Workers>,
+    pub(crate) workers: Arc<Workers>,
+    /// Begun by whoever keeps the door, who works for the first of them itself.
+    at_the_door: Mutex<Vec<Begun>>,
     /// To end the one that gives way, and those of drones that are served no more.
     in_progress: Mutex<HashMap<u64, InProgress>>,
 }
@@ -94,6 +102,7 @@ impl Gate {
             rates: Mutex::default(),
             turns: Mutex::new(Turns::new(bounds.processors, bounds.places)),
             workers: Workers::new("handshake", 2 * bounds.processors),
+            at_the_door: Mutex::default(),
             in_progress: Mutex::default(),
         });
         gate.size();
@@ -112,6 +121,10 @@ impl Gate {
 
     /// Let everybody go on whose turn it is.
     fn call(self: &Arc<Self>) {
+        self.call_by(&mut |begun| self.give(begun));
+    }
+
+    fn call_by(self: &Arc<Self>, start: &mut dyn FnMut(Begun)) {
         loop {
             let there = |guest: &Guest| is_open(&guest.socket);
             let turn = locked(&self.turns).next(self.now_ns(), |guest| guest.number, there);
@@ -121,7 +134,7 @@ impl Gate {
                     if let Some(victim) = victim {
                         self.end(victim);
                     }
-                    self.begin(guest);
+                    start(self.begin(guest));
                 }
                 Some(Turn::GoOn(number)) => {
                     if let Some(one) = locked(&self.in_progress).get(&number) {
@@ -133,7 +146,7 @@ impl Gate {
         }
     }
 
-    fn begin(self: &Arc<Self>, guest: Guest) {
+    fn begin(self: &Arc<Self>, guest: Guest) -> Begun {
         let (own, number) = (Arc::clone(self), guest.number);
         let (go, called) = sync_channel(1);
         let one = InProgress {
@@ -147,10 +160,30 @@ impl Gate {
             serve(&own, guest, called);
             scrub_stack();
         };
-        if let Err(error) = self.workers.give(Box::new(work)) {
-            log(&format!("no thread for a handshake: {error}"));
-            self.release(number);
+        Begun {
+            number,
+            work: Box::new(work),
         }
+    }
+
+    fn give(&self, begun: Begun) {
+        if let Err(error) = self.workers.give(begun.work) {
+            self.unheard(begun.number, &error);
+        }
+    }
+
+    /// No thread can be had.
+    pub(crate) fn unheard(&self, number: u64, error: &std::io::Error) {
+        log(&format!("no thread for a handshake: {error}"));
+        self.release(number);
+    }
+
+    /// The first handshake that began at the door since the last call; the others have threads of their own then.
+    pub(crate) fn begun_at_the_door(&self) -> Option<Begun> {
+        let mut begun = std::mem::take(&mut *locked(&self.at_the_door)).into_iter();
+        let first = begun.next();
+        begun.for_each(|other| self.give(other));
+        first
     }
 
     /// Its drone has given it up while it waited: nothing was computed for it.
@@ -254,7 +287,7 @@ impl House for Arc<Gate> {
         if let Some(older) = older {
             self.abandoned(&older);
         }
-        self.call();
+        self.call_by(&mut |begun| locked(&self.at_the_door).push(begun));
     }
 }
 

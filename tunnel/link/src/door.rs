@@ -76,7 +76,7 @@ pub trait House {
     fn receive(&self, guest: Guest);
 }
 
-/// The one thread's memory.
+/// The memory of the one thread that keeps it.
 pub struct Door<H: House> {
     house: H,
     poll: Poll,
@@ -86,6 +86,9 @@ pub struct Door<H: House> {
     visitors: HashMap<u64, Visitor>,
     next_number: u64,
     looked: Instant,
+    events: Events,
+    /// More may knock than were taken in.
+    knocks: bool,
 }
 
 fn lost(detail: impl Into<String>) -> HandshakeError {
@@ -114,38 +117,38 @@ impl<H: House> Door<H> {
             visitors: HashMap::new(),
             next_number: LISTENER.0 as u64 + 1,
             looked: Instant::now(),
+            events: Events::with_capacity(2 * MAX_WAITING),
+            knocks: false,
         })
     }
 
-    /// Open to everybody, until the process ends.
+    /// Wait until somebody knocks or speaks, and see to all who do.
     ///
     /// # Errors
     /// The system has no poll any more.
-    pub fn keep(&mut self) -> io::Result<()> {
-        let mut events = Events::with_capacity(2 * MAX_WAITING);
-        let mut knocks = false;
-        loop {
-            let limit = match (knocks, self.visitors.is_empty()) {
-                (true, _) => Some(Duration::ZERO),
-                (false, false) => Some(LOOK_EVERY),
-                (false, true) => None,
-            };
-            match self.poll.poll(&mut events, limit) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => other?,
-            }
-            // First those who are here: a knock may make the oldest of them give way.
-            for event in &events {
-                match event.token() {
-                    LISTENER => knocks = true,
-                    Token(number) => self.hear(number as u64),
-                }
-            }
-            if knocks {
-                knocks = self.accept();
-            }
-            self.send_away_the_late();
+    pub fn turn(&mut self) -> io::Result<()> {
+        let limit = match (self.knocks, self.visitors.is_empty()) {
+            (true, _) => Some(Duration::ZERO),
+            (false, false) => Some(LOOK_EVERY),
+            (false, true) => None,
+        };
+        match self.poll.poll(&mut self.events, limit) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            other => other?,
         }
+        // First those who are here: a knock may make the oldest of them give way.
+        let tokens: Vec<Token> = self.events.iter().map(mio::event::Event::token).collect();
+        for token in tokens {
+            match token {
+                LISTENER => self.knocks = true,
+                Token(number) => self.hear(number as u64),
+            }
+        }
+        if self.knocks {
+            self.knocks = self.accept();
+        }
+        self.send_away_the_late();
+        Ok(())
     }
 
     /// Take in some of those who knock; true where more may.

@@ -7,8 +7,9 @@ use crate::place::{listen, Place};
 use crate::raw::signals;
 use crate::station::Station;
 use crate::status::StatusSocket;
+use pq_core::cell::locked;
 use pq_core::tcp;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A ground station that is open to its drones.
 pub struct Reception {
@@ -33,16 +34,10 @@ impl Reception {
         tcp::widen(&listener).map_err(|error| format!("handshake = \"{address}\": {error}"))?;
         let status = StatusSocket::open(&station.config.status)?;
         let gate = Gate::open(station, bounds);
-        let mut door = Door::new(Arc::clone(&gate), listener)
+        let door = Door::new(Arc::clone(&gate), listener)
             .map_err(|error| format!("handshake = \"{address}\": {error}"))?;
-        let keeping = std::thread::Builder::new().name("door".to_owned());
-        let keeping = keeping.spawn(move || {
-            if let Err(error) = door.keep() {
-                // Without it nobody comes in any more: ended, it is started again by who watches it.
-                log(&format!("the door is broken: {error}"));
-                std::process::exit(1);
-            }
-        });
+        let own = Arc::clone(&gate);
+        let keeping = gate.workers.give(Box::new(move || keep(&own, door)));
         keeping.map_err(|error| format!("no thread to accept on: {error}"))?;
         Ok(Self { gate, status })
     }
@@ -58,6 +53,36 @@ impl Reception {
     #[must_use]
     pub fn told(&self, request: &str) -> String {
         self.gate.answer(request)
+    }
+}
+
+/// Keep the door until a handshake begins there. Then another thread keeps it, and this one works for that handshake: waking
+/// who works would stand in its way, waking who keeps the door does not.
+fn keep(gate: &Arc<Gate>, mut door: Door<Arc<Gate>>) {
+    loop {
+        if let Err(error) = door.turn() {
+            // Without it nobody comes in any more: ended, it is started again by who watches it.
+            log(&format!("the door is broken: {error}"));
+            std::process::exit(1);
+        }
+        let Some(begun) = gate.begun_at_the_door() else {
+            continue;
+        };
+        let (held, own) = (Arc::new(Mutex::new(Some(door))), Arc::clone(gate));
+        let for_another = Arc::clone(&held);
+        let next = move || {
+            if let Some(door) = locked(&for_another).take() {
+                keep(&own, door);
+            }
+        };
+        match gate.workers.give(Box::new(next)) {
+            Ok(()) => return (begun.work)(),
+            Err(error) => gate.unheard(begun.number, &error),
+        }
+        let Some(still) = locked(&held).take() else {
+            return; // somebody keeps it
+        };
+        door = still;
     }
 }
 
