@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import product
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -268,15 +268,13 @@ _NAMES: Final = (*Span._fields[:-1], "index")
 _NUMBER_OR_NULL: Final = (int, type(None))
 _TEXT_OR_NULL: Final = (str, type(None))
 #: types of what a row says, in the order of the fields, for which nothing needs to be converted
-_AS_WRITTEN: Final = frozenset(
-    product(
-        *((str,),) * 6,
-        *((int,),) * 2,
-        *(
-            _TEXT_OR_NULL if name in ("keygen", "scheduling_reason") else _NUMBER_OR_NULL
-            for name in Span._fields[8:]
-        ),
-    )
+_AS_WRITTEN: Final[tuple[frozenset[type], ...]] = (
+    *(frozenset((str,)),) * 6,
+    *(frozenset((int,)),) * 2,
+    *(
+        frozenset(_TEXT_OR_NULL if name in ("keygen", "scheduling_reason") else _NUMBER_OR_NULL)
+        for name in Span._fields[8:]
+    ),
 )
 
 
@@ -286,12 +284,13 @@ _span: Final = cast("Callable[[type[Span], tuple[Any, ...]], Span]", tuple.__new
 
 def read_spans(path: Path) -> list[Span]:
     """Spans of both hosts in file order."""
+    rows = read_ndjson(path)
+    told = [tuple(map(row.get, _NAMES)) for row in rows]
+    columns = zip(*told, strict=True)
+    if all(types.issuperset(map(type, column)) for types, column in zip(_AS_WRITTEN, columns, strict=False)):
+        return _redials_at_both_ends(list(map(partial(_span, Span), told)))
     spans = []
-    for number, row in enumerate(read_ndjson(path), 1):
-        told = tuple(map(row.get, _NAMES))
-        if tuple(map(type, told)) in _AS_WRITTEN:
-            spans.append(_span(Span, told))
-            continue
+    for number, row in enumerate(rows, 1):
         try:
             spans.append(_converted(row))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
