@@ -282,12 +282,19 @@ _AS_WRITTEN: Final[tuple[frozenset[type], ...]] = (
 _span: Final = cast("Callable[[type[Span], tuple[Any, ...]], Span]", tuple.__new__)
 
 
+def _as_written(told: list[tuple[Any, ...]]) -> bool:
+    """Has each column the types of `_AS_WRITTEN`?"""
+    columns = zip(*told, strict=True)
+    return all(
+        types.issuperset(map(type, column)) for types, column in zip(_AS_WRITTEN, columns, strict=False)
+    )
+
+
 def read_spans(path: Path) -> list[Span]:
     """Spans of both hosts in file order."""
     rows = read_ndjson(path)
     told = [tuple(map(row.get, _NAMES)) for row in rows]
-    columns = zip(*told, strict=True)
-    if all(types.issuperset(map(type, column)) for types, column in zip(_AS_WRITTEN, columns, strict=False)):
+    if _as_written(told):
         return _redials_at_both_ends(list(map(partial(_span, Span), told)))
     spans = []
     for number, row in enumerate(rows, 1):

@@ -103,14 +103,21 @@ def no_secrets(bundle: BundleView, tally: Tally) -> None:
         content = (bundle.data / name).read_bytes()
         if name.endswith(".csv") and not content.translate(None, _PLAIN_TABLE):
             continue
-        absent = frozenset(_BYTES.translate(None, content))
-        for forbidden in FORBIDDEN:
-            if not any(absent.isdisjoint(sign.needs) and sign.search(content) for sign in forbidden.signs):
-                continue
+        for forbidden in possible(content):
             at = find_forbidden(content, forbidden)
             if at is not None:
                 line = content.count(b"\n", 0, at) + 1
                 tally.fail(f"{name} line {line} holds {forbidden.what}")
+
+
+def possible(content: bytes) -> list[Forbidden]:
+    """What the content may hold: all that it does, and little else."""
+    absent = frozenset(_BYTES.translate(None, content))
+    return [
+        forbidden
+        for forbidden in FORBIDDEN
+        if any(absent.isdisjoint(sign.needs) and sign.search(content) for sign in forbidden.signs)
+    ]
 
 
 def find_forbidden(content: bytes, forbidden: Forbidden) -> int | None:
