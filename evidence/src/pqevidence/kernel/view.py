@@ -306,7 +306,7 @@ class CellView:
         down, up = self.plane.down, self.plane.up
         if down and up and not (down.duplicates or up.duplicates) and self.raw.canary is None:
             known.joined = {
-                (window, name): Datagrams(joined.sent, array("d", (ns / 1e6 for ns in joined.latency_ns)))
+                (window, name): Datagrams(joined.sent, array("d", [ns / 1e6 for ns in joined.latency_ns]))
                 for name, join in (("down", down), ("up", up))
                 for window, joined in join.windows.items()
             }

@@ -53,8 +53,8 @@ def read_plain(stretch: bytes, bound: int) -> Stretch | None:
     except ValueError:
         return None
     # as many numbers, and those of seams at each fifth place: no row is shorter or longer
-    seam, *columns = (numbers[place::5] for place in range(5))
-    if len(numbers) != 5 * rows + 1 or max(seam) >= 0 or max(map(max, columns)) >= bound:
+    seam, sequence, size, t_in, t_out = columns = [numbers[place::5] for place in range(5)]
+    if len(numbers) != 5 * rows + 1 or max(seam) >= 0 or max(map(max, columns[1:])) >= bound:
         return None
     runs = [(seams[number], len(list(run))) for number, run in groupby(seam)]
     (end, count), began = runs[-1], []
@@ -69,7 +69,7 @@ def read_plain(stretch: bytes, bound: int) -> Stretch | None:
         if not _NAME.fullmatch(name):
             return None
         window += [name] * count
-    return Stretch(began, *columns, window[1:])
+    return Stretch(began, sequence, size, t_in, t_out, window[1:])
 
 
 def _numbered(text: bytes, seams: dict[int, Seam]) -> bytes | None:

@@ -265,16 +265,14 @@ def _rows_at_once(content: bytes) -> list[Json] | None:
 
 #: what the fields are called in the file
 _NAMES: Final = (*Span._fields[:-1], "index")
-_NUMBER_OR_NULL: Final = (int, type(None))
-_TEXT_OR_NULL: Final = (str, type(None))
+_TEXT: Final[frozenset[type]] = frozenset((str,))
+_NUMBER: Final[frozenset[type]] = frozenset((int,))
+_NULL: Final[frozenset[type]] = frozenset((type(None),))
 #: types of what a row says, in the order of the fields, for which nothing needs to be converted
-_AS_WRITTEN: Final[tuple[frozenset[type], ...]] = (
-    *(frozenset((str,)),) * 6,
-    *(frozenset((int,)),) * 2,
-    *(
-        frozenset(_TEXT_OR_NULL if name in ("keygen", "scheduling_reason") else _NUMBER_OR_NULL)
-        for name in Span._fields[8:]
-    ),
+_AS_WRITTEN: Final = (
+    *[_TEXT] * 6,
+    *[_NUMBER] * 2,
+    *((_TEXT if name in ("keygen", "scheduling_reason") else _NUMBER) | _NULL for name in Span._fields[8:]),
 )
 
 
