@@ -14,13 +14,13 @@ from pathlib import Path
 
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.table import Row, Table
+from pqevidence.bundle.digest import feed
 
 NAME = "fingerprints"
 COLUMNS = ("part", "cell_id", "files_count", "size_bytes", "sha256")
 #: what a run itself wrote beside its cells; tables, pages and crate are made from it
 DOCUMENTS = ("scenario.effective.yml", "plan.json", "providers.json", "run.json")
 FOLDERS = ("hosts", "lineage", "corrections")
-_CHUNK_BYTES = 1 << 20
 
 
 def fingerprint_table(bundle: BundleData) -> Table:
@@ -49,10 +49,7 @@ def fingerprint(folder: Path, files: Iterable[Path]) -> Row:
     whole, size = hashlib.sha256(), 0
     for name in sorted(named, key=str.encode):
         digest = hashlib.sha256()
-        with named[name].open("rb") as handle:
-            while block := handle.read(_CHUNK_BYTES):
-                digest.update(block)
-                size += len(block)
+        size += feed(named[name], digest)
         whole.update(f"{digest.hexdigest()}  {name}\n".encode())
     return {"files_count": len(named), "size_bytes": size, "sha256": whole.hexdigest()}
 

@@ -10,6 +10,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from pqevidence.bundle.digest import feed
 from pqevidence.errors import EXIT_CHECK, LabError
 
 BAGIT_TXT = "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
@@ -17,7 +18,6 @@ MANIFEST = "manifest-sha512.txt"
 TAGMANIFEST = "tagmanifest-sha512.txt"
 TAG_FILES = ("bagit.txt", MANIFEST)
 INFO = "bag-info.txt"
-_CHUNK_BYTES = 1 << 20
 
 
 class BagError(LabError):
@@ -32,9 +32,7 @@ class BagError(LabError):
 def sha512_file(path: Path) -> str:
     """Hex SHA-512 of a file's bytes."""
     digest = hashlib.sha512()
-    with path.open("rb") as handle:
-        while block := handle.read(_CHUNK_BYTES):
-            digest.update(block)
+    feed(path, digest)
     return digest.hexdigest()
 
 

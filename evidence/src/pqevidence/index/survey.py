@@ -8,6 +8,7 @@ import re
 import stat
 from pathlib import Path
 
+from pqevidence.bundle.digest import NO_LINK, feed
 from pqevidence.bundle.survey import MAX_FILE_BYTES, MAX_FILES, MAX_FOLDER_FILES
 from pqevidence.index.rules import Refused
 
@@ -15,7 +16,6 @@ from pqevidence.index.rules import Refused
 MAX_TOTAL_BYTES = 2 << 30
 #: in any path of a bundle: plain names, so that no reader, page or shell reads them otherwise
 _MEMBER = re.compile(r"[A-Za-z0-9._+-]{1,120}", re.ASCII)
-_CHUNK_BYTES = 1 << 20
 
 
 def survey(root: Path) -> list[str]:
@@ -70,8 +70,5 @@ def digest_of(root: Path) -> str:
 def file_digest(path: Path) -> bytes:
     """SHA-256 of a file's bytes. A link is not followed."""
     digest = hashlib.sha256()
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(descriptor, "rb") as handle:
-        while piece := handle.read(_CHUNK_BYTES):
-            digest.update(piece)
+    feed(path, digest, NO_LINK)
     return digest.digest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ LINEAGE = "lineage"
 MOST_CELLS = 200_000
 #: written into the effective scenario for readers: what a command line changed
 READER_KEYS = ("overrides", "composed_of")
+#: rows of one host in one handshake mostly stand together
+_PLACE = attrgetter("mode", "handshake_id", "host")
 #: what the controller labels: measured windows, and waits that are no part of a cell's overhead
 LABELS = ("handshake_cold", "handshake_pooled", "traffic", "bulk-", *EXEMPT_WINDOWS)
 
@@ -281,9 +284,8 @@ class CellView:
     @cached_property
     def _by_mode(self) -> dict[str, dict[str, Ends]]:
         found: dict[str, dict[str, dict[str, list[Span]]]] = {}
-        for span in self.raw.spans or []:
-            by_id = found.setdefault(span.mode, {})
-            by_id.setdefault(span.handshake_id, {}).setdefault(span.host, []).append(span)
+        for (mode, handshake_id, host), spans in groupby(self.raw.spans or [], _PLACE):
+            found.setdefault(mode, {}).setdefault(handshake_id, {}).setdefault(host, []).extend(spans)
         return {
             mode: {
                 handshake_id: {host: end_spans(spans) for host, spans in hosts.items()}
@@ -304,7 +306,7 @@ class CellView:
         down, up = self.plane.down, self.plane.up
         if down and up and not (down.duplicates or up.duplicates) and self.raw.canary is None:
             known.joined = {
-                (window, name): Datagrams(joined.sent, array("d", (ns / 1e6 for ns in joined.latency_ns)))
+                (window, name): Datagrams(joined.sent, array("d", [ns / 1e6 for ns in joined.latency_ns]))
                 for name, join in (("down", down), ("up", up))
                 for window, joined in join.windows.items()
             }

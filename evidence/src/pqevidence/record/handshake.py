@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 
 from pqevidence.record.raw import REDIAL, ROLES, Json, RawCell, Span
 
@@ -59,13 +61,14 @@ class HandshakeTrace:
 def traces(spans: Iterable[Span], mode: str = COLD) -> dict[str, HandshakeTrace]:
     """Handshakes of one mode that the drone completed, by id, in the order they began."""
     found: dict[str, HandshakeTrace] = defaultdict(HandshakeTrace)
-    for span in spans:
-        if span.mode != mode:
-            continue
-        if span.step == WALL_STEP:
-            found[span.handshake_id].walls[span.host] = span
-        else:
-            found[span.handshake_id].steps[span.host].append(span)
+    of_mode = [span for span in spans if span.mode == mode]
+    for (handshake_id, host), rows in groupby(of_mode, attrgetter("handshake_id", "host")):
+        trace = found[handshake_id]
+        for span in rows:
+            if span.step == WALL_STEP:
+                trace.walls[host] = span
+            else:
+                trace.steps[host].append(span)
     done = [(key, trace) for key, trace in found.items() if "drone" in trace.walls]
     return dict(sorted(done, key=lambda item: item[1].walls["drone"].start_ns))
 

@@ -6,16 +6,17 @@ Columns of integers are kept in `array('q')`, not in row objects: a 72-suite cam
 from __future__ import annotations
 
 import csv
+import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, groupby, islice
-from operator import itemgetter, lt, ne, or_, sub
+from operator import itemgetter, lt, ne, sub
 from pathlib import Path
-from sys import intern
 from typing import Final, Protocol, TypeVar
 
+from pqevidence.record.plain_rows import read_plain
 from pqtunnel.blackout import EPOCH_SHIFT
 
 HEADER = ["direction", "epoch", "sequence", "size_bytes", "t_in_ns", "t_out_ns", "window"]
@@ -114,8 +115,6 @@ class Join:
 #: of one stretch of a file, which is read as columns
 _STRETCH_BYTES: Final = 1 << 20
 _HEADER_LINE: Final = ",".join(HEADER).encode() + b"\n"
-#: in a stretch of nothing else a comma ends a field and a newline a row, whoever reads it
-_PLAIN: Final = bytes(range(0x30, 0x3A)) + b"abcdefghijklmnopqrstuvwxyz_-,\n"
 
 
 def read_ledger(path: Path) -> Ledger:
@@ -123,43 +122,28 @@ def read_ledger(path: Path) -> Ledger:
     ledger = Ledger()
     with path.open("rb") as handle:
         plain = handle.readline() == _HEADER_LINE
-        while plain and (stretch := handle.read(_STRETCH_BYTES)):
+        # no more than there is: memory that is asked for and not used takes its time as well
+        most = min(os.fstat(handle.fileno()).st_size, _STRETCH_BYTES)
+        while plain and (stretch := handle.read(most)):
             plain = _take_columns(ledger, stretch + handle.readline())
     return ledger if plain else _read_rows(path)
 
 
 def _take_columns(ledger: Ledger, stretch: bytes) -> bool:
-    """Whole rows, column by column: some ten times as fast as row by row. False, and nothing is to be made of
-    the ledger, where a row is not as a writer leaves it: then the rows are read one by one."""
-    if not stretch.endswith(b"\n") or stretch.translate(None, _PLAIN):
+    """Whole rows at once: far faster than row by row. False, and nothing is to be made of the ledger, where
+    a row is not as a writer leaves it: then the rows are read one by one."""
+    rows = read_plain(stretch, BOUND)
+    if rows is None:
         return False
-    rows = stretch.count(b"\n")
-    fields = ("\n" + stretch.decode("ascii")).replace("\n", ",\n")[1:].split(",")
-    directions = fields[:-1:7]
-    # as many fields, and each newline before a direction: then no row is shorter or longer than the others
-    if len(fields) != 7 * rows + 1 or fields[-1] != "\n" or not set(directions) <= {"\ntx", "\nrx"}:
-        return False
-    try:
-        epochs, sizes = ({text: int(text) for text in set(fields[place::7])} for place in (1, 3))
-        sequence, t_in, t_out = (list(map(int, fields[place::7])) for place in (2, 4, 5))
-    except ValueError:
-        return False
-    numbers = (epochs.values(), sequence, sizes.values(), t_in, t_out)
-    if min(map(min, numbers)) < 0 or max(map(max, numbers)) >= BOUND:
-        return False
-    shifted = {text: epoch << EPOCH_SHIFT for text, epoch in epochs.items()}
-    key = list(map(or_, map(shifted.__getitem__, fields[1::7]), sequence))
-    size = list(map(sizes.__getitem__, fields[3::7]))
-    window = list(map(intern, fields[6::7]))
     begin = 0
-    for direction, run in groupby(directions):
-        part = slice(begin, begin + len(list(run)))
-        column = ledger.tx if direction == "\ntx" else ledger.rx
-        column.key += key[part]
-        column.size_bytes.fromlist(size[part])
-        column.t_in_ns.fromlist(t_in[part])
-        column.t_out_ns.fromlist(t_out[part])
-        column.window += window[part]
+    for direction, epoch, count in rows.began:
+        part = slice(begin, begin + count)
+        column = ledger.tx if direction == "tx" else ledger.rx
+        column.key += map((epoch << EPOCH_SHIFT).__or__, rows.sequence[part])
+        column.size_bytes.fromlist(rows.size_bytes[part])
+        column.t_in_ns.fromlist(rows.t_in_ns[part])
+        column.t_out_ns.fromlist(rows.t_out_ns[part])
+        column.window += rows.window[part]
         begin = part.stop
     return True
 

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import product
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -265,18 +265,14 @@ def _rows_at_once(content: bytes) -> list[Json] | None:
 
 #: what the fields are called in the file
 _NAMES: Final = (*Span._fields[:-1], "index")
-_NUMBER_OR_NULL: Final = (int, type(None))
-_TEXT_OR_NULL: Final = (str, type(None))
+_TEXT: Final[frozenset[type]] = frozenset((str,))
+_NUMBER: Final[frozenset[type]] = frozenset((int,))
+_NULL: Final[frozenset[type]] = frozenset((type(None),))
 #: types of what a row says, in the order of the fields, for which nothing needs to be converted
-_AS_WRITTEN: Final = frozenset(
-    product(
-        *((str,),) * 6,
-        *((int,),) * 2,
-        *(
-            _TEXT_OR_NULL if name in ("keygen", "scheduling_reason") else _NUMBER_OR_NULL
-            for name in Span._fields[8:]
-        ),
-    )
+_AS_WRITTEN: Final = (
+    *[_TEXT] * 6,
+    *[_NUMBER] * 2,
+    *((_TEXT if name in ("keygen", "scheduling_reason") else _NUMBER) | _NULL for name in Span._fields[8:]),
 )
 
 
@@ -284,14 +280,22 @@ _AS_WRITTEN: Final = frozenset(
 _span: Final = cast("Callable[[type[Span], tuple[Any, ...]], Span]", tuple.__new__)
 
 
+def _as_written(told: list[tuple[Any, ...]]) -> bool:
+    """Has each column the types of `_AS_WRITTEN`?"""
+    columns = zip(*told, strict=True)
+    return all(
+        types.issuperset(map(type, column)) for types, column in zip(_AS_WRITTEN, columns, strict=False)
+    )
+
+
 def read_spans(path: Path) -> list[Span]:
     """Spans of both hosts in file order."""
+    rows = read_ndjson(path)
+    told = [tuple(map(row.get, _NAMES)) for row in rows]
+    if _as_written(told):
+        return _redials_at_both_ends(list(map(partial(_span, Span), told)))
     spans = []
-    for number, row in enumerate(read_ndjson(path), 1):
-        told = tuple(map(row.get, _NAMES))
-        if tuple(map(type, told)) in _AS_WRITTEN:
-            spans.append(_span(Span, told))
-            continue
+    for number, row in enumerate(rows, 1):
         try:
             spans.append(_converted(row))
         except (KeyError, TypeError, ValueError, OverflowError) as error:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,9 @@ def once(cell: CellView, tally: Tally) -> None:
     seen = cell.bundle.seen_times
     copied: dict[str, list[str]] = {}
     walls: dict[str, dict[str, list[int]]] = {}
-    for span in cell.raw.spans or []:
-        walls.setdefault(span.handshake_id, {}).setdefault(span.host, []).append(span.end_ns - span.start_ns)
+    for (handshake_id, host), spans in groupby(cell.raw.spans or [], attrgetter("handshake_id", "host")):
+        steps = [span.end_ns - span.start_ns for span in spans]
+        walls.setdefault(handshake_id, {}).setdefault(host, []).extend(steps)
     for handshake_id, hosts in walls.items():
         for host, steps in hosts.items():
             if len(steps) - steps.count(0) >= LEAST_STEPS:

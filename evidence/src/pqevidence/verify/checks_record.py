@@ -52,9 +52,8 @@ def schema(cell: CellView, tally: Tally) -> None:
         for name in set(fields) & set(category.fields):
             unit = category.fields[name].unit
             told = fields[name].get("unit")
-            tally.require(
-                told == unit, f"{cell.label}: {letter}.{name} in {told!r}, the catalogue has {unit!r}"
-            )
+            if told != unit:
+                tally.fail(f"{cell.label}: {letter}.{name} in {told!r}, the catalogue has {unit!r}")
 
 
 def field_problem(field: Any) -> str | None:
@@ -63,7 +62,7 @@ def field_problem(field: Any) -> str | None:
     Written out because a record has 225 of them and the general validator takes 100 ms for that; a test holds
     both against each other.
     """
-    if not isinstance(field, dict) or set(field) != FIELD_KEYS:
+    if not isinstance(field, dict) or field.keys() != FIELD_KEYS:
         return f"needs exactly {', '.join(sorted(FIELD_KEYS))}"
     value, validity, reason, n = field["value"], field["validity"], field["reason"], field["n"]
     if not (value is None or isinstance(value, bool | int | float | str | dict)):
@@ -200,10 +199,10 @@ def rebuild(cell: CellView, tally: Tally) -> None:
     made_by = version_of(cell.run)
     told = cell.record
     tally.see()
-    text = json.dumps(record_from_raw(cell.raw, cell.plan, cell.run, cell.plane))
-    if made_by == pqevidence.__version__ and "NaN" not in text and text == json.dumps(told):
-        return  # letter for letter, and no number that is unlike itself; else leaf by leaf
-    due = json.loads(text)
+    made = record_from_raw(cell.raw, cell.plan, cell.run, cell.plane)
+    if made_by == pqevidence.__version__ and made == told and _like_itself(told):
+        return  # equal in every leaf, and no number that is unlike itself; else leaf by leaf
+    due = json.loads(json.dumps(made))
     due["categories"] = {
         letter: {name: due["categories"][letter][name] for name in category.fields}
         for letter, category in catalogue_of(made_by).items()
@@ -214,6 +213,15 @@ def rebuild(cell: CellView, tally: Tally) -> None:
         return
     tally.warn(f"made by pqlab {made_by}, this is {pqevidence.__version__}: no word of a reason is compared")
     _same_but_words(cell, tally, due, told)
+
+
+def _like_itself(value: Any) -> bool:
+    """False where a NaN is in it: two equal containers may have one and the same."""
+    if isinstance(value, dict):
+        return all(map(_like_itself, value.values()))
+    if isinstance(value, list):
+        return all(map(_like_itself, value))
+    return bool(value == value)
 
 
 def _same_but_words(cell: CellView, tally: Tally, due: Json, told: Json) -> None:
@@ -268,15 +276,17 @@ def plausible(cell: CellView, tally: Tally) -> None:
     """Every number lies within what its unit allows; a null has a reason; shares lie in 0…1."""
     tally.see()
     for letter, name, field in fields_of(cell.record):
-        value, where = field["value"], f"{cell.label} {letter}.{name}"
+        value = field["value"]
         if value is None:
-            tally.require(bool(field["reason"]), f"{where}: null without a reason")
+            if not field["reason"]:
+                tally.fail(f"{cell.label} {letter}.{name}: null without a reason")
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or field["unit"] in PHYSICAL_UNITS:
             continue
         low, high = LIMITS.get(str(field["unit"]), (float("-inf"), float("inf")))
         low = -high if name in SIGNED else low
         high = 1.0 if name in SHARES else high
-        tally.require(low <= value <= high, f"{where}: {value} {field['unit']}")
+        if not low <= value <= high:
+            tally.fail(f"{cell.label} {letter}.{name}: {value} {field['unit']}")
     ratio = cell.value("D", "handshake_over_crypto_ratio")
     tally.require(ratio is None or ratio >= 1.0, f"{cell.label}: a handshake shorter than its own primitives")

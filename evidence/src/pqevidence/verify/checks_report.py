@@ -115,8 +115,7 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
         due = {name: text for name, text in due.items() if name in present or wrote_table(made_by, name)}
     if published is None:
         due.pop("comparison", None)  # the published tables are not at hand: it cannot be made again
-    rows = {name: list(csv.DictReader(io.StringIO(text, newline=""))) for name, text in due.items()}
-    report = build(Source(bundle.root, data, None if alike else rows))
+    report = build(Source(bundle.root, data, None if alike else _rows_of(due)))
     pages = {"report.html": render_html(report), "report.md": render_markdown(report)}
     texts = {f"analysis/{name}.csv": text for name, text in due.items()}
     if made_by in SCHEMAS:
@@ -146,7 +145,12 @@ def rebuild(bundle: BundleView, tally: Tally) -> None:
         for name in differ:
             tally.fail(f"{name} is not what the files beneath it give")
     elif differ:
-        _read_older(bundle, tally, made_by, rows, pages, differ)
+        _read_older(bundle, tally, made_by, _rows_of(due), pages, differ)
+
+
+def _rows_of(texts: Mapping[str, str]) -> dict[str, list[dict[str, str]]]:
+    """Tables by name, as whoever reads their files has them."""
+    return {name: list(csv.DictReader(io.StringIO(text, newline=""))) for name, text in texts.items()}
 
 
 def _read_older(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from dataclasses import dataclass
 
 from pqevidence.bundle.numbers import numbers_sha256
@@ -11,16 +10,27 @@ from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView
 
 
+class Sign:
+    """Stands wherever a pattern does, and almost nowhere else; it begins with a letter that is written out,
+    so that it is found at memory speed. needs: bytes of which each stands in it."""
+
+    def __init__(self, pattern: bytes, needs: bytes = b"") -> None:
+        self.search = re.compile(pattern).search
+        self.needs = needs
+
+
 @dataclass(frozen=True)
 class Forbidden:
     """What must not stand in any file: where one of the literals is, the pattern is tried.
 
-    `begins_word`: a letter, digit or dot before the literal makes it part of something else.
+    `begins_word`: a letter, digit or dot before the literal makes it part of something else. `signs`: content
+    with none of them has the pattern nowhere.
     """
 
     what: str
     literals: tuple[bytes, ...]
     pattern: re.Pattern[bytes]
+    signs: tuple[Sign, ...]
     begins_word: bool = True
 
 
@@ -29,6 +39,7 @@ FORBIDDEN = (
         "a private key block",
         (b"-----BEGIN ",),
         re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY"),
+        (Sign(rb"BEGIN ", b"BGPKY"),),
         begins_word=False,
     ),
     Forbidden(
@@ -38,6 +49,12 @@ FORBIDDEN = (
             rb"(?:gh[opsu]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
             rb"|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,}|eyJ[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{8,})"
         ),
+        (
+            Sign(rb"g(?:h[opsu]_|ithub_pat_|lpat-)", b"g"),
+            Sign(rb"AKIA", b"AKI"),
+            Sign(rb"xox[abprs]-", b"xo-"),
+            Sign(rb"J[A-Za-z0-9_-]{16}", b"eyJ."),
+        ),
     ),
     Forbidden(
         "a named secret",
@@ -45,6 +62,7 @@ FORBIDDEN = (
             b'"%s"' % n for n in (b"password", b"token", b"api_key", b"psk", b"secret_key", b"private_key")
         ),
         re.compile(rb'"[a-z_]+"\s*:\s*"[^"]{8,}"'),
+        tuple(Sign(b'%s"\\s*:' % end, b'%s":' % end) for end in (b"word", b"ken", b"key", b"psk")),
         begins_word=False,
     ),
     Forbidden(
@@ -54,28 +72,28 @@ FORBIDDEN = (
             rb"(?:10\.\d{1,3}|192\.168|172\.(?:1[6-9]|2\d|3[01])|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7]))"
             rb"\.\d{1,3}\.\d{1,3}(?![\w.])"
         ),
+        (Sign(rb"\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w.])", b"1."),),
     ),
     Forbidden(
         "a machine path",
         (b"/home/", b"/root/", b"/Users/", b"/work/", b"/mnt/", b"/media/", b":\\Users\\", b":\\\\Users\\\\"),
         re.compile(rb"(?:/[A-Za-z]+/[\w.-]+|:\\+Users)"),
+        (
+            Sign(rb"/(?:home|root|Users|work|mnt|media)/[\w.-]", b"/"),
+            Sign(rb"\\Users\\", b"\\:U"),
+        ),
     ),
 )
-#: literal → a part of it that most files lack and that is found faster; several literals share one
-_PARTS: dict[bytes, bytes] = {
-    literal: next((part for part in (b"gh", b'_key"', b".", b"/", b":\\") if part in literal), literal)
-    for forbidden in FORBIDDEN
-    for literal in forbidden.literals
-}
-_DISTINCT = frozenset(_PARTS.values())
 _BYTES = bytes(range(256))
-#: bytes of no part: without them a file is shorter, and holds every part that it held
-_OF_NO_PART = _BYTES.translate(None, b"".join(_DISTINCT))
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
 #: a file of nothing but these cannot hold any of the patterns (ledgers: most of a bundle's bytes)
 _PLAIN_TABLE = bytes(range(0x30, 0x3A)) + b"abcdefghijklmnopqrstuvwxyz_,\n-"
 #: in a page whose capitals were made small: that is found three times as fast as either case of each letter
 _OUTSIDE = re.compile(rb"""(?:src|href)\s*=\s*["'](?:https?:)?//[^"']+\.(?:js|css|png|svg|woff2?)""")
+#: what is in each of these, at memory speed: two slashes right after a quote, or after its http: or https:
+_QUOTED_HOST = re.compile(
+    rb"""//(?:(?<=["']//)|(?<=["'][hH][tT][tT][pP]://)|(?<=["'][hH][tT][tT][pP][sS]://))"""
+)
 _NUMBERS = re.compile(r'<meta name="pqlab-numbers-sha256" content="([0-9a-f]{64})">')
 _NUMBERS_MD = re.compile(r"numbers sha256: `?([0-9a-f]{64})")
 
@@ -89,26 +107,27 @@ def no_secrets(bundle: BundleView, tally: Tally) -> None:
         content = (bundle.data / name).read_bytes()
         if name.endswith(".csv") and not content.translate(None, _PLAIN_TABLE):
             continue
-        there = _parts_in(content)
-        for forbidden in FORBIDDEN:
-            at = find_forbidden(content, forbidden, there)
+        for forbidden in possible(content):
+            at = find_forbidden(content, forbidden)
             if at is not None:
                 line = content.count(b"\n", 0, at) + 1
                 tally.fail(f"{name} line {line} holds {forbidden.what}")
 
 
-def _parts_in(content: bytes) -> set[bytes]:
-    """The parts of literals that it may hold: each that it does, and few others."""
+def possible(content: bytes) -> list[Forbidden]:
+    """What the content may hold: all that it does, and little else."""
     absent = frozenset(_BYTES.translate(None, content))
-    bare = content.translate(None, _OF_NO_PART)
-    return {part for part in _DISTINCT if absent.isdisjoint(part) and part in bare}
+    return [
+        forbidden
+        for forbidden in FORBIDDEN
+        if any(absent.isdisjoint(sign.needs) and sign.search(content) for sign in forbidden.signs)
+    ]
 
 
-def find_forbidden(content: bytes, forbidden: Forbidden, there: Container[bytes] = _DISTINCT) -> int | None:
-    """Where it first stands, or None. Literals are found at memory speed; a pattern walks every digit. there:
-    the parts of literals that the content may hold; of others it is not searched."""
+def find_forbidden(content: bytes, forbidden: Forbidden) -> int | None:
+    """Where it first stands, or None. Literals are found at memory speed; a pattern walks every digit."""
     for literal in forbidden.literals:
-        at = content.find(literal) if _PARTS[literal] in there else -1
+        at = content.find(literal)
         while at >= 0:
             drive = literal.startswith(b":")  # the letter before it is the drive's
             inside = forbidden.begins_word and not drive and at > 0 and content[at - 1] in _WORD
@@ -131,7 +150,8 @@ def report_present(bundle: BundleView, tally: Tally) -> None:
     if page.is_file():
         content = page.read_bytes()
         tally.require(content[:15].lower() == b"<!doctype html>", "report.html is no HTML page")
-        tally.require(_OUTSIDE.search(content.lower()) is None, "report.html loads from elsewhere")
+        if _QUOTED_HOST.search(content) is not None:
+            tally.require(_OUTSIDE.search(content.lower()) is None, "report.html loads from elsewhere")
 
 
 def report_numbers(bundle: BundleView, tally: Tally) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 
 from pqevidence.kernel.result import Tally
@@ -82,22 +83,10 @@ def _at_one_end(host: str, spans: EndSpans, *, signs: bool) -> Iterable[str]:
     wall, steps = spans.wall, spans.steps
     if wall is None or not steps or not _whole(wall, spans):
         return  # `span_coverage` and `span_order` say so
-    made, order = [span.step for span in steps], ORDER[host]
-    names = [name for name in made if name != ANYWHERE]
-    for name in sorted(set(names) - set(order)):
-        yield f"{name} is no step of the {host}"
+    foreign, problems = _as_named(host, tuple([span.step for span in steps]), signs=signs)
+    yield from problems
+    if foreign:
         return
-    ranks = [order.index(name) for name in names]
-    for (before, first), (after, second) in pairwise(zip(ranks, names, strict=True)):
-        if after <= before:
-            yield f"{second} after {first}"
-    due = {*order, ANYWHERE} - MAY_LACK[host] - {SIGNED[host]}
-    if signs:
-        due.add(SIGNED[host])
-    elif SIGNED[host] in names:
-        yield f"{SIGNED[host]}, and the drone proves itself by a key in scenario.effective.yml"
-    if absent := sorted(due.difference(made)):
-        yield f"no {', '.join(absent)}"
     for before_, after_ in pairwise(steps):
         if before_.end_ns + HOLE_NS < after_.start_ns:
             yield f"{after_.start_ns - before_.end_ns} ns of nothing between {before_.step} and {after_.step}"
@@ -105,6 +94,30 @@ def _at_one_end(host: str, spans: EndSpans, *, signs: bool) -> Iterable[str]:
     edge_ns = max(abs(wall.start_ns - steps[0].start_ns), abs(wall.end_ns - steps[-1].end_ns))
     if edge_ns > EDGE_NS:
         yield f"the wall is {edge_ns} ns away from its first or its last step"
+
+
+@lru_cache(maxsize=64)
+def _as_named(host: str, made: tuple[str, ...], *, signs: bool) -> tuple[bool, tuple[str, ...]]:
+    """(has it a step of no end like this one?, what is wrong) of names alone: those of nearly all handshakes
+    are the same."""
+    order = ORDER[host]
+    names = [name for name in made if name != ANYWHERE]
+    for name in sorted(set(names) - set(order)):
+        return True, (f"{name} is no step of the {host}",)
+    ranks = [order.index(name) for name in names]
+    found = [
+        f"{second} after {first}"
+        for (before, first), (after, second) in pairwise(zip(ranks, names, strict=True))
+        if after <= before
+    ]
+    due = {*order, ANYWHERE} - MAY_LACK[host] - {SIGNED[host]}
+    if signs:
+        due.add(SIGNED[host])
+    elif SIGNED[host] in names:
+        found.append(f"{SIGNED[host]}, and the drone proves itself by a key in scenario.effective.yml")
+    if absent := sorted(due.difference(made)):
+        found.append(f"no {', '.join(absent)}")
+    return False, tuple(found)
 
 
 def _whole(wall: Span, spans: EndSpans) -> bool:

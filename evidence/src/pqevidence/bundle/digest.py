@@ -1,0 +1,33 @@
+"""The bytes of a file, given to a digest: in pieces, for there are files larger than any memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, Protocol
+
+#: a larger piece is memory that is mapped and given back for each file, which takes longer than to read it
+_PIECE_BYTES: Final = 1 << 18
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+
+
+class Digest(Protocol):
+    """What takes bytes: a hash of hashlib."""
+
+    def update(self, data: bytes, /) -> object: ...
+
+
+def feed(path: Path | str, digest: Digest, flags: int = 0) -> int:
+    """All bytes of the file go into `digest`; returns how many. flags: of os.open, beside reading."""
+    descriptor = os.open(path, os.O_RDONLY | _BINARY | flags)
+    try:
+        # one more than there are, so that most files end with the first piece
+        most = min(os.fstat(descriptor).st_size + 1, _PIECE_BYTES)
+        size = 0
+        while piece := os.read(descriptor, most):
+            digest.update(piece)
+            size += len(piece)
+        return size
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,98 @@
+"""Rows of a ledger as a writer leaves them, read as one list of numbers: a campaign has millions."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import groupby
+from typing import Final, NamedTuple
+
+_NUMBERS: Final = b"0123456789-,"
+#: in names of nothing else nothing is quoted and nothing ends a row, whoever reads them
+_NAME: Final = re.compile(r"[a-z0-9_-]*", re.ASCII)
+_DIRECTIONS: Final = ("tx", "rx")
+#: different ends of a row together with how the next one begins: directions × windows, and an epoch a rekey
+_MOST_SEAMS: Final = 64
+#: of an epoch: far below what bounds a number
+_MOST_DIGITS: Final = 9
+
+
+#: window, direction, epoch: how a row ends, and how the next one begins
+Seam = tuple[str, str, str]
+
+
+class Stretch(NamedTuple):
+    """Columns of rows in file order. began: (direction, epoch, number of rows) of each run of rows that have
+    both in common."""
+
+    began: list[tuple[str, int, int]]
+    sequence: list[int]
+    size_bytes: list[int]
+    t_in_ns: list[int]
+    t_out_ns: list[int]
+    window: list[str]
+
+
+def read_plain(stretch: bytes, bound: int) -> Stretch | None:
+    """Whole rows; None where one is not as a writer leaves it, or has a number outside 0 to `bound`: then
+    nothing is known of any.
+
+    All that is no long number stands at the seam of two rows (window, newline, direction, epoch), and few
+    seams are different. Each becomes a negative number of its own; what is left is one JSON list.
+    """
+    if not stretch.endswith(b"\n"):
+        return None
+    rows = stretch.count(b"\n")
+    seams: dict[int, Seam] = {}
+    text = _numbered(b",\n%b,," % stretch, seams)
+    # no minus beside those of seams: no number below 0
+    if text is None or text.count(b"-") != rows + 1 or text.translate(None, _NUMBERS):
+        return None
+    try:
+        numbers: list[int] = json.loads(f"[{text.decode('ascii').strip(',')}]")
+    except ValueError:
+        return None
+    # as many numbers, and those of seams at each fifth place: no row is shorter or longer
+    seam, sequence, size, t_in, t_out = columns = [numbers[place::5] for place in range(5)]
+    if len(numbers) != 5 * rows + 1 or max(seam) >= 0 or max(map(max, columns[1:])) >= bound:
+        return None
+    runs = [(seams[number], len(list(run))) for number, run in groupby(seam)]
+    (end, count), began = runs[-1], []
+    if end[1] or count != 1:
+        return None
+    for (_, direction, epoch), count in runs[:-1]:
+        if direction not in _DIRECTIONS or not epoch.isdecimal() or len(epoch) > _MOST_DIGITS:
+            return None
+        began.append((direction, int(epoch), count))
+    window: list[str] = []
+    for (name, _, _), count in runs:
+        if not _NAME.fullmatch(name):
+            return None
+        window += [name] * count
+    return Stretch(began, sequence, size, t_in, t_out, window[1:])
+
+
+def _numbered(text: bytes, seams: dict[int, Seam]) -> bytes | None:
+    """The text with each seam as `,-1,`, `,-2,` …, and in `seams` what they stand for. None for more
+    different ones than a writer leaves."""
+    done: list[bytes] = []
+    while (at := text.find(b"\n")) >= 0:
+        begin = text.rfind(b",", 0, at)
+        middle = text.find(b",", at)
+        end = text.find(b",", middle + 1)
+        if min(begin, middle, end) < 0 or len(seams) == _MOST_SEAMS:
+            return None
+        parts = text[begin + 1 : at], text[at + 1 : middle], text[middle + 1 : end]
+        window, direction, epoch = (part.decode("latin-1") for part in parts)
+        number = -1 - len(seams)
+        seams[number] = window, direction, epoch
+        # rows of one window stand together: to replace between the first such seam and the last is to look at
+        # the text once for all of them
+        same = text[begin : end + 1]
+        stop = text.rfind(same) + len(same)
+        part = _numbered(text[begin:stop].replace(same, b",%d," % number), seams)
+        if part is None:
+            return None
+        done += (text[:begin], part)
+        text = text[stop:]
+    return b"".join((*done, text))
