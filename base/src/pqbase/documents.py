@@ -19,6 +19,12 @@ def part_of(document: Mapping[str, object], name: str, default: Json | None = No
     return value if isinstance(value, dict) else _refuse(name, value, "an object")
 
 
+def part_or_none(document: Mapping[str, object], name: str) -> Json | None:
+    """The object under `name` itself; None where it is missing or null."""
+    value = document.get(name)
+    return value if value is None or isinstance(value, dict) else _refuse(name, value, "an object")
+
+
 def rows_of(document: Mapping[str, object], name: str, default: list[Json] | None = None) -> list[Json]:
     """The list of objects under `name` itself, no copy."""
     value = _value(document, name, default)
