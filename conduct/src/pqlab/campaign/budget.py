@@ -60,10 +60,10 @@ def fleet_least_s(condition: Json) -> float:
     if (asked := fleet_of(condition)) is None:
         return 0.0
     return (
-        float(asked["arrive_s"])
-        + 2 * float(asked["window_s"])
-        + float(asked["outage_s"])
-        + float(asked["load_s"])
+        number_of(asked, "arrive_s")
+        + 2 * number_of(asked, "window_s")
+        + number_of(asked, "outage_s")
+        + number_of(asked, "load_s")
     )
 
 
@@ -71,7 +71,7 @@ def fleet_seconds(condition: Json, handshake_s: float) -> float:
     """Expected length of its fleet: four times every drone dials, on a machine that both ends share."""
     if (asked := fleet_of(condition)) is None:
         return 0.0
-    dialling_s = min(float(asked["drones"]) * handshake_s, float(asked["limit_s"]))
+    dialling_s = min(number_of(asked, "drones") * handshake_s, number_of(asked, "limit_s"))
     return fleet_least_s(condition) + len(DIALLING) * dialling_s + _FLEET_BESIDE_S
 
 
@@ -119,7 +119,7 @@ def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> Json:
 
 def _fleet_limit_s(condition: Json) -> float:
     asked = fleet_of(condition)
-    return 0.0 if asked is None else len(DIALLING) * float(asked["limit_s"]) + 2 * _FLEET_BESIDE_S
+    return 0.0 if asked is None else len(DIALLING) * number_of(asked, "limit_s") + 2 * _FLEET_BESIDE_S
 
 
 def _source(suites: set[str], costs: Costs) -> str:

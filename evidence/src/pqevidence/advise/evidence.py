@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pqevidence.advise.radio import Radio, radio_of
 from pqevidence.advise.wire import Pair, pair_of
@@ -21,11 +21,10 @@ from pqevidence.errors import LabError
 from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
-Json = dict[str, Any]
 #: kinds of spans that are an end's own work; the rest is waiting, and writing into a socket that may be full
 _OWN_WORK: Final = frozenset({"crypto", "kdf", "codec"})
 #: keys of a condition that must stand as they are here: anything else acts beside the radio
-_ALONE: Final[Mapping[str, Any]] = {
+_ALONE: Final[Mapping[str, object]] = {
     "detector": "none", "attack": "none", "policy": "none", "rekey": "none", "drone_auth": "psk", "events": []
 }  # fmt: skip
 NEXT: Final = "./pqlab run radios measures 72 suites over five radios, in 25 minutes"

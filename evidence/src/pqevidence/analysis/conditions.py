@@ -13,15 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
+from pqbase.documents import Json
 from pqevidence.analysis.floor import Null, cost_class
 from pqevidence.analysis.load import BundleData, Cell
 from pqevidence.analysis.metrics import Metric
 from pqevidence.limits import MIN_FLOOR_PAIRS_COUNT
-
-Json = dict[str, Any]
-
 
 #: what a noise floor was measured on
 TWINS = "A/A twins"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pqbase.stats import quantile7, tail
 from pqevidence.analysis.column import CELL, Column, names
@@ -244,7 +243,7 @@ def primitive_table(bundle: BundleData) -> Table:
     order = list(PRIMITIVES)
     named = [str(condition.get("name")) for condition in bundle.scenario.get("conditions") or []]
 
-    def place(k: tuple[str, str, int, str, str, str, str]) -> tuple[Any, ...]:
+    def place(k: tuple[str, str, int, str, str, str, str]) -> tuple[object, ...]:
         at = named.index(k[5]) if k[5] in named else len(named)
         return k[1], algorithm_order(k[0]), k[0], order.index(k[3]), k[4], at, k[5:]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import whole_of
 from pqevidence.analysis.load import BundleData, Cell, Json, read_json
 from pqevidence.analysis.table import Table
 from pqevidence.errors import EXIT_CHECK, EXIT_USAGE, LabError
@@ -98,7 +98,7 @@ class MergedData(BundleData):
             "campaign": first.plan.get("campaign"),
             "created_utc": document.get("created_utc"),
         }
-        self.scenario: dict[str, Any] = first.scenario
+        self.scenario: dict[str, object] = first.scenario
         self.providers = {}
         self.hosts = {}
         self.pairs: dict[str, str] = {}
@@ -118,7 +118,7 @@ class MergedData(BundleData):
     @cached_property
     def blocks_count(self) -> int:
         """Blocks of the whole campaign."""
-        return int(self.scenario["repetitions"])
+        return whole_of(self.scenario, "repetitions")
 
     @cached_property
     def missing(self) -> list[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pqevidence.analysis.conditions import conditions_of
 from pqevidence.analysis.load import ROLES, BundleData, Json
@@ -219,11 +218,11 @@ def _meaning(condition: Json) -> Json:
     return {k: v for k, v in condition.items() if k not in ("name", "aa_of", "suites", "repetitions")}
 
 
-def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+def _leaves(value: object, path: str = "") -> dict[str, object]:
     return dict(_walk(value, path))
 
 
-def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _walk(value: object, path: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _walk(inner, f"{path}.{key}" if path else str(key))
@@ -231,7 +230,7 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _unequal(kind: str, prefix: str, a: dict[str, Any], b: dict[str, Any]) -> list[Differing]:
+def _unequal(kind: str, prefix: str, a: dict[str, object], b: dict[str, object]) -> list[Differing]:
     return [
         Differing(kind, f"{prefix}{key}", _text(a, key), _text(b, key))
         for key in dict.fromkeys([*a, *b])
@@ -239,5 +238,5 @@ def _unequal(kind: str, prefix: str, a: dict[str, Any], b: dict[str, Any]) -> li
     ]
 
 
-def _text(facts: dict[str, Any], key: str) -> str:
+def _text(facts: dict[str, object], key: str) -> str:
     return str(facts[key]) if key in facts else "not reported"

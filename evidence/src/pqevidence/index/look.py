@@ -10,8 +10,9 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqevidence.analysis.groups import by_suite_table
 from pqevidence.analysis.handshakes import handshake_table
 from pqevidence.analysis.load import BundleData
@@ -29,7 +30,6 @@ from pqevidence.index.survey import MAX_TOTAL_BYTES, digest_of, file_digest
 from pqevidence.record.quiet import busy_told
 from pqevidence.verify import verify_bundle
 
-Json = dict[str, Any]
 ARCHIVE: Final = ".tar.zst"
 #: what a damaged file can raise in code that reads it as what it should be
 DAMAGE = (
@@ -227,7 +227,7 @@ def _facts(bundle: BundleData, told: Documents) -> Json:
     }
 
 
-def _load(told: Any) -> list[float] | None:
+def _load(told: object) -> list[float] | None:
     """A load average. ValueError, TypeError here, where it refuses one submission, and not beside others."""
     return [float(value) for value in told] if isinstance(told, list) and told else None
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import number_or_none
 from pqevidence.analysis.handshakes import by_mode
 from pqevidence.analysis.load import Known
 from pqevidence.analysis.traffic import Joined as Datagrams
@@ -61,8 +61,8 @@ class BundleView:
         self.seen_times: dict[bytes, str] = {}
         self.clocks: dict[tuple[int, str], tuple[int, int, str]] = {}
         self.pauses: dict[tuple[str, int], float] = {}
-        self.sisters: dict[int, list[Any]] = {}
-        self.accounts: dict[int, list[Any]] = {}
+        self.sisters: dict[int, list[object]] = {}
+        self.accounts: dict[int, list[object]] = {}
         #: what checks of the bundle's cells said, and what was read of these, for the check that comes last
         self.told: dict[str, CheckResult] = {}
         self.known: dict[str, Known] = {}
@@ -227,9 +227,13 @@ class CellView:
         """True where the condition itself makes the link lose, delay or reorder."""
         return impairs(self.run.condition(str(self.plan["condition"])))
 
-    def value(self, letter: str, name: str) -> Any:
+    def value(self, letter: str, name: str) -> object:
         """A value of the record; None where it is null or absent."""
         return self.record["categories"].get(letter, {}).get(name, {}).get("value")
+
+    def number(self, letter: str, name: str) -> float | None:
+        """A number of the record as it is, whole or not; None where it is null or absent."""
+        return number_or_none({name: self.value(letter, name)}, name)
 
     def windows(self, role: str) -> dict[str, Json]:
         """Per-window counters of one end. KeyError when the counters are not there."""

@@ -8,16 +8,15 @@ import hashlib
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pqevidence
+from pqbase.documents import Json
 from pqbase.text import utc_basic, utc_text
 from pqevidence.analysis.load import ROLES
 from pqevidence.analysis.merged import MergedData, Part
 from pqevidence.analysis.origin import HOST_FACTS
 from pqevidence.bundle import bag
 
-Json = dict[str, Any]
 SCHEMA = "pqlab/merge/v1"
 ATTESTATION = "attestation"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pqbase.text import canonical_json
 from pqevidence.analysis.load import ROLES
@@ -11,7 +11,6 @@ from pqevidence.analysis.merged import Part
 from pqevidence.analysis.origin import HOST_FACTS
 from pqevidence.errors import EXIT_CHECK, EXIT_USAGE, LabError
 
-Json = dict[str, Any]
 LEAST_PARTS = 2
 
 
@@ -89,7 +88,7 @@ def forged_share(run_id: str, why: str) -> LabError:
 
 def _one_build(parts: Sequence[Part]) -> None:
     """On one architecture all parts have one build of each end, and of the drone's detectors."""
-    known: dict[tuple[str, str], tuple[Part, Any]] = {}
+    known: dict[tuple[str, str], tuple[Part, object]] = {}
     for part in parts:
         for role in (*ROLES, "detectors"):
             machine = str(part.host("drone" if role == "detectors" else role).get("machine"))
@@ -105,7 +104,7 @@ def _one_build(parts: Sequence[Part]) -> None:
                 )
 
 
-def _changed(one: Any, other: Any) -> list[str]:
+def _changed(one: object, other: object) -> list[str]:
     one, other = (value if isinstance(value, dict) else {} for value in (one, other))
     return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 

@@ -9,7 +9,6 @@ whether the native core is installed in providers.json.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pqevidence.record.raw import ROLES, RawCell, RawRun
 from pqevidence.record.sheet import Sheet
@@ -86,5 +85,5 @@ def fill_planes(sheet: Sheet, run: RawRun, cell: RawCell) -> None:
         sheet.put("A", f"dataplane_{role}", end.ran, absent="the agent did not say")
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from pqevidence.record.raw import RawRun
 from pqtelemetry.slice import Point, parse_line
@@ -16,7 +15,7 @@ READ = tuple(
 )
 #: measurements of which a host may have several series, each of another sensor
 APART = ("pq_temp", "pq_power")
-Points = list[tuple[int, dict[str, Any]]]
+Points = list[tuple[int, Mapping[str, int | float | bool | str]]]
 Series = dict[str, Points]
 LETTER = {"drone": "N", "gcs": "O"}
 
@@ -31,14 +30,14 @@ class Telemetry:
     def values(self, measurement: str, name: str, start_ns: int, end_ns: int) -> list[float]:
         """Numeric values of a field with start <= time < end."""
         return [
-            float(fields[name])
+            float(value)
             for t_ns, fields in self.series.get(measurement, [])
-            if start_ns <= t_ns < end_ns and isinstance(fields.get(name), int | float)
+            if start_ns <= t_ns < end_ns and isinstance(value := fields.get(name), int | float)
         ]
 
     def increase(self, measurement: str, name: str) -> int | None:
         """Growth of a cumulative counter over the cell; None with fewer than two points or after a reset."""
-        found = [int(f[name]) for _, f in self.series.get(measurement, []) if isinstance(f.get(name), int)]
+        found = [int(v) for _, f in self.series.get(measurement, []) if isinstance(v := f.get(name), int)]
         if len(found) < 2 or any(b < a for a, b in pairwise(found)):
             return None
         return found[-1] - found[0]
@@ -46,9 +45,9 @@ class Telemetry:
     def growth(self, measurement: str, name: str, start_ns: int, end_ns: int) -> tuple[int, int, int] | None:
         """(growth, time in ns, points) of a cumulative counter in [start, end); None as in increase."""
         found = [
-            (t_ns, fields[name])
+            (t_ns, value)
             for t_ns, fields in self.series.get(measurement, [])
-            if start_ns <= t_ns < end_ns and isinstance(fields.get(name), int)
+            if start_ns <= t_ns < end_ns and isinstance(value := fields.get(name), int)
         ]
         if len(found) < 2 or any(after < before for (_, before), (_, after) in pairwise(found)):
             return None
@@ -56,7 +55,7 @@ class Telemetry:
 
     def last(self, measurement: str, name: str) -> float | None:
         """Last value of a field in the cell."""
-        found = [f[name] for _, f in self.series.get(measurement, []) if isinstance(f.get(name), int | float)]
+        found = [v for _, f in self.series.get(measurement, []) if isinstance(v := f.get(name), int | float)]
         return float(found[-1]) if found else None
 
     def until(self, end_ns: int) -> Telemetry:

@@ -7,8 +7,8 @@ import hashlib
 from array import array
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.raw import RawRun, read_ndjson
@@ -33,7 +33,6 @@ START_S = 30.0
 END_S, END_CELL_S = 30.0, 0.5
 #: the vehicle may boot, arm and climb before the first cell
 VEHICLE = "arducopter"
-Json = dict[str, Any]
 
 
 def once(cell: CellView, tally: Tally) -> None:
@@ -155,7 +154,7 @@ def _attempts(bundle: BundleView, raw: RawRun) -> list[tuple[int, int, str, Cell
 def _wall(folder: Path) -> tuple[int, int] | None:
     path = folder / "events.ndjson"
     rows: list[Json] = read_ndjson(path) if path.is_file() else []
-    times = [int(row["t_ns"]) for row in rows if row.get("host") == "controller"]
+    times = [whole_of(row, "t_ns") for row in rows if row.get("host") == "controller"]
     return (min(times), max(times)) if times else None
 
 

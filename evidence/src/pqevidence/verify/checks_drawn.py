@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from typing import Any
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import MOST_CELLS, BundleView, CellView
@@ -103,9 +102,11 @@ def _due(scenario: Json, told: list[Place]) -> list[Place]:
     return found
 
 
-def _applies(condition: dict[str, Any], suite: str, block: int) -> bool:
+def _applies(condition: dict[str, object], suite: str, block: int) -> bool:
     suites, repetitions = condition.get("suites"), condition.get("repetitions")
-    return (suites is None or suite in suites) and (repetitions is None or block + 1 in repetitions)
+    return (suites is None or (isinstance(suites, list) and suite in suites)) and (
+        repetitions is None or (isinstance(repetitions, list) and block + 1 in repetitions)
+    )
 
 
 def _ordered(

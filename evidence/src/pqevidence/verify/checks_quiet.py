@@ -3,14 +3,12 @@ two readings of everybody's use that frame each window."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from pqbase.documents import Json, number_of, numbers_of, parts_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.neighbours import EVENT, foreign_use
 from pqtunnel.quiet import Probe
 
-Json = dict[str, Any]
 #: readings are of accounts that the kernel updates at its own pace
 _SLACK_MS = 20.0
 _SLACK_SHARE = 0.01
@@ -26,7 +24,7 @@ def settled(bundle: BundleView, tally: Tally) -> None:
         if not told.get("asked"):
             continue
         tally.see()
-        probes = {role: Probe.from_dict(row) for role, row in told["probes"].items()}
+        probes = {role: Probe.from_dict(row) for role, row in parts_of(told, "probes").items()}
         if told["quiet"] is False:
             tally.require(
                 bool(told.get("busy_ok")), f"went on while {told.get('why')}, and nobody allowed it"
@@ -64,16 +62,17 @@ def framed(cell: CellView, tally: Tally) -> None:
 
 
 def _possible(before: Json, after: Json, where: str, tally: Tally) -> None:
-    wall_ms = 1e3 * (float(after["mono_s"]) - float(before["mono_s"]))
+    wall_ms = 1e3 * (number_of(after, "mono_s") - number_of(before, "mono_s"))
     most_ms = wall_ms * (1 + _SLACK_SHARE) + _SLACK_MS
-    for core, (old, new) in enumerate(zip(before["used_ms"], after["used_ms"], strict=False)):
-        used = float(new) - float(old)
+    earlier, later = numbers_of(before, "used_ms"), numbers_of(after, "used_ms")
+    for core, (old, new) in enumerate(zip(earlier, later, strict=False)):
+        used = new - old
         tally.require(
             0 <= used <= most_ms, f"{where}: core {core} was used for {used:.0f} of {wall_ms:.0f} ms"
         )
-    cores = len(after["used_ms"])
+    cores = len(later)
     for name in ("lab_total_ms", "controller_ms", "steal_ms"):
-        grown = float(after[name]) - float(before[name])
+        grown = number_of(after, name) - number_of(before, name)
         tally.require(
             0 <= grown <= most_ms * cores, f"{where}: {name} grew by {grown:.0f} in {wall_ms:.0f} ms"
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
+from pqbase.documents import Json, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import ROLES
@@ -20,7 +20,6 @@ SAME_DAY_S = 86_400.0
 BAD = ("fail", "invalid")
 FACTS = ("machine", "cpu_model", "cpu_count", "kernel")
 _STAMP = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{6}")
-Json = dict[str, Any]
 
 
 def told(bundle: BundleView, tally: Tally) -> None:
@@ -43,7 +42,7 @@ def _times(bundle: BundleView) -> Iterable[str]:
     started_ns, ended_ns = int(run["started_ns"]), run.get("ended_ns")
     sessions: list[Json] = run.get("sessions") or []
     if sessions:
-        first_ns, last_ns = int(sessions[0]["started_ns"]), sessions[-1].get("ended_ns")
+        first_ns, last_ns = whole_of(sessions[0], "started_ns"), sessions[-1].get("ended_ns")
         # a run whose controller died before its first session is gone on with whenever somebody likes
         at_once = sessions[0].get("command") == run.get("command")
         if first_ns - started_ns < -SAME_NS or (at_once and first_ns - started_ns > BEGIN_NS):

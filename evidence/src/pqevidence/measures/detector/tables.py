@@ -11,8 +11,8 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
+from pqbase.documents import Json
 from pqdetect.service.verdict import BINS, WINDOW_NS
 from pqevidence.analysis.claims import seen_from, verdict_of
 from pqevidence.analysis.column import CELL, Column, names
@@ -41,7 +41,6 @@ from pqevidence.measures.detector.watched import alarm_is_caused, due_windows_of
 from pqevidence.scenario.conditions import NO_DETECTOR as NONE
 from pqevidence.scenario.conditions import detector_of, settings_of
 
-Json = dict[str, Any]
 #: record field of category S → column
 FIELDS = {
     "detector_name": Column("detector", "detector of the condition, or none"),

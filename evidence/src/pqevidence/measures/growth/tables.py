@@ -99,7 +99,8 @@ def ledger_mb(cell: Cell, role: str) -> float | None:
     if not (cell.directory / f"ledger.{role}.csv").is_file():
         return None
     rows = [window_counter(cell.counters, role, "traffic", name) for name in ("tx_data", "rx_ok")]
-    return None if None in rows else sum(int(count) for count in rows) * ROW_BYTES / 1e6
+    counted = [count for count in rows if count is not None]
+    return sum(counted) * ROW_BYTES / 1e6 if len(counted) == len(rows) else None
 
 
 def slope(points: list[tuple[float, float]]) -> float | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
+from pqbase.documents import Json, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView, Ends, end_of
 from pqevidence.kernel.witnesses import has_witnesses
@@ -306,7 +306,7 @@ def _mode_of(hosts: Ends) -> str | None:
     return wall.mode if wall else None
 
 
-def _asked(cell: CellView, blocks: list[dict[str, Any]], tally: Tally) -> None:
+def _asked(cell: CellView, blocks: list[Json], tally: Tally) -> None:
     """Fewer cold handshakes than the scenario asks for are those that the time for them ended."""
     shake = cell.run.scenario.get("handshake") or {}
     label = next((row for row in cell.labelled() if row[0] == "handshake_cold"), None)
@@ -314,7 +314,7 @@ def _asked(cell: CellView, blocks: list[dict[str, Any]], tally: Tally) -> None:
     if label is None or cold is None or not {"count", "max_s"} <= set(shake):
         return
     done, due, took_s = (
-        int(cold["completed"]) + int(cold["failed"]),
+        whole_of(cold, "completed") + whole_of(cold, "failed"),
         int(shake["count"]),
         (label[2] - label[1]) / 1e9,
     )

@@ -40,7 +40,8 @@ def run_on(cell: CellView, tally: Tally) -> None:
             known.append(account)
     if cell.cell_id == cell.bundle.last_carried_out:
         for raw in cell.bundle.runs:
-            for problem in _gaps(raw, cell.bundle.accounts.get(id(raw), [])):
+            accounts = [one for one in cell.bundle.accounts.get(id(raw), []) if isinstance(one, Account)]
+            for problem in _gaps(raw, accounts):
                 tally.fail(problem)
 
 

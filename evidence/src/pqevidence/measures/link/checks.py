@@ -37,7 +37,7 @@ def achieved(cell: CellView, tally: Tally) -> None:
     if changed or side.reorder_pct:
         return
     least_ms = side.delay_ms - side.jitter_ms * side.reach
-    p50_ms = cell.value("H", "one_way_latency_p50_ms")
+    p50_ms = cell.number("H", "one_way_latency_p50_ms")
     if p50_ms is not None:
         tally.see(p50_ms)
         tally.require(

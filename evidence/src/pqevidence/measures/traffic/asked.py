@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
@@ -33,7 +32,7 @@ def asked(cell: CellView, tally: Tally) -> None:
     tally.unit = "windows"
 
 
-def _of_scenario(cell: CellView, window: str, report: Json) -> Iterable[tuple[str, Any, Any]]:
+def _of_scenario(cell: CellView, window: str, report: Json) -> Iterable[tuple[str, object, object]]:
     """(what, as traffic.json has it, as the scenario has it) of what both tell."""
     scenario, spec = cell.run.scenario, report.get("spec") or {}
     if window.startswith(BULK):
@@ -43,7 +42,7 @@ def _of_scenario(cell: CellView, window: str, report: Json) -> Iterable[tuple[st
             "rate_hz": float(window.removeprefix(BULK)),
             "size_bytes": bulk.get("size_bytes"),
         }
-        route: Any = "direct"
+        route: object = "direct"
     elif window == TRAFFIC:
         known = dict(scenario.get("traffic") or {})
         route = known.get("route")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
+from pqbase.documents import Json, exact_or_none, text_or_none
 from pqevidence.analysis.load import Cell as RawCell
 from pqevidence.report import blocks
 from pqevidence.report.blocks import (
@@ -128,15 +128,15 @@ def _categories(cell: RawCell) -> list[tuple[str, Table]]:
 _same = lru_cache(maxsize=4096)(label)
 
 
-def _n(field: dict[str, Any]) -> Cell:
-    n = field.get("n")
+def _n(field: Json) -> Cell:
+    n = exact_or_none(field, "n")
     return blocks.count(n) if n is not None else blocks.not_applicable()
 
 
-def _value(field: dict[str, Any]) -> Cell:
+def _value(field: Json) -> Cell:
     value = field.get("value")
     if value is None:
-        return missing(field.get("reason"))
+        return missing(text_or_none(field, "reason"))
     if field.get("validity") == "invalid":
         return missing(f"invalid: {field.get('reason')}")  # record.json keeps what was measured
     suffix = " (model)" if field.get("validity") == "model" else ""
