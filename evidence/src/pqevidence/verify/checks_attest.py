@@ -350,8 +350,9 @@ def _unlike(folder: Path, role: str, sworn: Sworn) -> Iterator[str]:
         yield f"counters.json: those of the {role} are not what it counted"
     windows = part_of(_read(folder / "traffic.json"), "windows", {})
     for window in sorted({*windows, *sworn.windows_sha256}):
-        side, due = part_of(part_of(windows, window, {}), role, {}), sworn.windows_sha256.get(window)
-        lost = "close_ns" not in side and (excused or due is None)
+        side, due = part_of(windows, window, {}).get(role) or {}, sworn.windows_sha256.get(window)
+        ended = isinstance(side, dict) and "close_ns" in side
+        lost = not ended and (excused or due is None)
         if not lost and _digest(side) != due:
             yield f"traffic.json: window {window} is not what the {role} answered"
 
