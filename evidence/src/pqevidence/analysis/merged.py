@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-from pqbase.documents import whole_of
-from pqevidence.analysis.load import BundleData, Cell, Json, read_json
+from pqbase.documents import Json, whole_of
+from pqevidence.analysis.load import BundleData, Cell, read_json
 from pqevidence.analysis.table import Table
 from pqevidence.errors import EXIT_CHECK, EXIT_USAGE, LabError
 from pqevidence.share import Share
@@ -58,7 +58,7 @@ class Part:
 
     def host(self, role: str) -> Json:
         """What the end says of the machine under it."""
-        return dict((self.bundle.hosts.get(role) or {}).get("host") or {})
+        return dict(self.bundle.host(role))
 
 
 def _not_a_share(run_id: str, why: str) -> LabError:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from pqbase.documents import Json, part_of, rows_of
 from pqevidence.analysis.conditions import conditions_of
-from pqevidence.analysis.load import ROLES, BundleData, Json
+from pqevidence.analysis.load import ROLES, BundleData
 from pqevidence.analysis.merged import MergedData
 from pqevidence.analysis.stats import mean
 from pqevidence.errors import EXIT_USAGE, LabError
@@ -67,7 +68,7 @@ def differing(a: BundleData, b: BundleData) -> list[Differing]:
         ends = [_leaves(bundle.providers.get(role) or {}) for bundle in (a, b)]
         found += _unequal("build", f"{role} ", *ends)
     for role in ROLES:
-        facts = [(bundle.hosts.get(role) or {}).get("host") or {} for bundle in (a, b)]
+        facts = [bundle.host(role) for bundle in (a, b)]
         known = (*HOST_FACTS, "emulated", "wine")
         found += _unequal("host", f"{role} ", *({k: f.get(k) for k in known} for f in facts))
     found += _unequal("host", "controller ", *(_steadiness(bundle) for bundle in (a, b)))
@@ -166,8 +167,9 @@ def imitated(a: BundleData, b: BundleData) -> str | None:
 
 
 def _steadiness(bundle: BundleData) -> Json:
-    before = ((bundle.hosts.get("controller") or {}).get("steadiness") or {}).get("before") or {}
-    found = {row["name"]: row["observed"] for row in before.get("findings") or []}
+    steadiness = part_of(bundle.hosts.get("controller") or {}, "steadiness", {})
+    findings = rows_of(part_of(steadiness, "before", {}), "findings", [])
+    found = {str(row["name"]): row["observed"] for row in findings}
     return {name: found.get(name) for name in STEADINESS}
 
 
@@ -203,7 +205,7 @@ def _load(bundle: BundleData, name: str) -> float | None:
 
 def _cores(bundle: BundleData) -> int:
     for role in ("controller", *ROLES):
-        count = ((bundle.hosts.get(role) or {}).get("host") or {}).get("cpu_count")
+        count = bundle.host(role).get("cpu_count")
         if isinstance(count, int) and count > 0:
             return count
     return 1

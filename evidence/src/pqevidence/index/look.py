@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pqbase.documents import Json
+from pqbase.documents import Json, part_of, rows_of
 from pqevidence.analysis.groups import by_suite_table
 from pqevidence.analysis.handshakes import handshake_table
 from pqevidence.analysis.load import BundleData
@@ -202,13 +202,15 @@ def _facts(bundle: BundleData, told: Documents) -> Json:
     hosts = {
         role: {
             **{key: end.get(key) for key in ("dataplane", "timestamp_source") if key in end},
-            "host": {k: v for k, v in (end.get("host") or {}).items() if k not in ("hostname", "boot_id")},
-            "sensors": sorted(plain(s.get("name")) for s in end.get("sensors") or [] if s.get("available")),
+            "host": {k: v for k, v in part_of(end, "host", {}).items() if k not in ("hostname", "boot_id")},
+            "sensors": sorted(
+                plain(s.get("name")) for s in rows_of(end, "sensors", []) if s.get("available")
+            ),
         }
         for role, end in bundle.hosts.items()
     }
-    before = ((bundle.hosts.get("controller") or {}).get("steadiness") or {}).get("before") or {}
-    rows = [row for row in before.get("findings") or [] if row.get("name") in STEADINESS]
+    before = part_of(part_of(bundle.hosts.get("controller") or {}, "steadiness", {}), "before", {})
+    rows = [row for row in rows_of(before, "findings", []) if row.get("name") in STEADINESS]
     steadiness = [{"name": row["name"], "observed": plain(row["observed"])} for row in rows]
     hosts["controller"]["steadiness"] = {"before": {"findings": steadiness}}
     return {

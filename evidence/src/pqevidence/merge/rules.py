@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
+from pqbase.documents import whole_of
 from pqbase.text import canonical_json
 from pqevidence.analysis.load import ROLES
 from pqevidence.analysis.merged import Part
@@ -51,7 +52,7 @@ def _one_ring(parts: Sequence[Part]) -> None:
 
 def _one_campaign(parts: Sequence[Part]) -> None:
     for part, other in _two_by_two(parts):
-        one, two = part.bundle.plan["campaign"], other.bundle.plan["campaign"]
+        one, two = str(part.bundle.plan["campaign"]), str(other.bundle.plan["campaign"])
         if one != two:
             _refuse(
                 "unlike-campaigns",
@@ -70,7 +71,7 @@ def _one_campaign(parts: Sequence[Part]) -> None:
 
 def _own_blocks(parts: Sequence[Part]) -> None:
     for part in parts:
-        own = {block + 1 for block in part.share.blocks(int(part.bundle.scenario["repetitions"]))}
+        own = {block + 1 for block in part.share.blocks(whole_of(part.bundle.scenario, "repetitions"))}
         if strange := [number for number in part.repetitions if number not in own]:
             raise forged_share(part.run_id, f"repetition {strange[0]} is none of its share's")
 

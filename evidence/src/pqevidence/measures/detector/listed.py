@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pqbase.documents import Json, part_of
+from pqbase.documents import Json, part_of, parts_of
 from pqevidence.analysis.column import pick
 from pqevidence.analysis.stats import median
 from pqevidence.measures.detector.tables import ALL, COLUMNS, OVERHEAD_COLUMNS, QUALITY_COLUMNS
@@ -24,8 +24,8 @@ ARCHITECTURE = {
 
 def facts_of(source: Source) -> dict[str, Json]:
     """Detector → what providers.json says of it."""
-    found: dict[str, Json] = source.bundle.providers.get("detectors") or {}
-    return found
+    providers = source.bundle.providers
+    return parts_of(providers, "detectors") if providers.get("detectors") else {}
 
 
 def models(source: Source) -> Table:

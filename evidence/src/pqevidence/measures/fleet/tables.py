@@ -117,8 +117,7 @@ CAPACITY_COLUMNS = (
 def make_tables(bundle: BundleData, made: Mapping[str, Table]) -> Iterator[Table]:
     """Both, where a condition asks for a fleet."""
     del made
-    conditions = bundle.scenario.get("conditions") or []
-    if not any(fleet_of(condition) for condition in conditions):
+    if not any(fleet_of(condition) for condition in bundle.conditions):
         return
     stages, capacity = Table(STAGES, names(STAGE_COLUMNS)), Table(CAPACITY, names(CAPACITY_COLUMNS))
     for cell in bundle.cells:

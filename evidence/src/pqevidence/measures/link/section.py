@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pqbase.documents import Json, part_of
+from pqbase.documents import Json, exact_or_none, number_or_none, part_of
 from pqevidence.analysis.load import Cell as BundleCell
 from pqevidence.report import blocks
 from pqevidence.report.blocks import Cell, Column, Section, Table, label, missing, number
@@ -55,7 +55,7 @@ def links(source: Source) -> Section | None:
             ),
         ),
         "The router delays and drops on purpose, from a seed. A cell whose link was not what its condition "
-        "says is invalid." + control_lacks(source.bundle.scenario.get("conditions") or []),
+        "says is invalid." + control_lacks(source.bundle.conditions),
     )
 
 
@@ -81,7 +81,7 @@ def _row(source: Source, cell: BundleCell, way: str) -> list[Cell]:
         blocks.count(source.nth(cell.repetition)),
         label(WORDS[way]),
         label(set_text(part_of(settings, way, {}))),
-        blocks.count(probes.get("n"), reason=str(probes.get("reason") or "not in the record")),
+        blocks.count(exact_or_none(probes, "n"), reason=str(probes.get("reason") or "not in the record")),
         _field(cell, f"link_delay_mean_{way}_ms"),
         _field(cell, f"link_jitter_sd_{way}_ms"),
         _field(cell, f"link_loss_{way}_pct"),
@@ -97,7 +97,10 @@ def _field(cell: BundleCell, name: str, *, whole: bool = False) -> Cell:
     if field is None:
         return missing("not in the record")
     reason = str(field["reason"] or "no reason is recorded")
-    return blocks.count(field["value"], reason=reason) if whole else number(field["value"], reason=reason)
+    value = number_or_none(field, "value")
+    if whole:
+        return blocks.count(None if value is None else int(value), reason=reason)
+    return number(value, reason=reason)
 
 
 def set_text(side: Json) -> str:
