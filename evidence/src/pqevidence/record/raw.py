@@ -159,10 +159,10 @@ class RawCell:
     missing: list[str] = field(default_factory=list)
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> object:
     """Parsed JSON; RawDataError names line and column."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value: object = json.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -171,6 +171,7 @@ def read_json(path: Path) -> Any:
         raise RawDataError(path, str(error)) from error
     except RecursionError as error:
         raise RawDataError(path, "nested too deep") from error
+    return value
 
 
 def read_object(path: Path) -> Json:
@@ -417,7 +418,7 @@ def take_canary(cell: RawCell) -> None:
     cell.counters = counters
 
 
-def _less(total: Any, part: Any) -> Any:
+def _less(total: object, part: object) -> object:
     """A total without a window's share; digests are sums modulo 2^64 in hex. Others stay as they are."""
     if isinstance(total, int) and isinstance(part, int) and not isinstance(total, bool):
         return total - part
