@@ -75,8 +75,10 @@ def test_an_exact_number_is_neither_cut_off_nor_read_from_a_text(name: str) -> N
 
 
 def test_an_object_of_something_else_is_no_object_of_objects() -> None:
-    with pytest.raises(TypeError, match="`counts` is dict, not an object of objects"):
+    with pytest.raises(TypeError, match="`pass` is int, not an object"):
         parts_of(DOCUMENT, "counts")
+    with pytest.raises(TypeError, match="`rows` is list, not an object of objects"):
+        parts_of(DOCUMENT, "rows")
 
 
 @pytest.mark.parametrize("name", ["null", "zero", "absent"])

@@ -28,8 +28,11 @@ def part_or_none(document: Mapping[str, object], name: str) -> Json | None:
 def parts_of(document: Mapping[str, object], name: str) -> dict[str, Json]:
     """The object of objects under `name` itself, no copy."""
     value = _value(document, name, None)
-    if not isinstance(value, dict) or not all(isinstance(part, dict) for part in value.values()):
+    if not isinstance(value, dict):
         _refuse(name, value, "an object of objects")
+    for inside, part in value.items():
+        if not isinstance(part, dict):
+            _refuse(str(inside), part, "an object")
     return value
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pqbase.documents import rows_of, whole_of
 from pqevidence.errors import LabError
 from pqevidence.record.attack import REFUSED, SentEpisode, sent_episodes
 from pqevidence.record.ledger import Column
@@ -50,13 +51,13 @@ def write_recordings(bundle: Path, out: Path) -> tuple[list[Path], list[str]]:
     data = bundle / "data"
     run = load_run(data)
     written, left_out = [], []
-    for row in sorted(run.plan["cells"], key=lambda row: int(row["position"])):
+    for row in sorted(rows_of(run.plan, "cells"), key=lambda row: whole_of(row, "position")):
         folder = data / "cells" / str(row["cell_id"])
         verdict = _verdict(folder)
         if verdict != "pass" or not (folder / BINS).is_file():
             left_out.append(f"{row['cell_id']}: {verdict if verdict != 'pass' else f'no {BINS}'}")
             continue
-        target = out / f"{int(row['position']):04d}-{row['condition']}-{row['cell_id']}"
+        target = out / f"{whole_of(row, 'position'):04d}-{row['condition']}-{row['cell_id']}"
         target.mkdir(parents=True, exist_ok=True)
         cell = load_cell(folder)
         end_k = canary_window(cell)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pqbase.documents import Json, rows_of
+from pqbase.documents import Json, number_of, numbers_of, part_of, rows_of
 from pqevidence.measures import MEASURES
 from pqevidence.record.attack import ATTACKER_LOST
 from pqevidence.record.beside import without_beside
@@ -62,6 +62,7 @@ from pqevidence.record.system import (
     Telemetry,
     parse_telemetry,
     sample_account,
+    tick_hz,
 )
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.record.verdict import Direction, Evidence, Verdict, decide
@@ -137,7 +138,7 @@ def _facts(cell: RawCell, plan: Json, context: RawRun, plane: DataPlane | None) 
     telemetry = _telemetry(cell, wall)
     samples = {}
     if wall:
-        rate_hz = float((context.scenario.get("telemetry") or {}).get("rate_hz", 10))
+        rate_hz = tick_hz(context.scenario)
         samples = {
             role: _sample_account(cell, role, told, condition, wall, rate_hz)
             for role, told in telemetry.items()
@@ -332,9 +333,13 @@ def _windows_due(facts: Facts) -> list[str]:
         due.append(POOLED_WINDOW)
     if scenario.get("traffic"):
         due.append(TRAFFIC)
-    if bulk := scenario.get("bulk"):
-        due += [f"{BULK_PREFIX}{rate}" for rate in bulk.get("rates_pps", [])]
-    return due
+    return [*due, *_rungs(scenario)]
+
+
+def _rungs(scenario: Json) -> list[str]:
+    """Windows of bulk that the scenario asks for."""
+    bulk = part_of(scenario, "bulk", {})
+    return [f"{BULK_PREFIX}{rate}" for rate in numbers_of(bulk, "rates_pps")] if "rates_pps" in bulk else []
 
 
 def _rekeys(cell: RawCell, condition: Json) -> int | None:
@@ -379,18 +384,18 @@ def _sessions(facts: Facts) -> dict[str, tuple[float, float | None]]:
     context, plane = facts.context, facts.plane
     due: dict[str, tuple[float, float | None]] = {}
     seen = {str(w["name"]) for w in facts.windows}
-    traffic, bulk = context.scenario.get("traffic"), context.scenario.get("bulk") or {}
+    traffic, bulk = (part_of(context.scenario, name, {}) for name in ("traffic", "bulk"))
     if traffic and TRAFFIC in seen:
-        due[TRAFFIC] = (float(traffic["session_s"]), plane.gate_s.get(TRAFFIC))
-    for rate in bulk.get("rates_pps", []):
-        if f"{BULK_PREFIX}{rate}" in seen:
-            due[f"{BULK_PREFIX}{rate}"] = (float(bulk["step_s"]), plane.gate_s.get(f"{BULK_PREFIX}{rate}"))
+        due[TRAFFIC] = (number_of(traffic, "session_s"), plane.gate_s.get(TRAFFIC))
+    for window in _rungs(context.scenario):
+        if window in seen:
+            due[window] = (number_of(bulk, "step_s"), plane.gate_s.get(window))
     return due
 
 
 def _contract(cell: RawCell, context: RawRun, plane: DataPlane) -> list[str]:
     """What the traffic contract finds in the traffic window, at the drone's socket (where traffic enters)."""
-    traffic, seconds = context.scenario.get("traffic"), plane.gate_s.get(TRAFFIC)
+    traffic, seconds = part_of(context.scenario, "traffic", {}), plane.gate_s.get(TRAFFIC)
     count = window_counter(cell.counters, "drone", TRAFFIC, "tx_data")
     if not traffic or seconds is None or count is None:
         return []
@@ -408,7 +413,7 @@ def _contract(cell: RawCell, context: RawRun, plane: DataPlane) -> list[str]:
         result = check_traffic(
             count=own_count,
             duration_s=seconds,
-            nominal_hz=float(traffic["rate_hz"]),
+            nominal_hz=number_of(traffic, "rate_hz"),
             sizes=sizes,
             profile=profile,
             uplink=(window.get("gcs") or {}).get("source") == "uplink",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pqbase.documents import Json
+from pqbase.documents import Json, rows_of
 from pqevidence.bundle.flown import refuse_flown
 from pqevidence.errors import EXIT_CHECK, EXIT_ENVIRONMENT, LabError
 from pqevidence.paths import shown
@@ -38,7 +38,7 @@ class Bundle:
     @property
     def plan_cells(self) -> list[Json]:
         """Planned cells in plan order."""
-        return [dict(cell) for cell in self.raw.plan.get("cells", [])]
+        return [dict(cell) for cell in rows_of(self.raw.plan, "cells", [])]
 
     def cell_dir(self, cell_id: str) -> Path:
         """Folder of one cell."""

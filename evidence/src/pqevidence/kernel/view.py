@@ -8,7 +8,7 @@ from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 
-from pqbase.documents import number_or_none
+from pqbase.documents import number_or_none, part_of, part_or_none, rows_of, whole_of
 from pqevidence.analysis.handshakes import by_mode
 from pqevidence.analysis.load import Known
 from pqevidence.analysis.traffic import Joined as Datagrams
@@ -86,7 +86,7 @@ class BundleView:
         """The runs that taken-over cells are of, oldest first; [] for a bundle made in one run."""
         return [
             Ancestor(str(entry["run_id"]), self.data / LINEAGE / str(entry["run_id"]), dict(entry))
-            for entry in self.raw.run.get("lineage") or []
+            for entry in rows_of(self.raw.run, "lineage", [])
         ]
 
     def run_of(self, cell_id: str) -> RawRun:
@@ -214,8 +214,8 @@ class CellView:
     @property
     def pooled_due(self) -> int | None:
         """Pooled handshakes the scenario asks of this cell; None for none."""
-        pooled = (self.run.scenario.get("handshake") or {}).get("pooled")
-        return int(pooled["count"]) if pooled is not None and self.shakes else None
+        pooled = part_or_none(part_of(self.run.scenario, "handshake", {}), "pooled")
+        return whole_of(pooled, "count") if pooled is not None and self.shakes else None
 
     @property
     def torn(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pqbase.documents import rows_of
 from pqbase.text import utc_text_ms
 from pqevidence.record.dataplane import TRAFFIC, DataPlane, window_told
 from pqevidence.record.raw import ROLES, Json, RawCell, RawRun
@@ -56,7 +57,7 @@ def fill_run_context(
     for role in ("drone", "gcs"):
         tree = _text(_dig(raw.providers, role, "pqtunnel", "tree_sha256"))
         sheet.put("A", f"tunnel_tree_sha256_{role}", tree, absent=unsaid)
-        host = raw.hosts.get(role, {}).get("host", {})
+        host = raw.host(role)
         sheet.put("A", f"{role}_hostname", _text(host.get("hostname")), absent=unsaid)
         sheet.put("A", f"{role}_address", _text(host.get("tunnel_address")), absent=unsaid)
         sheet.put("A", f"python_version_{role}", _text(_dig(raw.providers, role, "python")), absent=unsaid)
@@ -206,4 +207,4 @@ def fill_control(sheet: Sheet, plan_cell: Json, raw: RawRun) -> None:
     )
     sheet.put("M", "policy_state", str(plan_cell["condition"]))
     sheet.put("M", "policy_position_count", int(plan_cell["position"]))
-    sheet.put("M", "policy_total_cells_count", len(raw.plan.get("cells") or []))
+    sheet.put("M", "policy_total_cells_count", len(rows_of(raw.plan, "cells", [])))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pqbase.documents import part_of
 from pqevidence.record.raw import ROLES, RawCell, RawRun
 from pqevidence.record.sheet import Sheet
 
@@ -55,7 +56,7 @@ def planes_of(run: RawRun, cell: RawCell) -> dict[str, EndPlane]:
 
 def _end(role: str, run: RawRun, cell: RawCell) -> EndPlane:
     host = run.hosts.get(role) or {}
-    core = (run.providers.get(role) or {}).get("core")
+    core = part_of(run.providers, role, {}).get("core")
     began = _text(host.get("dataplane"))
     return EndPlane(
         role=role,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from pqbase.documents import Json, number_of, part_of, rows_of
 from pqevidence.record.raw import RawRun
 from pqtelemetry.slice import Point, parse_line
 
@@ -112,9 +113,15 @@ def sample_account(telemetry: Telemetry, start_ns: int, end_ns: int, rate_hz: fl
     return Samples(expected=int((end_ns - start_ns) / 1e9 * rate_hz), stored=len(telemetry.ticks_ns))
 
 
+def tick_hz(scenario: Json) -> float:
+    """How often both samplers look; the rate of old bundles where the scenario does not say."""
+    told = part_of(scenario, "telemetry", {})
+    return number_of(told, "rate_hz") if "rate_hz" in told else 10.0
+
+
 def sensor_reason(raw: RawRun, role: str, name: str) -> str:
     """Why a sensor gave nothing, in the host's own words."""
-    for sensor in raw.hosts.get(role, {}).get("sensors") or []:
+    for sensor in rows_of(raw.hosts.get(role, {}), "sensors", []):
         if sensor.get("name") == name and sensor.get("reason"):
             return f"no {name} sensor: {sensor['reason']}"
     return f"no {name} sensor reported by this host"

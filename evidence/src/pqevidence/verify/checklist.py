@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pqbase.documents import whole_of
+from pqbase.documents import part_of, whole_of
 from pqevidence.analysis.table import Table
 from pqevidence.kernel.result import CheckResult
 from pqevidence.kernel.view import BundleView, CellView
@@ -89,7 +89,7 @@ def _worst(results: dict[str, CheckResult], *names: str) -> RowStatus:
 
 
 def _tree(name: str, bundle: BundleView, role: str, results: dict[str, CheckResult]) -> ChecklistRow:
-    tunnel = bundle.raw.providers.get(role, {}).get("pqtunnel") or {}
+    tunnel = part_of(part_of(bundle.raw.providers, role, {}), "pqtunnel", {})
     digest = str(tunnel.get("tree_sha256") or "")
     if not digest:
         return ChecklistRow(name, "fail", "the agent did not give the hash of its source tree")

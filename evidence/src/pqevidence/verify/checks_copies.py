@@ -8,7 +8,7 @@ from array import array
 from itertools import pairwise
 from pathlib import Path
 
-from pqbase.documents import Json, whole_of
+from pqbase.documents import Json, number_of, part_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.raw import RawRun, read_ndjson
@@ -87,8 +87,8 @@ def _of_run(bundle: BundleView, raw: RawRun, tally: Tally) -> None:
     shortest_s = min((end - start) / 1e9 for start, end, _, _ in made)
     virtual = raw.scenario.get("ring") == "sim"
     most_s = IDLE_VIRTUAL_S if virtual else max(IDLE_S, shortest_s / 2)
-    sessions = raw.run.get("sessions") or [{"started_ns": raw.run["started_ns"]}]
-    begun = sorted(int(session["started_ns"]) for session in sessions)
+    sessions = raw.sessions or [{"started_ns": raw.run["started_ns"]}]
+    begun = sorted(whole_of(session, "started_ns") for session in sessions)
     there = _services(made[0][3])
     for (_, ended, first, before), (starts, _, second, cell) in pairwise(made):
         if any(ended <= moment <= starts for moment in begun):
@@ -108,12 +108,11 @@ def _of_run(bundle: BundleView, raw: RawRun, tally: Tally) -> None:
     if VEHICLE in str(raw.providers.get("traffic")) and not virtual:
         return
     for session in sessions:
-        start_ns = int(session["started_ns"])
+        start_ns = whole_of(session, "started_ns")
         later = [row for row in made if row[0] >= start_ns]
         if not later or any(start_ns < moment <= later[0][0] for moment in begun):
             continue
-        settle = session.get("settle") or {}
-        waited_s = float(settle.get("waited_s") or 0.0)
+        waited_s = number_of(part_of(session, "settle", {}), "waited_s", 0.0)
         slow = bool(raw.providers.get("detectors") or untimed_reasons(raw.hosts))
         begin_s = BEGIN_SLOW_S if slow else BEGIN_S
         most = waited_s + (IDLE_VIRTUAL_S if virtual else begin_s)
@@ -128,9 +127,9 @@ def _of_run(bundle: BundleView, raw: RawRun, tally: Tally) -> None:
 def _end(raw: RawRun, last: tuple[int, int, str, CellView], most_s: float, tally: Tally) -> None:
     """The run ended with its last cell, but for what is done with all of them; not where it was resumed
     since."""
-    if any(int(session["started_ns"]) > last[1] for session in raw.run.get("sessions") or []):
+    if any(whole_of(session, "started_ns") > last[1] for session in raw.sessions):
         return
-    took_s = (int(raw.run["ended_ns"]) - last[1]) / 1e9
+    took_s = (whole_of(raw.run, "ended_ns") - last[1]) / 1e9
     text = f"{took_s:.1f} s from the end of {last[2]} (events.ndjson) to the end of the run (run.json)"
     tally.require(took_s <= most_s, f"{text}, at most {most_s:.1f} s are due")
 

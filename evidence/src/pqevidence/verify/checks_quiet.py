@@ -3,7 +3,7 @@ two readings of everybody's use that frame each window."""
 
 from __future__ import annotations
 
-from pqbase.documents import Json, number_of, numbers_of, parts_of
+from pqbase.documents import Json, number_of, numbers_of, part_of, parts_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.neighbours import EVENT, foreign_use
@@ -19,8 +19,8 @@ _UNFRAMED = ("key_pool", "canary", "link_probe")
 def settled(bundle: BundleView, tally: Tally) -> None:
     """Each session that waited for quiet says whether it found it, as its probes do; one that found none went
     on because it was told to."""
-    for session in bundle.raw.run.get("sessions") or []:
-        told: Json = session.get("settle") or {}
+    for session in bundle.raw.sessions:
+        told = part_of(session, "settle", {})
         if not told.get("asked"):
             continue
         tally.see()
@@ -39,8 +39,7 @@ def framed(cell: CellView, tally: Tally) -> None:
     """Where the controller read who used the processors, each measured window has a reading before and one
     after it, no account runs backwards, and nobody used more than there is."""
     readings = [event for event in cell.raw.events if event.get("event") == EVENT]
-    sessions = cell.run.run.get("sessions") or []
-    asked = any((session.get("settle") or {}).get("asked") for session in sessions)
+    asked = any(part_of(session, "settle", {}).get("asked") for session in cell.run.sessions)
     if not readings:
         tally.require(not asked, f"{cell.label}: no reading of the processors, and the run asked for quiet")
         return

@@ -95,7 +95,7 @@ def attempts(cell: CellView, tally: Tally) -> None:
     told = int(cell.record["attempts"])
     due = 0 if cell.verdict in ("unsupported", "not-run") else len(folders) + 1
     tally.require(told == due, f"{cell.label}: {told} attempts, {due} are there")
-    again = sum(1 for session in cell.run.run.get("sessions") or [] if session.get("rerun_failed"))
+    again = sum(1 for session in cell.run.sessions if session.get("rerun_failed"))
     most = MAX_ATTEMPTS * (1 + again)
     tally.require(told <= most, f"{cell.label}: {told} attempts, {most} are allowed")
     for folder in folders:

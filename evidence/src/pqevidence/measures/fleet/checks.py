@@ -201,8 +201,7 @@ def _order(fleet: RawFleet) -> Iterable[str]:
 
 
 def _accounts(cell: CellView, fleet: RawFleet) -> Iterable[str]:
-    host = (cell.run.hosts.get("controller") or {}).get("host") or {}
-    cores = int(host.get("cpu_count") or 1024)
+    cores = whole_of(cell.run.host("controller"), "cpu_count", 1024)
     for before, after, following in zip(
         fleet.samples, fleet.samples[1:], [*fleet.samples[2:], None], strict=False
     ):

@@ -57,8 +57,7 @@ def _judge(cell: CellView, tally: Tally, who: str, used: int | None, took_ns: in
 
 
 def _cores(cell: CellView) -> int:
-    host = (cell.run.hosts.get("controller") or {}).get("host") or {}
-    return int(host.get("cpu_count") or 1024)
+    return whole_of(cell.run.host("controller"), "cpu_count", 1024)
 
 
 _EDGES = ("before", "after")
