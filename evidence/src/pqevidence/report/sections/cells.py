@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from pqbase.documents import Json, exact_or_none, part_of, parts_of, text_or_none, whole_of
+from pqbase.documents import Json, exact_of, exact_or_none, part_of, parts_of, text_or_none, whole_of
 from pqevidence.analysis.load import Cell as RawCell
 from pqevidence.report import blocks
 from pqevidence.report.blocks import (
@@ -131,8 +131,10 @@ _same = lru_cache(maxsize=4096)(label)
 
 
 def _n(field: Json) -> Cell:
-    n = exact_or_none(field, "n")
-    return blocks.count(n) if n is not None else blocks.not_applicable()
+    n = field.get("n")
+    if n is None:
+        return blocks.not_applicable()
+    return blocks.count(n if isinstance(n, int) else exact_of(field, "n"))
 
 
 def _value(field: Json) -> Cell:
