@@ -6,7 +6,20 @@ from collections.abc import Callable
 
 import pytest
 
-from pqbase.documents import counts_of, number_of, number_or_none, part_of, rows_of, texts_of, whole_of
+from pqbase.documents import (
+    counts_of,
+    exact_of,
+    exact_or_none,
+    number_of,
+    number_or_none,
+    part_of,
+    part_or_none,
+    parts_of,
+    rows_of,
+    text_or_none,
+    texts_of,
+    whole_of,
+)
 
 DOCUMENT = {
     "part": {"a": 1},
@@ -15,16 +28,21 @@ DOCUMENT = {
     "whole": 7.9,
     "number": "2.5",
     "counts": {"pass": 3, "fail": "1"},
+    "parts": {"x": {"a": 1}, "y": {}},
+    "exact": 7,
+    "text": "7",
     "null": None,
     "zero": 0,
 }
-READERS = (part_of, rows_of, texts_of, whole_of, number_of, counts_of)
+READERS = (part_of, parts_of, rows_of, texts_of, whole_of, exact_of, number_of, counts_of)
 
 
 def test_each_value_has_its_type() -> None:
     assert part_of(DOCUMENT, "part") is DOCUMENT["part"]
     assert rows_of(DOCUMENT, "rows") is DOCUMENT["rows"]
     assert texts_of(DOCUMENT, "texts") == ["x", "2"]
+    assert parts_of(DOCUMENT, "parts") is DOCUMENT["parts"]
+    assert exact_of(DOCUMENT, "exact") == 7
     assert (whole_of(DOCUMENT, "whole"), number_of(DOCUMENT, "number")) == (7, 2.5)
     assert counts_of(DOCUMENT, "counts") == {"pass": 3, "fail": 1}
 
@@ -36,6 +54,31 @@ def test_a_number_that_may_be_missing_stays_as_it_is() -> None:
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "wanted"),
+    [(part_or_none, "part", {"a": 1}), (exact_or_none, "exact", 7), (text_or_none, "text", "7")],
+)
+def test_what_may_be_missing_is_none_and_nothing_else_is(
+    read: Callable[..., object], name: str, wanted: object
+) -> None:
+    assert [read(DOCUMENT, each) for each in (name, "null", "absent")] == [wanted, None, None]
+    with pytest.raises(TypeError, match="`rows` is list, not a"):
+        read(DOCUMENT, "rows")
+
+
+@pytest.mark.parametrize("name", ["whole", "text"])
+def test_an_exact_number_is_neither_cut_off_nor_read_from_a_text(name: str) -> None:
+    with pytest.raises(TypeError, match=f"`{name}` is .*, not a whole number"):
+        exact_of(DOCUMENT, name)
+
+
+def test_an_object_of_something_else_is_no_object_of_objects() -> None:
+    with pytest.raises(TypeError, match="`pass` is int, not an object"):
+        parts_of(DOCUMENT, "counts")
+    with pytest.raises(TypeError, match="`rows` is list, not an object of objects"):
+        parts_of(DOCUMENT, "rows")
 
 
 @pytest.mark.parametrize("name", ["null", "zero", "absent"])

@@ -9,20 +9,23 @@ import pytest
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView
+from pqevidence.record.raw import RawRun
 from pqevidence.verify.checks_copies import START_S, idle
 
 S = 1_000_000_000
 CELL_S = 16
-CONDITIONS = {
-    "calm": {"condition": "calm"},
-    "lossy": {"condition": "lossy", "link": {"loss_pct": 1}},
-    "flood": {"condition": "flood", "attack": {"kind": "flood", "start_s": 1, "for_s": 2, "rate_pps": 10}},
+CONDITIONS: dict[str, dict[str, object]] = {
+    "calm": {},
+    "lossy": {"link": {"loss_pct": 1}},
+    "flood": {"attack": {"kind": "flood", "start_s": 1, "for_s": 2, "rate_pps": 10}},
 }
 
 
 def _problems(conditions: list[str], gap_s: float, before: int) -> list[str]:
     """What the check says of cells of these conditions, a second apart; `gap_s` before that one."""
-    run = SimpleNamespace(scenario={"ring": "lab"}, providers={}, hosts={}, condition=CONDITIONS.__getitem__)
+    told: dict[str, object] = {}
+    named: list[object] = [{"name": name, **condition} for name, condition in CONDITIONS.items()]
+    run = RawRun(told, {"ring": "lab", "conditions": named}, {}, {}, {})
     cells, now_ns = [], 100 * S
     for number, condition in enumerate(conditions):
         start_ns = now_ns + (int(gap_s * S) if number == before else S)
@@ -39,7 +42,7 @@ def _problems(conditions: list[str], gap_s: float, before: int) -> list[str]:
                 record={"wall": wall},
             )
         )
-    run.run = {"started_ns": 99 * S, "ended_ns": now_ns + S}
+    told |= {"started_ns": 99 * S, "ended_ns": now_ns + S}
     tally = Tally()
     idle(cast(BundleView, cast(Any, SimpleNamespace(runs=[run], cells=cells))), tally)
     return tally.problems

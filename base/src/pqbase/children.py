@@ -8,12 +8,22 @@ system does for a process that was killed (Win32, "Job Objects").
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import TypedDict
+
+
+class Start(TypedDict, total=False):
+    """Of the options of subprocess.Popen, those that a child here needs on either system."""
+
+    start_new_session: bool
+    preexec_fn: Callable[[], None]
+    creationflags: int
+
 
 if sys.platform != "win32":
     import ctypes
     import os
     import signal
-    from typing import Any
 
     _PR_SET_PDEATHSIG = 1
 
@@ -21,7 +31,7 @@ if sys.platform != "win32":
         """In the child: the kernel kills it when we are killed, whatever the way."""
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
-    START: dict[str, Any] = {"start_new_session": True, "preexec_fn": _die_with_parent}
+    START: Start = {"start_new_session": True, "preexec_fn": _die_with_parent}
     """What subprocess.Popen is told besides."""
 
     def hold() -> None:
@@ -42,7 +52,6 @@ else:
     import ctypes
     import subprocess
     from ctypes import wintypes
-    from typing import Any
 
     _EXTENDED_LIMIT_INFORMATION = 9
     _KILL_ON_JOB_CLOSE = 0x2000
@@ -81,7 +90,7 @@ else:
     _kernel32.CloseHandle.argtypes = [wintypes.HANDLE]
     _kernel32.TerminateJobObject.argtypes = [wintypes.HANDLE, wintypes.UINT]
 
-    START: dict[str, Any] = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    START: Start = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     """What subprocess.Popen is told besides: a Ctrl-Break sent to the child's group is not ours."""
     _jobs: dict[int, int] = {}
     """Child → its job, whose handle the system closes when this process ends."""

@@ -19,12 +19,35 @@ def part_of(document: Mapping[str, object], name: str, default: Json | None = No
     return value if isinstance(value, dict) else _refuse(name, value, "an object")
 
 
+def part_or_none(document: Mapping[str, object], name: str) -> Json | None:
+    """The object under `name` itself; None where it is missing or null."""
+    value = document.get(name)
+    return value if value is None or isinstance(value, dict) else _refuse(name, value, "an object")
+
+
+def parts_of(document: Mapping[str, object], name: str) -> dict[str, Json]:
+    """The object of objects under `name` itself, no copy."""
+    value = _value(document, name, None)
+    if not isinstance(value, dict):
+        _refuse(name, value, "an object of objects")
+    for inside, part in value.items():
+        if not isinstance(part, dict):
+            _refuse(str(inside), part, "an object")
+    return value
+
+
 def rows_of(document: Mapping[str, object], name: str, default: list[Json] | None = None) -> list[Json]:
     """The list of objects under `name` itself, no copy."""
     value = _value(document, name, default)
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         _refuse(name, value, "a list of objects")
     return value
+
+
+def text_or_none(document: Mapping[str, object], name: str) -> str | None:
+    """The text under `name`; None where it is missing or null."""
+    value = document.get(name)
+    return value if value is None or isinstance(value, str) else _refuse(name, value, "a text")
 
 
 def texts_of(document: Mapping[str, object], name: str, default: list[str] | None = None) -> list[str]:
@@ -39,6 +62,18 @@ def whole_of(document: Mapping[str, object], name: str, default: int | None = No
     """The number under `name`, its fraction cut off; also one written as text (else a ValueError)."""
     value = _value(document, name, default)
     return int(value) if isinstance(value, int | float | str) else _refuse(name, value, "a number")
+
+
+def exact_of(document: Mapping[str, object], name: str) -> int:
+    """The whole number under `name` as it is: neither a fraction nor a text is taken for one."""
+    value = document[name]
+    return value if isinstance(value, int) else _refuse(name, value, "a whole number")
+
+
+def exact_or_none(document: Mapping[str, object], name: str) -> int | None:
+    """The whole number under `name` as it is; None where it is missing or null."""
+    value = document.get(name)
+    return value if value is None or isinstance(value, int) else _refuse(name, value, "a whole number")
 
 
 def number_of(document: Mapping[str, object], name: str, default: float | None = None) -> float:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Json = dict[str, Any]
+from pqbase.documents import Json, part_of
 
 
 def comparable(providers: Json, *, binaries: bool, patch_levels: bool = True) -> Json:
@@ -26,12 +24,12 @@ def comparable(providers: Json, *, binaries: bool, patch_levels: bool = True) ->
     return kept
 
 
-def minor_version(python: Any) -> str:
+def minor_version(python: object) -> str:
     """`3.13` of `3.13.5`."""
     return ".".join(str(python).split(".")[:2])
 
 
 def same_machine(hello: dict[str, Json]) -> bool:
     """Are both ends of one architecture and operating system, so that their files can be the same?"""
-    hosts = [facts["host"] for facts in hello.values()]
+    hosts = [part_of(facts, "host") for facts in hello.values()]
     return len({(host.get("machine"), host.get("os")) for host in hosts}) == 1

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, rows_of
 from pqevidence.errors import LabError, UsageError
 from pqevidence.paths import shown
 from pqevidence.plan import plan_digest
 
-Json = dict[str, Any]
 SCHEMA = "pqlab/commitment/v1"
 
 
@@ -23,7 +22,7 @@ def document(plan: Json, keys: dict[str, str]) -> Json:
     return {
         "schema_version": SCHEMA,
         "scenario": plan["scenario"],
-        "cells_count": len(plan["cells"]),
+        "cells_count": len(rows_of(plan, "cells")),
         "plan_sha256": plan_digest(plan),
         **({"run_id": plan["run_id"]} if plan.get("run_id") else {}),
         **({"public_keys": keys} if keys else {}),

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any
 
+from pqbase.documents import Json, number_of, part_of, parts_of, rows_of, whole_of
 from pqevidence.paths import project_root
 from pqtunnel.suites import EXTRA, PLAIN, SUITES
 
-Json = dict[str, Any]
 _TABLE = Path("results") / "reference" / "handshake-floor-x86.csv"
 #: a handshake beyond its primitives: the wire, and the pause between two of a block
 _BEYOND_CRYPTO_S = 0.003
@@ -104,17 +103,19 @@ def _corrected(known: Costs, name: str, records: list[Json]) -> Costs:
     waits: dict[str, list[float]] = {}
     walls: list[tuple[int, int]] = []
     for record in records:
-        lengths = {w["name"]: (int(w["end_ns"]) - int(w["start_ns"])) / 1e9 for w in record["windows"]}
-        completed = record["categories"]["D"]["handshake_completed_count"]["value"]
+        lengths = {
+            str(w["name"]): (whole_of(w, "end_ns") - whole_of(w, "start_ns")) / 1e9
+            for w in rows_of(record, "windows")
+        }
+        categories, wall = parts_of(record, "categories"), part_of(record, "wall")
+        completed = number_of(part_of(categories["D"], "handshake_completed_count"), "value", 0.0)
         if completed and "handshake_cold" in lengths:
-            by_suite.setdefault(str(record["suite_id"]), []).append(
-                lengths["handshake_cold"] / float(completed)
-            )
-        datagrams = float(record["categories"]["G"]["packets_sent_count"]["value"] or 0)
-        beside.append(float(record["wall"]["overhead_s"]) - known.datagram_s * datagrams)
+            by_suite.setdefault(str(record["suite_id"]), []).append(lengths["handshake_cold"] / completed)
+        datagrams = number_of(part_of(categories["G"], "packets_sent_count"), "value", 0.0)
+        beside.append(number_of(wall, "overhead_s") - known.datagram_s * datagrams)
         waited = sum(seconds for window, seconds in lengths.items() if window in _EXEMPT_WINDOWS)
         waits.setdefault(str(record["condition"]), []).append(waited)
-        walls.append((int(record["wall"]["start_ns"]), int(record["wall"]["end_ns"])))
+        walls.append((whole_of(wall, "start_ns"), whole_of(wall, "end_ns")))
     if not by_suite:
         return known
     measured = {suite: median(values) for suite, values in by_suite.items()}

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json
 from pqevidence.limits import ASSUMED_FLOOR_RATIO, MIN_FLOOR_PAIRS_COUNT, MIN_RUNS_COUNT
 from pqevidence.plan import Cell
 from pqevidence.scenario.model import Scenario
@@ -48,7 +48,7 @@ class Expectation:
             return f"{value:.3g} {self.unit}"
         return f"{100 * (value - 1):.1f} %" if value < 2 else f"a factor of {value:.3g}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """For `--json`."""
         return asdict(self)
 

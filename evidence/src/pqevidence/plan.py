@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
 
+from pqbase.documents import Json, exact_of, rows_of, text_or_none
 from pqbase.text import canonical_json
 from pqevidence.scenario.model import Scenario
 from pqevidence.share import Share, campaign_digest
@@ -37,7 +37,10 @@ class Cell:
     seed: int
 
 
-def cell_id(suite_id: str, settings: dict[str, Any], repetition: int, providers: dict[str, Any]) -> str:
+_MEMBERS = frozenset(each.name for each in fields(Cell))
+
+
+def cell_id(suite_id: str, settings: Json, repetition: int, providers: Json) -> str:
     """Id of a cell: the first 16 hex of SHA-256 over all that decides its result.
 
     settings: `Scenario.cell_settings`; providers: {"drone": …, "gcs": …} as in providers.json.
@@ -57,9 +60,7 @@ def cell_seed(campaign_seed: int, suite_id: str, condition: str, repetition: int
     return int.from_bytes(digest[:8], "big") >> (64 - _SEED_BITS)
 
 
-def make_cells(
-    scenario: Scenario, providers: dict[str, Any] | None, share: Share | None = None
-) -> list[Cell]:
+def make_cells(scenario: Scenario, providers: Json | None, share: Share | None = None) -> list[Cell]:
     """All cells in the order they run. A block is one repetition of the whole matrix. share: its blocks only.
     Raises UsageError where the campaign has fewer blocks than shares."""
     cells: list[Cell] = []
@@ -117,12 +118,12 @@ def campaign_of(scenario: Scenario) -> str:
 def plan_document(
     scenario: Scenario,
     cells: list[Cell],
-    budget: dict[str, Any],
+    budget: Json,
     *,
     run_id: str | None,
     created_utc: str | None,
     share: Share | None = None,
-) -> dict[str, Any]:
+) -> Json:
     """plan.json: what the bundle promises to hold."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -146,13 +147,27 @@ PROMISED = (
 )  # fmt: skip
 
 
-def plan_digest(document: dict[str, Any]) -> str:
+def plan_digest(document: Json) -> str:
     """SHA-256 (hex) of what a plan.json promises, as JSON with one spelling: the same before the run and in
     its bundle. The first link of both chains of an attested run."""
     promised = {name: document[name] for name in PROMISED if name in document}
     return hashlib.sha256(canonical_json(promised)).hexdigest()
 
 
-def cells_of(document: dict[str, Any]) -> list[Cell]:
+def cells_of(document: Json) -> list[Cell]:
     """The cells of a plan.json, in running order."""
-    return sorted((Cell(**row) for row in document["cells"]), key=lambda cell: cell.position)
+    return sorted(map(_cell, rows_of(document, "cells")), key=lambda cell: cell.position)
+
+
+def _cell(row: Json) -> Cell:
+    if strange := sorted(row.keys() ^ _MEMBERS):
+        raise TypeError(f"a cell of the plan has too much or too little: {', '.join(strange)}")
+    return Cell(
+        cell_id=text_or_none(row, "cell_id"),
+        suite_id=str(row["suite_id"]),
+        condition=str(row["condition"]),
+        repetition=exact_of(row, "repetition"),
+        position=exact_of(row, "position"),
+        block=exact_of(row, "block"),
+        seed=exact_of(row, "seed"),
+    )

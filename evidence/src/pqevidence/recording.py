@@ -12,8 +12,9 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import rows_of, whole_of
 from pqevidence.errors import LabError
 from pqevidence.record.attack import REFUSED, SentEpisode, sent_episodes
 from pqevidence.record.ledger import Column
@@ -50,13 +51,13 @@ def write_recordings(bundle: Path, out: Path) -> tuple[list[Path], list[str]]:
     data = bundle / "data"
     run = load_run(data)
     written, left_out = [], []
-    for row in sorted(run.plan["cells"], key=lambda row: int(row["position"])):
+    for row in sorted(rows_of(run.plan, "cells"), key=lambda row: whole_of(row, "position")):
         folder = data / "cells" / str(row["cell_id"])
         verdict = _verdict(folder)
         if verdict != "pass" or not (folder / BINS).is_file():
             left_out.append(f"{row['cell_id']}: {verdict if verdict != 'pass' else f'no {BINS}'}")
             continue
-        target = out / f"{int(row['position']):04d}-{row['condition']}-{row['cell_id']}"
+        target = out / f"{whole_of(row, 'position'):04d}-{row['condition']}-{row['cell_id']}"
         target.mkdir(parents=True, exist_ok=True)
         cell = load_cell(folder)
         end_k = canary_window(cell)
@@ -173,15 +174,18 @@ def read_seen(path: Path, end_k: float = math.inf) -> Seen:
     with path.open(encoding="utf-8") as lines:
         for number, text in enumerate(lines, 1):
             try:
-                row: Any = json.loads(text)
+                row: object = json.loads(text)
                 if number == 1:
-                    if row["schema"] != FEED_SCHEMA or row["bin_ns"] != BIN_NS:
+                    head = row if isinstance(row, dict) else {}
+                    if head["schema"] != FEED_SCHEMA or head["bin_ns"] != BIN_NS:
                         raise ValueError(f"no header of {FEED_SCHEMA}")
-                    places = [row["fields"].index(name) for name in _FELT if name in row["fields"]]
+                    places = [head["fields"].index(name) for name in _FELT if name in head["fields"]]
                 elif isinstance(row, list):
                     count = sum(int(row[1][place]) for place in places)
                     if count and _number(text) < end_k:
                         refused[int(row[0])] = count
+                elif not isinstance(row, dict):
+                    raise TypeError("it is neither a list nor an object")
                 elif int(row["k"]) < end_k:
                     windows.append(int(row["k"]))
             except (ValueError, KeyError, TypeError, IndexError) as error:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, number_of, numbers_of, part_of, rows_of
 from pqevidence.measures import MEASURES
 from pqevidence.record.attack import ATTACKER_LOST
 from pqevidence.record.beside import without_beside
@@ -25,6 +25,7 @@ from pqevidence.record.dataplane import (
     DataPlane,
     data_plane,
     window_counter,
+    window_told,
 )
 from pqevidence.record.facts import Facts
 from pqevidence.record.faults import (
@@ -49,7 +50,6 @@ from pqevidence.record.planes import fill_planes, plane_problems
 from pqevidence.record.quiet import LEAST_WINDOW_S, Quiet, judge_handshakes, judge_traffic, mark
 from pqevidence.record.raw import (
     ROLES,
-    Json,
     RawCell,
     RawDataError,
     RawRun,
@@ -62,6 +62,7 @@ from pqevidence.record.system import (
     Telemetry,
     parse_telemetry,
     sample_account,
+    tick_hz,
 )
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.record.verdict import Direction, Evidence, Verdict, decide
@@ -86,7 +87,7 @@ def load_context(data_dir: Path) -> RawRun:
     return load_run(data_dir)
 
 
-def build_record(cell_dir: Path, plan_cell: Mapping[str, Any], context: RawRun) -> dict[str, Any]:
+def build_record(cell_dir: Path, plan_cell: Mapping[str, object], context: RawRun) -> Json:
     """The record of one cell (schema record.schema.json).
 
     cell_dir: data/cells/<cell_id>; plan_cell: its row of plan.json; context: load_context(data).
@@ -97,8 +98,8 @@ def build_record(cell_dir: Path, plan_cell: Mapping[str, Any], context: RawRun) 
 
 
 def record_from_raw(
-    cell: RawCell, plan_cell: Mapping[str, Any], context: RawRun, plane: DataPlane | None = None
-) -> dict[str, Any]:
+    cell: RawCell, plan_cell: Mapping[str, object], context: RawRun, plane: DataPlane | None = None
+) -> Json:
     """The same, from raw files that are loaded. plane: their ledgers, where these are joined already."""
     facts = _facts(cell, dict(plan_cell), context, plane)
     quiet = _quiet(facts)
@@ -137,7 +138,7 @@ def _facts(cell: RawCell, plan: Json, context: RawRun, plane: DataPlane | None) 
     telemetry = _telemetry(cell, wall)
     samples = {}
     if wall:
-        rate_hz = float((context.scenario.get("telemetry") or {}).get("rate_hz", 10))
+        rate_hz = tick_hz(context.scenario)
         samples = {
             role: _sample_account(cell, role, told, condition, wall, rate_hz)
             for role, told in telemetry.items()
@@ -229,7 +230,7 @@ def _wall(cell: RawCell) -> tuple[int, int] | None:
     return (min(times), max(times)) if times else None
 
 
-def _sampled_until(cell: RawCell, role: str, condition: Mapping[str, Any], end_ns: int) -> int:
+def _sampled_until(cell: RawCell, role: str, condition: Mapping[str, object], end_ns: int) -> int:
     """When this end stopped: its samples after that belong to no cell. What remains until the cell's end is
     the way of its files to the controller, which takes seconds from a slow host. Where the condition leaves
     the sampler out: when it was told to stand still."""
@@ -332,15 +333,19 @@ def _windows_due(facts: Facts) -> list[str]:
         due.append(POOLED_WINDOW)
     if scenario.get("traffic"):
         due.append(TRAFFIC)
-    if bulk := scenario.get("bulk"):
-        due += [f"{BULK_PREFIX}{rate}" for rate in bulk.get("rates_pps", [])]
-    return due
+    return [*due, *_rungs(scenario)]
+
+
+def _rungs(scenario: Json) -> list[str]:
+    """Windows of bulk that the scenario asks for."""
+    bulk = part_of(scenario, "bulk", {})
+    return [f"{BULK_PREFIX}{rate}" for rate in numbers_of(bulk, "rates_pps")] if "rates_pps" in bulk else []
 
 
 def _rekeys(cell: RawCell, condition: Json) -> int | None:
     """Rekeys completed where the condition asks for some; None elsewhere, and while unknown."""
     asks = condition.get("rekey", "none") != "none"
-    asks = asks or any(e.get("kind") in ("rekey", "request_rekey") for e in condition.get("events") or [])
+    asks = asks or any(e.get("kind") in ("rekey", "request_rekey") for e in rows_of(condition, "events", []))
     drone = (cell.counters or {}).get("drone")
     if not asks or drone is None:
         return None
@@ -364,10 +369,10 @@ def _directions(cell: RawCell, plane: DataPlane) -> list[Direction]:
                 Direction(
                     window=window,
                     name=label,
-                    tx_count=int(tx),
-                    rx_count=int(rx),
-                    digest_tx=str(window_counter(cell.counters, sender, window, "digest_tx")),
-                    digest_rx=str(window_counter(cell.counters, receiver, window, "digest_rx")),
+                    tx_count=tx,
+                    rx_count=rx,
+                    digest_tx=str(window_told(cell.counters, sender, window, "digest_tx")),
+                    digest_rx=str(window_told(cell.counters, receiver, window, "digest_rx")),
                     ledger_tx=plane.tx[sender].count_by_window().get(window, 0) if plane.tx else None,
                     ledger_rx=plane.rx[receiver].count_by_window().get(window, 0) if plane.rx else None,
                 )
@@ -379,18 +384,18 @@ def _sessions(facts: Facts) -> dict[str, tuple[float, float | None]]:
     context, plane = facts.context, facts.plane
     due: dict[str, tuple[float, float | None]] = {}
     seen = {str(w["name"]) for w in facts.windows}
-    traffic, bulk = context.scenario.get("traffic"), context.scenario.get("bulk") or {}
+    traffic, bulk = (part_of(context.scenario, name, {}) for name in ("traffic", "bulk"))
     if traffic and TRAFFIC in seen:
-        due[TRAFFIC] = (float(traffic["session_s"]), plane.gate_s.get(TRAFFIC))
-    for rate in bulk.get("rates_pps", []):
-        if f"{BULK_PREFIX}{rate}" in seen:
-            due[f"{BULK_PREFIX}{rate}"] = (float(bulk["step_s"]), plane.gate_s.get(f"{BULK_PREFIX}{rate}"))
+        due[TRAFFIC] = (number_of(traffic, "session_s"), plane.gate_s.get(TRAFFIC))
+    for window in _rungs(context.scenario):
+        if window in seen:
+            due[window] = (number_of(bulk, "step_s"), plane.gate_s.get(window))
     return due
 
 
 def _contract(cell: RawCell, context: RawRun, plane: DataPlane) -> list[str]:
     """What the traffic contract finds in the traffic window, at the drone's socket (where traffic enters)."""
-    traffic, seconds = context.scenario.get("traffic"), plane.gate_s.get(TRAFFIC)
+    traffic, seconds = part_of(context.scenario, "traffic", {}), plane.gate_s.get(TRAFFIC)
     count = window_counter(cell.counters, "drone", TRAFFIC, "tx_data")
     if not traffic or seconds is None or count is None:
         return []
@@ -403,12 +408,12 @@ def _contract(cell: RawCell, context: RawRun, plane: DataPlane) -> list[str]:
         reported = ((window.get("drone") or {}).get("source_report") or {}).get("sent", {}).get("sizes") or {}
         sizes = {int(size): int(number) for size, number in reported.items()}
     profile = str(traffic.get("profile") or "intervals_320hz")
-    own_count, sizes = without_beside(int(count), sizes, window)
+    own_count, sizes = without_beside(count, sizes, window)
     try:
         result = check_traffic(
             count=own_count,
             duration_s=seconds,
-            nominal_hz=float(traffic["rate_hz"]),
+            nominal_hz=number_of(traffic, "rate_hz"),
             sizes=sizes,
             profile=profile,
             uplink=(window.get("gcs") or {}).get("source") == "uplink",
@@ -438,9 +443,10 @@ def _fill_validation(sheet: Sheet, facts: Facts, verdict: Verdict) -> None:
     share = 100 * (completed or 0) / started if started else None
     sheet.put("R", "handshake_success_pct", share, n=started, absent="no handshake was started")
     sheet.put("R", "verdict", verdict.verdict)
-    findings: dict[str, Any] = {}
+    told: dict[str, str] = {}
     for finding in verdict.findings:
-        findings[finding.name] = "; ".join(filter(None, [findings.get(finding.name), finding.observed]))
+        told[finding.name] = "; ".join(filter(None, [told.get(finding.name), finding.observed]))
+    findings: Json = {**told}
     sheet.put("R", "verdict_findings", findings)
 
 

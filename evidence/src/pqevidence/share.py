@@ -10,8 +10,9 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard
 
+from pqbase.documents import Json, part_or_none
 from pqbase.text import canonical_json
 from pqevidence.errors import UsageError
 
@@ -54,14 +55,13 @@ class Share:
         return cls(int(found[1]), int(found[2]), name)
 
     @classmethod
-    def of_plan(cls, plan: dict[str, Any]) -> Share | None:
+    def of_plan(cls, plan: Json) -> Share | None:
         """The share that a plan.json names; None without one. ValueError for one that is none."""
-        told = plan.get("share")
+        told = part_or_none(plan, "share")
         if told is None:
             return None
         number, of = told.get("number"), told.get("of")
-        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (number, of))
-        if not whole or not 1 <= number <= of or not is_pair(plan.get("pair")):
+        if not (_whole(number) and _whole(of) and 1 <= number <= of and is_pair(plan.get("pair"))):
             raise ValueError(f"share {number} of {of} on pair {plan.get('pair')} is no share")
         return cls(number, of, str(plan["pair"]))
 
@@ -77,9 +77,13 @@ class Share:
             )
         return range((self.number - 1) * count // self.of, self.number * count // self.of)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Json:
         """Its members of plan.json, the campaign's digest apart."""
         return {"share": {"number": self.number, "of": self.of}, "pair": self.pair}
+
+
+def _whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_pair(name: object) -> bool:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pqbase.documents import texts_of
 from pqbase.stats import TOO_FEW
 from pqevidence.analysis.load import Cell
 from pqevidence.report.source import RawRow, Source
@@ -147,7 +148,7 @@ def _odd(source: Source) -> list[str]:
         lines += _told([cell for cell in cells if cell.verdict == verdict], words, _reason)
     again = [cell for cell in cells if next(_repeated(cell), None) is not None]
     lines += _told(again, "measured again", lambda cell: next(_repeated(cell)))
-    lines += [f"odd: {text}" for text in source.bundle.run.get("warnings") or []]
+    lines += [f"odd: {text}" for text in texts_of(source.bundle.run, "warnings", [])]
     return lines or ["odd: nothing; no cell failed, was invalid or was measured again"]
 
 

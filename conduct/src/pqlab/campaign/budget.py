@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pqbase.documents import Json
+from pqbase.documents import Json, number_of, numbers_of, part_or_none
 from pqevidence.costs import Costs, load_costs
 from pqevidence.plan import Cell
 from pqevidence.record.fleet import DIALLING, fleet_of
@@ -29,13 +29,14 @@ def handshake_seconds(scenario: Scenario, suite_id: str, costs: Costs) -> float 
     if one_s is None:
         return None
     shake = scenario.handshake
-    wanted_s, least_s = (float(shake[key]) * one_s for key in ("count", "min_count"))
+    wanted_s, least_s = (number_of(shake, key) * one_s for key in ("count", "min_count"))
     # the block ends with the handshake during which max_s passes
-    block_s = max(min(float(shake["max_s"]) + one_s / 2, wanted_s), least_s)
-    if shake["pooled"] is None:
+    block_s = max(min(number_of(shake, "max_s") + one_s / 2, wanted_s), least_s)
+    pooled = part_or_none(shake, "pooled")
+    if pooled is None:
         return block_s
     # a pooled handshake and the pair made ahead for it take together what a cold one takes
-    return block_s + float(shake["pooled"]["count"]) * one_s
+    return block_s + number_of(pooled, "count") * one_s
 
 
 def cell_seconds(
@@ -59,10 +60,10 @@ def fleet_least_s(condition: Json) -> float:
     if (asked := fleet_of(condition)) is None:
         return 0.0
     return (
-        float(asked["arrive_s"])
-        + 2 * float(asked["window_s"])
-        + float(asked["outage_s"])
-        + float(asked["load_s"])
+        number_of(asked, "arrive_s")
+        + 2 * number_of(asked, "window_s")
+        + number_of(asked, "outage_s")
+        + number_of(asked, "load_s")
     )
 
 
@@ -70,7 +71,7 @@ def fleet_seconds(condition: Json, handshake_s: float) -> float:
     """Expected length of its fleet: four times every drone dials, on a machine that both ends share."""
     if (asked := fleet_of(condition)) is None:
         return 0.0
-    dialling_s = min(float(asked["drones"]) * handshake_s, float(asked["limit_s"]))
+    dialling_s = min(number_of(asked, "drones") * handshake_s, number_of(asked, "limit_s"))
     return fleet_least_s(condition) + len(DIALLING) * dialling_s + _FLEET_BESIDE_S
 
 
@@ -102,7 +103,7 @@ def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> Json:
     fleets_s = sum(fleet_least_s(scenario.condition(cell.condition)) for cell in cells)
     waits_s = sum(_fleet_limit_s(scenario.condition(cell.condition)) for cell in cells)
     least_s = len(cells) * scenario.windows_s() + canaries_s + fleets_s
-    beside_s = float(scenario.handshake["max_s"]) + OVERHEAD_LIMIT_S
+    beside_s = number_of(scenario.handshake, "max_s") + OVERHEAD_LIMIT_S
     finish_s = costs.finish_s + costs.finish_datagram_s * datagrams(scenario) * len(cells)
     suites = {cell.suite_id for cell in cells}
     return {
@@ -118,7 +119,7 @@ def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> Json:
 
 def _fleet_limit_s(condition: Json) -> float:
     asked = fleet_of(condition)
-    return 0.0 if asked is None else len(DIALLING) * float(asked["limit_s"]) + 2 * _FLEET_BESIDE_S
+    return 0.0 if asked is None else len(DIALLING) * number_of(asked, "limit_s") + 2 * _FLEET_BESIDE_S
 
 
 def _source(suites: set[str], costs: Costs) -> str:
@@ -135,10 +136,10 @@ def datagrams(scenario: Scenario) -> float:
     """Datagrams of one cell, both directions."""
     count = 0.0
     if scenario.traffic:
-        rate = float(scenario.traffic["rate_hz"]) + _UPLINK_PPS
-        count += rate * float(scenario.traffic["session_s"])
+        rate = number_of(scenario.traffic, "rate_hz") + _UPLINK_PPS
+        count += rate * number_of(scenario.traffic, "session_s")
     if scenario.bulk:
-        count += sum(scenario.bulk["rates_pps"]) * float(scenario.bulk["step_s"])
+        count += sum(numbers_of(scenario.bulk, "rates_pps")) * number_of(scenario.bulk, "step_s")
     return count
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pqbase.documents import Json
+from pqbase.documents import Json, part_of
 from pqevidence.scenario.attacks import attack_events
 
 #: a known attack after the measured part; nothing in it is measured but whether the detector says so
@@ -37,7 +37,7 @@ def canary_s(condition: Json) -> float:
 def fed_roles(condition: Json) -> frozenset[str]:
     """The ends that export what crosses their sealed side: the drone where a detector watches, something
     attacks or the condition says so, and the end that is attacked."""
-    targets = {str(event["attack"].get("target", "drone")) for event in attack_events(condition)}
+    targets = {str(part_of(event, "attack").get("target", "drone")) for event in attack_events(condition)}
     watched = condition.get("detector", "none") != "none" or bool(condition.get("feed"))
     return frozenset({"drone", *targets} if watched or targets else ())
 

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 
-from pqbase.documents import Json, number_of, part_of, rows_of, texts_of, whole_of
+from pqbase.documents import Json, number_of, numbers_of, part_of, part_or_none, rows_of, texts_of, whole_of
 from pqevidence.plan import Cell
 from pqevidence.record.fleet import fleet_of
 from pqevidence.record.visitors import visitors
@@ -155,14 +155,15 @@ class CellRunner:
             spec, uplink = self._session(cell)
             if attack_events(condition):
                 self._residents.mark()
-            route, session_s = traffic["route"], traffic["session_s"]
+            route, session_s = str(traffic["route"]), number_of(traffic, "session_s")
             if keeps_flight_log(self._scenario.data):
                 uplink = {**uplink, "record": True}
             if steps := workload_of(self._scenario.data):
                 uplink = {**uplink, "workload": steps}
             self._window(cell, TRAFFIC_WINDOW, route, spec, uplink, session_s, journal, raw, timeline)
         if (bulk := self._scenario.bulk) is not None:
-            for rate_pps in bulk["rates_pps"]:
+            step_s = number_of(bulk, "step_s")
+            for rate_pps in numbers_of(bulk, "rates_pps"):
                 spec = {
                     "source": "bulk",
                     "rate_hz": rate_pps,
@@ -171,7 +172,7 @@ class CellRunner:
                     "duration_s": None,
                 }
                 # the ground's sink always listens and is reset after every window: it needs no source
-                self._window(cell, f"bulk-{rate_pps}", "direct", spec, None, bulk["step_s"], journal, raw)
+                self._window(cell, f"bulk-{rate_pps}", "direct", spec, None, step_s, journal, raw)
 
     def _fly(self, cell: Cell, asked: Json, folder: Path, journal: Journal) -> None:
         """The fleet of the cell's condition, after all else. Raises AgentFailure."""
@@ -227,7 +228,7 @@ class CellRunner:
 
     def _session(self, cell: Cell) -> tuple[Json, Json]:
         """Specs of the vehicle's source and of the ground's answers to it. KeyError without traffic."""
-        traffic = self._scenario.data["traffic"]
+        traffic = part_of(self._scenario.data, "traffic")
         spec = {
             "source": traffic["source"],
             "profile": traffic["profile"],
@@ -260,7 +261,7 @@ class CellRunner:
             self._residents.mark()
         canary.before()
         spec, uplink = self._session(cell)
-        route = self._scenario.data["traffic"]["route"]
+        route = str(part_of(self._scenario.data, "traffic")["route"])
         session_s = canary_s(condition)
         self._window(cell, CANARY_WINDOW, route, spec, uplink, session_s, journal, raw, canary)
         canary.heal()
@@ -271,11 +272,12 @@ class CellRunner:
         completed in the last block, whose last session carries the traffic."""
         block = {key: self._scenario.handshake[key] for key in ("count", "min_count", "max_s")}
         completed = self._block(cell, journal, HANDSHAKE_WINDOW, block)
-        pooled = self._scenario.handshake["pooled"]
+        pooled = part_or_none(self._scenario.handshake, "pooled")
         if pooled is None or completed == 0:
             return completed
-        block |= {"count": pooled["count"], "min_count": min(block["min_count"], pooled["count"])}
-        self._pool(cell, journal, pooled["count"])
+        count = whole_of(pooled, "count")
+        block |= {"count": count, "min_count": min(whole_of(block, "min_count"), count)}
+        self._pool(cell, journal, count)
         completed = self._block(cell, journal, POOLED_WINDOW, {**block, "pooled": True})
         # what comes later in the cell makes its own keys again
         self._pool(cell, journal, 0)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pqbase.documents import Json, rows_of
+from pqbase.documents import Json, part_of, rows_of
 from pqbase.text import utc_text
 from pqevidence import commitment
 from pqevidence.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WARNING, LabError
@@ -71,7 +71,7 @@ class Campaign:
         self._cells = cells
         self._pair = pair
         self._hello = hello
-        gate = ThermalGate(scenario.data["thermal_gate"], pair, around.clock, around.reporter.note)
+        gate = ThermalGate(part_of(scenario.data, "thermal_gate"), pair, around.clock, around.reporter.note)
         fast = hosts.fast_power(hello)
         observers = around.observers if observers_vary(scenario.data) else NO_OBSERVERS
         self._runner = CellRunner(

@@ -50,7 +50,9 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
                 "wine is not Windows, and an emulated processor is no board",
                 "start that end with PQ_RING=lab, and set `ring: lab` in the scenario",
             )
-        if (scenario.data.get("telemetry") or {}).get("power") == "none" and (sensor := _power_sensor(facts)):
+        if part_of(scenario.data, "telemetry", {}).get("power") == "none" and (
+            sensor := _power_sensor(facts)
+        ):
             raise LabError(
                 "power-not-wanted",
                 f"the {role} samples power ({sensor}), the scenario wants no sample",
@@ -91,7 +93,7 @@ def check_pair(hello: dict[str, Json], scenario: Scenario) -> None:
 def check_power(place: Place, scenario: Scenario) -> None:
     """Every power cycle of the scenario has somebody to carry it out. Raises LabError (exit 4)."""
     for condition in scenario.conditions:
-        for event in condition["events"]:
+        for event in rows_of(condition, "events"):
             if event["kind"] == CYCLE and event["role"] not in place.powered:
                 name = place.facts.get("name")
                 raise LabError(

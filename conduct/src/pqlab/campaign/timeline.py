@@ -209,7 +209,7 @@ class Timeline:
         """The session: events at their times, in a thread and on connections of their own."""
         others = [event for event in rows_of(self._condition, "events", []) if event["kind"] != "attack"]
         events = [*others, *attack_events(self._condition)]
-        events.sort(key=lambda event: float(event["at_s"]))
+        events.sort(key=lambda event: number_of(event, "at_s"))
         if events:
             begin_s = self._clock.monotonic_s()
             self._thread = threading.Thread(

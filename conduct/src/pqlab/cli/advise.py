@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
+from pqbase.documents import part_of
 from pqevidence.bundle import locate
 from pqevidence.bundle.survey import require_safe
 from pqevidence.errors import EXIT_CHECK, EXIT_OK, EXIT_WARNING, LabError, UsageError
@@ -147,7 +148,7 @@ def _radio(args: argparse.Namespace) -> Radio:
                 "each is a whole radio",
                 f"./pqlab advise --profile {args.profile}",
             )
-        link = (read_overlay(args.profile, None).data.get("condition") or {}).get("link")
+        link = part_of(read_overlay(args.profile, None).data, "condition", {}).get("link")
         found = radio_of(link)
         if not isinstance(found, Radio):
             why = found or "it sets no link"

@@ -180,15 +180,17 @@ def _show_pairs(
         documents.append({**document, "cell_ids_unknown": unknown, "to_run": len(cells)})
         told = f"{_share_text(share, staged)}, {counted(len(cells), 'cell')}, {_length_text(budget)}"
         lines.append(f"{told}; {unknown}" if unknown else told)
-    total = _sum_of([document["budget"] for document in documents])
+    total = _sum_of([part_of(document, "budget") for document in documents])
     if dry_run:
         check_disk(results, whole_of(total, "disk_bytes"))
     shared = one_machine(pairs)
     if args.json:
-        campaign = documents[0]["campaign"]
-        print_json({"campaign": campaign, "pairs": documents, "total": total, "one_machine": shared})
+        print_json(
+            {"campaign": documents[0]["campaign"], "pairs": documents, "total": total, "one_machine": shared}
+        )
         return EXIT_OK
-    print(f"campaign {documents[0]['campaign'][:12]}… of {scenario.name} on {len(pairs)} pairs, side by side")
+    campaign = str(documents[0]["campaign"])
+    print(f"campaign {campaign[:12]}… of {scenario.name} on {len(pairs)} pairs, side by side")
     for line in lines:
         print(line)
     virtual = "virtual, it passes in seconds: " if pairs[0].ring == SIM else ""
@@ -266,7 +268,7 @@ def show_plan(args: argparse.Namespace, scenario: Scenario, inventory: Inventory
         return EXIT_OK
     _print(scenario, cells, todo, budget, expected, unknown)
     if share is not None:
-        print(f"{_share_text(share, scenario)}, campaign {document['campaign'][:12]}…")
+        print(f"{_share_text(share, scenario)}, campaign {str(document['campaign'])[:12]}…")
     if seal is not None:
         print(f"sealed: plan {plan_digest(document)} in {shown(seal)}")
     if dry_run:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pqattack.settings import KINDS
+from pqbase.documents import part_of
 from pqevidence.errors import LabError, UsageError
 from pqevidence.scenario.check import nearest
 from pqevidence.scenario.compose import available_overlays, read_overlay
@@ -110,7 +111,7 @@ def _link_block(name: str) -> dict[str, object] | None:
         data = read_overlay(name, None).data
     except LabError:
         return None  # `pqlab validate` says what is wrong with it
-    condition = data.get("condition") or {}
+    condition = part_of(data, "condition", {})
     block = condition.get("link")
     if set(condition) != {"link"} or not isinstance(block, dict):
         return None

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import number_or_none, rows_of, whole_of
 from pqevidence.advise.radio import Radio, radio_of
 from pqevidence.advise.wire import Pair, pair_of
 from pqevidence.analysis.handshakes import WALL_FIELD, WALL_STEP
@@ -21,11 +22,10 @@ from pqevidence.errors import LabError
 from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
-Json = dict[str, Any]
 #: kinds of spans that are an end's own work; the rest is waiting, and writing into a socket that may be full
 _OWN_WORK: Final = frozenset({"crypto", "kdf", "codec"})
 #: keys of a condition that must stand as they are here: anything else acts beside the radio
-_ALONE: Final[Mapping[str, Any]] = {
+_ALONE: Final[Mapping[str, object]] = {
     "detector": "none", "attack": "none", "policy": "none", "rekey": "none", "drone_auth": "psk", "events": []
 }  # fmt: skip
 NEXT: Final = "./pqlab run radios measures 72 suites over five radios, in 25 minutes"
@@ -160,7 +160,7 @@ def _host(bundle: BundleData, name: str) -> Host:
     told = {
         role: str(facts.get("board") or facts.get("cpu_model") or facts.get("machine") or "unknown")
         for role in ("drone", "gcs")
-        for facts in [(bundle.hosts.get(role) or {}).get("host") or {}]
+        for facts in [bundle.host(role)]
     }
     rings: Iterable[str] = {cell.ring for cell in bundle.cells} or {"lab"}
     return Host(name, told, min(rings, key=("sim", "lab", "hardware").index))
@@ -169,7 +169,7 @@ def _host(bundle: BundleData, name: str) -> Host:
 def _usable(bundle: BundleData, found: Evidence) -> dict[str, Radio]:
     """Condition → radio, of the conditions that are evidence; the others' reasons go into `found`."""
     usable: dict[str, Radio] = {}
-    for condition in bundle.plan.get("conditions") or bundle.scenario.get("conditions") or []:
+    for condition in rows_of(bundle.plan, "conditions", []) or bundle.conditions:
         name = str(condition["name"])
         beside = [key for key, value in _ALONE.items() if (condition.get(key) or value) != value]
         radio = radio_of(condition.get("link"))
@@ -193,7 +193,8 @@ def _add_work(work_s: dict[Pair, list[float]], bundle: BundleData) -> None:
 def _add_energy(found: Evidence, bundle: BundleData) -> None:
     """Net energy a handshake; a sensor's word counts in ring hardware alone."""
     for cell in bundle.cells:
-        told, pair = (cell.value("P", "energy_net_handshake_j") or {}).get("value"), _pair(cell)
+        told = number_or_none(cell.value("P", "energy_net_handshake_j") or {}, "value")
+        pair = _pair(cell)
         if pair is not None and told is not None and cell.verdict == "pass" and cell.ring == "hardware":
             found.energy_j.setdefault(pair, []).append(float(told))
 
@@ -208,12 +209,12 @@ def _pair(cell: Cell) -> Pair | None:
 
 def _add(found: Evidence, cell: Cell, pair: Pair, radio: Radio) -> None:
     timed = timed_of(cell) if cell.verdict == "pass" else []
-    failed = (cell.value("D", "handshake_failed_count") or {}).get("value") or 0
+    failed = whole_of(cell.value("D", "handshake_failed_count") or {}, "value", 0)
     if not timed and not failed:
         return
     group = found.groups.setdefault(radio, {}).setdefault(pair, Group())
     group.timed += timed
-    group.failed_count += int(failed)
+    group.failed_count += failed
     group.cells.append(cell.cell_id)
 
 

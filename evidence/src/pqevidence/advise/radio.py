@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pqevidence.errors import UsageError
 
@@ -62,7 +62,7 @@ def asked_radio(rate_kbps: float, delay_ms: float, loss_pct: float, mtu_bytes: i
     return Radio(rate_kbps, delay_ms, loss_pct, mtu_bytes)
 
 
-def radio_of(link: Any) -> Radio | str | None:
+def radio_of(link: object) -> Radio | str | None:
     """The radio that a `link` block sets; None where it sets nothing; why it is none, in words."""
     if not isinstance(link, Mapping):
         return None

@@ -7,15 +7,15 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqevidence.advise.answer import SILENCE_S, Advice, Answer
 from pqevidence.advise.evidence import Evidence
 from pqevidence.advise.hold_out import Coverage, Held, coverage
 from pqevidence.advise.predict import P95_OF, Interval
 from pqevidence.advise.radio import Radio
 
-Json = dict[str, Any]
 _COLUMNS: Final = 80
 _KEY: Final = 17
 _CELLS_SHOWN: Final = 3
@@ -120,7 +120,7 @@ def answer_json(answer: Answer, evidence: Evidence) -> Json:
     }
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     return None if isinstance(value, float) and math.isinf(value) else value

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
 
+from pqbase.documents import whole_of
 from pqevidence.analysis.claims import (
     ALL_SUITES,
     NOT_DISTINGUISHABLE,
@@ -184,7 +185,7 @@ def _pair(one: Cell, other: Cell) -> CellPair:
         reference=one.cell_id,
         condition=other.cell_id,
         ring=min(one.ring, other.ring, key=("sim", "lab", "hardware").index),
-        gap=int(other.plan["position"]) - int(one.plan["position"]),
+        gap=whole_of(other.plan, "position") - whole_of(one.plan, "position"),
     )
 
 

@@ -13,15 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
+from pqbase.documents import Json, rows_of, whole_of
 from pqevidence.analysis.floor import Null, cost_class
 from pqevidence.analysis.load import BundleData, Cell
 from pqevidence.analysis.metrics import Metric
 from pqevidence.limits import MIN_FLOOR_PAIRS_COUNT
-
-Json = dict[str, Any]
-
 
 #: what a noise floor was measured on
 TWINS = "A/A twins"
@@ -59,14 +56,13 @@ class Difference:
 
 def conditions_of(bundle: BundleData) -> list[Json]:
     """The effective conditions, in the order of the plan."""
-    listed = bundle.plan.get("conditions") or bundle.scenario.get("conditions") or []
+    listed = rows_of(bundle.plan, "conditions", []) or bundle.conditions
     return [dict(condition) for condition in listed]
 
 
 def scenario_order(bundle: BundleData) -> dict[str, int]:
     """Condition → its place in the scenario."""
-    listed = bundle.scenario.get("conditions") or []
-    return {str(condition.get("name")): index for index, condition in enumerate(listed)}
+    return {str(condition.get("name")): index for index, condition in enumerate(bundle.conditions)}
 
 
 def first_conditions(bundle: BundleData) -> dict[str, str]:
@@ -126,7 +122,7 @@ def pairs_of(cells: Iterable[Cell], contrast: Contrast) -> list[CellPair]:
     sides: dict[str, dict[tuple[str, int, int], Cell]] = defaultdict(dict)
     for cell in cells:
         if cell.verdict == "pass" and cell.condition in (contrast.condition, contrast.reference):
-            block = int(cell.plan["block"])
+            block = whole_of(cell.plan, "block")
             sides[cell.condition][cell.suite_id, block, cell.repetition] = cell
     found = []
     for key, cell in sides[contrast.condition].items():
@@ -139,7 +135,7 @@ def pairs_of(cells: Iterable[Cell], contrast: Contrast) -> list[CellPair]:
                     reference=reference.cell_id,
                     condition=cell.cell_id,
                     ring=min(reference.ring, cell.ring, key=("sim", "lab", "hardware").index),
-                    gap=int(cell.plan["position"]) - int(reference.plan["position"]),
+                    gap=whole_of(cell.plan, "position") - whole_of(reference.plan, "position"),
                 )
             )
     return found
@@ -185,7 +181,7 @@ def steps_of(cells: Iterable[Cell], metric: Metric, values: dict[str, float]) ->
 
 def _step(one: Cell, other: Cell) -> CellPair:
     ring = min(one.ring, other.ring, key=("sim", "lab", "hardware").index)
-    gap = int(other.plan["position"]) - int(one.plan["position"])
+    gap = whole_of(other.plan, "position") - whole_of(one.plan, "position")
     return CellPair(one.suite_id, one.repetition, one.cell_id, other.cell_id, ring, gap)
 
 

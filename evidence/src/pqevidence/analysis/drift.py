@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pqbase.documents import rows_of, whole_of
 from pqevidence.analysis.claims import IMPROVED, REGRESSED, seen_from, verdict_of
 from pqevidence.analysis.conditions import TWINS, equal_cells, null_of, scenario_order, steps_of
 from pqevidence.analysis.estimate import LEVEL, Estimate, estimate, one_sided, without_interval
@@ -121,7 +122,7 @@ class _Nulls:
 
 def runs_of(bundle: BundleData) -> list[str]:
     """Ids of the earlier runs whose cells the bundle holds, oldest first."""
-    return [str(entry["run_id"]) for entry in bundle.run.get("lineage") or []]
+    return [str(entry["run_id"]) for entry in rows_of(bundle.run, "lineage", [])]
 
 
 def _conditions(bundle: BundleData) -> list[str]:
@@ -132,7 +133,7 @@ def _conditions(bundle: BundleData) -> list[str]:
 
 def _block_of(cell: Cell, runs: Sequence[str]) -> Block:
     run = runs.index(cell.earlier_run) if cell.earlier_run in runs else len(runs)
-    return Block(run, int(cell.plan["block"]))
+    return Block(run, whole_of(cell.plan, "block"))
 
 
 def judged(

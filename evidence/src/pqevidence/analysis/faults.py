@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pqbase.documents import part_of
 from pqevidence.analysis.handshakes import CELL_COLUMNS, cell_columns
 from pqevidence.analysis.load import ROLES, BundleData, Cell
 from pqevidence.analysis.table import Table
@@ -16,7 +17,7 @@ def fault_table(bundle: BundleData) -> Table | None:
         "fault_recovery",
         (*CELL_COLUMNS, "kind", "role", "at_s", "for_s", "until", "recovery_ms", "reason"),
     )
-    beside = bool((bundle.run.get("controller") or {}).get("controller_on_dut"))
+    beside = bool(part_of(bundle.run, "controller", {}).get("controller_on_dut"))
     for cell in bundle.cells:
         if not any(event.get("event") == "timed_event" for event in cell.events):
             continue

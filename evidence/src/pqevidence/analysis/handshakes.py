@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from pqbase.documents import whole_of
 from pqbase.stats import quantile7, tail
 from pqevidence.analysis.column import CELL, Column, names
 from pqevidence.analysis.load import BundleData, Cell, Span, algorithm_order
@@ -156,7 +156,7 @@ def cell_columns(cell: Cell) -> dict[str, str | int | None]:
         "sig_family": facts.sig_family if facts else None,
         "condition": cell.condition,
         "repetition": cell.repetition,
-        "position": int(cell.plan["position"]),
+        "position": whole_of(cell.plan, "position"),
         "ring": cell.ring,
         "verdict": cell.verdict,
     }
@@ -242,9 +242,9 @@ def primitive_table(bundle: BundleData) -> Table:
                 key = (algorithm, kind, cell.facts.level, step, host, cell.condition, cell.ring)
                 samples[key].append(values)
     order = list(PRIMITIVES)
-    named = [str(condition.get("name")) for condition in bundle.scenario.get("conditions") or []]
+    named = [str(condition.get("name")) for condition in bundle.conditions]
 
-    def place(k: tuple[str, str, int, str, str, str, str]) -> tuple[Any, ...]:
+    def place(k: tuple[str, str, int, str, str, str, str]) -> tuple[object, ...]:
         at = named.index(k[5]) if k[5] in named else len(named)
         return k[1], algorithm_order(k[0]), k[0], order.index(k[3]), k[4], at, k[5:]
 

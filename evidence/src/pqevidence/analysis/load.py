@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pqbase.documents import Json, part_of, parts_of, rows_of, texts_of, whole_of
 from pqevidence.bundle.corrections import withdrawn
 from pqevidence.errors import EXIT_CHECK, LabError
 from pqevidence.record.raw import CANARY
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from pqevidence.analysis.table import Row
     from pqevidence.analysis.traffic import Joined
 
-Json = dict[str, Any]
+#: of a file with one object a line, tens of thousands a bundle: read by plain look-ups
+Line = dict[str, Any]
 
 ROLES = ("drone", "gcs")
 
@@ -151,7 +153,7 @@ class Cell:
     @property
     def repetition(self) -> int:
         """Counted from 0 in the plan."""
-        return int(self.plan["repetition"])
+        return whole_of(self.plan, "repetition")
 
     @property
     def verdict(self) -> str:
@@ -189,7 +191,7 @@ class Cell:
         ]
 
     @cached_property
-    def events(self) -> list[Json]:
+    def events(self) -> list[Line]:
         """Events of all hosts."""
         return read_ndjson(self.directory / "events.ndjson")
 
@@ -201,7 +203,8 @@ class Cell:
     @cached_property
     def traffic_windows(self) -> dict[str, Json]:
         """Window name → what both ends report about it; the canary's is in no table."""
-        windows: dict[str, Json] = read_optional_json(self.directory / "traffic.json").get("windows", {})
+        told = read_optional_json(self.directory / "traffic.json")
+        windows = parts_of(told, "windows") if "windows" in told else {}
         return {name: window for name, window in windows.items() if name != CANARY}
 
     def telemetry_lines(self, role: str) -> list[str]:
@@ -222,7 +225,7 @@ class Cell:
 
     def value(self, letter: str, field: str) -> Json | None:
         """One field of the record ({value, unit, source, validity, reason, n}), or None when absent."""
-        found = self.record.get("categories", {}).get(letter, {}).get(field)
+        found = part_of(part_of(self.record, "categories", {}), letter, {}).get(field)
         return found if isinstance(found, dict) else None
 
     def why_invalid(self, letter: str, field: str) -> str | None:
@@ -257,12 +260,12 @@ class BundleData:
         }
         self.scenario = scenario or _read_yaml(self.data / "scenario.effective.yml")
         taken_back = withdrawn(self.data)
-        lineage = (self.run or {}).get("lineage") or []
-        earlier = {str(cell_id): str(run["run_id"]) for run in lineage for cell_id in run["cells"]}
-        ids = [str(plan["cell_id"]) for plan in self.plan["cells"]]
+        lineage, planned = rows_of(self.run, "lineage", []), rows_of(self.plan, "cells")
+        earlier = {cell_id: str(run["run_id"]) for run in lineage for cell_id in texts_of(run, "cells")}
+        ids = [str(plan["cell_id"]) for plan in planned]
         cells = [
             Cell(self.data, plan, taken_back.get(cell_id), earlier.get(cell_id), (known or {}).get(cell_id))
-            for plan, cell_id in zip(self.plan["cells"], ids, strict=True)
+            for plan, cell_id in zip(planned, ids, strict=True)
         ]
         order = {suite_id: index for index, suite_id in enumerate(registry.ALL)}
         self.cells = sorted(
@@ -276,6 +279,15 @@ class BundleData:
             ),
         )
 
+    @property
+    def conditions(self) -> list[Json]:
+        """As the scenario names them."""
+        return rows_of(self.scenario, "conditions", [])
+
+    def host(self, role: str) -> Json:
+        """What the end says of the machine under it."""
+        return part_of(self.hosts.get(role) or {}, "host", {})
+
     @cached_property
     def untimed(self) -> tuple[str, ...]:
         """Why no time of this bundle is a claim, one reason a host; () where times may be claimed."""
@@ -284,7 +296,7 @@ class BundleData:
     @property
     def seed(self) -> int:
         """Campaign seed, which also seeds every bootstrap."""
-        return int(self.plan.get("seed", 0))
+        return whole_of(self.plan, "seed") if "seed" in self.plan else 0
 
 
 def read_json(path: Path) -> Json:
@@ -305,11 +317,11 @@ def read_optional_json(path: Path) -> Json:
     return read_json(path) if path.is_file() else {}
 
 
-def read_ndjson(path: Path) -> list[Json]:
+def read_ndjson(path: Path) -> list[Line]:
     """One JSON object a line; absent file → no rows; a damaged line is an error that names it."""
     if not path.is_file():
         return []
-    rows: list[Json] = []
+    rows: list[Line] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():
             continue

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from pqevidence.analysis.load import BundleData, Cell, Json, read_json
+from pqbase.documents import Json, whole_of
+from pqevidence.analysis.load import BundleData, Cell, read_json
 from pqevidence.analysis.table import Table
 from pqevidence.errors import EXIT_CHECK, EXIT_USAGE, LabError
 from pqevidence.share import Share
@@ -58,7 +58,7 @@ class Part:
 
     def host(self, role: str) -> Json:
         """What the end says of the machine under it."""
-        return dict((self.bundle.hosts.get(role) or {}).get("host") or {})
+        return dict(self.bundle.host(role))
 
 
 def _not_a_share(run_id: str, why: str) -> LabError:
@@ -98,7 +98,7 @@ class MergedData(BundleData):
             "campaign": first.plan.get("campaign"),
             "created_utc": document.get("created_utc"),
         }
-        self.scenario: dict[str, Any] = first.scenario
+        self.scenario: dict[str, object] = first.scenario
         self.providers = {}
         self.hosts = {}
         self.pairs: dict[str, str] = {}
@@ -118,7 +118,7 @@ class MergedData(BundleData):
     @cached_property
     def blocks_count(self) -> int:
         """Blocks of the whole campaign."""
-        return int(self.scenario["repetitions"])
+        return whole_of(self.scenario, "repetitions")
 
     @cached_property
     def missing(self) -> list[int]:

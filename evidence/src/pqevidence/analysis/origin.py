@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
+from pqbase.documents import Json, part_of, rows_of
 from pqevidence.analysis.conditions import conditions_of
-from pqevidence.analysis.load import ROLES, BundleData, Json
+from pqevidence.analysis.load import ROLES, BundleData
 from pqevidence.analysis.merged import MergedData
 from pqevidence.analysis.stats import mean
 from pqevidence.errors import EXIT_USAGE, LabError
@@ -68,7 +68,7 @@ def differing(a: BundleData, b: BundleData) -> list[Differing]:
         ends = [_leaves(bundle.providers.get(role) or {}) for bundle in (a, b)]
         found += _unequal("build", f"{role} ", *ends)
     for role in ROLES:
-        facts = [(bundle.hosts.get(role) or {}).get("host") or {} for bundle in (a, b)]
+        facts = [bundle.host(role) for bundle in (a, b)]
         known = (*HOST_FACTS, "emulated", "wine")
         found += _unequal("host", f"{role} ", *({k: f.get(k) for k in known} for f in facts))
     found += _unequal("host", "controller ", *(_steadiness(bundle) for bundle in (a, b)))
@@ -167,8 +167,9 @@ def imitated(a: BundleData, b: BundleData) -> str | None:
 
 
 def _steadiness(bundle: BundleData) -> Json:
-    before = ((bundle.hosts.get("controller") or {}).get("steadiness") or {}).get("before") or {}
-    found = {row["name"]: row["observed"] for row in before.get("findings") or []}
+    steadiness = part_of(bundle.hosts.get("controller") or {}, "steadiness", {})
+    findings = rows_of(part_of(steadiness, "before", {}), "findings", [])
+    found = {str(row["name"]): row["observed"] for row in findings}
     return {name: found.get(name) for name in STEADINESS}
 
 
@@ -204,7 +205,7 @@ def _load(bundle: BundleData, name: str) -> float | None:
 
 def _cores(bundle: BundleData) -> int:
     for role in ("controller", *ROLES):
-        count = ((bundle.hosts.get(role) or {}).get("host") or {}).get("cpu_count")
+        count = bundle.host(role).get("cpu_count")
         if isinstance(count, int) and count > 0:
             return count
     return 1
@@ -219,11 +220,11 @@ def _meaning(condition: Json) -> Json:
     return {k: v for k, v in condition.items() if k not in ("name", "aa_of", "suites", "repetitions")}
 
 
-def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+def _leaves(value: object, path: str = "") -> dict[str, object]:
     return dict(_walk(value, path))
 
 
-def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _walk(value: object, path: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _walk(inner, f"{path}.{key}" if path else str(key))
@@ -231,7 +232,7 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _unequal(kind: str, prefix: str, a: dict[str, Any], b: dict[str, Any]) -> list[Differing]:
+def _unequal(kind: str, prefix: str, a: dict[str, object], b: dict[str, object]) -> list[Differing]:
     return [
         Differing(kind, f"{prefix}{key}", _text(a, key), _text(b, key))
         for key in dict.fromkeys([*a, *b])
@@ -239,5 +240,5 @@ def _unequal(kind: str, prefix: str, a: dict[str, Any], b: dict[str, Any]) -> li
     ]
 
 
-def _text(facts: dict[str, Any], key: str) -> str:
+def _text(facts: dict[str, object], key: str) -> str:
     return str(facts[key]) if key in facts else "not reported"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pqbase.documents import part_of, rows_of
 from pqevidence.analysis.column import CELL, Column, names
 from pqevidence.analysis.handshakes import cell_columns
 from pqevidence.analysis.load import ROLES, BundleData, Cell
 from pqevidence.analysis.stats import mean
-from pqevidence.analysis.table import Table, Value
+from pqevidence.analysis.table import Table, Value, as_value
 from pqevidence.record.dataplane import gate_ns
 from pqevidence.record.system import LETTER, Telemetry
 from pqevidence.scenario.conditions import keeps_ledger
@@ -72,10 +73,9 @@ def cpu_table(bundle: BundleData) -> Table:
     machine.
     """
     table = Table("cpu", names(COLUMNS))
-    shared = ((bundle.run or {}).get("controller") or {}).get("controller_on_dut")
+    shared = as_value(part_of(bundle.run or {}, "controller", {}).get("controller_on_dut"))
     kept = {
-        str(condition["name"]): keeps_ledger(bundle.scenario, condition)
-        for condition in bundle.scenario.get("conditions") or []
+        str(condition["name"]): keeps_ledger(bundle.scenario, condition) for condition in bundle.conditions
     }
     for cell in bundle.cells:
         # what a CPU figure holds beside the tunnel's own work, so that it goes nowhere without saying so
@@ -116,7 +116,7 @@ def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
         "span": "traffic" if window else "cell",
         "n_samples": len(found["system_pct"]),
         **means,
-        **{name: (cell.value(LETTER[role], name) or {}).get("value") for name in WAITING},
+        **{name: as_value((cell.value(LETTER[role], name) or {}).get("value")) for name in WAITING},
         "steal_max_pct": max(found["steal_pct"], default=None),
         "process_max_pct": max(found["process_pct"], default=None),
         "rss_max_mb": max(rss) / 1e6 if rss else None,
@@ -155,7 +155,7 @@ def _hottest_zone_c(lines: list[str], start: int | None, end: int | None) -> flo
 
 def _sensor_reason(bundle: BundleData, role: str, wanted: str) -> str | None:
     """Why a host has no sensor of that kind, in the host's own words."""
-    for sensor in bundle.hosts[role].get("sensors") or []:
+    for sensor in rows_of(bundle.hosts[role], "sensors", []):
         if wanted in str(sensor.get("name", "")) and not sensor.get("available"):
             return str(sensor.get("reason") or "not available")
     return None

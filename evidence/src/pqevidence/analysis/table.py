@@ -15,6 +15,13 @@ Value = str | int | float | bool | None
 Row = dict[str, Value]
 
 
+def as_value(told: object) -> Value:
+    """What a document tells, as it is; TypeError for what no table can hold."""
+    if told is None or isinstance(told, str | int | float):
+        return told
+    raise TypeError(f"{told!r:.80} is no value of a table")
+
+
 def number(row: Row, column: str) -> float:
     """A value that must be there. Raises LabError where it is missing: a missing time is not zero."""
     value = row[column]

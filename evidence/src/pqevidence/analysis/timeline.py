@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pqbase.documents import Json, part_of, whole_of
 from pqdetect.service.verdict import window_end_ns
-from pqevidence.analysis.load import ROLES, BundleData, Cell, Json, read_ndjson
+from pqevidence.analysis.load import ROLES, BundleData, Cell, read_ndjson
 from pqevidence.analysis.stats import mean
 from pqevidence.analysis.table import Table, Value
 from pqevidence.analysis.traffic import TRAFFIC, read_ledger, shared_clock
@@ -70,7 +71,7 @@ def timeline_tables(bundle: BundleData) -> list[Table]:
     scores = Table(
         "detector_scores", (*_COLUMNS, "detector", "t_s", "attack_score", "degraded_score", "attack")
     )
-    conditions = {str(c["name"]): c for c in bundle.scenario.get("conditions") or []}
+    conditions = {str(c["name"]): c for c in bundle.conditions}
     for cell in _shown(bundle):
         span = _span(cell)
         if span is None:
@@ -104,10 +105,10 @@ def timeline_tables(bundle: BundleData) -> list[Table]:
 def _shown(bundle: BundleData) -> list[Cell]:
     """The first cell of each condition that passed, conditions in the order of the scenario."""
     first: dict[str, Cell] = {}
-    for cell in sorted(bundle.cells, key=lambda cell: int(cell.plan["position"])):
+    for cell in sorted(bundle.cells, key=lambda cell: whole_of(cell.plan, "position")):
         if cell.verdict == "pass":
             first.setdefault(cell.condition, cell)
-    named = [str(c["name"]) for c in bundle.scenario.get("conditions") or []]
+    named = [str(c["name"]) for c in bundle.conditions]
     return [first[name] for name in dict.fromkeys((*named, *first)) if name in first]
 
 
@@ -182,7 +183,12 @@ def _cpu(cell: Cell, span: Span, role: str, width_s: float, count: int) -> list[
 def _bands(cell: Cell, span: Span, condition: Json) -> Iterator[tuple[str, int, int, str]]:
     """(kind, begin, end, words) of what happened, realtime ns."""
     if sets_something(condition.get("link")):
-        yield "impairment", span.open_ns, span.close_ns, str((condition["link"] or {}).get("name") or "link")
+        yield (
+            "impairment",
+            span.open_ns,
+            span.close_ns,
+            str(part_of(condition, "link", {}).get("name") or "link"),
+        )
     for event in cell.events:
         name, t_ns = event.get("event"), int(event.get("t_ns") or 0)
         if name == "rekey" and event.get("host") == "drone" and event.get("end_ns"):

@@ -12,12 +12,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pqbase.documents import Json, exact_or_none, number_of, part_of, whole_of
 from pqbase.stats import quantile7, tail
 from pqevidence.analysis.column import CELL, Column, names
 from pqevidence.analysis.handshakes import cell_columns
 from pqevidence.analysis.latency import LatencyShares
-from pqevidence.analysis.load import BundleData, Cell, Json, unreadable
-from pqevidence.analysis.table import Table, Value
+from pqevidence.analysis.load import BundleData, Cell, unreadable
+from pqevidence.analysis.table import Table, Value, as_value
 
 TRAFFIC = "traffic"
 BULK_PREFIX = "bulk-"
@@ -149,19 +150,19 @@ def _window_row(
     if not out or not into:
         return None
     report = cell.traffic_windows[window]
-    spec: Json = report.get("spec") or {}
+    spec = part_of(report, "spec", {})
     duration_s = duration_s_of(report)
-    sent, received = int(out["tx_data"]), int(into["rx_ok"])
+    sent, received = whole_of(out, "tx_data"), whole_of(into, "rx_ok")
     if sent == 0 and received == 0 and window.startswith(BULK_PREFIX):
         return None  # the ladder loads one direction; an idle other one is no finding
-    nominal = float(spec["rate_hz"]) if direction == "down" and spec.get("rate_hz") else None
+    nominal = number_of(spec, "rate_hz") if direction == "down" and spec.get("rate_hz") else None
     achieved = sent / duration_s if duration_s else None
     return {
         "window": window,
-        "route": report.get("route"),
+        "route": as_value(report.get("route")),
         "direction": direction,
-        "source": (report.get(source) or {}).get("source"),
-        "profile": spec.get("profile") if direction == "down" else None,
+        "source": as_value(part_of(report, source, {}).get("source")),
+        "profile": as_value(spec.get("profile")) if direction == "down" else None,
         "nominal_rate_hz": nominal,
         "duration_s": duration_s,
         "sent_count": sent,
@@ -170,8 +171,8 @@ def _window_row(
         "loss_pct": 100.0 * (sent - received) / sent if sent else None,
         "achieved_rate_hz": achieved,
         "rate_deviation_pct": 100.0 * (achieved / nominal - 1.0) if nominal and achieved else None,
-        "digest_sent": out.get("digest_tx"),
-        "digest_received": into.get("digest_rx"),
+        "digest_sent": as_value(out.get("digest_tx")),
+        "digest_received": as_value(into.get("digest_rx")),
         "digest_equal": out.get("digest_tx") == into.get("digest_rx"),
         **_latency(cell, (joined or {}).get((window, direction)), joined is not None),
     }
@@ -198,12 +199,11 @@ def _latency(cell: Cell, entry: Joined | None, has_ledger: bool) -> dict[str, Va
 
 
 def counters_of(cell: Cell, role: str, window: str) -> Json:
-    counters: Json = (cell.counters.get(role) or {}).get("windows", {}).get(window, {})
-    return counters
+    return part_of(part_of(part_of(cell.counters, role, {}), "windows", {}), window, {})
 
 
 def duration_s_of(report: Json) -> float | None:
     """How long the drone's gate was open."""
-    gate = report.get("drone") or {}
-    opened, closed = gate.get("open_ns"), gate.get("close_ns")
-    return (int(closed) - int(opened)) / 1e9 if opened and closed and closed > opened else None
+    gate = part_of(report, "drone", {})
+    opened, closed = exact_or_none(gate, "open_ns"), exact_or_none(gate, "close_ns")
+    return (closed - opened) / 1e9 if opened and closed and closed > opened else None

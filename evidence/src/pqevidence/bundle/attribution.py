@@ -8,14 +8,13 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from pqbase.documents import Json, rows_of
 from pqevidence.bundle.bag import payload
 from pqevidence.errors import UsageError
 
-Json = dict[str, Any]
 #: beside scenarios/ in the checkout; in the bundle, below data/
 CONFIG = "attribution.yml"
 FILE = "attribution.json"
@@ -72,21 +71,21 @@ def citation_text(told: Json, run: Json) -> str:
     """CITATION.cff 1.2.0. Every text is written as JSON, which YAML reads."""
     lines = [
         "cff-version: 1.2.0",
-        f"message: {_quoted(told.get('citation') or 'If you use this bundle, cite it as below.')}",
+        f"message: {_quoted(str(told.get('citation') or 'If you use this bundle, cite it as below.'))}",
         "type: dataset",
         f"title: {_quoted(title(told, run))}",
         "authors:",
     ]
-    for author in told["authors"]:
-        lines.append(f"  - family-names: {_quoted(author['family_names'])}")
+    for author in rows_of(told, "authors"):
+        lines.append(f"  - family-names: {_quoted(str(author['family_names']))}")
         for key, name in (("given_names", "given-names"), ("affiliation", "affiliation")):
             if author.get(key):
-                lines.append(f"    {name}: {_quoted(author[key])}")
+                lines.append(f"    {name}: {_quoted(str(author[key]))}")
         if author.get("orcid"):
             lines.append(f"    orcid: {_quoted(orcid_url(author))}")
-    lines.append(f"license: {_quoted(told['license'])}")
+    lines.append(f"license: {_quoted(str(told['license']))}")
     if told.get("doi"):
-        lines.append(f"doi: {_quoted(told['doi'])}")
+        lines.append(f"doi: {_quoted(str(told['doi']))}")
     lines += ["identifiers:", "  - type: other", f"    value: {_quoted(str(run['run_id']))}"]
     if day := _day(run):
         lines.append(f"date-released: {_quoted(day)}")
@@ -99,17 +98,18 @@ def bag_info_text(told: Json, run: Json, sizes_bytes: list[int]) -> str:
     if day := _day(run):
         rows.append(("Bagging-Date", day))
     rows.append(("Payload-Oxum", f"{sum(sizes_bytes)}.{len(sizes_bytes)}"))
-    organisations = dict.fromkeys(a["affiliation"] for a in told["authors"] if a.get("affiliation"))
+    authors = rows_of(told, "authors")
+    organisations = dict.fromkeys(str(a["affiliation"]) for a in authors if a.get("affiliation"))
     rows += [("Source-Organization", name) for name in organisations]
-    for author in told["authors"]:
+    for author in authors:
         rows.append(("Author", name_of(author)))
         if author.get("orcid"):
             rows.append(("Author-ORCID", orcid_url(author)))
-    rows.append(("License", told["license"]))
+    rows.append(("License", str(told["license"])))
     if told.get("doi"):
-        rows.append(("DOI", told["doi"]))
+        rows.append(("DOI", str(told["doi"])))
     if told.get("citation"):
-        rows.append(("Citation", told["citation"]))
+        rows.append(("Citation", str(told["citation"])))
     rows.append(("Bag-Software-Agent", f"pqlab {run.get('pqlab_version', 'unknown')}"))
     return "".join(f"{name}: {value}\n" for name, value in rows)
 
@@ -120,13 +120,13 @@ def crate_entities(told: Json) -> tuple[Json, list[Json]]:
     entities: list[Json] = [{"@id": license_id, "@type": "CreativeWork", "name": told["license"]}]
     authors: list[Json] = []
     places: dict[str, str] = {}
-    for number, author in enumerate(told["authors"], 1):
+    for number, author in enumerate(rows_of(told, "authors"), 1):
         person: Json = {
             "@id": orcid_url(author) if author.get("orcid") else f"#author-{number}",
             "@type": "Person",
             "name": name_of(author),
         }
-        if place := author.get("affiliation"):
+        if place := str(author.get("affiliation") or ""):
             key = places.setdefault(place, f"#organisation-{len(places) + 1}")
             person["affiliation"] = {"@id": key}
         entities.append(person)
@@ -147,7 +147,7 @@ def title(told: Json, run: Json) -> str:
 
 def name_of(author: Json) -> str:
     """Given names, then family names."""
-    return " ".join(part for part in (author.get("given_names"), author["family_names"]) if part)
+    return " ".join(str(part) for part in (author.get("given_names"), author["family_names"]) if part)
 
 
 def orcid_url(author: Json) -> str:
@@ -155,7 +155,7 @@ def orcid_url(author: Json) -> str:
     return f"https://orcid.org/{author['orcid']}"
 
 
-def _problems(told: Any) -> Iterator[str]:
+def _problems(told: object) -> Iterator[str]:
     if not isinstance(told, dict):
         yield "it is no mapping"
         return

@@ -10,8 +10,8 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
 
+from pqbase.documents import Json, rows_of, texts_of
 from pqevidence.bundle.attribution import crate_entities, read
 
 METADATA = "ro-crate-metadata.json"
@@ -32,7 +32,7 @@ MEDIA_TYPES = {
 }
 #: what a run is made from, beside the layers of a correction
 _OBJECTS = ("plan.json", "scenario.effective.yml")
-Entity = dict[str, Any]
+Entity = Json
 
 
 def crate_document(data_dir: Path) -> Entity:
@@ -42,11 +42,11 @@ def crate_document(data_dir: Path) -> Entity:
     sizes_bytes = _sizes(data_dir)
     files = sorted(sizes_bytes)
     run_id = str(plan.get("run_id") or run.get("run_id") or "unknown")
-    suites = {cell["cell_id"]: cell for cell in plan.get("cells", [])}
+    suites = {cell["cell_id"]: cell for cell in rows_of(plan, "cells", [])}
     top = [name for name in files if not name.startswith("cells/")]
     cell_ids = sorted({name.split("/")[1] for name in files if name.startswith("cells/")})
     folders = [f"cells/{cell_id}/" for cell_id in cell_ids]
-    earlier = {str(cell_id) for entry in run.get("lineage") or [] for cell_id in entry["cells"]}
+    earlier = {str(cell_id) for entry in rows_of(run, "lineage", []) for cell_id in texts_of(entry, "cells")}
     mine = [f"cells/{cell_id}/" for cell_id in cell_ids if cell_id not in earlier]
     results = [*mine, *[name for name in top if name.startswith(("analysis/", "report."))]]
     root: Entity = {
@@ -58,7 +58,7 @@ def crate_document(data_dir: Path) -> Entity:
         "license": {"@id": LICENSE_ID},
         "conformsTo": {"@id": PROFILE},
         "hasPart": [{"@id": part} for part in [*top, *folders]],
-        "mentions": [{"@id": "#campaign"}, *({"@id": _action_id(e)} for e in run.get("lineage") or [])],
+        "mentions": [{"@id": "#campaign"}, *({"@id": _action_id(e)} for e in rows_of(run, "lineage", []))],
     }
     licences: list[Entity] = [
         {"@id": LICENSE_ID, "@type": "CreativeWork", "name": "not stated: ask whoever made this run"}
@@ -124,7 +124,7 @@ def _action_id(entry: Entity) -> str:
 def _earlier_runs(data_dir: Path, run: Entity) -> list[Entity]:
     """One CreateAction for each run whose cells were taken over unchanged."""
     found: list[Entity] = []
-    for entry in run.get("lineage") or []:
+    for entry in rows_of(run, "lineage", []):
         run_id = str(entry["run_id"])
         before = _load(data_dir / "lineage" / run_id / "run.json")
         action: Entity = {
@@ -135,7 +135,7 @@ def _earlier_runs(data_dir: Path, run: Entity) -> list[Entity]:
             "instrument": {"@id": "#pqlab"},
             "object": [{"@id": f"lineage/{run_id}/{name}"} for name in _OBJECTS],
             # one that only corrected measured nothing: what is left of it is its own account
-            "result": [{"@id": f"cells/{cell_id}/"} for cell_id in entry["cells"]]
+            "result": [{"@id": f"cells/{cell_id}/"} for cell_id in texts_of(entry, "cells")]
             or [{"@id": f"lineage/{run_id}/run.json"}],
             "actionStatus": {"@id": "http://schema.org/CompletedActionStatus"},
         }
@@ -179,7 +179,7 @@ def _file(name: str, size_bytes: int) -> Entity:
     }
 
 
-def _time(t_ns: Any) -> str | None:
+def _time(t_ns: object) -> str | None:
     if not isinstance(t_ns, int):
         return None
     return datetime.fromtimestamp(t_ns // 1_000_000_000, tz=UTC).isoformat()

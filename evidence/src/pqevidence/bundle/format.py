@@ -11,12 +11,11 @@ from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
+from pqbase.documents import Json
 from pqevidence import __version__
 from pqevidence.record.sheet import catalogue_of
 
-Json = dict[str, Any]
 FOLDER = "format"
 PACKAGE = "datapackage.json"
 DICTIONARY = f"{FOLDER}/fields.json"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, rows_of
 from pqevidence.bundle.flown import refuse_flown
 from pqevidence.errors import EXIT_CHECK, EXIT_ENVIRONMENT, LabError
 from pqevidence.paths import shown
@@ -36,15 +36,15 @@ class Bundle:
         return (self.root / "tagmanifest-sha512.txt").is_file()
 
     @property
-    def plan_cells(self) -> list[dict[str, Any]]:
+    def plan_cells(self) -> list[Json]:
         """Planned cells in plan order."""
-        return [dict(cell) for cell in self.raw.plan.get("cells", [])]
+        return [dict(cell) for cell in rows_of(self.raw.plan, "cells", [])]
 
     def cell_dir(self, cell_id: str) -> Path:
         """Folder of one cell."""
         return self.data / "cells" / cell_id
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Json]:
         """record.json of every planned cell that has one, in plan order."""
         for cell in self.plan_cells:
             path = self.cell_dir(str(cell["cell_id"])) / "record.json"

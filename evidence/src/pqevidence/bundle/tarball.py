@@ -12,8 +12,10 @@ import importlib
 import re
 import tarfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from types import ModuleType
+from typing import BinaryIO, Protocol
 
 from pqevidence.errors import EXIT_CHECK, LabError
 
@@ -54,7 +56,7 @@ class Writable(Protocol):
     def write(self, data: bytes, /) -> object: ...
 
 
-def _zstd() -> Any:
+def _zstd() -> ModuleType:
     try:
         return importlib.import_module("zstandard")
     except ImportError as error:
@@ -66,9 +68,11 @@ def _zstd() -> Any:
         ) from error
 
 
-def compressor(target: BinaryIO) -> Any:
-    """A writable context manager; the frame carries its own checksum. `target` stays open."""
-    return _zstd().ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).stream_writer(target, closefd=False)
+def compressor(target: BinaryIO) -> AbstractContextManager[Writable]:
+    """Its frame carries its own checksum. `target` stays open."""
+    made = _zstd().ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True)
+    stream: AbstractContextManager[Writable] = made.stream_writer(target, closefd=False)
+    return stream
 
 
 class Decompressed:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pqbase.documents import part_of, rows_of, text_or_none, texts_of
 from pqevidence.bundle.format import data_package
 from pqevidence.errors import EXIT_ENVIRONMENT, LabError
 from pqevidence.record.raw import Json, RawDataError, read_ndjson, read_object
@@ -215,15 +216,17 @@ def _spans(data: Path, cell: Json) -> list[Json]:
 def _csv_tables(data: Path) -> Iterator[tuple[str, list[Column], list[Path]]]:
     """(name, columns, files) of each kind of plain CSV; those of cells are of the last attempts."""
     known = {spec.name: spec for category in catalogue().values() for spec in category.fields.values()}
-    for resource in data_package(data)["resources"]:
-        paths = resource["path"] if isinstance(resource["path"], list) else [resource["path"]]
+    for resource in rows_of(data_package(data), "resources"):
+        one_file = isinstance(resource["path"], str)
+        paths = [str(resource["path"])] if one_file else texts_of(resource, "path")
         paths = [path for path in paths if _OF_CELL.fullmatch(path) or _OF_RUN.fullmatch(path)]
         columns = []
-        for field in resource["schema"]["fields"]:
-            name, spec = field["name"], known.get(field["name"])
-            told = _LEDGER.get(name) if "ledger" in resource["name"] else None
+        for field in rows_of(part_of(resource, "schema"), "fields"):
+            name = str(field["name"])
+            spec = known.get(name)
+            told = _LEDGER.get(name) if "ledger" in str(resource["name"]) else None
             described = told or (spec.description if spec else None)
-            columns.append(Column(name, field["type"], field.get("unit"), described))
+            columns.append(Column(name, str(field["type"]), text_or_none(field, "unit"), described))
         if paths:
             yield str(resource["name"]), columns, [data / path for path in paths]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from pqbase.documents import Json, part_of, whole_of
 from pqevidence.exchange.junit import Case, Outcome
 
-Json = dict[str, Any]
 #: verdict of a cell → how a build server sees it; an invalid cell measured nothing that counts
 _OF_VERDICT: dict[str, Outcome] = {
     "pass": "passed", "fail": "failure", "invalid": "error", "unsupported": "skipped", "not-run": "skipped",
@@ -23,9 +22,12 @@ def _of_cell(record: Json, strict: bool) -> Case:
     verdict = str(record["verdict"])
     outcome = "failure" if strict and verdict == "unsupported" else _OF_VERDICT[verdict]
     reason = str(record.get("reason") or "")
-    wall = record.get("wall") or {}
-    known = isinstance(wall.get("start_ns"), int) and isinstance(wall.get("end_ns"), int)
-    attempts = int(record.get("attempts") or 0)
+    wall = part_of(record, "wall", {})
+    start_ns, end_ns = wall.get("start_ns"), wall.get("end_ns")
+    attempts = whole_of(record, "attempts", 0)
+    time_s = None
+    if isinstance(start_ns, int) and isinstance(end_ns, int) and attempts:
+        time_s = (end_ns - start_ns) / 1e9
     cell = f"cell {record['cell_id']}, attempts: {attempts}"
     return Case(
         group=str(record["condition"]),
@@ -35,5 +37,5 @@ def _of_cell(record: Json, strict: bool) -> Case:
         message=reason,
         detail=f"{verdict}: {reason}\n{cell}",
         output=cell if outcome == "passed" and attempts > 1 else "",
-        time_s=(wall["end_ns"] - wall["start_ns"]) / 1e9 if known and attempts else None,
+        time_s=time_s,
     )

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, part_of, parts_of, rows_of, texts_of
 from pqevidence.analysis.load import BundleData, Cell
 from pqevidence.analysis.origin import Differing, differing, require_comparable
 from pqevidence.errors import LabError
 from pqevidence.index.entries import Entry, Place
 
-Json = dict[str, Any]
 #: kinds of differences that a line over releases is drawn across
 RELEASE: Final = ("build", "lab")
 
@@ -36,9 +36,9 @@ class _Remembered(BundleData):
     """The facts of a bundle that is not opened again."""
 
     def __init__(self, facts: Json) -> None:
-        self.plan, self.run, self.scenario = facts["plan"], facts["run"], facts["scenario"]
-        self.providers, self.hosts = facts["providers"], facts["hosts"]
-        self.cells = [_RememberedCell(cell) for cell in facts["cells"]]
+        self.plan, self.run, self.scenario = (part_of(facts, name) for name in ("plan", "run", "scenario"))
+        self.providers, self.hosts = part_of(facts, "providers"), parts_of(facts, "hosts")
+        self.cells = [_RememberedCell(cell) for cell in rows_of(facts, "cells")]
 
 
 def remembered(entry: Entry) -> BundleData:
@@ -86,7 +86,8 @@ def _samplers(a: Entry, b: Entry) -> list[Differing]:
     """Sensors that only one of the two read: what samples, costs time."""
     found = []
     for role in ("drone", "gcs"):
-        read = [", ".join((entry.facts["hosts"].get(role) or {}).get("sensors") or []) for entry in (a, b)]
+        hosts = [part_of(part_of(entry.facts, "hosts"), role, {}) for entry in (a, b)]
+        read = [", ".join(texts_of(host, "sensors", [])) for host in hosts]
         if read[0] != read[1]:
             found.append(Differing("sampler", f"{role} sensors", read[0] or "none", read[1] or "none"))
     return found

@@ -16,12 +16,12 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json
 from pqevidence.analysis.comparison import reference_dir
 from pqevidence.verify.export import OURS
 
-Json = dict[str, Any]
 FOLDER: Final = "looked-at"
 SCHEMA: Final = "pqlab/index-look/v1"
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import yaml
 
+from pqbase.documents import Json, whole_of
 from pqevidence.analysis.merged import DOCUMENT as MERGE
 from pqevidence.bundle.attribution import FILE as ATTRIBUTION
 from pqevidence.bundle.flown import MARK
@@ -23,7 +24,6 @@ from pqevidence.verify.checks_ring import FIRST_REAL_NS
 from pqevidence.verify.checks_text import FORBIDDEN, find_forbidden
 from pqevidence.versions import KNOWN
 
-Json = dict[str, Any]
 RINGS: Final = ("sim", "lab", "hardware")
 ENDS: Final = ("drone", "gcs")
 _TAGS = ("bagit.txt", "manifest-sha512.txt", "tagmanifest-sha512.txt")
@@ -100,7 +100,7 @@ def read_documents(root: Path) -> Documents:
 
 def end_ns(told: Documents) -> int:
     """When the run ended, checked by `dates_sane`."""
-    return int(told.run["ended_ns"])
+    return whole_of(told.run, "ended_ns")
 
 
 # ------------------------------------------------------------------ reading
@@ -121,7 +121,7 @@ def _bytes(path: Path, most: int) -> str:
 def _object(path: Path) -> Json:
     text = _bytes(path, MAX_JSON_BYTES)
 
-    def once(pairs: list[tuple[str, Any]]) -> Json:
+    def once(pairs: list[tuple[str, object]]) -> Json:
         found = dict(pairs)
         if len(found) < len(pairs):
             keys = [key for key, _ in pairs]
@@ -161,7 +161,7 @@ def _scenario(path: Path) -> Json:
     return value
 
 
-def _require_flat(path: Path, value: Any) -> None:
+def _require_flat(path: Path, value: object) -> None:
     """Whoever walks the document later is not to fail half-way down, in the process that makes the pages."""
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -233,7 +233,7 @@ def _utc(ns: int) -> str:
         return f"{ns} ns"
 
 
-def _shown_texts(told: Documents) -> Iterator[tuple[str, Any]]:
+def _shown_texts(told: Documents) -> Iterator[tuple[str, object]]:
     """(where, text) of everything that the index can show."""
     yield "the scenario's name", told.scenario_name
     yield "the scenario's title", told.scenario.get("title")

@@ -22,8 +22,20 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import (
+    Json,
+    exact_of,
+    exact_or_none,
+    number_of,
+    number_or_none,
+    part_of,
+    rows_of,
+    text_or_none,
+    texts_of,
+    whole_of,
+)
 from pqevidence.index.cache import Looks
 from pqevidence.index.documents import RINGS
 from pqevidence.index.look import ARCHIVE, DAMAGE, Look, look
@@ -31,7 +43,6 @@ from pqevidence.index.machines import Machine, machine_of
 from pqevidence.index.rules import BY_NAME, Refused, Said, plain
 from pqevidence.verify.run import COLLECT_AFTER
 
-Json = dict[str, Any]
 VERDICTS: Final = ("pass", "fail", "unsupported", "invalid", "not-run")
 #: a signature of `archive --sign`, which lies beside its archive
 SIGNATURE: Final = f"{ARCHIVE}.sig"
@@ -57,6 +68,22 @@ class Answer:
     method: str | None = None
     unit: str | None = None
     units_count: int | None = None
+
+    @classmethod
+    def remembered(cls, row: Json) -> Answer:
+        """As `look` wrote it down."""
+        return cls(
+            suite_id=str(row["suite_id"]),
+            condition=str(row["condition"]),
+            ring=str(row["ring"]),
+            cells_count=exact_of(row, "cells_count"),
+            median_ms=number_of(row, "median_ms"),
+            low_ms=number_or_none(row, "low_ms"),
+            high_ms=number_or_none(row, "high_ms"),
+            method=text_or_none(row, "method"),
+            unit=text_or_none(row, "unit"),
+            units_count=exact_or_none(row, "units_count"),
+        )
 
     @property
     def place(self) -> Place:
@@ -242,9 +269,11 @@ def _entry(name: str, one: Look, latest: date, require: frozenset[str]) -> Entry
     marks = tuple(_marks(told))
     refused = next((mark for mark in marks if mark.check in require), None)
     after = datetime.combine(latest + timedelta(days=1), time(), UTC)
-    if told["end_ns"] >= int(after.timestamp()) * 10**9:
-        ended = datetime.fromtimestamp(told["end_ns"] // 10**9, UTC)
+    end_ns = exact_of(told, "end_ns")
+    if end_ns >= int(after.timestamp()) * 10**9:
+        ended = datetime.fromtimestamp(end_ns // 10**9, UTC)
         refused = Said("not_later", f"it ended on {ended:%Y-%m-%d}")
+    counts, facts = part_of(told, "verdicts"), part_of(told, "facts")
     against = [mark.check for mark in marks if mark.check in ("own_cells", "quiet", "timed")]
     return Entry(
         name=name,
@@ -258,14 +287,14 @@ def _entry(name: str, one: Look, latest: date, require: frozenset[str]) -> Entry
         ring=str(told["ring"]),
         begun_utc=str(told["begun_utc"]),
         release=str(told["release"]),
-        licence=told["licence"],
-        verdicts={verdict: int(told["verdicts"].get(verdict, 0)) for verdict in VERDICTS},
-        machine=machine_of(told["facts"]["hosts"]),
-        answers=tuple(Answer(**row) for row in told["answers"]),
-        facts=told["facts"],
+        licence=text_or_none(told, "licence"),
+        verdicts={verdict: whole_of(counts, verdict, 0) for verdict in VERDICTS},
+        machine=machine_of(part_of(facts, "hosts")),
+        answers=tuple(Answer.remembered(row) for row in rows_of(told, "answers")),
+        facts=facts,
         apart=f"marked {', '.join(against)}" if against else None,
         page=bool(told["page"]),
-        corrected=tuple(told["corrected"]),
+        corrected=tuple(texts_of(told, "corrected")),
     )
 
 
@@ -276,8 +305,9 @@ def _marks(told: Json) -> list[Said]:
     if not told["attested"]:
         found.append(Said("attested", "unsigned"))
     if told["earlier"] or told["corrected"]:
-        runs = ", ".join(told["earlier"]) or "no other run"
-        corrected = f", with {len(told['corrected'])} corrections" if told["corrected"] else ""
+        runs = ", ".join(texts_of(told, "earlier")) or "no other run"
+        count = len(texts_of(told, "corrected"))
+        corrected = f", with {count} corrections" if count else ""
         found.append(Said("own_cells", plain(f"holds cells of {runs}{corrected}")))
     for rule, key in (("quiet", "busy"), ("timed", "untimed"), ("no_warning", "warned")):
         if told[key]:

@@ -10,8 +10,9 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, part_of, rows_of
 from pqevidence.analysis.groups import by_suite_table
 from pqevidence.analysis.handshakes import handshake_table
 from pqevidence.analysis.load import BundleData
@@ -29,7 +30,6 @@ from pqevidence.index.survey import MAX_TOTAL_BYTES, digest_of, file_digest
 from pqevidence.record.quiet import busy_told
 from pqevidence.verify import verify_bundle
 
-Json = dict[str, Any]
 ARCHIVE: Final = ".tar.zst"
 #: what a damaged file can raise in code that reads it as what it should be
 DAMAGE = (
@@ -202,13 +202,15 @@ def _facts(bundle: BundleData, told: Documents) -> Json:
     hosts = {
         role: {
             **{key: end.get(key) for key in ("dataplane", "timestamp_source") if key in end},
-            "host": {k: v for k, v in (end.get("host") or {}).items() if k not in ("hostname", "boot_id")},
-            "sensors": sorted(plain(s.get("name")) for s in end.get("sensors") or [] if s.get("available")),
+            "host": {k: v for k, v in part_of(end, "host", {}).items() if k not in ("hostname", "boot_id")},
+            "sensors": sorted(
+                plain(s.get("name")) for s in rows_of(end, "sensors", []) if s.get("available")
+            ),
         }
         for role, end in bundle.hosts.items()
     }
-    before = ((bundle.hosts.get("controller") or {}).get("steadiness") or {}).get("before") or {}
-    rows = [row for row in before.get("findings") or [] if row.get("name") in STEADINESS]
+    before = part_of(part_of(bundle.hosts.get("controller") or {}, "steadiness", {}), "before", {})
+    rows = [row for row in rows_of(before, "findings", []) if row.get("name") in STEADINESS]
     steadiness = [{"name": row["name"], "observed": plain(row["observed"])} for row in rows]
     hosts["controller"]["steadiness"] = {"before": {"findings": steadiness}}
     return {
@@ -227,7 +229,7 @@ def _facts(bundle: BundleData, told: Documents) -> Json:
     }
 
 
-def _load(told: Any) -> list[float] | None:
+def _load(told: object) -> list[float] | None:
     """A load average. ValueError, TypeError here, where it refuses one submission, and not beside others."""
     return [float(value) for value in told] if isinstance(told, list) and told else None
 

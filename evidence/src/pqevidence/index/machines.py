@@ -7,14 +7,13 @@ apart, and the index says so.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, part_of
 from pqbase.text import canonical_json
 from pqevidence.index.rules import plain
 
-Json = dict[str, Any]
 #: what makes another machine; a new kernel on one makes it another line of runs
 HARDWARE: Final = (
     "machine", "cpu_model", "cpu_count", "cpu_features", "board_model", "board_revision", "emulated", "wine",
@@ -35,9 +34,9 @@ class Machine:
         return f"machine-{self.key}.html"
 
 
-def machine_of(hosts: Mapping[str, Json]) -> Machine:
+def machine_of(hosts: Json) -> Machine:
     """hosts: role → facts as in hosts/<role>.json."""
-    facts = {role: (hosts.get(role) or {}).get("host") or {} for role, _ in _ENDS}
+    facts = {role: part_of(part_of(hosts, role, {}), "host", {}) for role, _ in _ENDS}
     kept = {role: {name: told.get(name) for name in HARDWARE} for role, told in facts.items()}
     key = hashlib.sha256(canonical_json(kept)).hexdigest()[:8]
     names = {word: _name(facts[role]) for role, word in _ENDS}

@@ -8,8 +8,8 @@ from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import number_or_none, part_of, part_or_none, rows_of, whole_of
 from pqevidence.analysis.handshakes import by_mode
 from pqevidence.analysis.load import Known
 from pqevidence.analysis.traffic import Joined as Datagrams
@@ -64,8 +64,8 @@ class BundleView:
         self.seen_times: dict[bytes, str] = {}
         self.clocks: dict[tuple[int, str], tuple[int, int, str]] = {}
         self.pauses: dict[tuple[str, int], float] = {}
-        self.sisters: dict[int, list[Any]] = {}
-        self.accounts: dict[int, list[Any]] = {}
+        self.sisters: dict[int, list[object]] = {}
+        self.accounts: dict[int, list[object]] = {}
         #: what checks of the bundle's cells said, and what was read of these, for the check that comes last
         self.told: dict[str, CheckResult] = {}
         self.known: dict[str, Known] = {}
@@ -89,7 +89,7 @@ class BundleView:
         """The runs that taken-over cells are of, oldest first; [] for a bundle made in one run."""
         return [
             Ancestor(str(entry["run_id"]), self.data / LINEAGE / str(entry["run_id"]), dict(entry))
-            for entry in self.raw.run.get("lineage") or []
+            for entry in rows_of(self.raw.run, "lineage", [])
         ]
 
     def run_of(self, cell_id: str) -> RawRun:
@@ -217,8 +217,8 @@ class CellView:
     @property
     def pooled_due(self) -> int | None:
         """Pooled handshakes the scenario asks of this cell; None for none."""
-        pooled = (self.run.scenario.get("handshake") or {}).get("pooled")
-        return int(pooled["count"]) if pooled is not None and self.shakes else None
+        pooled = part_or_none(part_of(self.run.scenario, "handshake", {}), "pooled")
+        return whole_of(pooled, "count") if pooled is not None and self.shakes else None
 
     @property
     def torn(self) -> bool:
@@ -230,9 +230,13 @@ class CellView:
         """True where the condition itself makes the link lose, delay or reorder."""
         return impairs(self.run.condition(str(self.plan["condition"])))
 
-    def value(self, letter: str, name: str) -> Any:
+    def value(self, letter: str, name: str) -> object:
         """A value of the record; None where it is null or absent."""
         return self.record["categories"].get(letter, {}).get(name, {}).get("value")
+
+    def number(self, letter: str, name: str) -> float | None:
+        """A number of the record as it is, whole or not; None where it is null or absent."""
+        return number_or_none({name: self.value(letter, name)}, name)
 
     def windows(self, role: str) -> dict[str, Json]:
         """Per-window counters of one end. KeyError when the counters are not there."""

@@ -8,8 +8,8 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, rows_of
 from pqevidence.analysis.claims import condition_effects_table
 from pqevidence.analysis.effects import effects_table
 from pqevidence.analysis.handshakes import handshake_table
@@ -26,8 +26,6 @@ from pqevidence.merge.page import page
 from pqevidence.paths import shown
 from pqevidence.report.html import render_html
 from pqevidence.report.markdown import render_markdown
-
-Json = dict[str, Any]
 
 
 class ThereAlready(LabError):
@@ -142,7 +140,8 @@ def _crate(data_dir: Path, lineage: Json, texts: dict[str, str]) -> str:
         for path in parts.rglob("*")
         if path.is_file()
     }
-    folders = [f"{PARTS}/{part['run_id']}/" for part in lineage["parts"]]
+    folders = [f"{PARTS}/{part['run_id']}/" for part in rows_of(lineage, "parts")]
+    inside: list[Json] = [{"@id": folder, "@type": "Dataset", "name": folder} for folder in folders]
     graph: list[Json] = [
         {
             "@id": METADATA,
@@ -161,7 +160,7 @@ def _crate(data_dir: Path, lineage: Json, texts: dict[str, str]) -> str:
             "hasPart": [{"@id": name} for name in [*sorted(texts), *folders]],
         },
         {"@id": LICENSE_ID, "@type": "CreativeWork", "name": "not stated here: see the parts"},
-        *({"@id": folder, "@type": "Dataset", "name": folder} for folder in folders),
+        *inside,
     ]
     graph += [
         {

@@ -8,16 +8,15 @@ import hashlib
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pqevidence
+from pqbase.documents import Json, whole_of
 from pqbase.text import utc_basic, utc_text
 from pqevidence.analysis.load import ROLES
 from pqevidence.analysis.merged import MergedData, Part
 from pqevidence.analysis.origin import HOST_FACTS
 from pqevidence.bundle import bag
 
-Json = dict[str, Any]
 SCHEMA = "pqlab/merge/v1"
 ATTESTATION = "attestation"
 
@@ -25,7 +24,7 @@ ATTESTATION = "attestation"
 def document(data: MergedData) -> Json:
     """What merge.json says; the same parts give the same, in whatever order they were named. Its run id is
     the last part's end and a digest of all tag manifests."""
-    ended_ns = max(int(part.bundle.run["ended_ns"]) for part in data.parts)
+    ended_ns = max(whole_of(part.bundle.run, "ended_ns") for part in data.parts)
     digests = [bag.sha512_file(part.root / bag.TAGMANIFEST) for part in data.parts]
     token = hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()[:6]
     first = data.parts[0]
@@ -63,8 +62,8 @@ def _part(part: Part, tagmanifest_sha512: str) -> Json:
         "tagmanifest_sha512": tagmanifest_sha512,
         "manifest_sha512": bag.sha512_file(part.root / bag.MANIFEST),
         "pqlab_version": run.get("pqlab_version"),
-        "started_utc": utc_text(int(run["started_ns"])),
-        "ended_utc": utc_text(int(run["ended_ns"])),
+        "started_utc": utc_text(whole_of(run, "started_ns")),
+        "ended_utc": utc_text(whole_of(run, "ended_ns")),
         "corrects": run.get("corrects"),
         "attestation": _attestation(part.bundle.data / ATTESTATION),
     }

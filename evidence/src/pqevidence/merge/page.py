@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from pqbase.documents import Json, exact_of, exact_or_none, part_of, parts_of, rows_of, texts_of
 from pqevidence.analysis.claims import ALL_SUITES
 from pqevidence.analysis.hosts import DIFFER
 from pqevidence.analysis.merged import PARTS, MergedData
@@ -20,7 +20,6 @@ from pqevidence.report.inference import HOST_UNITS, UNITS
 from pqevidence.report.svg import counted, significant
 from pqevidence.report.words import with_words
 
-Json = dict[str, Any]
 VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
 
 
@@ -125,19 +124,23 @@ def _parts(lineage: Json, ring: str) -> Section:
     )
     rows = [
         [
-            label(part["run_id"], href=f"{PARTS}/{part['run_id']}/data/report.html"),
-            label(part["pair"]),
-            label(f"{part['share']['number']}/{part['share']['of']}"),
-            label(", ".join(map(str, part["repetitions"]))),
-            blocks.count(part["cells_count"]),
-            label(part["ended_utc"]),
+            label(str(part["run_id"]), href=f"{PARTS}/{part['run_id']}/data/report.html"),
+            label(str(part["pair"])),
+            label("{number}/{of}".format(**part_of(part, "share"))),
+            label(", ".join(texts_of(part, "repetitions"))),
+            blocks.count(exact_of(part, "cells_count")),
+            label(str(part["ended_utc"])),
             label("by both ends" if part["attestation"] else "no"),
-            Cell(part["tagmanifest_sha512"][:12] + "…", title=part["tagmanifest_sha512"], kind="id"),
+            _digest(str(part["tagmanifest_sha512"])),
         ]
-        for part in lineage["parts"]
+        for part in rows_of(lineage, "parts")
     ]
     table = _table("parts", "Parts of this bundle, each whole", columns, rows, ring, "merge.json")
     return Section("section-parts", "Whose parts these are", (table,))
+
+
+def _digest(text: str) -> Cell:
+    return Cell(text[:12] + "…", title=text, kind="id")
 
 
 def _hosts(lineage: Json, ring: str) -> Section:
@@ -155,15 +158,15 @@ def _hosts(lineage: Json, ring: str) -> Section:
         [
             label(pair),
             label(role),
-            label(told["counts_as_host"]),
-            label(host["machine"] or "not told"),
-            label(host["cpu_model"] or "not told"),
-            blocks.count(host["cpu_count"], reason="not told"),
-            label(host["kernel"] or "not told"),
-            label(host["board_revision"] or "none told"),
+            label(str(told["counts_as_host"])),
+            label(str(host["machine"] or "not told")),
+            label(str(host["cpu_model"] or "not told")),
+            blocks.count(exact_or_none(host, "cpu_count"), reason="not told"),
+            label(str(host["kernel"] or "not told")),
+            label(str(host["board_revision"] or "none told")),
         ]
-        for pair, told in lineage["pairs"].items()
-        for role, host in told["hosts"].items()
+        for pair, told in parts_of(lineage, "pairs").items()
+        for role, host in parts_of(told, "hosts").items()
     ]
     return Section(
         "section-hosts",

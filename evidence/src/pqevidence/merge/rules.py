@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from pqbase.documents import whole_of
 from pqbase.text import canonical_json
 from pqevidence.analysis.load import ROLES
 from pqevidence.analysis.merged import Part
 from pqevidence.analysis.origin import HOST_FACTS
 from pqevidence.errors import EXIT_CHECK, EXIT_USAGE, LabError
 
-Json = dict[str, Any]
 LEAST_PARTS = 2
 
 
@@ -52,7 +52,7 @@ def _one_ring(parts: Sequence[Part]) -> None:
 
 def _one_campaign(parts: Sequence[Part]) -> None:
     for part, other in _two_by_two(parts):
-        one, two = part.bundle.plan["campaign"], other.bundle.plan["campaign"]
+        one, two = str(part.bundle.plan["campaign"]), str(other.bundle.plan["campaign"])
         if one != two:
             _refuse(
                 "unlike-campaigns",
@@ -71,7 +71,7 @@ def _one_campaign(parts: Sequence[Part]) -> None:
 
 def _own_blocks(parts: Sequence[Part]) -> None:
     for part in parts:
-        own = {block + 1 for block in part.share.blocks(int(part.bundle.scenario["repetitions"]))}
+        own = {block + 1 for block in part.share.blocks(whole_of(part.bundle.scenario, "repetitions"))}
         if strange := [number for number in part.repetitions if number not in own]:
             raise forged_share(part.run_id, f"repetition {strange[0]} is none of its share's")
 
@@ -89,7 +89,7 @@ def forged_share(run_id: str, why: str) -> LabError:
 
 def _one_build(parts: Sequence[Part]) -> None:
     """On one architecture all parts have one build of each end, and of the drone's detectors."""
-    known: dict[tuple[str, str], tuple[Part, Any]] = {}
+    known: dict[tuple[str, str], tuple[Part, object]] = {}
     for part in parts:
         for role in (*ROLES, "detectors"):
             machine = str(part.host("drone" if role == "detectors" else role).get("machine"))
@@ -105,7 +105,7 @@ def _one_build(parts: Sequence[Part]) -> None:
                 )
 
 
-def _changed(one: Any, other: Any) -> list[str]:
+def _changed(one: object, other: object) -> list[str]:
     one, other = (value if isinstance(value, dict) else {} for value in (one, other))
     return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from pqattack.bounds import BIN_NS, MAX_BIN_COUNT
 from pqattack.errors import SettingsError
 from pqattack.profile import due_of
 from pqattack.settings import Episode
+from pqbase.documents import part_of, part_or_none, whole_of
 from pqevidence.record.dataplane import TRAFFIC, gate_ns, window_counter
 from pqevidence.record.raw import Json, RawCell, RawDataError
 from pqevidence.scenario.attacks import attack_events, episode_of
@@ -199,15 +200,14 @@ def _hellos(cell: RawCell, sent: int) -> list[str]:
 
 
 def _counted(cell: RawCell, role: str, name: str) -> int:
-    value = window_counter(cell.counters, role, TRAFFIC, name)
-    return int(value) if value is not None else 0
+    return window_counter(cell.counters, role, TRAFFIC, name) or 0
 
 
 def _guests(cell: RawCell, role: str) -> tuple[int, int] | None:
     """(delivered, offered) of the attacker's packets at the router, in the direction that leads to `role`."""
     router: Json = (cell.link or {}).get("router") or {}
-    guests: Any = (router.get("guests") or {}).get("down" if role == "drone" else "up")
-    return None if guests is None else (int(guests["delivered"]), int(guests["offered"]))
+    guests = part_or_none(part_of(router, "guests", {}), "down" if role == "drone" else "up")
+    return None if guests is None else (whole_of(guests, "delivered"), whole_of(guests, "offered"))
 
 
 def foreign(cell: RawCell) -> dict[str, int]:

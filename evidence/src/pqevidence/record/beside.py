@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from pqbase.documents import counts_of, part_of, whole_of
 
 
-def beside_of(window: Mapping[str, Any] | None) -> tuple[int, dict[int, int]]:
+def beside_of(window: Mapping[str, object] | None) -> tuple[int, dict[int, int]]:
     """(count, sizes) of the vehicle's frames that its mix does not hold: answers to a workload, which no
     nominal rate knows. Nothing where no workload was asked for."""
     sides = window or {}
-    report = (sides.get("gcs") or {}).get("source_report") or {}
+    report = part_of(part_of(sides, "gcs", {}), "source_report", {})
     if not report.get("workload"):
         return 0, {}
-    told = ((sides.get("drone") or {}).get("source_report") or {}).get("beside") or {}
-    sizes = {int(size): int(count) for size, count in (told.get("sizes") or {}).items()}
-    return int(told.get("count") or 0), sizes
+    told = part_of(part_of(part_of(sides, "drone", {}), "source_report", {}), "beside", {})
+    sizes = {int(size): count for size, count in counts_of(told, "sizes", {}).items()}
+    return whole_of(told, "count", 0), sizes
 
 
 def without_beside(
-    count: int, sizes: dict[int, int], window: Mapping[str, Any] | None
+    count: int, sizes: dict[int, int], window: Mapping[str, object] | None
 ) -> tuple[int, dict[int, int]]:
     """Count and sizes of a window less what the vehicle sent beside its mix."""
     beside_count, beside_sizes = beside_of(window)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pqbase.documents import rows_of
 from pqbase.text import utc_text_ms
-from pqevidence.record.dataplane import TRAFFIC, DataPlane, window_counter
+from pqevidence.record.dataplane import TRAFFIC, DataPlane, window_told
 from pqevidence.record.raw import ROLES, Json, RawCell, RawRun
-from pqevidence.record.sheet import Sheet
+from pqevidence.record.sheet import Sheet, as_value
 from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
@@ -37,13 +36,13 @@ def primitive_sizes(suite: registry.Suite | None) -> dict[str, int] | None:
     }
 
 
-def _dig(value: Any, *path: str) -> Any:
+def _dig(value: object, *path: str) -> object:
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return None if value is None or value == "" else str(value)
 
 
@@ -58,7 +57,7 @@ def fill_run_context(
     for role in ("drone", "gcs"):
         tree = _text(_dig(raw.providers, role, "pqtunnel", "tree_sha256"))
         sheet.put("A", f"tunnel_tree_sha256_{role}", tree, absent=unsaid)
-        host = raw.hosts.get(role, {}).get("host", {})
+        host = raw.host(role)
         sheet.put("A", f"{role}_hostname", _text(host.get("hostname")), absent=unsaid)
         sheet.put("A", f"{role}_address", _text(host.get("tunnel_address")), absent=unsaid)
         sheet.put("A", f"python_version_{role}", _text(_dig(raw.providers, role, "python")), absent=unsaid)
@@ -149,10 +148,11 @@ def fill_mavlink(sheet: Sheet, cell: RawCell, plane: DataPlane, wall: tuple[int,
     for name, index in (("start", 0), ("end", 1)):
         value = (gate[index] - wall[0]) / 1e6 if gate and wall else None
         sheet.put("I", f"mavproxy_drone_{name}_offset_ms", value, absent=no_gate)
-    taken = window_counter(cell.counters, "drone", TRAFFIC, "plaintext_in")
-    given = window_counter(cell.counters, "drone", TRAFFIC, "plaintext_out")
-    for name, count in (("tx", taken), ("rx", given)):
-        value = count / seconds if isinstance(count, int) and seconds else None
+    taken = as_value(window_told(cell.counters, "drone", TRAFFIC, "plaintext_in"))
+    given = as_value(window_told(cell.counters, "drone", TRAFFIC, "plaintext_out"))
+    for name, told in (("tx", taken), ("rx", given)):
+        count = told if isinstance(told, int) else None
+        value = count / seconds if count is not None and seconds else None
         sheet.put("I", f"mavproxy_drone_{name}_pps", value, n=count, absent=no_counter)
     sheet.put("I", "mavproxy_drone_total_msgs_sent_count", taken, absent=no_counter)
     sheet.put("I", "mavproxy_drone_total_msgs_received_count", given, absent=no_counter)
@@ -164,10 +164,11 @@ def fill_mavlink(sheet: Sheet, cell: RawCell, plane: DataPlane, wall: tuple[int,
         absent=NOT_COUNTED,
     )
     sent = _dig(report, "sent", "count")
-    rate = sent / seconds if isinstance(sent, int) and seconds else None
-    sheet.put("I", "mavproxy_drone_stream_rate_hz", rate, n=sent, absent=NOT_COUNTED)
+    count = sent if isinstance(sent, int) else None
+    rate = count / seconds if count is not None and seconds else None
+    sheet.put("I", "mavproxy_drone_stream_rate_hz", rate, n=count, absent=NOT_COUNTED)
     sheet.null_rest("I", NOT_COUNTED)
-    got = window_counter(cell.counters, "gcs", TRAFFIC, "plaintext_out")
+    got = as_value(window_told(cell.counters, "gcs", TRAFFIC, "plaintext_out"))
     sheet.put("J", "mavproxy_gcs_total_msgs_received_count", got, absent=no_counter)
     sheet.null_rest("J", NOT_COUNTED)
     joined = plane.down.windows.get(TRAFFIC) if plane.down else None
@@ -176,7 +177,7 @@ def fill_mavlink(sheet: Sheet, cell: RawCell, plane: DataPlane, wall: tuple[int,
     sheet.put("K", "mavlink_duplicate_count", plane.down.duplicates if plane.down else None, absent=no_ledger)
     latency = sheet_value(sheet, "H", "one_way_latency_mean_ms")
     sheet.put("K", "mavlink_message_latency_mean_ms", latency, absent="no valid one-way latency")
-    unparsed = report.get("unparsed_count")
+    unparsed = _dig(report, "unparsed_count")
     sheet.put(
         "K", "mavlink_decode_error_count", unparsed if isinstance(unparsed, int) else None, absent=NOT_COUNTED
     )
@@ -197,7 +198,7 @@ def sheet_value(sheet: Sheet, letter: str, name: str) -> float | None:
 
 def fill_control(sheet: Sheet, plan_cell: Json, raw: RawRun) -> None:
     """Category M."""
-    session = _dig(raw.scenario, "traffic", "session_s")
+    session = as_value(_dig(raw.scenario, "traffic", "session_s"))
     sheet.put("M", "session_nominal_s", session, absent="the scenario has no traffic session")
     sheet.put("M", "action_type", "run the planned cell")
     sheet.put("M", "action_reason", f"block {plan_cell.get('block')} of the plan")
@@ -206,4 +207,4 @@ def fill_control(sheet: Sheet, plan_cell: Json, raw: RawRun) -> None:
     )
     sheet.put("M", "policy_state", str(plan_cell["condition"]))
     sheet.put("M", "policy_position_count", int(plan_cell["position"]))
-    sheet.put("M", "policy_total_cells_count", len(raw.plan.get("cells") or []))
+    sheet.put("M", "policy_total_cells_count", len(rows_of(raw.plan, "cells", [])))

@@ -7,8 +7,8 @@ Latency needs one clock: on hosts with different boot ids it stays null with tha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from pqbase.documents import whole_of
 from pqevidence.record.ledger import Column, Join, Joined, join
 from pqevidence.record.raw import ROLES, Json, RawCell
 from pqtunnel.packet import HEADER_BYTES
@@ -70,6 +70,12 @@ def data_plane(cell: RawCell, suite: Suite | None) -> DataPlane:
     return plane
 
 
-def window_counter(counters: dict[str, Json] | None, role: str, window: str, name: str) -> Any:
+def window_counter(counters: dict[str, Json] | None, role: str, window: str, name: str) -> int | None:
     """One counter of one window at one end; None where it is not there."""
+    told = window_told(counters, role, window, name)
+    return None if told is None else whole_of({name: told}, name)
+
+
+def window_told(counters: dict[str, Json] | None, role: str, window: str, name: str) -> object:
+    """What stands under one name in one window at one end; None where nothing does."""
     return ((counters or {}).get(role, {}).get("windows", {}).get(window) or {}).get(name)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from pqbase.documents import rows_of
 from pqevidence.record.ledger import Ledger
 from pqevidence.record.raw import ROLES, Json, RawCell
 from pqevidence.record.verdict import CYCLED
@@ -33,19 +33,19 @@ class Recovery:
     until: str
 
 
-def asked(condition: Mapping[str, Any], kind: str) -> bool:
+def asked(condition: Mapping[str, object], kind: str) -> bool:
     """Does the condition have an event of this kind?"""
-    return any(event.get("kind") == kind for event in condition.get("events") or [])
+    return any(event.get("kind") == kind for event in rows_of(condition, "events", []))
 
 
-def killed_roles(events: list[Json], condition: Mapping[str, Any]) -> frozenset[str]:
+def killed_roles(events: list[Json], condition: Mapping[str, object]) -> frozenset[str]:
     """Ends that were killed because the condition says so."""
     if not asked(condition, KILL):
         return frozenset()
     return frozenset(str(event.get("role")) for event in _timed(events) if event.get("timed") == KILL)
 
 
-def killed_unasked(events: list[Json], condition: Mapping[str, Any]) -> Iterator[str]:
+def killed_unasked(events: list[Json], condition: Mapping[str, object]) -> Iterator[str]:
     """What the controller says of an end whose container somebody killed, though the condition asks for no
     kill, a sentence each: such a cell says nothing of the tunnel."""
     if asked(condition, KILL):
@@ -55,7 +55,7 @@ def killed_unasked(events: list[Json], condition: Mapping[str, Any]) -> Iterator
             yield str(event.get("reason") or "no reason given")
 
 
-def power_cycles(events: list[Json], condition: Mapping[str, Any]) -> Iterator[str]:
+def power_cycles(events: list[Json], condition: Mapping[str, object]) -> Iterator[str]:
     """What was done to the power of an end because the condition says so, a sentence each: what that end held
     is gone, and it is not given its orders again."""
     if not asked(condition, CYCLE):
@@ -73,7 +73,7 @@ def power_cycled(record: Json) -> bool:
     return record.get("verdict") == "invalid" and CYCLED in told
 
 
-def stalls_ns(events: list[Json], condition: Mapping[str, Any], role: str) -> list[tuple[int, int]]:
+def stalls_ns(events: list[Json], condition: Mapping[str, object], role: str) -> list[tuple[int, int]]:
     """Spans in which this end's sampler was stopped because the condition says so, by that end's clock. One
     that never ended is left out."""
     if not asked(condition, STALL):
@@ -90,7 +90,9 @@ def stalls_ns(events: list[Json], condition: Mapping[str, Any], role: str) -> li
     return spans
 
 
-def stalled_ns(events: list[Json], condition: Mapping[str, Any], role: str, span_ns: tuple[int, int]) -> int:
+def stalled_ns(
+    events: list[Json], condition: Mapping[str, object], role: str, span_ns: tuple[int, int]
+) -> int:
     """How much of a span that end's sampler stood still for."""
     spans = stalls_ns(events, condition, role)
     return sum(max(0, min(end, span_ns[1]) - max(start, span_ns[0])) for start, end in spans)

@@ -6,11 +6,11 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, part_of, rows_of, whole_of
 from pqevidence.record.raw import RawDataError, read_ndjson, read_object
 
-Json = dict[str, Any]
 SCHEMA_VERSION: Final = "pqlab/fleet/v1"
 DOCUMENT: Final = "fleet.json"
 STATUS_FILE: Final = "fleet.station.ndjson"
@@ -50,9 +50,13 @@ def account_of(told: Json) -> dict[str, int]:
     """What a station's status tells of handshakes: `came` (a connection that waited too long and was asked to
     come back came once), `begun` (it was worked for; a station without a queue worked for whoever came),
     `completed`. Counts since the station's start; raises ValueError where one is no number."""
-    count = {name: int(told.get(f"hs_{name}", 0)) for name in ("started", "deferred", "completed")}
+    count = {name: _count(told, f"hs_{name}", 0) for name in ("started", "deferred", "completed")}
     came = count["started"] - count["deferred"]
-    return {"came": came, "begun": int(told.get("hs_begun", came)), "completed": count["completed"]}
+    return {"came": came, "begun": _count(told, "hs_begun", came), "completed": count["completed"]}
+
+
+def _count(told: Json, name: str, absent: int) -> int:
+    return whole_of(told, name) if name in told else absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +143,24 @@ class RawFleet:
     @property
     def drones(self) -> int:
         """How many there are."""
-        return int(self.document["settings"]["drones"])
+        return whole_of(part_of(self.document, "settings"), "drones")
 
     def begun_ns(self, stage: str) -> int:
         """From when on a drone's way back counts: the first possible arrival, the restarted station that
         listens, the link that the engine was told to connect."""
         if stage == RESTART:
-            return int(self.document["listening"][-1]["t_ns"])
+            return whole_of(rows_of(self.document, "listening")[-1], "t_ns")
         if stage == OUTAGE:
-            return int(self.document["stages"][OUTAGE]["healed_ns"])
-        return int(self.document["arrivals"][stage]["begin_ns"])
+            return whole_of(part_of(part_of(self.document, "stages"), OUTAGE), "healed_ns")
+        return whole_of(part_of(part_of(self.document, "arrivals"), stage), "begin_ns")
 
     def span_ns(self, stage: str) -> tuple[int, int]:
         """The stage, for its account of processors."""
         for load in self.loads:
             if load.stage == stage:
                 return load.begin_ns, load.end_ns
-        at = self.document["stages"][stage]
-        return int(at["begin_ns"]), int(at["waited_ns"])
+        at = part_of(part_of(self.document, "stages"), stage)
+        return whole_of(at, "begin_ns"), whole_of(at, "waited_ns")
 
 
 def read_fleet(folder: Path) -> RawFleet | None:
@@ -207,8 +211,8 @@ def read_fleet(folder: Path) -> RawFleet | None:
                 Load(row["stage"], *(int(row[name]) for name in _header("load")[1:]))
                 for row in _rows(folder, "load")
             ),
-            {str(row["stage"]): row["told"] for row in statuses},
-            {str(row["stage"]): int(row["t_ns"]) for row in statuses},
+            {str(row["stage"]): part_of(row, "told") for row in statuses},
+            {str(row["stage"]): whole_of(row, "t_ns") for row in statuses},
         )
     except (KeyError, ValueError, TypeError) as error:
         raise RawDataError(folder / DOCUMENT, f"a row of the fleet's files: {error!r}") from error

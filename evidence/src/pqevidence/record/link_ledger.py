@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, part_of
 from pqevidence.record.raw import RawDataError
 from pqlink.channel import Channel
 from pqlink.router import DIRECTIONS, LogRow, generator
@@ -30,7 +30,7 @@ def trace_path(data_dir: Path, sha256: str) -> Path:
     return data_dir / TRACES / f"{sha256}.csv"
 
 
-def ledger_text(rows: Sequence[Sequence[Any]]) -> str:
+def ledger_text(rows: Sequence[Sequence[object]]) -> str:
     """Rows as the router tells them; an empty wait is a lost packet."""
     lines = [f"{way},{t_ns},{size},{'' if wait is None else wait}" for way, t_ns, size, wait in rows]
     return "\n".join([_HEADER, *lines, ""])
@@ -60,7 +60,7 @@ def replay_problems(
     sides: dict[str, Side],
     traces: dict[str, Trace],
     seed: int,
-    router: dict[str, Any],
+    router: Json,
 ) -> Iterator[str]:
     """Where the account is not what the traces (by direction), the seed and the settings give."""
     channels = {}
@@ -84,6 +84,7 @@ def replay_problems(
     if router["unlogged"]:
         return  # the counts hold packets that nobody wrote down
     for way, channel in channels.items():
+        told_of = part_of(router, way)
         for key, value in channel.counts.as_dict().items():
-            if key not in _OF_THE_CLOCK and router[way][key] != value:
-                yield f"{way}: the router counts {key} {router[way][key]}, its packets give {value}"
+            if key not in _OF_THE_CLOCK and told_of[key] != value:
+                yield f"{way}: the router counts {key} {told_of[key]}, its packets give {value}"

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import Json, number_of, numbers_of, part_of
 from pqevidence.record.raw import ROLES
 from pqtunnel.quiet import FOREIGN_LIMIT_PCT, STEAL_LIMIT_PCT
 
-Json = dict[str, Any]
 EVENT: Final = "processors"
 NOT_COUNTED: Final = "recorded before this was counted"
 #: one for each end, and one for everything else of the lab
@@ -68,7 +68,7 @@ def foreign_use(events: Sequence[Json], *windows: str) -> tuple[Use | None, str 
         return None, str(reason)
     try:
         # not by the wall clock, which somebody may set meanwhile
-        wall_ms = 1e3 * (float(after["mono_s"]) - float(before["mono_s"]))
+        wall_ms = 1e3 * (number_of(after, "mono_s") - number_of(before, "mono_s"))
         if wall_ms <= 0:
             return None, "the clock did not move on between the two readings"
         return _use(before, after, wall_ms), None
@@ -78,26 +78,28 @@ def foreign_use(events: Sequence[Json], *windows: str) -> tuple[Use | None, str 
 
 def _use(before: Json, after: Json, wall_ms: float) -> Use:
     def grown(name: str) -> float:
-        return float(after[name]) - float(before[name])
+        return number_of(after, name) - number_of(before, name)
 
-    used = [b - a for a, b in zip(before["used_ms"], after["used_ms"], strict=True)]
+    used = [b - a for a, b in zip(*(numbers_of(edge, "used_ms") for edge in (before, after)), strict=True)]
     foreign_ms = sum(used) - grown("lab_total_ms") - grown("controller_ms")
     by_core = None
     if before["lab_ms"] is not None and after["lab_ms"] is not None:
-        lab = [b - a for a, b in zip(before["lab_ms"], after["lab_ms"], strict=True)]
+        lab = [b - a for a, b in zip(*(numbers_of(edge, "lab_ms") for edge in (before, after)), strict=True)]
         by_core = [mine - theirs for mine, theirs in zip(used, lab, strict=True)]
     at, cores_at = {}, {}
+    pinned = part_of(after, "cores_of", {})
     for role in ROLES:
-        cores = list((after.get("cores_of") or {}).get(role) or range(len(used)))
+        cores = [int(core) for core in numbers_of(pinned, role)] if pinned.get(role) else range(len(used))
         cores_at[role] = len(cores)
         mine_ms = foreign_ms
         if by_core is not None:
             # the controller waits while windows run, on whichever core
             mine_ms = sum(by_core[core] for core in cores if core < len(by_core)) - grown("controller_ms")
         at[role] = 100 * max(0.0, mine_ms) / wall_ms
+    earlier, later = part_of(before, "throttled_ms", {}), part_of(after, "throttled_ms", {})
     throttled = {
-        role: float(told) - float((before.get("throttled_ms") or {}).get(role) or 0.0)
-        for role, told in (after.get("throttled_ms") or {}).items()
+        role: number_of(later, role) - number_of(earlier, role, 0.0)
+        for role, told in later.items()
         if told is not None
     }
     return Use(

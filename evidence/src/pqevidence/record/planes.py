@@ -9,8 +9,8 @@ whether the native core is installed in providers.json.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from pqbase.documents import part_of
 from pqevidence.record.raw import ROLES, RawCell, RawRun
 from pqevidence.record.sheet import Sheet
 
@@ -56,7 +56,7 @@ def planes_of(run: RawRun, cell: RawCell) -> dict[str, EndPlane]:
 
 def _end(role: str, run: RawRun, cell: RawCell) -> EndPlane:
     host = run.hosts.get(role) or {}
-    core = (run.providers.get(role) or {}).get("core")
+    core = part_of(run.providers, role, {}).get("core")
     began = _text(host.get("dataplane"))
     return EndPlane(
         role=role,
@@ -86,5 +86,5 @@ def fill_planes(sheet: Sheet, run: RawRun, cell: RawCell) -> None:
         sheet.put("A", f"dataplane_{role}", end.ran, absent="the agent did not say")
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None

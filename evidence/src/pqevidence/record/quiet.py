@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from pqbase.documents import part_of, rows_of
 from pqbase.stats import tail
 from pqevidence.record.handshake import HandshakeTrace
 from pqevidence.record.neighbours import Use
@@ -177,16 +178,17 @@ def _crowds(use: Use | None) -> dict[str, str]:
     return {host: text for host, text in found.items() if text}
 
 
-def disturbed_alone(record: Mapping[str, Any]) -> bool:
+def disturbed_alone(record: Mapping[str, object]) -> bool:
     """Whether a record is invalid because the machine was busy, and for nothing else."""
-    told = record.get("categories", {}).get("R", {}).get("verdict_findings", {}).get("value") or {}
+    found = part_of(part_of(part_of(record, "categories", {}), "R", {}), "verdict_findings", {})
+    told = part_of(found, "value", {})
     return record.get("verdict") == "invalid" and set(told) == {BUSY}
 
 
-def busy_told(run: Mapping[str, Any] | None) -> str | None:
+def busy_told(run: Mapping[str, object] | None) -> str | None:
     """What run.json says of a machine that was not quiet before the first cell of a session; None where it
     was, and where nobody asked."""
-    settled = [session.get("settle") or {} for session in (run or {}).get("sessions") or []]
+    settled = [part_of(session, "settle", {}) for session in rows_of(run or {}, "sessions", [])]
     return next((str(each.get("why")) for each in settled if each.get("quiet") is False), None)
 
 

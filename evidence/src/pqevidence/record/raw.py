@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import yaml
 
+from pqbase.documents import part_of, rows_of
 from pqevidence.errors import EXIT_CHECK, LabError
 from pqevidence.record.ledger import Ledger, LedgerError, read_ledger, without_window
 from pqevidence.record.untimed import EMULATED_CPU
@@ -83,23 +84,32 @@ class Span(NamedTuple):
 class RawRun:
     """What is true of the whole run; each member is the parsed file of that name."""
 
-    run: Json
-    scenario: Json
-    plan: Json
-    providers: Json
-    hosts: dict[str, Json]
+    run: dict[str, object]
+    scenario: dict[str, object]
+    plan: dict[str, object]
+    providers: dict[str, object]
+    hosts: dict[str, dict[str, object]]
 
-    def condition(self, name: str) -> Json:
+    def condition(self, name: str) -> dict[str, object]:
         """The condition block of that name; {} when the scenario does not know it."""
-        for condition in self.scenario.get("conditions", []):
+        for condition in rows_of(self.scenario, "conditions", []):
             if condition.get("name") == name:
                 return dict(condition)
         return {}
 
     @property
+    def sessions(self) -> list[dict[str, object]]:
+        """The controller's own, oldest first; one for each time that the run was gone on with."""
+        return rows_of(self.run, "sessions", [])
+
+    def host(self, role: str) -> dict[str, object]:
+        """What an end says of the machine under it; {} where it says nothing."""
+        return part_of(self.hosts.get(role) or {}, "host", {})
+
+    @property
     def one_clock(self) -> bool:
         """True when both agents read the same boot id, so that their realtime clocks are one clock."""
-        boots = {str(self.hosts.get(role, {}).get("host", {}).get("boot_id") or role) for role in ROLES}
+        boots = {str(self.host(role).get("boot_id") or role) for role in ROLES}
         return len(boots) == 1
 
 
@@ -159,10 +169,10 @@ class RawCell:
     missing: list[str] = field(default_factory=list)
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> object:
     """Parsed JSON; RawDataError names line and column."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value: object = json.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -171,6 +181,7 @@ def read_json(path: Path) -> Any:
         raise RawDataError(path, str(error)) from error
     except RecursionError as error:
         raise RawDataError(path, "nested too deep") from error
+    return value
 
 
 def read_object(path: Path) -> Json:
@@ -421,7 +432,7 @@ def take_canary(cell: RawCell) -> None:
     cell.counters = counters
 
 
-def _less(total: Any, part: Any) -> Any:
+def _less(total: object, part: object) -> object:
     """A total without a window's share; digests are sums modulo 2^64 in hex. Others stay as they are."""
     if isinstance(total, int) and isinstance(part, int) and not isinstance(total, bool):
         return total - part

@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 
+from pqbase.documents import Json, parts_of, rows_of, text_or_none, texts_of
+
 Validity = Literal["ok", "null", "invalid", "model"]
-Value = float | int | str | bool | dict[str, Any] | None
+Value = float | int | str | bool | Json | None
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
 LETTERS = "ABCDEFGHIJKLMNOPQRST"
 
@@ -51,13 +53,13 @@ class Category:
 def catalogue() -> Mapping[str, Category]:
     """fields.yml and those of the measures' folders as letter → category; read once. One of them has the
     category's title; rows of another follow the one that it names in `after`, or all that are there."""
-    bodies: dict[str, dict[str, Any]] = {letter: {"fields": []} for letter in LETTERS}
+    bodies: dict[str, Json] = {letter: {"fields": []} for letter in LETTERS}
     for text in catalogue_files().values():
-        for letter, body in _parsed(text)["categories"].items():
-            there, rows = bodies[letter], list(bodies[letter]["fields"])
+        for letter, body in parts_of(_parsed(text), "categories").items():
+            there, rows = bodies[letter], rows_of(bodies[letter], "fields")
             names = [row["name"] for row in rows]
             place = names.index(body["after"]) + 1 if "after" in body else len(rows)
-            there.update({**body, "fields": rows[:place] + body["fields"] + rows[place:]})
+            there.update({**body, "fields": rows[:place] + rows_of(body, "fields") + rows[place:]})
     return MappingProxyType({letter: _category(letter, bodies[letter]) for letter in LETTERS})
 
 
@@ -96,43 +98,50 @@ def catalogue_files() -> dict[str, str]:
     return {name: file.read_text(encoding="utf-8") for name, file in found.items() if file.is_file()}
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str) -> Json:
     # a checker that stands alone has them as JSON: YAML without its compiled part takes a second
     as_json = text.startswith("{")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    document: dict[str, Any] = json.loads(text) if as_json else yaml.load(text, Loader=loader)
+    document: Json = json.loads(text) if as_json else yaml.load(text, Loader=loader)
     return document
 
 
-def _category(letter: str, body: dict[str, Any]) -> Category:
+def _category(letter: str, body: Json) -> Category:
     fields = {
-        row["name"]: FieldSpec(
+        str(row["name"]): FieldSpec(
             letter,
-            row["name"],
-            row["unit"],
-            tuple(row["published"]),
-            row["source"],
-            row["description"],
-            row.get("since"),
+            str(row["name"]),
+            str(row["unit"]),
+            tuple(texts_of(row, "published")),
+            str(row["source"]),
+            str(row["description"]),
+            text_or_none(row, "since"),
         )
-        for row in body["fields"]
+        for row in rows_of(body, "fields")
     }
-    return Category(letter, body["name"], body["title"], MappingProxyType(fields))
+    return Category(letter, str(body["name"]), str(body["title"]), MappingProxyType(fields))
 
 
 @lru_cache(maxsize=1)
-def record_schema() -> dict[str, Any]:
+def record_schema() -> Json:
     """The JSON Schema (2020-12) of record.json."""
     text = resources.files("pqevidence").joinpath("record.schema.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
+    schema: Json = json.loads(text)
     return schema
+
+
+def as_value(told: object) -> Value:
+    """What a raw file tells, as it is; TypeError for what no field can hold."""
+    if told is None or isinstance(told, float | int | str | dict):
+        return told
+    raise TypeError(f"{told!r:.80} is no value of a field")
 
 
 class Sheet:
     """Collects the fields of one cell."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, dict[str, dict[str, Any]]] = {letter: {} for letter in LETTERS}
+        self._rows: dict[str, dict[str, dict[str, Value]]] = {letter: {} for letter in LETTERS}
 
     def put(
         self,
@@ -170,8 +179,7 @@ class Sheet:
 
     def get(self, letter: str, name: str) -> Value:
         """The value already put there; None where it is null or not set yet."""
-        value: Value = self._rows[letter].get(name, {}).get("value")
-        return value
+        return self._rows[letter].get(name, {}).get("value")
 
     def null_rest(self, letter: str, reason: str) -> None:
         """Every field of the letter that is not set yet becomes null with this reason."""
@@ -179,9 +187,9 @@ class Sheet:
             if name not in self._rows[letter]:
                 self.put(letter, name, None, absent=reason)
 
-    def categories(self) -> dict[str, dict[str, dict[str, Any]]]:
+    def categories(self) -> dict[str, dict[str, dict[str, Value]]]:
         """The complete sheet in catalogue order; KeyError names a field nobody set."""
-        out: dict[str, dict[str, dict[str, Any]]] = {}
+        out: dict[str, dict[str, dict[str, Value]]] = {}
         for letter in LETTERS:
             fields = catalogue()[letter].fields
             unset = [name for name in fields if name not in self._rows[letter]]

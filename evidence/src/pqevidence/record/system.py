@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
+from pqbase.documents import Json, number_of, part_of, rows_of
 from pqevidence.record.raw import RawRun
 from pqtelemetry.slice import Point, parse_line
 
@@ -16,7 +16,7 @@ READ = tuple(
 )
 #: measurements of which a host may have several series, each of another sensor
 APART = ("pq_temp", "pq_power")
-Points = list[tuple[int, dict[str, Any]]]
+Points = list[tuple[int, Mapping[str, int | float | bool | str]]]
 Series = dict[str, Points]
 LETTER = {"drone": "N", "gcs": "O"}
 
@@ -31,14 +31,14 @@ class Telemetry:
     def values(self, measurement: str, name: str, start_ns: int, end_ns: int) -> list[float]:
         """Numeric values of a field with start <= time < end."""
         return [
-            float(fields[name])
+            float(value)
             for t_ns, fields in self.series.get(measurement, [])
-            if start_ns <= t_ns < end_ns and isinstance(fields.get(name), int | float)
+            if start_ns <= t_ns < end_ns and isinstance(value := fields.get(name), int | float)
         ]
 
     def increase(self, measurement: str, name: str) -> int | None:
         """Growth of a cumulative counter over the cell; None with fewer than two points or after a reset."""
-        found = [int(f[name]) for _, f in self.series.get(measurement, []) if isinstance(f.get(name), int)]
+        found = [int(v) for _, f in self.series.get(measurement, []) if isinstance(v := f.get(name), int)]
         if len(found) < 2 or any(b < a for a, b in pairwise(found)):
             return None
         return found[-1] - found[0]
@@ -46,9 +46,9 @@ class Telemetry:
     def growth(self, measurement: str, name: str, start_ns: int, end_ns: int) -> tuple[int, int, int] | None:
         """(growth, time in ns, points) of a cumulative counter in [start, end); None as in increase."""
         found = [
-            (t_ns, fields[name])
+            (t_ns, value)
             for t_ns, fields in self.series.get(measurement, [])
-            if start_ns <= t_ns < end_ns and isinstance(fields.get(name), int)
+            if start_ns <= t_ns < end_ns and isinstance(value := fields.get(name), int)
         ]
         if len(found) < 2 or any(after < before for (_, before), (_, after) in pairwise(found)):
             return None
@@ -56,7 +56,7 @@ class Telemetry:
 
     def last(self, measurement: str, name: str) -> float | None:
         """Last value of a field in the cell."""
-        found = [f[name] for _, f in self.series.get(measurement, []) if isinstance(f.get(name), int | float)]
+        found = [v for _, f in self.series.get(measurement, []) if isinstance(v := f.get(name), int | float)]
         return float(found[-1]) if found else None
 
     def until(self, end_ns: int) -> Telemetry:
@@ -113,9 +113,15 @@ def sample_account(telemetry: Telemetry, start_ns: int, end_ns: int, rate_hz: fl
     return Samples(expected=int((end_ns - start_ns) / 1e9 * rate_hz), stored=len(telemetry.ticks_ns))
 
 
+def tick_hz(scenario: Json) -> float:
+    """How often both samplers look; the rate of old bundles where the scenario does not say."""
+    told = part_of(scenario, "telemetry", {})
+    return number_of(told, "rate_hz") if "rate_hz" in told else 10.0
+
+
 def sensor_reason(raw: RawRun, role: str, name: str) -> str:
     """Why a sensor gave nothing, in the host's own words."""
-    for sensor in raw.hosts.get(role, {}).get("sensors") or []:
+    for sensor in rows_of(raw.hosts.get(role, {}), "sensors", []):
         if sensor.get("name") == name and sensor.get("reason"):
             return f"no {name} sensor: {sensor['reason']}"
     return f"no {name} sensor reported by this host"

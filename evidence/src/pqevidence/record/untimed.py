@@ -7,9 +7,9 @@ that describe one run; nothing that compares times is made of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-Json = dict[str, Any]
+from pqbase.documents import Json, part_of
+
 #: what QEMU's emulator calls its processor; a virtual machine with a processor of its own has that one's name
 EMULATED_CPU = "QEMU TCG CPU"
 _NAMES = {"drone": "the drone", "gcs": "the ground station"}
@@ -22,7 +22,7 @@ def untimed_reasons(hosts: Mapping[str, Json]) -> tuple[str, ...]:
     """
     found = []
     for role, name in _NAMES.items():
-        host = (hosts.get(role) or {}).get("host") or {}
+        host = part_of(part_of(hosts, role, {}), "host", {})
         if emulator := _emulator(host):
             found.append(f"{name}'s processor is emulated ({emulator})")
         if wine := host.get("wine"):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-Json = dict[str, Any]
+from pqbase.documents import Json, counts_of, exact_or_none, part_of, rows_of, whole_of
+
 #: MAVProxy's own sender, which speaks at both ends
 MAVPROXY: Final = (255, 230)
 #: the uplink probe (`pqsitl.uplink`)
@@ -71,24 +72,25 @@ def is_order(kind: str) -> bool:
     return kind in _ORDERS
 
 
-def visitors(window: Mapping[str, Any]) -> list[Visitor]:
+def visitors(window: Mapping[str, object]) -> list[Visitor]:
     """Of one traffic window (`drone` and `gcs` as in traffic.json)."""
-    drone, gcs = (window.get(role) or {} for role in ("drone", "gcs"))
-    account = (drone.get("source_report") or {}).get("uplink") or []
-    sent = ((gcs.get("source_report") or {}).get("sent") or {}).get("count")
+    drone, gcs = (part_of(window, role, {}) for role in ("drone", "gcs"))
+    ground = part_of(gcs, "source_report", {})
+    account = rows_of(part_of(drone, "source_report", {}), "uplink", [])
+    told = part_of(ground, "sent", {})
     found = []
     for row in account:
-        system, component = row.get("system"), row.get("component")
-        frames = {str(kind): int(count) for kind, count in (row.get("frames") or {}).items()}
+        system, component = exact_or_none(row, "system"), exact_or_none(row, "component")
+        frames = counts_of(row, "frames", {})
         own: tuple[str, ...] = ()
         if (system, component) == MAVPROXY:
             own = ("HEARTBEAT",)
         elif (system, component) == PROBE and gcs.get("source", "uplink") == "uplink":
             # a ground station may bear the probe's own numbers: more than the probe sent is somebody else's
             probed = sum(frames.get(kind, 0) for kind in _PROBE_KINDS)
-            own = _PROBE_KINDS if sent is None or probed <= int(sent) else ()
-            asked = ((gcs.get("source_report") or {}).get("workload") or {}).get("sent") or {}
-            own += tuple(kind for kind, count in frames.items() if count <= int(asked.get(kind, 0)))
+            own = _PROBE_KINDS if told.get("count") is None or probed <= whole_of(told, "count") else ()
+            asked = counts_of(part_of(ground, "workload", {}), "sent", {})
+            own += tuple(kind for kind, count in frames.items() if count <= asked.get(kind, 0))
         if frames := {kind: count for kind, count in frames.items() if kind not in own}:
             found.append(Visitor(system, component, frames))
     return found

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+from pqbase.documents import Json
 from pqbase.text import utc_page
 from pqevidence import __version__
 from pqevidence.analysis.conditions import scenario_order
-from pqevidence.analysis.load import BundleData, Cell, Json, read_json
+from pqevidence.analysis.load import BundleData, Cell, read_json
 from pqevidence.analysis.table import read_rows
 from pqevidence.report import blocks
 
@@ -110,8 +111,7 @@ class Source:
     @cached_property
     def has_links(self) -> bool:
         """Some condition goes through the link router."""
-        conditions = self.bundle.scenario.get("conditions") or []
-        return any(condition.get("link") not in (None, "none") for condition in conditions)
+        return any(condition.get("link") not in (None, "none") for condition in self.bundle.conditions)
 
     @cached_property
     def repetitions(self) -> int:

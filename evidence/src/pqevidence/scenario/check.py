@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from jsonschema import Draft202012Validator, TypeChecker, validators
 from jsonschema.exceptions import ValidationError
 
+from pqbase.documents import Json, part_of
 from pqevidence.errors import ScenarioError
 from pqevidence.scenario.marks import KeyPath, MarkedYaml, Place
 
@@ -23,7 +23,7 @@ OVERLAY_SCHEMA = "pqlab/overlay/v1"
 _SHOWN_PROBLEMS = 10
 
 
-def _is_finite_number(_checker: TypeChecker, value: Any) -> bool:
+def _is_finite_number(_checker: TypeChecker, value: object) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
@@ -47,34 +47,34 @@ class Problem:
 
 
 @cache
-def schema() -> dict[str, Any]:
+def schema() -> Json:
     """The JSON Schema of scenarios, as shipped beside this module."""
     text = resources.files("pqevidence.scenario").joinpath("scenario.schema.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
+    loaded: Json = json.loads(text)
     return loaded
 
 
 @cache
-def overlay_schema() -> dict[str, Any]:
+def overlay_schema() -> Json:
     """The JSON Schema of overlays: parts of a scenario, none of them required, and `condition`, which is laid
     over every condition of the scenario."""
     rule = copy.deepcopy(schema())
-    parts = rule["properties"]
+    parts = part_of(rule, "properties")
     for key in ("extends", "overlays", "ring", "only"):
         del parts[key]
     parts["schema"] = {"description": "Format of this file.", "enum": [OVERLAY_SCHEMA]}
     for key in ("handshake", "traffic", "bulk", "telemetry", "order", "thermal_gate"):
-        parts[key].pop("required", None)
-    part = copy.deepcopy(parts["conditions"]["items"])
+        part_of(parts, key).pop("required", None)
+    part = copy.deepcopy(part_of(part_of(parts, "conditions"), "items"))
     for key in ("name", "overlays", "aa_of", "suites", "repetitions"):
-        del part["properties"][key]
+        del part_of(part, "properties")[key]
     parts["condition"] = {**part, "required": [], "description": "Laid over every condition."}
     for name in ("rekey", "policy", "attack", "fleet"):
-        rule["$defs"][name].pop("required")
+        part_of(part_of(rule, "$defs"), name).pop("required")
     return {**rule, "$id": OVERLAY_SCHEMA, "required": ["schema", "name"]}
 
 
-def problems(marked: MarkedYaml, rule: dict[str, Any] | None = None) -> list[Problem]:
+def problems(marked: MarkedYaml, rule: Json | None = None) -> list[Problem]:
     """Everything the schema refuses, by file and line."""
     found: list[Problem] = []
     for error in _Validator(rule or schema()).iter_errors(marked.data):
@@ -106,16 +106,15 @@ def nearest(word: str, allowed: list[str]) -> str | None:
 
 def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
     path: KeyPath = tuple(error.absolute_path)
-    rule: Any = error.validator_value
-    value: Any = error.instance
+    rule, value = _listed(error.validator_value), error.instance
     at = ".".join(str(part) for part in path)
     where = f" under `{at}`" if at else ""
     if error.validator == "additionalProperties":
-        allowed = sorted(_schema_of(error)["properties"])
-        for key in value:
+        allowed, told = sorted(part_of(_schema_of(error), "properties")), _listed(value)
+        for key in told:
             if key in allowed:
                 continue
-            close = nearest(key, [k for k in allowed if k not in value] or allowed)
+            close = nearest(key, [k for k in allowed if k not in told] or allowed)
             yield Problem(
                 marked.place((*path, key)),
                 f"unknown key `{key}`{where}",
@@ -123,27 +122,26 @@ def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
                 f"did you mean `{close}`?" if close else f"remove `{key}`",
             )
     elif error.validator == "required":
-        strangers = [key for key in value if key not in _schema_of(error).get("properties", {})]
+        told, known = _listed(value), part_of(_schema_of(error), "properties", {})
+        strangers = [key for key in told if key not in known]
         for key in rule:
             # a misspelt key is one mistake, not two
-            if key not in value and nearest(key, strangers) is None:
+            if key not in told and nearest(key, strangers) is None:
                 yield Problem(
                     marked.place(path), f"key `{key}` is missing{where}", "it has no default", f"add `{key}:`"
                 )
     elif error.validator == "enum":
-        allowed_text = [str(v) for v in rule]
-        close = nearest(str(value), allowed_text)
+        close = nearest(str(value), rule)
         yield Problem(
             marked.place(path),
             f"`{at}` cannot be {value!r}",
-            "allowed: " + ", ".join(allowed_text),
+            "allowed: " + ", ".join(rule),
             f"did you mean `{close}`?" if close else f"write one of them at `{at}`",
         )
     elif error.validator == "type":
-        names = rule if isinstance(rule, list) else [rule]
         yield Problem(
             marked.place(path),
-            f"`{at}` must be {' or '.join(_article(n) for n in names)}, not {value!r}",
+            f"`{at}` must be {' or '.join(_article(n) for n in rule)}, not {value!r}",
             _description(error),
             _number_hint(value) or f"correct the value of `{at}`",
         )
@@ -156,7 +154,12 @@ def _explain(error: ValidationError, marked: MarkedYaml) -> Iterator[Problem]:
         )
 
 
-def _number_hint(value: Any) -> str | None:
+def _listed(value: object) -> list[str]:
+    """The texts of a list, the keys of a mapping, or the one text that stands there alone."""
+    return [str(one) for one in value] if isinstance(value, list | dict) else [str(value)]
+
+
+def _number_hint(value: object) -> str | None:
     """YAML 1.1 takes `1e9` for text: how to write such a number instead."""
     try:
         meant = float(value) if isinstance(value, str) else math.nan
@@ -181,7 +184,7 @@ def _limit(error: ValidationError) -> str:
     return texts.get(str(error.validator), error.message)
 
 
-def _schema_of(error: ValidationError) -> dict[str, Any]:
+def _schema_of(error: ValidationError) -> Json:
     return error.schema if isinstance(error.schema, dict) else {}
 
 

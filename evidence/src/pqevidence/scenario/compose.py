@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, part_of, rows_of
 from pqevidence.errors import ScenarioError, UsageError
 from pqevidence.paths import project_root, shown
 from pqevidence.scenario.check import nearest, overlay_schema, problems, raise_for
@@ -88,9 +88,8 @@ def _with_base(file: Path, sources: list[str]) -> MarkedYaml:
         )
     marked = read_marked(file)
     name = shown(file)
-    base_name, overlays = marked.data.pop("extends", None), marked.data.pop("overlays", [])
-    _require_text("extends", base_name, marked)
-    _require_texts(("overlays",), overlays, marked)
+    base_name = _text("extends", marked.data.pop("extends", None), marked)
+    overlays = _texts(("overlays",), marked.data.pop("overlays", []), marked)
     sources.append(name)
     if base_name is not None:
         try:
@@ -138,7 +137,7 @@ def _lay(document: MarkedYaml, overlay: MarkedYaml, sources: list[str]) -> None:
             document.places[("conditions", index, "name")] = overlay.place(("name",))
             if isinstance(condition.get("aa_of"), str):
                 condition["aa_of"] += suffix
-    for index in range(len(overlay.data.get("conditions", []))):
+    for index in range(len(rows_of(overlay.data, "conditions", []))):
         conditions.append(None)
         _graft(document, ("conditions", len(conditions) - 1), overlay, ("conditions", index))
 
@@ -149,9 +148,8 @@ def _lay_in_conditions(document: MarkedYaml, beside: Path) -> None:
     for index, condition in enumerate(conditions if isinstance(conditions, list) else []):
         if not isinstance(condition, dict):
             continue
-        names = condition.pop("overlays", [])
         at: KeyPath = ("conditions", index, "overlays")
-        _require_texts(at, names, document)
+        names = _texts(at, condition.pop("overlays", []), document)
         for number, name in reversed(list(enumerate(names))):
             place = document.place((*at, number))
             try:
@@ -172,31 +170,43 @@ def _lay_in_conditions(document: MarkedYaml, beside: Path) -> None:
 
 
 def _lay_on_condition(document: MarkedYaml, index: int, overlay: MarkedYaml, *, replace: bool) -> None:
-    condition = document.data["conditions"][index]
-    for key, value in overlay.data.get("condition", {}).items():
+    condition = _mapping(_value(document.data, ("conditions", index)))
+    for key, value in part_of(overlay.data, "condition", {}).items():
         at: KeyPath = ("conditions", index, key)
-        if key == "events" and isinstance(condition.get("events"), list) and isinstance(value, list):
+        told = condition.get(key)
+        if key == "events" and isinstance(told, list) and isinstance(value, list):
             for number in range(len(value)):
-                condition["events"].append(None)
-                _graft(document, (*at, len(condition["events"]) - 1), overlay, ("condition", key, number))
+                told.append(None)
+                _graft(document, (*at, len(told) - 1), overlay, ("condition", key, number))
         elif replace or key not in condition:
             _merge(document, at, overlay, ("condition", key))
-        elif isinstance(condition[key], dict) and isinstance(value, dict):
+        elif isinstance(told, dict) and isinstance(value, dict):
             _fill(document, at, overlay, ("condition", key))
 
 
 # ---------------------------------------------------------------------- values and their places together
 
 
-def _value(data: Any, path: KeyPath) -> Any:
+def _value(data: object, path: KeyPath) -> object:
     for part in path:
-        data = data[part]
+        data = data[part] if isinstance(data, list) and isinstance(part, int) else _mapping(data)[str(part)]
     return data
+
+
+def _mapping(value: object) -> Json:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r} is no mapping")
+    return value
 
 
 def _graft(target: MarkedYaml, at: KeyPath, source: MarkedYaml, path: KeyPath) -> None:
     """The value at `path` of `source` becomes the one at `at` of `target`, with the places of its parts."""
-    _value(target.data, at[:-1])[at[-1]] = copy.deepcopy(_value(source.data, path))
+    holder, last = _value(target.data, at[:-1]), at[-1]
+    new = copy.deepcopy(_value(source.data, path))
+    if isinstance(holder, list) and isinstance(last, int):
+        holder[last] = new
+    else:
+        _mapping(holder)[str(last)] = new
     for old in [p for p in target.places if p[: len(at)] == at]:
         del target.places[old]
     for known, place in source.places.items():
@@ -206,9 +216,9 @@ def _graft(target: MarkedYaml, at: KeyPath, source: MarkedYaml, path: KeyPath) -
 
 def _merge(target: MarkedYaml, at: KeyPath, source: MarkedYaml, path: KeyPath) -> None:
     """Mappings key by key; anything else is replaced."""
-    holder = _value(target.data, at[:-1])
+    holder = _mapping(_value(target.data, at[:-1]))
     new = _value(source.data, path)
-    if isinstance(holder.get(at[-1]), dict) and isinstance(new, dict):
+    if isinstance(holder.get(str(at[-1])), dict) and isinstance(new, dict):
         for key in new:
             _merge(target, (*at, key), source, (*path, key))
     else:
@@ -217,7 +227,7 @@ def _merge(target: MarkedYaml, at: KeyPath, source: MarkedYaml, path: KeyPath) -
 
 def _fill(target: MarkedYaml, at: KeyPath, source: MarkedYaml, path: KeyPath) -> None:
     """What `target` does not say itself, key by key."""
-    mine, theirs = _value(target.data, at), _value(source.data, path)
+    mine, theirs = _mapping(_value(target.data, at)), _mapping(_value(source.data, path))
     for key in theirs:
         if key not in mine:
             _graft(target, (*at, key), source, (*path, key))
@@ -232,15 +242,17 @@ def _at(place: Place, error: UsageError) -> ScenarioError:
     return ScenarioError(error.code, f"{place.file}:{place.line}: {error.what}", error.why, error.hint)
 
 
-def _require_text(key: str, value: Any, marked: MarkedYaml) -> None:
+def _text(key: str, value: object, marked: MarkedYaml) -> str | None:
     if value is not None and not (isinstance(value, str) and value):
         raise _wrong(marked.place((key,)), f"`{key}` must be the name of a scenario, not {value!r}", key)
+    return value
 
 
-def _require_texts(path: KeyPath, value: Any, marked: MarkedYaml) -> None:
+def _texts(path: KeyPath, value: object, marked: MarkedYaml) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         at = ".".join(str(part) for part in path)
         raise _wrong(marked.place(path), f"`{at}` must be a list of overlay names, not {value!r}", at)
+    return value
 
 
 def _wrong(place: Place, what: str, key: str) -> ScenarioError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, part_of, part_or_none, texts_of
 from pqevidence.errors import UsageError
 from pqevidence.scenario.check import problems, raise_for, schema
 from pqevidence.scenario.compose import available_scenarios, compose, find_file
@@ -42,32 +42,23 @@ def load_effective(file: Path) -> Scenario:
     told = {key: marked.data.pop(key, None) for key in READER_KEYS}
     raise_for(problems(marked))
     data, origins = completed(marked)
-    return Scenario(data, {**origins, **(told["overrides"] or {})}, file, tuple(told["composed_of"] or ()))
+    moved = {path: str(option) for path, option in part_of(told, "overrides", {}).items()}
+    return Scenario(data, {**origins, **moved}, file, tuple(texts_of(told, "composed_of", [])))
 
 
-def completed(marked: MarkedYaml) -> tuple[dict[str, Any], dict[str, str]]:
+def completed(marked: MarkedYaml) -> tuple[Json, dict[str, str]]:
     """The document with the schema's defaults, and the origin of every leaf by its dotted path."""
     origins: dict[str, str] = {}
-    data = _complete(copy.deepcopy(marked.data), schema(), (), "", marked, origins)
-    return data, origins
+    return _filled(copy.deepcopy(marked.data), schema(), (), "", marked, origins), origins
 
 
 def _complete(
-    value: Any, rule: dict[str, Any], path: KeyPath, dotted: str, marked: MarkedYaml, origins: dict[str, str]
-) -> Any:
+    value: object, rule: Json, path: KeyPath, dotted: str, marked: MarkedYaml, origins: dict[str, str]
+) -> object:
     """`value` with the schema's defaults, in schema order; notes the origin of every leaf."""
     rule = _rule_for(value, rule)
     if isinstance(value, dict) and "properties" in rule:
-        filled: dict[str, Any] = {}
-        for key, inner in rule["properties"].items():
-            at = f"{dotted}.{key}" if dotted else key
-            if key in value:
-                filled[key] = _complete(value[key], inner, (*path, key), at, marked, origins)
-            elif "default" in (given := _resolved(inner)):
-                filled[key] = _complete(
-                    copy.deepcopy(given["default"]), inner, (*path, key), at, marked, origins
-                )
-        return filled
+        return _filled(value, rule, path, dotted, marked, origins)
     if isinstance(value, dict):  # keys of the user's own: each is a leaf, or holds some
         others = rule.get("additionalProperties")
         inner = others if isinstance(others, dict) else {}
@@ -77,34 +68,51 @@ def _complete(
         }
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
         return [
-            _complete(item, rule.get("items", {}), (*path, index), f"{dotted}[{index}]", marked, origins)
+            _complete(item, part_of(rule, "items", {}), (*path, index), f"{dotted}[{index}]", marked, origins)
             for index, item in enumerate(value)
         ]
     origins[dotted] = str(marked.places[path]) if path in marked.places else DEFAULT
     return value
 
 
-def _resolved(rule: dict[str, Any]) -> dict[str, Any]:
+def _filled(
+    value: Json, rule: Json, path: KeyPath, dotted: str, marked: MarkedYaml, origins: dict[str, str]
+) -> Json:
+    """A mapping whose keys the schema names, in schema order, defaults where it says nothing."""
+    filled: Json = {}
+    properties = part_of(rule, "properties")
+    for key in properties:
+        inner = part_of(properties, key)
+        at = f"{dotted}.{key}" if dotted else key
+        if key in value:
+            filled[key] = _complete(value[key], inner, (*path, key), at, marked, origins)
+        elif "default" in (given := _resolved(inner)):
+            filled[key] = _complete(copy.deepcopy(given["default"]), inner, (*path, key), at, marked, origins)
+    return filled
+
+
+def _resolved(rule: Json) -> Json:
     """The rule with what its `$ref` names; keys beside the reference win."""
     if "$ref" not in rule:
         return rule
-    target = schema()["$defs"][str(rule["$ref"]).removeprefix("#/$defs/")]
+    target = part_of(part_of(schema(), "$defs"), str(rule["$ref"]).removeprefix("#/$defs/"))
     return {**target, **{key: value for key, value in rule.items() if key != "$ref"}}
 
 
-def _rule_for(value: Any, rule: dict[str, Any]) -> dict[str, Any]:
+def _rule_for(value: object, rule: Json) -> Json:
     """The rule that holds for this value where the schema branches between a word and a mapping."""
     rule = _resolved(rule)
     if isinstance(value, dict) and "properties" not in rule:
         for branch in ("then", "else"):
-            if "$ref" in rule.get(branch, {}):
-                return _resolved(rule[branch])
+            if "$ref" in (told := part_of(rule, branch, {})):
+                return _resolved(told)
     return rule
 
 
-def _override(data: dict[str, Any], origins: dict[str, str], overrides: Overrides) -> None:
+def _override(data: Json, origins: dict[str, str], overrides: Overrides) -> None:
     if overrides.session_s is not None:
-        if data["traffic"] is None:
+        traffic = part_or_none(data, "traffic")
+        if traffic is None:
             raise UsageError(
                 "no-session",
                 "--session-s has nothing to set",
@@ -118,7 +126,7 @@ def _override(data: dict[str, Any], origins: dict[str, str], overrides: Override
                 "shorter than half a second holds too few datagrams; both ends keep the samples of an hour",
                 "--session-s 5",
             )
-        data["traffic"]["session_s"] = overrides.session_s
+        traffic["session_s"] = overrides.session_s
         origins["traffic.session_s"] = "--session-s"
     if overrides.repetitions is not None:
         if not 1 <= overrides.repetitions <= 1000:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from pqbase.documents import Json
 from pqevidence.errors import ScenarioError
 from pqevidence.paths import shown
 
@@ -35,7 +35,7 @@ class MarkedYaml:
     """A document and the place of each of its keys (mappings) and items (lists)."""
 
     file: Path
-    data: Any
+    data: Json
     places: dict[KeyPath, Place] = field(default_factory=dict)
 
     def place(self, path: KeyPath) -> Place:
@@ -85,9 +85,9 @@ def read_marked(file: Path) -> MarkedYaml:
             "found a list or a single value",
             f"see {_example()}",
         )
-    marked = MarkedYaml(file, None)
+    marked = MarkedYaml(file, {})
     marked.places[()] = Place(name, root.start_mark.line + 1)
-    marked.data = _build(root, (), marked, name)
+    marked.data = _mapping(root, (), marked, name)
     return marked
 
 
@@ -95,7 +95,7 @@ def _example() -> str:
     return "scenarios/smoke.yml for a complete one"
 
 
-def _build(node: yaml.Node, path: KeyPath, marked: MarkedYaml, name: str) -> Any:
+def _build(node: yaml.Node, path: KeyPath, marked: MarkedYaml, name: str) -> object:
     # Aliases may point at what holds them, or double a text line by line: neither has an end worth reaching.
     if len(path) > _MOST_LEVELS or len(marked.places) > _MOST_VALUES:
         raise ScenarioError(
@@ -105,27 +105,7 @@ def _build(node: yaml.Node, path: KeyPath, marked: MarkedYaml, name: str) -> Any
             f"write the values out, then: ./pqlab validate {name}",
         )
     if isinstance(node, yaml.MappingNode):
-        mapping: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key, line = key_node.value, key_node.start_mark.line + 1
-            if not isinstance(key, str):
-                raise ScenarioError(
-                    "bad-key",
-                    f"{name}:{line}: a key must be a word",
-                    "found a list or a mapping",
-                    f"correct {name}",
-                )
-            if key in mapping:
-                first = marked.places[(*path, key)].line
-                raise ScenarioError(
-                    "duplicate-key",
-                    f"{name}:{line}: `{key}` is written twice",
-                    f"the first one is on line {first}; the later would silently win",
-                    f"remove one of them, then: ./pqlab validate {name}",
-                )
-            marked.places[(*path, key)] = Place(name, line)
-            mapping[key] = _build(value_node, (*path, key), marked, name)
-        return mapping
+        return _mapping(node, path, marked, name)
     if isinstance(node, yaml.SequenceNode):
         items = []
         for index, item in enumerate(node.value):
@@ -135,7 +115,31 @@ def _build(node: yaml.Node, path: KeyPath, marked: MarkedYaml, name: str) -> Any
     return _scalar(node, name)
 
 
-def _scalar(node: yaml.Node, name: str) -> Any:
+def _mapping(node: yaml.MappingNode, path: KeyPath, marked: MarkedYaml, name: str) -> Json:
+    mapping: Json = {}
+    for key_node, value_node in node.value:
+        key, line = key_node.value, key_node.start_mark.line + 1
+        if not isinstance(key, str):
+            raise ScenarioError(
+                "bad-key",
+                f"{name}:{line}: a key must be a word",
+                "found a list or a mapping",
+                f"correct {name}",
+            )
+        if key in mapping:
+            first = marked.places[(*path, key)].line
+            raise ScenarioError(
+                "duplicate-key",
+                f"{name}:{line}: `{key}` is written twice",
+                f"the first one is on line {first}; the later would silently win",
+                f"remove one of them, then: ./pqlab validate {name}",
+            )
+        marked.places[(*path, key)] = Place(name, line)
+        mapping[key] = _build(value_node, (*path, key), marked, name)
+    return mapping
+
+
+def _scalar(node: yaml.Node, name: str) -> object:
     loader = yaml.SafeLoader("")
     try:
         return loader.construct_object(node, deep=True)

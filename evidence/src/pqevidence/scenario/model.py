@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from pqbase.documents import Json, number_of, numbers_of, part_of, part_or_none, rows_of, texts_of, whole_of
 from pqevidence.scenario.conditions import settings_of
 
 #: blocks that decide what happens inside a cell; they enter its id
@@ -43,7 +43,7 @@ class Scenario:
     for one that a run wrote down (its traces lie beside it).
     """
 
-    data: dict[str, Any]
+    data: Json
     origins: dict[str, str]
     file: Path
     composed_of: tuple[str, ...] = ()
@@ -59,31 +59,31 @@ class Scenario:
 
     @property
     def seed(self) -> int:
-        return int(self.data["seed"])
+        return whole_of(self.data, "seed")
 
     @property
     def suites(self) -> tuple[str, ...]:
-        return tuple(self.data["suites"])
+        return tuple(texts_of(self.data, "suites"))
 
     @property
     def repetitions(self) -> int:
-        return int(self.data["repetitions"])
+        return whole_of(self.data, "repetitions")
 
     @property
-    def conditions(self) -> tuple[dict[str, Any], ...]:
-        return tuple(self.data["conditions"])
+    def conditions(self) -> tuple[Json, ...]:
+        return tuple(rows_of(self.data, "conditions"))
 
     @property
-    def handshake(self) -> dict[str, Any]:
-        return dict(self.data["handshake"])
+    def handshake(self) -> Json:
+        return dict(part_of(self.data, "handshake"))
 
     @property
-    def traffic(self) -> dict[str, Any] | None:
-        return None if self.data["traffic"] is None else dict(self.data["traffic"])
+    def traffic(self) -> Json | None:
+        return _copied(part_or_none(self.data, "traffic"))
 
     @property
-    def bulk(self) -> dict[str, Any] | None:
-        return None if self.data["bulk"] is None else dict(self.data["bulk"])
+    def bulk(self) -> Json | None:
+        return _copied(part_or_none(self.data, "bulk"))
 
     @property
     def ledger(self) -> bool:
@@ -91,31 +91,30 @@ class Scenario:
 
     @property
     def order_method(self) -> str:
-        return str(self.data["order"]["method"])
+        return str(part_of(self.data, "order")["method"])
 
     @property
     def only(self) -> tuple[str, ...]:
         """Beginnings of the cell ids asked for; () for all."""
-        return tuple(self.data["only"])
+        return tuple(texts_of(self.data, "only"))
 
-    def condition(self, name: str) -> dict[str, Any]:
+    def condition(self, name: str) -> Json:
         """The condition of that name."""
         return next(c for c in self.conditions if c["name"] == name)
 
-    def cell_settings(self, condition: str) -> dict[str, Any]:
+    def cell_settings(self, condition: str) -> Json:
         """Everything of this scenario that decides what happens inside a cell of `condition`."""
         chosen = settings_of(self.condition(condition))
         return {**chosen, **{block: self.data[block] for block in CELL_BLOCKS}}
 
     def places(self, block: int) -> list[tuple[str, str]]:
         """(suite, condition) of every cell of one block, suites outside, in the order written."""
-        return [
-            (suite, str(condition["name"]))
-            for suite in self.suites
+        open_to = [
+            (str(condition["name"]), None if condition["suites"] is None else texts_of(condition, "suites"))
             for condition in self.conditions
-            if (condition["suites"] is None or suite in condition["suites"])
-            and (condition["repetitions"] is None or block + 1 in condition["repetitions"])
+            if condition["repetitions"] is None or block + 1 in numbers_of(condition, "repetitions")
         ]
+        return [(suite, name) for suite in self.suites for name, of in open_to if of is None or suite in of]
 
     @property
     def cell_count(self) -> int:
@@ -124,9 +123,9 @@ class Scenario:
 
     def windows_s(self) -> float:
         """Length of all traffic windows of one cell, seconds."""
-        total = float(self.traffic["session_s"]) if self.traffic else 0.0
+        total = number_of(self.traffic, "session_s") if self.traffic else 0.0
         if self.bulk:
-            total += float(self.bulk["step_s"]) * len(self.bulk["rates_pps"])
+            total += number_of(self.bulk, "step_s") * len(numbers_of(self.bulk, "rates_pps"))
         return total
 
     def effective_yaml(self) -> str:
@@ -144,13 +143,17 @@ class Scenario:
         """SHA-256 of `effective_yaml`, hex."""
         return hashlib.sha256(self.effective_yaml().encode()).hexdigest()
 
-    def leaves(self) -> Iterator[tuple[str, Any, str]]:
+    def leaves(self) -> Iterator[tuple[str, object, str]]:
         """(dotted path, value, origin) of every value, in file order."""
         for path, value in _leaves(self.data, ""):
             yield path, value, self.origins[path]
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _copied(block: Json | None) -> Json | None:
+    return None if block is None else dict(block)
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _leaves(inner, f"{path}.{key}" if path else key)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pqattack.errors import SettingsError
+from pqbase.documents import Json, number_of, numbers_of, part_of, part_or_none, rows_of, whole_of
 from pqevidence.scenario.attacks import MAX_CELL_S, attack_events, episode_of
 from pqevidence.scenario.check import Problem, nearest
 from pqevidence.scenario.conditions import routed, settings_of
@@ -15,7 +15,6 @@ from pqsitl.steps import amiss, steps_of
 from pqtunnel.errors import TunnelError
 from pqtunnel.inflight import Policy
 
-Json = dict[str, Any]
 #: keys an event of this kind cannot do without, and keys it may have besides
 _EVENT_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "link": (("for_s", "link"), ()),
@@ -50,8 +49,8 @@ def cross_check(data: Json, marked: MarkedYaml) -> list[Problem]:
 
 
 def _handshake(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
-    shake = data["handshake"]
-    if shake["min_count"] > shake["count"]:
+    shake = part_of(data, "handshake")
+    if whole_of(shake, "min_count") > whole_of(shake, "count"):
         yield Problem(
             marked.place(("handshake", "min_count")),
             f"`handshake.min_count` {shake['min_count']} is above `handshake.count` {shake['count']}",
@@ -61,7 +60,7 @@ def _handshake(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
 
 
 def _traffic(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
-    traffic = data["traffic"]
+    traffic = part_or_none(data, "traffic")
     if traffic and traffic["source"] == "tlog" and not traffic["path"]:
         yield Problem(
             marked.place(("traffic", "source")),
@@ -79,8 +78,8 @@ def _traffic(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
 
 
 def _workload(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
-    traffic = data["traffic"]
-    steps = (traffic or {}).get("workload")
+    traffic = part_of(data, "traffic", {})
+    steps = rows_of(traffic, "workload", [])
     if not steps:
         return
     at: KeyPath = ("traffic", "workload")
@@ -95,20 +94,21 @@ def _workload(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
                 why,
                 f"write `{key}: {wanted}`, or remove `workload`.",
             )
+    session_s = number_of(traffic, "session_s")
     uploaded_s: float | None = None
     for number, step in enumerate(steps):
         here: KeyPath = (*at, number)
-        kind = step["kind"]
+        kind, at_s = str(step["kind"]), number_of(step, "at_s")
         if told := amiss(kind, step):
             yield Problem(marked.place(here), f"step `{kind}` {told[0]}", "of that kind", f"{told[1]}.")
             continue
         what = f"step `{kind}`"
-        yield from _in_session(here, what, step["at_s"], step["for_s"] or 0.0, traffic["session_s"], marked)
+        yield from _in_session(here, what, at_s, number_of(step, "for_s", 0.0), session_s, marked)
         if kind == "mission_upload":
-            uploaded_s = min(step["at_s"], step["at_s"] if uploaded_s is None else uploaded_s)
+            uploaded_s = at_s if uploaded_s is None else min(at_s, uploaded_s)
     for number, step in enumerate(steps):
         asks = step["kind"] == "auto" or step["mode"] == "AUTO"
-        if asks and (uploaded_s is None or uploaded_s >= step["at_s"]):
+        if asks and (uploaded_s is None or uploaded_s >= number_of(step, "at_s")):
             yield Problem(
                 marked.place((*at, number)),
                 f"step `{step['kind']}` asks for AUTO and no mission is there",
@@ -118,7 +118,7 @@ def _workload(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
     try:
         steps_of(steps)
     except SpecError as error:
-        if not any(amiss(step["kind"], step) for step in steps):
+        if not any(amiss(str(step["kind"]), step) for step in steps):
             yield Problem(
                 marked.place(at),
                 f"`traffic.workload`: {error}",
@@ -128,7 +128,7 @@ def _workload(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
 
 
 def _names(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
-    names = [c["name"] for c in data["conditions"]]
+    names = [c["name"] for c in rows_of(data, "conditions")]
     for index, name in enumerate(names):
         if name in names[:index]:
             yield Problem(
@@ -140,20 +140,21 @@ def _names(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
 
 
 def _twins(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
-    by_name = {c["name"]: c for c in data["conditions"]}
-    for index, condition in enumerate(data["conditions"]):
+    by_name = {str(c["name"]): c for c in rows_of(data, "conditions")}
+    for index, condition in enumerate(rows_of(data, "conditions")):
         at: KeyPath = ("conditions", index)
-        for repetition in condition["repetitions"] or []:
-            if repetition > data["repetitions"]:
+        named = numbers_of(condition, "repetitions") if condition["repetitions"] else []
+        for repetition in named:
+            if repetition > whole_of(data, "repetitions"):
                 yield Problem(
                     marked.place((*at, "repetitions")),
                     f"condition `{condition['name']}` names repetition {repetition} of {data['repetitions']}",
                     "its cells would be left out silently",
                     "lower it, or raise `repetitions`.",
                 )
-        wanted = condition["aa_of"]
-        if wanted is None:
+        if condition["aa_of"] is None:
             continue
+        wanted = str(condition["aa_of"])
         base = by_name.get(wanted)
         if base is None or base["aa_of"] is not None or base is condition:
             close = nearest(wanted, [n for n, c in by_name.items() if c["aa_of"] is None])
@@ -178,7 +179,7 @@ def _twins(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
 
 def _detectors(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
     """A detector needs a session to watch."""
-    for index, condition in enumerate(data["conditions"]):
+    for index, condition in enumerate(rows_of(data, "conditions")):
         if condition["detector"] != "none" and data["traffic"] is None:
             place = marked.place(("conditions", index, "detector"))
             yield Problem(
@@ -190,10 +191,10 @@ def _detectors(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
 
 
 def _policies(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
-    for index, condition in enumerate(data["conditions"]):
+    for index, condition in enumerate(rows_of(data, "conditions")):
         place = marked.place(("conditions", index, "policy"))
         if condition["policy"] == "none":
-            if any(event["kind"] == "policy_input" for event in condition["events"]):
+            if any(event["kind"] == "policy_input" for event in rows_of(condition, "events")):
                 yield Problem(
                     marked.place(("conditions", index, "events")),
                     f"condition `{condition['name']}` has `policy_input` and no `policy`",
@@ -202,7 +203,7 @@ def _policies(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
                 )
             continue
         try:
-            Policy.from_json(condition["policy"])
+            Policy.from_json(part_of(condition, "policy"))
         except TunnelError as error:
             yield Problem(
                 place,
@@ -220,17 +221,17 @@ def _policies(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
 
 
 def _timed(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
-    session_s = data["traffic"]["session_s"] if data["traffic"] else None
-    for index, condition in enumerate(data["conditions"]):
+    session_s = _session_s(data)
+    for index, condition in enumerate(rows_of(data, "conditions")):
         at: KeyPath = ("conditions", index)
         if condition["rekey"] != "none":
-            start_s = condition["rekey"]["start_s"]
+            start_s = number_of(part_of(condition, "rekey"), "start_s")
             yield from _in_session((*at, "rekey"), "the first rekey", start_s, 0.0, session_s, marked)
-        if any(event["kind"] == "peer_kill" for event in condition["events"]):
+        if any(event["kind"] == "peer_kill" for event in rows_of(condition, "events")):
             yield from _killed(data, condition, (*at, "events"), marked)
-        for number, event in enumerate(condition["events"]):
+        for number, event in enumerate(rows_of(condition, "events")):
             here: KeyPath = (*at, "events", number)
-            needed, allowed = _EVENT_KEYS[event["kind"]]
+            needed, allowed = _EVENT_KEYS[str(event["kind"])]
             for key in needed:
                 if event[key] is None:
                     yield Problem(
@@ -247,15 +248,14 @@ def _timed(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
                         "it takes: " + (", ".join((*needed, *allowed)) or "at_s only"),
                         f"remove `{key}`.",
                     )
-            yield from _in_session(
-                here, f"event `{event['kind']}`", event["at_s"], event["for_s"] or 0.0, session_s, marked
-            )
+            at_s, for_s = number_of(event, "at_s"), number_of(event, "for_s", 0.0)
+            yield from _in_session(here, f"event `{event['kind']}`", at_s, for_s, session_s, marked)
 
 
 def _killed(data: Json, condition: Json, at: KeyPath, marked: MarkedYaml) -> Iterator[Problem]:
     """An end that is killed has no account of the windows after it, and its network is a new one: what link
     and attacker set up in the old one is gone."""
-    name, kills = condition["name"], [e for e in condition["events"] if e["kind"] == "peer_kill"]
+    name, kills = condition["name"], [e for e in rows_of(condition, "events") if e["kind"] == "peer_kill"]
     for found, what, way in (
         (len(kills) > 1, "two kills", "keep one of them; another condition may have the other"),
         (bool(data["bulk"]), "`peer_kill` in a scenario with `bulk`", "make it a scenario without `bulk`"),
@@ -278,11 +278,11 @@ def _killed(data: Json, condition: Json, at: KeyPath, marked: MarkedYaml) -> Ite
 
 def _attacks(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
     """What the attacker would refuse, or could not carry out, is said before anything runs."""
-    session_s = data["traffic"]["session_s"] if data["traffic"] else None
-    for index, condition in enumerate(data["conditions"]):
+    session_s = _session_s(data)
+    for index, condition in enumerate(rows_of(data, "conditions")):
         at: KeyPath = ("conditions", index)
-        own = condition["attack"]
-        if own != "none":
+        if condition["attack"] != "none":
+            own = part_of(condition, "attack")
             if own["for_s"] is None:
                 yield Problem(
                     marked.place((*at, "attack")),
@@ -291,11 +291,11 @@ def _attacks(data: Json, marked: MarkedYaml) -> Iterator[Problem]:
                     "add `for_s:`",
                 )
                 continue
-            begin_s = own["start_s"] or 0.0
-            yield from _in_session((*at, "attack"), "the attack", begin_s, own["for_s"], session_s, marked)
-        for number, event in enumerate(condition["events"]):
+            begin_s, for_s = number_of(own, "start_s", 0.0), number_of(own, "for_s")
+            yield from _in_session((*at, "attack"), "the attack", begin_s, for_s, session_s, marked)
+        for number, event in enumerate(rows_of(condition, "events")):
             for key in ("start_s", "for_s") if event["kind"] == "attack" and event["attack"] else ():
-                if event["attack"][key] is not None:
+                if part_of(event, "attack")[key] is not None:
                     yield Problem(
                         marked.place((*at, "events", number, "attack", key)),
                         f"the `attack` of an event takes no `{key}`",
@@ -324,14 +324,15 @@ def _episodes(condition: Json, at: KeyPath, marked: MarkedYaml) -> Iterator[Prob
                 "there is no router whose queues it could share",
                 "add `link: {}`, or `path: direct`.",
             )
-        if event["at_s"] < busy_until_s:
+        at_s = number_of(event, "at_s")
+        if at_s < busy_until_s:
             yield Problem(
                 place,
-                f"two attacks of condition `{name}` overlap at {event['at_s']:g} s",
+                f"two attacks of condition `{name}` overlap at {at_s:g} s",
                 "there is one attacker",
                 "let one begin after the other has ended.",
             )
-        busy_until_s = event["at_s"] + episode.for_s
+        busy_until_s = at_s + episode.for_s
         total_s += episode.for_s
     if total_s > MAX_CELL_S:
         yield Problem(
@@ -340,6 +341,11 @@ def _episodes(condition: Json, at: KeyPath, marked: MarkedYaml) -> Iterator[Prob
             f"a cell holds at most {MAX_CELL_S:g} s of it",
             "shorten the episodes.",
         )
+
+
+def _session_s(data: Json) -> float | None:
+    traffic = part_or_none(data, "traffic")
+    return number_of(traffic, "session_s") if traffic else None
 
 
 def _in_session(

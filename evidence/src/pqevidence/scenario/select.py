@@ -5,8 +5,7 @@ A filter that leaves nothing is an error: a typing slip must not shrink a campai
 
 from __future__ import annotations
 
-from typing import Any
-
+from pqbase.documents import Json, part_of, rows_of, texts_of
 from pqevidence.errors import ScenarioError, UsageError
 from pqevidence.scenario.attacks import attacked
 from pqevidence.scenario.check import nearest
@@ -16,13 +15,11 @@ from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 from pqtunnel.suites import Suite
 
-Json = dict[str, Any]
-
 
 def select(data: Json, origins: dict[str, str], marked: MarkedYaml, asked: Overrides) -> None:
     """Expand every suite pattern to ids, and apply the filters of the command line. Changes `data`."""
     by_option = origins["suites"].startswith("--")
-    chosen = _match(data["suites"], "--suites" if by_option else ("suites",), marked)
+    chosen = _match(texts_of(data, "suites"), "--suites" if by_option else ("suites",), marked)
     for option, wanted, values_of in (
         ("--level", asked.levels, lambda s: {str(s.level)}),
         ("--family", asked.families, lambda s: {s.kem.family, s.sig.family, s.aead.token}),
@@ -56,17 +53,18 @@ def select(data: Json, origins: dict[str, str], marked: MarkedYaml, asked: Overr
 
 def _select_conditions(data: Json, origins: dict[str, str], marked: MarkedYaml, asked: Overrides) -> None:
     kept: list[tuple[int, Json]] = []
-    names = [condition["name"] for condition in data["conditions"]]
+    conditions = rows_of(data, "conditions")
+    names = [str(condition["name"]) for condition in conditions]
     for name in asked.conditions or ():
         if name not in names:
             raise _unknown("--condition", name, names)
-    there = set(data["suites"])
-    for index, condition in enumerate(data["conditions"]):
+    there = set(texts_of(data, "suites"))
+    for index, condition in enumerate(conditions):
         _expand(condition, index, marked)
         if asked.conditions is not None and condition["name"] not in asked.conditions:
             continue
         if condition["suites"] is not None:
-            condition["suites"] = [suite for suite in condition["suites"] if suite in there]
+            condition["suites"] = [suite for suite in texts_of(condition, "suites") if suite in there]
             if not condition["suites"]:
                 continue  # the filters left it no suite
         kept.append((index, condition))
@@ -90,7 +88,7 @@ def _select_conditions(data: Json, origins: dict[str, str], marked: MarkedYaml, 
 
 def _needs_handshakes(condition: Json, index: int, data: Json, marked: MarkedYaml) -> None:
     """`plain` makes no handshake: what a condition does with one cannot take place there."""
-    if registry.PLAIN.id not in (condition["suites"] if condition["suites"] is not None else data["suites"]):
+    if registry.PLAIN.id not in texts_of(data if condition["suites"] is None else condition, "suites"):
         return
     asks = [key for key in ("rekey", "policy") if condition[key] != "none"]
     asks += ["detector"] if condition["detector"] != "none" else []
@@ -98,7 +96,11 @@ def _needs_handshakes(condition: Json, index: int, data: Json, marked: MarkedYam
     # what is forged there cannot be told from what is not
     asks += ["attack"] if attacked(condition) else []
     asks += ["fleet"] if condition.get("fleet") else []
-    asks += ["events"] if any(e["kind"] in ("rekey", "request_rekey") for e in condition["events"]) else []
+    asks += (
+        ["events"]
+        if any(e["kind"] in ("rekey", "request_rekey") for e in rows_of(condition, "events"))
+        else []
+    )
     if asks:
         place = marked.place(("conditions", index, asks[0]))
         raise ScenarioError(
@@ -125,17 +127,18 @@ def _renumber(data: Json, origins: dict[str, str], kept: list[int]) -> None:
 def _expand(condition: Json, index: int, marked: MarkedYaml) -> None:
     at: KeyPath = ("conditions", index)
     if condition["suites"] is not None:
-        condition["suites"] = [s.id for s in _match(condition["suites"], (*at, "suites"), marked)]
+        condition["suites"] = [s.id for s in _match(texts_of(condition, "suites"), (*at, "suites"), marked)]
     if condition["rekey"] != "none":
         # the order is the cycle's, so each is resolved by itself
         path = (*at, "rekey", "suites")
-        condition["rekey"]["suites"] = [
-            suite.id for pattern in condition["rekey"]["suites"] for suite in _match([pattern], path, marked)
+        rekey = part_of(condition, "rekey")
+        rekey["suites"] = [
+            suite.id for pattern in texts_of(rekey, "suites") for suite in _match([pattern], path, marked)
         ]
-    for number, event in enumerate(condition["events"]):
+    for number, event in enumerate(rows_of(condition, "events")):
         if event["suite_id"] is not None:
             path = (*at, "events", number, "suite_id")
-            event["suite_id"] = _match([event["suite_id"]], path, marked)[0].id
+            event["suite_id"] = _match([str(event["suite_id"])], path, marked)[0].id
 
 
 def _match(patterns: list[str], place: str | KeyPath, marked: MarkedYaml) -> list[Suite]:

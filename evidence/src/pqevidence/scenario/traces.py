@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, part_of, rows_of
 from pqevidence.paths import project_root, shown
 from pqevidence.scenario.check import Problem
 from pqevidence.scenario.conditions import traces_of
@@ -18,7 +18,6 @@ from pqlink.errors import LinkError
 from pqlink.settings import Side
 from pqlink.trace import Trace, parse_trace
 
-Json = dict[str, Any]
 #: of the shipped ones, under scenarios/
 FOLDER = "traces"
 _CHANGING = ("link", "partition")
@@ -28,7 +27,7 @@ def resolve(data: Json, origins: dict[str, str], marked: MarkedYaml) -> tuple[di
     """Puts the digest of its file into every `trace` block; digest → file, and what is wrong."""
     files: dict[str, Path] = {}
     found: list[Problem] = []
-    for index, condition in enumerate(data["conditions"]):
+    for index, condition in enumerate(rows_of(data, "conditions")):
         for way, block in traces_of(condition).items():
             at: KeyPath = ("conditions", index, "link", way, "trace")
             read = _read(block, at, marked)
@@ -40,7 +39,10 @@ def resolve(data: Json, origins: dict[str, str], marked: MarkedYaml) -> tuple[di
             dotted = f"conditions[{index}].link.{way}.trace.sha256"
             origins.setdefault(dotted, origins[dotted.removesuffix("sha256") + "file"])
             order = {"file": file.name, "sha256": trace.sha256}
-            condition["link"][way]["trace"] = {**order, **{k: v for k, v in block.items() if k not in order}}
+            part_of(part_of(condition, "link"), way)["trace"] = {
+                **order,
+                **{k: v for k, v in block.items() if k not in order},
+            }
             if told not in (None, trace.sha256):
                 found.append(
                     Problem(
@@ -53,7 +55,7 @@ def resolve(data: Json, origins: dict[str, str], marked: MarkedYaml) -> tuple[di
                 continue
             files[trace.sha256] = file
             found += _contradictions(condition, way, trace, at, marked)
-        for number, event in enumerate(condition["events"]):
+        for number, event in enumerate(rows_of(condition, "events")):
             if traces_of(event):
                 place = marked.place(("conditions", index, "events", number, "link"))
                 found.append(
@@ -92,8 +94,9 @@ def _read(block: Json, at: KeyPath, marked: MarkedYaml) -> tuple[Path, Trace] | 
 def _contradictions(
     condition: Json, way: str, trace: Trace, at: KeyPath, marked: MarkedYaml
 ) -> Iterator[Problem]:
+    link = part_of(condition, "link")
     try:
-        side = Side.parse(condition["link"][way])
+        side = Side.parse(link[way])
     except LinkError as error:
         yield Problem(
             marked.place(at), f"`link.{way}`: {error}", "the router would refuse it", f"{error.hint}."
@@ -113,14 +116,14 @@ def _contradictions(
             f"it lasts {trace.end_ns / 1e6:g} ms",
             "begin within it.",
         )
-    if condition["link"].get("probe") is not None:
+    if link.get("probe") is not None:
         yield Problem(
             marked.place((*at[:2], "link", "probe")),
             f"`{condition['name']}` has a trace and `probe`",
             "a probe judges settings that stay; of a trace the router writes down every packet instead",
             "write `probe: null`.",
         )
-    for number, event in enumerate(condition["events"]):
+    for number, event in enumerate(rows_of(condition, "events")):
         if event["kind"] in _CHANGING:
             yield Problem(
                 marked.place((*at[:2], "events", number)),

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pqbase.documents import part_of, whole_of
 from pqevidence.analysis.table import Table
 from pqevidence.kernel.result import CheckResult
-from pqevidence.kernel.view import BundleView
+from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.verify.registry import CHECKS
 from pqevidence.verify.run import run_checks
 
@@ -35,6 +36,7 @@ NEEDED = (
 )
 #: 1 kHz, less what a sampler may lose
 FAST_HZ = 990.0
+RECEIVED = "packets_received_count"
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def _worst(results: dict[str, CheckResult], *names: str) -> RowStatus:
 
 
 def _tree(name: str, bundle: BundleView, role: str, results: dict[str, CheckResult]) -> ChecklistRow:
-    tunnel = bundle.raw.providers.get(role, {}).get("pqtunnel") or {}
+    tunnel = part_of(part_of(bundle.raw.providers, role, {}), "pqtunnel", {})
     digest = str(tunnel.get("tree_sha256") or "")
     if not digest:
         return ChecklistRow(name, "fail", "the agent did not give the hash of its source tree")
@@ -109,8 +111,8 @@ def _server(bundle: BundleView, results: dict[str, CheckResult], passed: int) ->
 def _keys(bundle: BundleView) -> ChecklistRow:
     suites = sorted({str(row["suite_id"]) for row in bundle.plan_cells})
     cells = [cell for cell in bundle.cells if cell.verdict in ("pass", "invalid")]
-    proved = {str(c.plan["suite_id"]) for c in cells if (c.value("D", "handshake_completed_count") or 0) > 0}
-    verified = sum(int(c.value("D", "handshake_completed_count") or 0) for c in cells)
+    proved = {str(c.plan["suite_id"]) for c in cells if (c.number("D", "handshake_completed_count") or 0) > 0}
+    verified = sum(int(c.number("D", "handshake_completed_count") or 0) for c in cells)
     status: RowStatus = "ok" if len(proved) == len(suites) else "fail"
     text = f"{len(proved)}/{len(suites)} suites, proved by {verified} signatures that the drone verified"
     return ChecklistRow("Suite keys present", status, text)
@@ -118,17 +120,21 @@ def _keys(bundle: BundleView) -> ChecklistRow:
 
 def _handshakes(bundle: BundleView, results: dict[str, CheckResult]) -> ChecklistRow:
     counts = [cell.value("D", "handshake_total_duration_ms") for cell in bundle.cells]
-    done = sum(int(cell.value("D", "handshake_completed_count") or 0) for cell in bundle.cells)
+    done = sum(int(cell.number("D", "handshake_completed_count") or 0) for cell in bundle.cells)
     cells = sum(value is not None for value in counts)
     status = _worst(results, "handshake_count", "span_coverage") if done else "fail"
     text = f"{done} handshakes in {cells} cells; spans {results['span_coverage'].observed}"
     return ChecklistRow("Handshake measured", status, text)
 
 
+def _received(cell: CellView) -> int:
+    return whole_of({RECEIVED: cell.value("G", RECEIVED)}, RECEIVED)
+
+
 def _traffic(bundle: BundleView, results: dict[str, CheckResult]) -> ChecklistRow:
-    sent = [int(v) for c in bundle.cells if (v := c.value("G", "packets_sent_count")) is not None]
+    sent = [int(v) for c in bundle.cells if (v := c.number("G", "packets_sent_count")) is not None]
     checks = ("ledger_join", "counters_agree", "byte_identity")
-    out = [int(v) for c in bundle.cells if (v := c.value("G", "plaintext_out_count")) is not None]
+    out = [int(v) for c in bundle.cells if (v := c.number("G", "plaintext_out_count")) is not None]
     if not sent and any(out):
         # Without a ledger the counters of both ends tell; loss in a ladder's bulk windows is its result.
         span = f"{min(out):,}" if min(out) == max(out) else f"{min(out):,}–{max(out):,}"
@@ -137,9 +143,9 @@ def _traffic(bundle: BundleView, results: dict[str, CheckResult]) -> ChecklistRo
     if not any(sent):
         return ChecklistRow("Traffic flow verified", "fail", "no datagram was carried")
     lost = sum(
-        int(c.value("G", "packets_sent_count")) - int(c.value("G", "packets_received_count"))
+        int(sent_here) - _received(c)
         for c in bundle.cells
-        if c.value("G", "packets_sent_count") is not None
+        if (sent_here := c.number("G", "packets_sent_count")) is not None
     )
     span = f"{min(sent):,}" if min(sent) == max(sent) else f"{min(sent):,}–{max(sent):,}"
     same = "byte-identical at both ends" if not lost else "those that arrived joined by epoch and sequence"
@@ -148,7 +154,7 @@ def _traffic(bundle: BundleView, results: dict[str, CheckResult]) -> ChecklistRo
 
 
 def _power(bundle: BundleView, results: dict[str, CheckResult]) -> ChecklistRow:
-    rates = [v for c in bundle.cells if (v := c.value("P", "power_sampling_rate_hz")) is not None]
+    rates = [v for c in bundle.cells if (v := c.number("P", "power_sampling_rate_hz")) is not None]
     name = "Power sampling at 1kHz"
     if not rates:
         reasons = Counter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pqbase.documents import rows_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import ROLES, RawRun
@@ -15,7 +16,7 @@ def files(bundle: BundleView, tally: Tally) -> None:
     named = {
         str(block["sha256"])
         for run in bundle.runs
-        for condition in run.scenario["conditions"]
+        for condition in rows_of(run.scenario, "conditions")
         for block in traces_of(condition).values()
     }
     for path in sorted((bundle.data / TRACES).glob("*")):
@@ -33,7 +34,7 @@ def files(bundle: BundleView, tally: Tally) -> None:
 
 
 def _has_sensor(run: RawRun, role: str) -> bool:
-    sensors = (run.hosts.get(role) or {}).get("sensors") or []
+    sensors = rows_of(run.hosts.get(role) or {}, "sensors", [])
     return any(
         str(sensor.get("name")).split(":")[0] == "power" and (sensor.get("sensor") or sensor.get("available"))
         for sensor in sensors

@@ -11,7 +11,7 @@ from pqevidence.records import record_from_raw
 def due(cell: CellView, tally: Tally) -> None:
     """No earlier attempt was a result by its own files, so that nobody chose between two. One that failed was
     followed by another only where somebody asked for failed cells again, or went on after an end."""
-    sessions = cell.run.run.get("sessions") or []
+    sessions = cell.run.sessions
     again = len(sessions) > 1 or any(session.get("rerun_failed") for session in sessions)
     for folder in sorted(path for path in cell.folder.glob("attempt-*") if path.is_dir()):
         tally.see()

@@ -12,8 +12,8 @@ import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import part_of
 from pqbase.text import canonical_json
 from pqevidence.errors import LabError
 from pqevidence.kernel.result import CheckResult, Tally
@@ -345,13 +345,13 @@ def _unlike(folder: Path, role: str, sworn: Sworn) -> Iterator[str]:
                 yield f"{name} holds records of the {role}, who handed out none"
         elif here or not excused:
             yield from _different(name, role, here, told)
-    counted = _member(folder / "counters.json", role)
+    counted = _read(folder / "counters.json").get(role)
     if (counted is not None or not excused) and _digest(counted) != sworn.counters_sha256:
         yield f"counters.json: those of the {role} are not what it counted"
-    windows = _member(folder / "traffic.json", "windows") or {}
+    windows = part_of(_read(folder / "traffic.json"), "windows", {})
     for window in sorted({*windows, *sworn.windows_sha256}):
-        side, due = (windows.get(window) or {}).get(role) or {}, sworn.windows_sha256.get(window)
-        lost = "close_ns" not in side and (excused or due is None)
+        side, due = part_of(windows, window, {}).get(role) or {}, sworn.windows_sha256.get(window)
+        lost = not (isinstance(side, dict) and "close_ns" in side) and (excused or due is None)
         if not lost and _digest(side) != due:
             yield f"traffic.json: window {window} is not what the {role} answered"
 
@@ -392,9 +392,9 @@ def _json_lines(path: Path) -> list[Json]:
     return [json.loads(line) for line in path.read_bytes().splitlines()] if path.is_file() else []
 
 
-def _member(path: Path, name: str) -> Any:
-    return json.loads(path.read_bytes()).get(name) if path.is_file() else None
+def _read(path: Path) -> Json:
+    return dict(json.loads(path.read_bytes())) if path.is_file() else {}
 
 
-def _digest(value: Any) -> str:
+def _digest(value: object) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pqbase.documents import Json
 from pqevidence.bundle import attribution
 from pqevidence.bundle.bag import (
     BAGIT_TXT,
@@ -76,7 +75,7 @@ def attributed(bundle: BundleView, tally: Tally) -> None:
     told, info = attribution.read(bundle.data), bundle.root / INFO
     citation = bundle.data / attribution.CITATION
     document = read_object(bundle.data / METADATA)
-    root: dict[str, Any] = next((entity for entity in document["@graph"] if entity.get("@id") == "./"), {})
+    root: Json = next((entity for entity in document["@graph"] if entity.get("@id") == "./"), {})
     if told is None:
         named = [path.name for path in (citation, info) if path.is_file()]
         named += [f"{METADATA}: {key}" for key in ("author", "creditText", "sameAs") if key in root]
@@ -98,7 +97,7 @@ def attributed(bundle: BundleView, tally: Tally) -> None:
 def crate(bundle: BundleView, tally: Tally) -> None:
     """ro-crate-metadata.json describes the folder, lists every file, and names none that is not there."""
     document = read_object(bundle.data / METADATA)
-    entities: dict[str, dict[str, Any]] = {str(entity["@id"]): entity for entity in document["@graph"]}
+    entities: dict[str, Json] = {str(entity["@id"]): entity for entity in document["@graph"]}
     about = entities.get(METADATA, {}).get("about", {})
     tally.require(about == {"@id": "./"}, f"{METADATA} does not describe ./")
     tally.require("./" in entities, "the root dataset is missing")

@@ -11,6 +11,7 @@ import json
 from functools import cache
 from importlib import resources
 
+from pqbase.documents import part_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import ROLES, Json, RawRun
@@ -59,7 +60,7 @@ def known(bundle: BundleView, tally: Tally) -> None:
 
 def _look(run: RawRun, role: str, library: str, tally: Tally) -> str | None:
     """What to say of a build that the table does not have."""
-    told = run.providers.get(role, {}).get(library) or {}
+    told = part_of(part_of(run.providers, role, {}), library, {})
     digest, version = told.get("sha256"), told.get("version")
     if digest is None:
         return None
@@ -68,7 +69,7 @@ def _look(run: RawRun, role: str, library: str, tally: Tally) -> str | None:
     if row is None:
         return f"{library} {version} ({str(digest)[:12]})"
     _named_earlier(run, role, row, tally)
-    host = run.hosts.get(role, {}).get("host") or {}
+    host = run.host(role)
     claimed = {"library": library, "version": version, **{name: host.get(name) for name in _PLACE}}
     wrong = [name for name, value in claimed.items() if value is not None and value != row[name]]
     tally.require(

@@ -29,7 +29,7 @@ def steady(cell: CellView, tally: Tally) -> None:
     tally.see()
     known: dict[str, tuple[str, int]] = {}
     for role, stamps in _stamps(cell).items():
-        host = (cell.run.hosts.get(role) or {}).get("host") or {}
+        host = cell.run.host(role)
         if not stamps or str(host.get("cpu_model")).startswith(EMULATED_CPU):
             continue
         middle = int(median(offset for _, offset in stamps))

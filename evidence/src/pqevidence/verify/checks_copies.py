@@ -8,8 +8,8 @@ from array import array
 from itertools import groupby, pairwise
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
+from pqbase.documents import Json, number_of, part_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.raw import RawRun, read_ndjson
@@ -34,7 +34,6 @@ START_S = 30.0
 END_S, END_CELL_S = 30.0, 0.5
 #: the vehicle may boot, arm and climb before the first cell
 VEHICLE = "arducopter"
-Json = dict[str, Any]
 
 
 def once(cell: CellView, tally: Tally) -> None:
@@ -90,8 +89,8 @@ def _of_run(bundle: BundleView, raw: RawRun, tally: Tally) -> None:
     shortest_s = min((end - start) / 1e9 for start, end, _, _ in made)
     virtual = raw.scenario.get("ring") == "sim"
     most_s = IDLE_VIRTUAL_S if virtual else max(IDLE_S, shortest_s / 2)
-    sessions = raw.run.get("sessions") or [{"started_ns": raw.run["started_ns"]}]
-    begun = sorted(int(session["started_ns"]) for session in sessions)
+    sessions = raw.sessions or [{"started_ns": raw.run["started_ns"]}]
+    begun = sorted(whole_of(session, "started_ns") for session in sessions)
     there = _services(made[0][3])
     for (_, ended, first, before), (starts, _, second, cell) in pairwise(made):
         if any(ended <= moment <= starts for moment in begun):
@@ -111,12 +110,11 @@ def _of_run(bundle: BundleView, raw: RawRun, tally: Tally) -> None:
     if VEHICLE in str(raw.providers.get("traffic")) and not virtual:
         return
     for session in sessions:
-        start_ns = int(session["started_ns"])
+        start_ns = whole_of(session, "started_ns")
         later = [row for row in made if row[0] >= start_ns]
         if not later or any(start_ns < moment <= later[0][0] for moment in begun):
             continue
-        settle = session.get("settle") or {}
-        waited_s = float(settle.get("waited_s") or 0.0)
+        waited_s = number_of(part_of(session, "settle", {}), "waited_s", 0.0)
         slow = bool(raw.providers.get("detectors") or untimed_reasons(raw.hosts))
         begin_s = BEGIN_SLOW_S if slow else BEGIN_S
         most = waited_s + (IDLE_VIRTUAL_S if virtual else begin_s)
@@ -131,9 +129,9 @@ def _of_run(bundle: BundleView, raw: RawRun, tally: Tally) -> None:
 def _end(raw: RawRun, last: tuple[int, int, str, CellView], most_s: float, tally: Tally) -> None:
     """The run ended with its last cell, but for what is done with all of them; not where it was resumed
     since."""
-    if any(int(session["started_ns"]) > last[1] for session in raw.run.get("sessions") or []):
+    if any(whole_of(session, "started_ns") > last[1] for session in raw.sessions):
         return
-    took_s = (int(raw.run["ended_ns"]) - last[1]) / 1e9
+    took_s = (whole_of(raw.run, "ended_ns") - last[1]) / 1e9
     text = f"{took_s:.1f} s from the end of {last[2]} (events.ndjson) to the end of the run (run.json)"
     tally.require(took_s <= most_s, f"{text}, at most {most_s:.1f} s are due")
 
@@ -157,7 +155,7 @@ def _attempts(bundle: BundleView, raw: RawRun) -> list[tuple[int, int, str, Cell
 def _wall(folder: Path) -> tuple[int, int] | None:
     path = folder / "events.ndjson"
     rows: list[Json] = read_ndjson(path) if path.is_file() else []
-    times = [int(row["t_ns"]) for row in rows if row.get("host") == "controller"]
+    times = [whole_of(row, "t_ns") for row in rows if row.get("host") == "controller"]
     return (min(times), max(times)) if times else None
 
 

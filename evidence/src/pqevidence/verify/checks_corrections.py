@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib import resources
 
+from pqbase.documents import rows_of, texts_of
 from pqevidence.bundle.corrections import FOLDER, REASON, WITHDRAW
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.schema import schema_errors
@@ -18,7 +19,7 @@ def corrections(bundle: BundleView, tally: Tally) -> None:
     """
     layers = _layers(bundle, tally)
     tally.note = f"{len(layers)} corrections" if layers else "never corrected"
-    taken_over = [dict(entry) for entry in bundle.raw.run.get("lineage") or []]
+    taken_over = [dict(entry) for entry in rows_of(bundle.raw.run, "lineage", [])]
     corrected = [entry for entry in taken_over if entry.get("reason") == REASON]
     told = [(layer["of"]["run_id"], layer["of"]["manifest_sha512"]) for layer in layers]
     due = [(entry.get("run_id"), entry.get("manifest_sha512")) for entry in corrected]
@@ -27,7 +28,7 @@ def corrections(bundle: BundleView, tally: Tally) -> None:
     tally.require(
         told == due or len(told) < len(due), "the layers are not of the bundles that were corrected"
     )
-    earlier = {str(cell_id) for entry in taken_over for cell_id in entry["cells"]}
+    earlier = {str(cell_id) for entry in taken_over for cell_id in texts_of(entry, "cells")}
     planned = {str(row["cell_id"]) for row in bundle.plan_cells}
     verdicts = {cell.cell_id: cell.verdict for cell in bundle.cells} if layers else {}
     gone: set[str] = set()

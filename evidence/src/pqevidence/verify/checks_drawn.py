@@ -6,8 +6,8 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from typing import Any
 
+from pqbase.documents import rows_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import MOST_CELLS, BundleView, CellView
 from pqevidence.kernel.witnesses import has_witnesses
@@ -30,7 +30,8 @@ def seeds(cell: CellView, tally: Tally) -> None:
         tally.note = "not asked of another version"
         return
     tally.see()
-    campaign, row = int(cell.run.scenario.get("seed", 1)), cell.plan
+    scenario, row = cell.run.scenario, cell.plan
+    campaign = whole_of(scenario, "seed") if "seed" in scenario else 1
     due = seed_of(campaign, str(row["suite_id"]), str(row["condition"]), int(row["repetition"]))
     told = row["seed"]
     text = f"seed {told} in plan.json, seed {campaign} of scenario.effective.yml gives {due}"
@@ -48,7 +49,7 @@ def order(bundle: BundleView, tally: Tally) -> None:
     over keep their places; the others follow in its own order."""
     before: set[str] = set()
     for raw in bundle.runs:
-        rows = sorted((dict(row) for row in raw.plan["cells"]), key=lambda row: int(row["position"]))
+        rows = sorted(map(dict, rows_of(raw.plan, "cells")), key=lambda row: whole_of(row, "position"))
         mine = [row for row in rows if str(row["cell_id"]) not in before]
         before |= {str(row["cell_id"]) for row in rows}
         if not has_witnesses(raw):
@@ -103,9 +104,11 @@ def _due(scenario: Json, told: list[Place]) -> list[Place]:
     return found
 
 
-def _applies(condition: dict[str, Any], suite: str, block: int) -> bool:
+def _applies(condition: dict[str, object], suite: str, block: int) -> bool:
     suites, repetitions = condition.get("suites"), condition.get("repetitions")
-    return (suites is None or suite in suites) and (repetitions is None or block + 1 in repetitions)
+    return (suites is None or (isinstance(suites, list) and suite in suites)) and (
+        repetitions is None or (isinstance(repetitions, list) and block + 1 in repetitions)
+    )
 
 
 def _ordered(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pqbase.documents import part_of, rows_of
 from pqevidence.builds import comparable, same_machine
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
@@ -19,8 +20,8 @@ def unsupported(cell: CellView, tally: Tally) -> None:
     """`unsupported` exactly where at least one host's probe says so: it is not another word for failed."""
     missing = []
     for role in ROLES:
-        suites = cell.run.hosts[role].get("suites") or {}
-        status = (suites.get(str(cell.plan["suite_id"])) or {}).get("status")
+        suites = part_of(cell.run.hosts[role], "suites", {})
+        status = part_of(suites, str(cell.plan["suite_id"]), {}).get("status")
         if status != "available":
             missing.append(role)
     tally.see()
@@ -43,10 +44,10 @@ def ring_claims(cell: CellView, tally: Tally) -> None:
         WEAKEST.index(claimed) <= weakest, f"{cell.label}: ring {claimed}, its hosts are {', '.join(rings)}"
     )
     if claimed == "hardware":
-        board = cell.run.hosts["drone"]["host"].get("board_revision")
+        board = part_of(cell.run.hosts["drone"], "host").get("board_revision")
         tally.require(bool(board), f"{cell.label}: ring hardware without a board revision of the drone")
         for role in ROLES:
-            played = played_by(cell.run.hosts[role]["host"])
+            played = played_by(part_of(cell.run.hosts[role], "host"))
             tally.require(played is None, f"{cell.label}: ring hardware, and the {role} is {played}")
 
 
@@ -101,7 +102,7 @@ def providers(bundle: BundleView, tally: Tally) -> None:
     """Every provider is the same build at both ends, wherever its files lie (digests only between equal
     machines, Python's by its minor version: both patch levels are on record)."""
     both = bundle.raw.providers
-    drone, ground = both["drone"], both["gcs"]
+    drone, ground = part_of(both, "drone"), part_of(both, "gcs")
     binaries = same_machine({role: bundle.raw.hosts[role] for role in ROLES})
     counted = [comparable(side, binaries=binaries, patch_levels=False) for side in (drone, ground)]
     for name in sorted(set(drone) | set(ground)):
@@ -109,7 +110,8 @@ def providers(bundle: BundleView, tally: Tally) -> None:
         ours, theirs = (side.get(name) for side in counted)
         tally.require(ours == theirs, f"{name}: {ours} at the drone, {theirs} at the ground")
     for name in ("liboqs", "pqtunnel"):
-        digest = (drone.get(name) or {}).get("sha256") or (drone.get(name) or {}).get("tree_sha256")
+        told = part_of(drone, name, {})
+        digest = told.get("sha256") or told.get("tree_sha256")
         tally.require(bool(digest), f"{name} has no digest")
 
 
@@ -123,7 +125,7 @@ def identity(bundle: BundleView, tally: Tally) -> None:
         if facts is None:
             tally.fail(f"hosts/{role}.json is missing")
             continue
-        host = facts["host"]
+        host = part_of(facts, "host")
         for name in ("machine", "cpu_model", "cpu_count", "kernel", "boot_id"):
             known = host.get(name) not in (None, "") or _is_untold(host, name)
             tally.require(known, f"{role}: no {name}")
@@ -143,7 +145,7 @@ def _one_machine(bundle: BundleView, tally: Tally) -> None:
     plays it."""
     first: dict[str, tuple[str, Json]] = {}
     for role, facts in sorted(bundle.raw.hosts.items()):
-        host = facts["host"]
+        host = part_of(facts, "host")
         emulated = str(host.get("cpu_model")).startswith(EMULATED_CPU)
         if played_by(host) or emulated or host.get("os", "linux") != "linux" or not host.get("boot_id"):
             continue
@@ -194,16 +196,17 @@ def selftest(bundle: BundleView, tally: Tally) -> None:
         if cell.verdict == "pass" and suite is not None and not suite.is_plain:
             due |= {f"kem/{suite.kem.token}", f"sig/{suite.sig.token}", f"aead/{suite.aead.token}"}
     for role in ROLES:
-        told = bundle.raw.hosts[role]["selftest"]
-        untested = sorted(due - {str(item["name"]) for item in told["items"]})
+        told = part_of(bundle.raw.hosts[role], "selftest")
+        items = rows_of(told, "items")
+        untested = sorted(due - {str(item["name"]) for item in items})
         tally.require(not untested, f"{role}: no known answer of {', '.join(untested)}")
         # null: this host lacks the primitive, which matters only where a suite with a result needs it.
         bad = [
             str(item["name"])
-            for item in told["items"]
+            for item in items
             if item["ok"] is False or (item["ok"] is None and str(item["name"]) in due)
         ]
-        tally.require(bool(told["items"]), f"{role}: the self-test tested nothing")
+        tally.require(bool(items), f"{role}: the self-test tested nothing")
         tally.require(not bad and bool(told["ok"]), f"{role}: {', '.join(bad) or 'self-test'} failed")
-        for _ in told["items"]:
+        for _ in items:
             tally.see()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from pqbase.documents import rows_of
 from pqevidence.bundle import bag
 from pqevidence.bundle.corrections import FOLDER as CORRECTIONS
 from pqevidence.kernel.result import Tally
@@ -32,7 +33,7 @@ def lineage(bundle: BundleView, tally: Tally) -> None:
         _unchanged(bundle, ancestor, tally)
         named = {str(ancestor.raw.run.get("run_id")), str(ancestor.raw.plan.get("run_id"))}
         tally.require(named == {ancestor.run_id}, f"{LINEAGE}/{ancestor.run_id} is of another run")
-        before = {str(row["cell_id"]): row for row in ancestor.raw.plan["cells"]}
+        before = {str(row["cell_id"]): row for row in rows_of(ancestor.raw.plan, "cells")}
         for cell_id in sorted(ancestor.cells):
             tally.see()
             tally.require(cell_id in before, f"{cell_id} is not of run {ancestor.run_id}")

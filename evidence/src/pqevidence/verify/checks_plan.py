@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 
+from pqbase.documents import numbers_of, part_or_none, rows_of, texts_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import MOST_CELLS, BundleView
 from pqevidence.record.raw import Json, read_object
@@ -93,24 +94,25 @@ def _matrix(bundle: BundleView, tally: Tally) -> None:
     # whether repetitions count from 0 or 1 is the plan's own business
     first = min((place[2] for place in planned), default=1)
     first = min(first, 1)
-    mine = owned(bundle.plan, int(scenario["repetitions"]))
+    repetitions, suites = whole_of(scenario, "repetitions"), texts_of(scenario, "suites")
+    mine = owned(bundle.plan, repetitions)
     asked = []
-    for condition in scenario["conditions"]:
-        wanted = set(condition.get("repetitions") or range(1, int(scenario["repetitions"]) + 1))
-        numbers = [number for number in range(int(scenario["repetitions"])) if number + 1 in wanted]
+    for condition in rows_of(scenario, "conditions"):
+        named = numbers_of(condition, "repetitions") if condition.get("repetitions") else None
+        numbers = [number for number in range(repetitions) if named is None or number + 1 in named]
         numbers = [number for number in numbers if mine is None or number in mine]
-        asked.append((str(condition["name"]), condition.get("suites") or scenario["suites"], numbers))
-    total = sum(len(suites) * len(numbers) for _, suites, numbers in asked)
+        asked.append((str(condition["name"]), texts_of(condition, "suites", suites), numbers))
+    total = sum(len(named) * len(numbers) for _, named, numbers in asked)
     if total > MOST_CELLS:
         tally.fail(f"the scenario asks for {total} cells, {MOST_CELLS} are the most")
         return
     due = {
         (suite_id, name, first + number)
-        for name, suites, numbers in asked
-        for suite_id in suites
+        for name, named, numbers in asked
+        for suite_id in named
         for number in numbers
     }
-    if prefixes := tuple(scenario.get("only") or ()):
+    if prefixes := tuple(texts_of(scenario, "only", [])):
         due_id = _due_ids(bundle)
         due = {place for place in due if due_id(*place).startswith(prefixes)}
     for place in sorted(set(planned) - due):
@@ -151,7 +153,7 @@ def _canonical(value: Json) -> str:
 
 def twins(bundle: BundleView, tally: Tally) -> None:
     """A condition that claims to repeat another one does, and each of its cells has its other half."""
-    by_name = {str(c["name"]): c for c in bundle.raw.scenario["conditions"]}
+    by_name = {str(c["name"]): c for c in rows_of(bundle.raw.scenario, "conditions")}
     told = bundle.plan.get("conditions")
     agree = told is None or told == list(by_name.values())
     tally.require(agree, "the plan lists other conditions than the scenario")
@@ -197,7 +199,7 @@ def verdict_counts(bundle: BundleView, tally: Tally) -> None:
     tally.looked = len(bundle.plan["cells"])
     total = sum(counts[verdict] for verdict in VERDICTS)
     tally.require(total == tally.looked, f"{total} verdicts for {tally.looked} planned cells")
-    claimed = bundle.raw.run.get("verdict_counts")
+    claimed = part_or_none(bundle.raw.run, "verdict_counts")
     if claimed is not None:
         told = {key: value for key, value in claimed.items() if value}
         tally.require(told == dict(counts), f"run.json counts {told}, the records {dict(counts)}")

@@ -3,14 +3,12 @@ two readings of everybody's use that frame each window."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from pqbase.documents import Json, number_of, numbers_of, part_of, parts_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.neighbours import EVENT, foreign_use
 from pqtunnel.quiet import Probe
 
-Json = dict[str, Any]
 #: readings are of accounts that the kernel updates at its own pace
 _SLACK_MS = 20.0
 _SLACK_SHARE = 0.01
@@ -21,12 +19,12 @@ _UNFRAMED = ("key_pool", "canary", "link_probe")
 def settled(bundle: BundleView, tally: Tally) -> None:
     """Each session that waited for quiet says whether it found it, as its probes do; one that found none went
     on because it was told to."""
-    for session in bundle.raw.run.get("sessions") or []:
-        told: Json = session.get("settle") or {}
+    for session in bundle.raw.sessions:
+        told = part_of(session, "settle", {})
         if not told.get("asked"):
             continue
         tally.see()
-        probes = {role: Probe.from_dict(row) for role, row in told["probes"].items()}
+        probes = {role: Probe.from_dict(row) for role, row in parts_of(told, "probes").items()}
         if told["quiet"] is False:
             tally.require(
                 bool(told.get("busy_ok")), f"went on while {told.get('why')}, and nobody allowed it"
@@ -41,8 +39,7 @@ def framed(cell: CellView, tally: Tally) -> None:
     """Where the controller read who used the processors, each measured window has a reading before and one
     after it, no account runs backwards, and nobody used more than there is."""
     readings = [event for event in cell.raw.events if event.get("event") == EVENT]
-    sessions = cell.run.run.get("sessions") or []
-    asked = any((session.get("settle") or {}).get("asked") for session in sessions)
+    asked = any(part_of(session, "settle", {}).get("asked") for session in cell.run.sessions)
     if not readings:
         tally.require(not asked, f"{cell.label}: no reading of the processors, and the run asked for quiet")
         return
@@ -64,16 +61,17 @@ def framed(cell: CellView, tally: Tally) -> None:
 
 
 def _possible(before: Json, after: Json, where: str, tally: Tally) -> None:
-    wall_ms = 1e3 * (float(after["mono_s"]) - float(before["mono_s"]))
+    wall_ms = 1e3 * (number_of(after, "mono_s") - number_of(before, "mono_s"))
     most_ms = wall_ms * (1 + _SLACK_SHARE) + _SLACK_MS
-    for core, (old, new) in enumerate(zip(before["used_ms"], after["used_ms"], strict=False)):
-        used = float(new) - float(old)
+    earlier, later = numbers_of(before, "used_ms"), numbers_of(after, "used_ms")
+    for core, (old, new) in enumerate(zip(earlier, later, strict=False)):
+        used = new - old
         tally.require(
             0 <= used <= most_ms, f"{where}: core {core} was used for {used:.0f} of {wall_ms:.0f} ms"
         )
-    cores = len(after["used_ms"])
+    cores = len(later)
     for name in ("lab_total_ms", "controller_ms", "steal_ms"):
-        grown = float(after[name]) - float(before[name])
+        grown = number_of(after, name) - number_of(before, name)
         tally.require(
             0 <= grown <= most_ms * cores, f"{where}: {name} grew by {grown:.0f} in {wall_ms:.0f} ms"
         )

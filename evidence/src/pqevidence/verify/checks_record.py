@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from statistics import fmean, median
-from typing import Any
 
 import pqevidence
 from pqevidence.kernel.claims import LIMITS, PHYSICAL_UNITS, fields_of
@@ -56,7 +55,7 @@ def schema(cell: CellView, tally: Tally) -> None:
                 tally.fail(f"{cell.label}: {letter}.{name} in {told!r}, the catalogue has {unit!r}")
 
 
-def field_problem(field: Any) -> str | None:
+def field_problem(field: object) -> str | None:
     """What `$defs/field` of record.schema.json finds wrong with one field; None when it is valid.
 
     Written out because a record has 225 of them and the general validator takes 100 ms for that; a test holds
@@ -80,7 +79,7 @@ def field_problem(field: Any) -> str | None:
     return "invalid needs a reason" if validity == "invalid" and not reason else None
 
 
-def _whole(value: Any) -> bool:
+def _whole(value: object) -> bool:
     """JSON Schema's integer: 3 and 3.0, not true."""
     return not isinstance(value, bool) and (
         isinstance(value, int) or (isinstance(value, float) and value.is_integer())
@@ -95,7 +94,7 @@ def attempts(cell: CellView, tally: Tally) -> None:
     told = int(cell.record["attempts"])
     due = 0 if cell.verdict in ("unsupported", "not-run") else len(folders) + 1
     tally.require(told == due, f"{cell.label}: {told} attempts, {due} are there")
-    again = sum(1 for session in cell.run.run.get("sessions") or [] if session.get("rerun_failed"))
+    again = sum(1 for session in cell.run.sessions if session.get("rerun_failed"))
     most = MAX_ATTEMPTS * (1 + again)
     tally.require(told <= most, f"{cell.label}: {told} attempts, {most} are allowed")
     for folder in folders:
@@ -251,16 +250,19 @@ def _same_but_words(cell: CellView, tally: Tally, due: Json, told: Json) -> None
         tally.require(not silent, f"{where}; reason {field['reason']!r}, due {again['reason']!r}")
 
 
-def _alike(told: Any, ours: Any) -> bool:
+def _alike(told: object, ours: object) -> bool:
     """The same value, numbers to what a record rounds to."""
-    numbers = [isinstance(value, int | float) and not isinstance(value, bool) for value in (told, ours)]
-    return bool(abs(told - ours) <= ROUNDING * (1 + abs(ours))) if all(numbers) else bool(told == ours)
+    if isinstance(told, bool) or isinstance(ours, bool):
+        return told == ours
+    if isinstance(told, int | float) and isinstance(ours, int | float):
+        return abs(told - ours) <= ROUNDING * (1 + abs(ours))
+    return told == ours
 
 
-def differences(due: Any, told: Any, path: str = "") -> list[tuple[str, Any, Any]]:
+def differences(due: object, told: object, path: str = "") -> list[tuple[str, object, object]]:
     """(path, due, told) of every leaf in which two JSON values differ."""
     if isinstance(due, dict) and isinstance(told, dict):
-        found: list[tuple[str, Any, Any]] = []
+        found: list[tuple[str, object, object]] = []
         for key in sorted(set(due) | set(told)):
             inner = f"{path}/{key}".removeprefix("/").removeprefix("categories/")
             found += differences(due.get(key), told.get(key), inner)
@@ -288,5 +290,5 @@ def plausible(cell: CellView, tally: Tally) -> None:
         high = 1.0 if name in SHARES else high
         if not low <= value <= high:
             tally.fail(f"{cell.label} {letter}.{name}: {value} {field['unit']}")
-    ratio = cell.value("D", "handshake_over_crypto_ratio")
+    ratio = cell.number("D", "handshake_over_crypto_ratio")
     tally.require(ratio is None or ratio >= 1.0, f"{cell.label}: a handshake shorter than its own primitives")

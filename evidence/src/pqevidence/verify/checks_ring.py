@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import sub
 
+from pqbase.documents import part_of, rows_of, texts_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.kernel.witnesses import has_witnesses
-from pqevidence.record.raw import ROLES, Json, RawRun, played_by
+from pqevidence.record.raw import ROLES, RawRun, played_by
 
 #: every simulated run begins in 2000; no agent of a real one has such a clock
 FIRST_REAL_NS = 1_600_000_000 * 10**9
@@ -37,16 +38,16 @@ def derived(bundle: BundleView, tally: Tally) -> None:
 
 def _simulated(raw: RawRun) -> Iterator[str]:
     for role in ROLES:
-        built, facts = raw.providers.get(role) or {}, raw.hosts.get(role) or {}
-        liboqs = built.get("liboqs")
-        if "stand-in" in (built.get("openssl"), (liboqs or {}).get("version")):
+        built, facts = part_of(raw.providers, role, {}), raw.hosts.get(role) or {}
+        if "stand-in" in (built.get("openssl"), part_of(built, "liboqs", {}).get("version")):
             yield f"the primitives of the {role} are stand-ins (providers.json)"
         if facts.get("timestamp_source") == "virtual":
             yield f"the {role} stamps with a virtual clock (hosts/{role}.json)"
-        if (facts.get("host") or {}).get("machine") == "simulated":
+        if raw.host(role).get("machine") == "simulated":
             yield f"the {role} runs on no machine (hosts/{role}.json)"
         if any(
-            "stand-in" in str(item.get("detail")) for item in (facts.get("selftest") or {}).get("items") or []
+            "stand-in" in str(item.get("detail"))
+            for item in rows_of(part_of(facts, "selftest", {}), "items", [])
         ):
             yield f"the self-test of the {role} tried stand-ins (hosts/{role}.json)"
     started = raw.run.get("started_ns")
@@ -55,7 +56,7 @@ def _simulated(raw: RawRun) -> Iterator[str]:
 
 
 def _one_lab(raw: RawRun) -> Iterator[str]:
-    hosts: dict[str, Json] = {role: (raw.hosts.get(role) or {}).get("host") or {} for role in ROLES}
+    hosts = {role: raw.host(role) for role in ROLES}
     boots = {str(host.get("boot_id")) for host in hosts.values()}
     if len(boots) == 1:
         yield f"both ends show boot id {boots.pop()} (hosts/*.json)"
@@ -64,10 +65,10 @@ def _one_lab(raw: RawRun) -> Iterator[str]:
         yield "the drone names no board revision (hosts/drone.json)"
     if drone.get("machine") in ("x86_64", "amd64", "AMD64"):
         yield f"the drone is an {drone['machine']} (hosts/drone.json)"
-    foreign = X86_FEATURES & set(drone.get("cpu_features") or [])
+    foreign = X86_FEATURES & set(texts_of(drone, "cpu_features", []))
     if foreign:
         yield f"the drone's processor has {', '.join(sorted(foreign))}, which are of x86 (hosts/drone.json)"
-    sensors = (raw.hosts.get("drone") or {}).get("sensors") or []
+    sensors = rows_of(raw.hosts.get("drone") or {}, "sensors", [])
     if not any(sensor.get("name") == "thermal" and sensor.get("available") for sensor in sensors):
         yield "the drone has no thermal sensor, which every board has (hosts/drone.json)"
     for role, host in hosts.items():
@@ -124,13 +125,13 @@ def _virtual(cell: CellView, tally: Tally) -> None:
 
 def _kernels(cell: CellView, tally: Tally) -> None:
     """Both ends' /proc/stat: one and the same where the boot id is one, another one where it is not."""
-    hosts = {role: (cell.run.hosts.get(role) or {}).get("host") or {} for role in ROLES}
+    hosts = {role: cell.run.host(role) for role in ROLES}
     if any(played_by(host) or host.get("os") == "windows" for host in hosts.values()):
         return
     told = {role: _busy(cell.raw.telemetry.get(role) or []) for role in ROLES}
     if not all(len(rows) >= 2 for rows in told.values()):
         return
-    cores = int(hosts["drone"].get("cpu_count") or 1)
+    cores = whole_of(hosts["drone"], "cpu_count", 1)
     pairs = []
     for t_ns, total, busy in (told["drone"][0], told["drone"][-1]):
         other = min(told["gcs"], key=lambda row: abs(row[0] - t_ns))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
+from pqbase.documents import part_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import ROLES
@@ -20,7 +20,6 @@ SAME_DAY_S = 86_400.0
 BAD = ("fail", "invalid")
 FACTS = ("machine", "cpu_model", "cpu_count", "kernel")
 _STAMP = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{6}")
-Json = dict[str, Any]
 
 
 def told(bundle: BundleView, tally: Tally) -> None:
@@ -40,10 +39,10 @@ def _named(bundle: BundleView) -> Iterable[str]:
 
 def _times(bundle: BundleView) -> Iterable[str]:
     run = bundle.raw.run
-    started_ns, ended_ns = int(run["started_ns"]), run.get("ended_ns")
-    sessions: list[Json] = run.get("sessions") or []
+    started_ns, ended_ns = whole_of(run, "started_ns"), run.get("ended_ns")
+    sessions = bundle.raw.sessions
     if sessions:
-        first_ns, last_ns = int(sessions[0]["started_ns"]), sessions[-1].get("ended_ns")
+        first_ns, last_ns = whole_of(sessions[0], "started_ns"), sessions[-1].get("ended_ns")
         # a run whose controller died before its first session is gone on with whenever somebody likes
         at_once = sessions[0].get("command") == run.get("command")
         if first_ns - started_ns < -SAME_NS or (at_once and first_ns - started_ns > BEGIN_NS):
@@ -63,14 +62,14 @@ def _times(bundle: BundleView) -> Iterable[str]:
 
 
 def _controller(bundle: BundleView) -> Iterable[str]:
-    told_, host = bundle.raw.run.get("controller") or {}, bundle.raw.hosts["controller"]["host"]
+    told_, host = part_of(bundle.raw.run, "controller", {}), part_of(bundle.raw.hosts["controller"], "host")
     for name in FACTS:
-        ours, theirs = (told_.get("host") or {}).get(name, host.get(name)), host.get(name)
+        ours, theirs = part_of(told_, "host", {}).get(name, host.get(name)), host.get(name)
         if ours != theirs:
             yield f"{name} of the controller is {ours} in run.json, {theirs} in hosts/controller.json"
-    boots = [bundle.raw.hosts[role]["host"].get("boot_id") for role in ROLES]
+    boots = [part_of(bundle.raw.hosts[role], "host").get("boot_id") for role in ROLES]
     # boots may have changed before a run was gone on with, and a correction keeps what it corrects
-    resumed = len(bundle.raw.run.get("sessions") or []) > 1 or bundle.raw.run.get("corrects") is not None
+    resumed = len(bundle.raw.sessions) > 1 or bundle.raw.run.get("corrects") is not None
     beside = host.get("boot_id") in boots
     if told_.get("controller_on_dut") is (not beside) and host.get("boot_id") and not resumed:
         yield (
@@ -81,7 +80,7 @@ def _controller(bundle: BundleView) -> Iterable[str]:
 
 def _exit(bundle: BundleView) -> Iterable[str]:
     """A failed or invalid cell makes a run that failed."""
-    counts, ended = bundle.raw.run.get("verdict_counts") or {}, bundle.raw.run.get("exit_verdict")
+    counts, ended = part_of(bundle.raw.run, "verdict_counts", {}), bundle.raw.run.get("exit_verdict")
     bad = [f"{counts[verdict]} {verdict}" for verdict in BAD if counts.get(verdict)]
     if bad and ended not in (None, "failed"):
         yield f"exit_verdict is {ended} in run.json, verdict_counts has {', '.join(bad)}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+from pqbase.documents import whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView
 from pqevidence.record.raw import Json
@@ -43,7 +44,7 @@ def share(bundle: BundleView, tally: Tally) -> None:
     tally.require(
         not bundle.raw.scenario.get("only"), "`only` takes cells out, and a share holds all of its blocks"
     )
-    blocks = owned(bundle.plan, int(bundle.raw.scenario["repetitions"]))
+    blocks = owned(bundle.plan, whole_of(bundle.raw.scenario, "repetitions"))
     assert blocks is not None  # the plan names a share
     number, of = bundle.plan["share"]["number"], bundle.plan["share"]["of"]
     for row in bundle.plan["cells"]:

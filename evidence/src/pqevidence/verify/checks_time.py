@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from pqbase.documents import whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.run_shape import sessions_due
 from pqevidence.kernel.view import BundleView, CellView
@@ -61,7 +62,7 @@ def order_kept(bundle: BundleView, tally: Tally) -> None:
         ascending = int(before["block"]) <= int(row["block"])
         tally.require(ascending or new_run, f"position {row['position']}: block {row['block']} comes again")
     for raw in bundle.runs:
-        begun = [int(session["started_ns"]) for session in raw.run.get("sessions") or []]
+        begun = [whole_of(session, "started_ns") for session in raw.sessions]
         cells = [
             cell for cell in bundle.cells if cell.run is raw and cell.record["wall"]["start_ns"] is not None
         ]

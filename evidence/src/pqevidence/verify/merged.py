@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pqevidence
+from pqbase.documents import rows_of
 from pqevidence.analysis.merged import DOCUMENT, PARTS, MergedData
 from pqevidence.kernel.result import CheckResult, Tally
 from pqevidence.kernel.view import BundleView
@@ -81,7 +82,7 @@ def lineage_told(root: Path, tally: Tally, _: Verify) -> None:
 
     told = read_object(root / "data" / DOCUMENT)
     due = document(MergedData(root))
-    tally.looked = len(due["parts"])
+    tally.looked = len(rows_of(due, "parts"))
     for key in dict.fromkeys([*due, *told]):
         if key == "pqlab_version":
             continue  # of the merge: which tables and page it made is for merge_rebuild

@@ -63,11 +63,13 @@ def later(run: RawRun) -> list[str]:
         traffic = run.scenario.get("traffic")
         if isinstance(traffic, dict) and traffic.get("workload") is not None:
             found.append("a workload (scenario.effective.yml)")
-        conditions = run.scenario.get("conditions") or []
+        told = run.scenario.get("conditions")
+        conditions = told if isinstance(told, list) else []
         if any(isinstance(one, dict) and one.get("fleet") is not None for one in conditions):
             found.append("a fleet (scenario.effective.yml)")
     if made_by == "0.1.0":
-        sessions = [session for session in run.run.get("sessions") or [] if isinstance(session, dict)]
+        listed = run.run.get("sessions")
+        sessions = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         found += [
             f"{name} of a session (run.json)"
             for name in ("settle", "warm_up")

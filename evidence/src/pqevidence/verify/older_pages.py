@@ -17,7 +17,7 @@ from functools import cache
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 #: the table of sentences
 CHECKLIST: Final = "checklist"
@@ -92,12 +92,28 @@ def rows_of(name: str, text: str) -> tuple[list[str], list[tuple[str, str]]]:
     return parser.rows, parser.whole
 
 
+@dataclass(frozen=True)
+class Spoken:
+    """What pages of one version say beside numbers: whole rows, the words of others, and (kind, digest) of
+    styles and scripts."""
+
+    rows: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+    whole: frozenset[tuple[str, str]] = frozenset()
+
+
 @cache
-def words() -> Mapping[str, Any]:
-    """By version: `rows`, `words`, `whole`."""
+def words() -> Mapping[str, Spoken]:
+    """By version."""
     text = (resources.files("pqevidence.verify") / WORDS).read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    return {
+        version: Spoken(
+            frozenset(told.get("rows", ())),
+            frozenset(word for line in told.get("words", ()) for word in line.split()),
+            frozenset((kind, digest) for kind, digest in told.get("whole", ())),
+        )
+        for version, told in json.loads(text).items()
+    }
 
 
 @dataclass
@@ -164,7 +180,7 @@ def suites_in(text: str) -> frozenset[str]:
     return frozenset(_SUITE.findall(text))
 
 
-def pool_of(data: Path, records: Iterable[Mapping[str, Any]]) -> Pool:
+def pool_of(data: Path, records: Iterable[Mapping[str, object]]) -> Pool:
     """Numbers of documents, records and tables of a bundle."""
     pool = Pool()
     for name in ("run.json", "providers.json", "scenario.effective.yml", "plan.json"):
@@ -183,7 +199,7 @@ def pool_of(data: Path, records: Iterable[Mapping[str, Any]]) -> Pool:
     return pool
 
 
-def _leaves(value: Any) -> Iterator[object]:
+def _leaves(value: object) -> Iterator[object]:
     if isinstance(value, dict):
         for inner in value.values():
             yield from _leaves(inner)
@@ -206,16 +222,15 @@ class Read:
 
 def read_page(name: str, told: str, due: str, pool: Pool, version: str, known: Iterable[str]) -> Read:
     """told: the sealed page; due: today's of the same bundle; known: texts of the bundle's own documents."""
-    spoken = words().get(version, {})
+    spoken = words().get(version, Spoken())
     rows, whole = rows_of(name, told)
     today, whole_today = rows_of(name, due)
-    right = {*today, *spoken.get("rows", ())}
+    right = {*today, *spoken.rows}
     for row in today:
         pool.add([row], suites_in(row))
-    vocabulary = {word for line in spoken.get("words", ()) for word in line.split()}
-    vocabulary |= {word for text in (*today, *known) for word in words_in(text)}
+    vocabulary = spoken.words | {word for text in (*today, *known) for word in words_in(text)}
     wrong = []
-    allowed = {*whole_today, *((kind, digest) for kind, digest in spoken.get("whole", ()))}
+    allowed = {*whole_today, *spoken.whole}
     for kind, text in whole:
         if (kind, text) not in allowed and (kind, hashlib.sha256(text.encode()).hexdigest()) not in allowed:
             wrong.append(f"{name} holds a {kind} that no page of pqlab {version} has: {text[:60]!r}")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pqbase.documents import whole_of
 from pqevidence.errors import LabError, UsageError
 from pqevidence.kernel.result import CheckResult, Tally
 from pqevidence.kernel.view import BundleView
@@ -97,7 +98,7 @@ def stamped(path: Path, sealed: Sequence[str], stamps: Stamps) -> CheckResult:
 
 def _require_before(path: Path, name: str, given: datetime, tally: Tally) -> None:
     try:
-        began = datetime.fromtimestamp(int(BundleView(path.resolve()).raw.run["started_ns"]) / 1e9, UTC)
+        began = datetime.fromtimestamp(whole_of(BundleView(path.resolve()).raw.run, "started_ns") / 1e9, UTC)
     except (LabError, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
         tally.fail(f"when the run began cannot be read: {error}")
         return

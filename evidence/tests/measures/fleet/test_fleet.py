@@ -12,7 +12,7 @@ from measures.fleet.fleet_files import BEGIN_NS, DRONES, MS, write_fleet
 
 from pqevidence.measures.fleet import checks, tables
 from pqevidence.record.fleet import crowded, drawn, read_fleet, use_in
-from pqevidence.record.raw import RawDataError
+from pqevidence.record.raw import RawDataError, RawRun
 
 SEED = 77
 
@@ -126,5 +126,5 @@ def test_an_account_that_was_read_late_holds_what_was_done_until_then(
         replace(first, t_ns=begin_ns + at * MS, farm_cpu_ns=used_ns + cpu * MS)
         for at, cpu in ((0, 0), (100, 1200), (100 + 100 + pause_ms, 1250))
     ]
-    view = SimpleNamespace(run=SimpleNamespace(hosts={"controller": {"host": {"cpu_count": 2}}}))
+    view = SimpleNamespace(run=RawRun({}, {}, {}, {}, {"controller": {"host": {"cpu_count": 2}}}))
     assert len(list(checks._accounts(view, replace(fleet, samples=tuple(rows))))) == told  # type: ignore[arg-type]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from pqbase.documents import counts_of, rows_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.measures.commands.record import COMMANDS, Asked, account_of, asked_of
@@ -13,7 +13,6 @@ from pqevidence.record.visitors import PROBE
 from pqevidence.scenario.conditions import workload_of
 from pqsitl.steps import CUT, NOT_DUE, NS, dues, steps_of, unanswered
 
-Json = dict[str, Any]
 #: a thread that looks at its clock 10 times a second at least, and may be late
 _LATE_NS = 2 * NS
 #: frames in flight when one of the gates closed
@@ -87,8 +86,8 @@ def witnessed(cell: CellView, tally: Tally) -> None:
     if came is None or answered is None:
         tally.fail(f"{cell.label}: the vehicle left no count of what it heard and answered (traffic.json)")
         return
-    sent: Json = account.get("sent") or {}
-    heard: Json = account.get("heard") or {}
+    sent = counts_of(account, "sent", {})
+    heard = counts_of(account, "heard", {})
     _same(cell, tally, "sent by the ground, {} heard by the vehicle", sent, {k: came.get(k, 0) for k in sent})
     _same(
         cell,
@@ -99,12 +98,12 @@ def witnessed(cell: CellView, tally: Tally) -> None:
     )
     asked = asked_of(cell.raw.traffic) or []
     rows = sum(1 + one.retries_count for one in asked if one.kind in COMMANDS and one.sent_ns is not None)
-    frames = sum(int(count) for kind, count in sent.items() if kind.startswith("COMMAND_LONG "))
+    frames = sum(count for kind, count in sent.items() if kind.startswith("COMMAND_LONG "))
     tally.require(
         rows == frames, f"{cell.label}: rows of {rows} sendings of commands, {frames} frames were sent"
     )
     acknowledged = sum(one.kind in COMMANDS and one.acknowledged_ns is not None for one in asked)
-    acks = int(heard.get("COMMAND_ACK", 0))
+    acks = heard.get("COMMAND_ACK", 0)
     tally.require(
         acknowledged <= acks,
         f"{cell.label}: {acknowledged} commands acknowledged, {acks} acknowledgements came",
@@ -123,21 +122,20 @@ def witnessed(cell: CellView, tally: Tally) -> None:
         )
 
 
-def _heard_by_vehicle(report: Mapping[str, Any]) -> dict[str, int] | None:
+def _heard_by_vehicle(report: Mapping[str, object]) -> dict[str, int] | None:
     """Kind → frames that the vehicle heard from the station; None where it has no account at all."""
-    senders = report.get("uplink")
-    if senders is None:
+    if report.get("uplink") is None:
         return None
     found: dict[str, int] = {}
-    for row in senders:
+    for row in rows_of(report, "uplink", []):
         if (row.get("system"), row.get("component")) == PROBE:
-            found |= {str(kind): int(count) for kind, count in row["frames"].items()}
+            found |= counts_of(row, "frames")
     return found
 
 
-def _same(cell: CellView, tally: Tally, words: str, out: Mapping[str, Any], back: Mapping[str, Any]) -> None:
+def _same(cell: CellView, tally: Tally, words: str, out: Mapping[str, int], back: Mapping[str, int]) -> None:
     """Nobody hears more than was sent; unimpaired, nobody hears less, but for what flew at the end."""
     for kind, count in sorted(out.items()):
         got = int(back.get(kind, 0))
-        whole = got <= int(count) and (cell.impaired or int(count) - got <= _FLYING_COUNT)
+        whole = got <= count and (cell.impaired or count - got <= _FLYING_COUNT)
         tally.require(whole, f"{cell.label}: {kind}: {count} {words.format(got)}")

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from pqbase.documents import part_of
 from pqbase.stats import tail
 from pqevidence.record.context import NO_WINDOW
 from pqevidence.record.dataplane import TRAFFIC
@@ -68,14 +68,14 @@ class Asked:
         return self.acknowledged_ns is not None and self.result != 0
 
 
-def account_of(traffic: Mapping[str, Any] | None) -> Json | None:
+def account_of(traffic: Mapping[str, object] | None) -> Json | None:
     """Part `workload` of the ground's report in the traffic window; None where there is none."""
-    window = (traffic or {}).get(TRAFFIC) or {}
-    found = ((window.get("gcs") or {}).get("source_report") or {}).get("workload")
+    window = part_of(traffic or {}, TRAFFIC, {})
+    found = part_of(part_of(window, "gcs", {}), "source_report", {}).get("workload")
     return dict(found) if isinstance(found, dict) else None
 
 
-def asked_of(traffic: Mapping[str, Any] | None) -> list[Asked] | None:
+def asked_of(traffic: Mapping[str, object] | None) -> list[Asked] | None:
     """Every exchange in the order of steps; None where the ground left no account."""
     account = account_of(traffic)
     return None if account is None else [_asked(row) for row in account.get("rows") or []]

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pqevidence
+from pqbase.documents import part_of, part_or_none
 from pqdetect.service.verdict import BINS, DEADLINE_NS, SCHEMA, STATES, window_end_ns
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
@@ -145,7 +146,7 @@ def frozen(cell: CellView, tally: Tally) -> None:
         )
         return
     tally.see()
-    named, due = _named(cell), set(cell.run.providers.get("detectors") or {})
+    named, due = _named(cell), set(part_of(cell.run.providers, "detectors", {}))
     tally.require(
         set(usage["after"]) == due, f"{cell.label}: read {sorted(usage['after'])}, due {sorted(due)}"
     )
@@ -189,7 +190,7 @@ def scores(cell: CellView, tally: Tally) -> None:
     if named == NONE or not lines:
         return
     tally.see()
-    card = ((cell.run.providers.get("detectors") or {}).get(named) or {}).get("card") or {}
+    card = part_of(part_of(part_of(cell.run.providers, "detectors", {}), named, {}), "card", {})
     told = [line for line in lines if line["state"] == "ready"]
     for output in ("attack", "degraded"):
         odd = [line for line in told if not 0.0 <= float(line[f"{output}_score"]) <= 1.0]
@@ -197,7 +198,7 @@ def scores(cell: CellView, tally: Tally) -> None:
             text = f"{output}_score {odd[0][f'{output}_score']} in detector.ndjson"
             tally.fail(f"{cell.label}: window {odd[0]['k']}: {text}")
             continue
-        rule = (card.get("rules") or {}).get(output) if card.get("kind") in RULED else None
+        rule = part_or_none(part_of(card, "rules", {}), output) if card.get("kind") in RULED else None
         line = None if rule is None else _undecided(told, output, rule)
         if line is not None:
             score = line[f"{output}_score"]
@@ -277,7 +278,7 @@ def model(cell: CellView, tally: Tally) -> None:
     if named == NONE:
         return
     tally.see()
-    facts = (cell.run.providers.get("detectors") or {}).get(named)
+    facts = part_of(cell.run.providers, "detectors", {}).get(named)
     if not isinstance(facts, dict):
         tally.fail(f"{cell.label}: providers.json does not name detector {named}")
         return

@@ -19,6 +19,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
+from pqbase.documents import Json, part_of
 from pqevidence.paths import project_root
 
 #: rows a model may ask for that a cell's bins give
@@ -59,11 +60,13 @@ def shipped(digest: str) -> Forest | None:
     """The model of that SHA-256 among those of this tree; None where there is none of trees."""
     file = _files().get(digest)
     return (
-        None if file is None else read_forest(file.read_bytes(), str(_by_digest()[digest]["input"]["rows"]))
+        None
+        if file is None
+        else read_forest(file.read_bytes(), str(part_of(_by_digest()[digest], "input")["rows"]))
     )
 
 
-def shipped_card(digest: str) -> dict[str, Any] | None:
+def shipped_card(digest: str) -> Json | None:
     """What this tree says of the model of that SHA-256; None where it ships none of trees."""
     return _by_digest().get(digest)
 
@@ -76,7 +79,7 @@ def packed() -> Iterator[tuple[str, bytes]]:
 
 
 @cache
-def _cards() -> tuple[tuple[str, dict[str, Any], Traversable], ...]:
+def _cards() -> tuple[tuple[str, Json, Traversable], ...]:
     """(digest of the file itself, its card, file) of each model of trees at hand."""
     along = resources.files("pqevidence") / "models"
     if (along / "cards.json").is_file():
@@ -85,7 +88,7 @@ def _cards() -> tuple[tuple[str, dict[str, Any], Traversable], ...]:
     else:
         found = []
         for path in sorted((project_root() / "detectors" / "models").glob("*/card.json")):
-            card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            card: Json = json.loads(path.read_text(encoding="utf-8"))
             if card.get("kind") == "trees":
                 found.append((card, path.with_name("model.onnx")))
     return tuple((hashlib.sha256(file.read_bytes()).hexdigest(), card, file) for card, file in found)
@@ -95,7 +98,7 @@ def _files() -> dict[str, Traversable]:
     return {digest: file for digest, _, file in _cards()}
 
 
-def _by_digest() -> dict[str, dict[str, Any]]:
+def _by_digest() -> dict[str, Json]:
     return {digest: card for digest, card, _ in _cards()}
 
 

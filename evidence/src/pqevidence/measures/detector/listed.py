@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
+from pqbase.documents import Json, part_of, parts_of
 from pqevidence.analysis.column import pick
 from pqevidence.analysis.stats import median
 from pqevidence.measures.detector.tables import ALL, COLUMNS, OVERHEAD_COLUMNS, QUALITY_COLUMNS
@@ -14,7 +15,6 @@ from pqevidence.report.inference import UNITS
 from pqevidence.report.source import RawRow, Source, record_link
 from pqevidence.report.svg import significant
 
-Json = dict[str, Any]
 WORDS = {"improved": "less", "regressed": "more"}
 ARCHITECTURE = {
     "trees": "gradient-boosted trees", "transformer": "time-series transformer",
@@ -24,8 +24,8 @@ ARCHITECTURE = {
 
 def facts_of(source: Source) -> dict[str, Json]:
     """Detector → what providers.json says of it."""
-    found: dict[str, Json] = source.bundle.providers.get("detectors") or {}
-    return found
+    providers = source.bundle.providers
+    return parts_of(providers, "detectors") if providers.get("detectors") else {}
 
 
 def models(source: Source) -> Table:
@@ -53,7 +53,7 @@ def _inference(card: Json) -> object:
     return told.get("median_us") if isinstance(told, dict) else None
 
 
-_PROPERTIES: tuple[tuple[str, str, Any], ...] = (
+_PROPERTIES: tuple[tuple[str, str, Callable[[Json, Json], object]], ...] = (
     ("architecture", "", lambda c, f: ARCHITECTURE.get(str(c.get("kind")), c.get("kind"))),
     ("model", "", lambda c, f: f.get("model")),
     ("history it uses", "windows", lambda c, f: c.get("history_windows")),
@@ -69,8 +69,8 @@ _PROPERTIES: tuple[tuple[str, str, Any], ...] = (
 )
 
 
-def _property(named: Json, read: Any) -> Cell:
-    value = read(named.get("card") or {}, named)
+def _property(named: Json, read: Callable[[Json, Json], object]) -> Cell:
+    value = read(part_of(named, "card", {}), named)
     if value is None or value == "":
         return missing("the card does not say")
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):

@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Any
 
 from pqbase.stats import tail
 from pqdetect.service.verdict import WINDOW_NS, window_end_ns
@@ -270,7 +269,7 @@ def fill(sheet: Sheet, facts: Facts) -> None:
 def _fill_verdicts(sheet: Sheet, told: Told) -> None:
     verdicts = told.ordered
     none = "no verdict on the traffic window"
-    first: Any = verdicts[0] if verdicts else {}
+    first: Json = verdicts[0] if verdicts else {}
     sheet.put("S", "detector_model", first.get("model"), absent=none)
     sheet.put("S", "detector_model_sha256", first.get("sha256"), absent=none)
     sheet.put("S", "detector_history_windows_count", first.get("history_windows"), absent=none)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pqbase.documents import part_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.measures.detector.forest import FIVE_WINDOW, Forest, shipped
@@ -26,8 +27,8 @@ def again(cell: CellView, tally: Tally) -> None:
     lines = cell.raw.detector or []
     if named == NONE or not lines:
         return
-    facts = (cell.run.providers.get("detectors") or {}).get(named) or {}
-    kind = (facts.get("card") or {}).get("kind")
+    facts = part_of(part_of(cell.run.providers, "detectors", {}), named, {})
+    kind = part_of(facts, "card", {}).get("kind")
     if kind != "trees":
         _left(tally, f"{named}: a {kind} is not among what this checker can run")
         return

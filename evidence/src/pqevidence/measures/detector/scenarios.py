@@ -40,8 +40,7 @@ def scenario_table(handshakes: Table, cpu: Table, traffic: Table, cells: Table, 
         ("datagrams sent, median", "datagrams", down, "sent_count", median),
         ("loss, mean", "%", down, "loss_pct", mean),
     )
-    listed = bundle.scenario.get("conditions") or []
-    shown = [str(condition["name"]) for condition in listed if not condition.get("aa_of")]
+    shown = [str(condition["name"]) for condition in bundle.conditions if not condition.get("aa_of")]
     counted = {name: [cell for cell in bundle.cells if cell.condition == name] for name in shown}
     table = Table(NAME, names(COLUMNS))
     for metric, unit, rows, column, function in quantities:

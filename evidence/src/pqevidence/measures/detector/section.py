@@ -56,8 +56,7 @@ def detectors(source: Source) -> Section | None:
 
 def _conditions(source: Source) -> list[str]:
     """In the order of the scenario, twins left out."""
-    listed = source.bundle.scenario.get("conditions") or []
-    return [str(c["name"]) for c in listed if not c.get("aa_of")]
+    return [str(c["name"]) for c in source.bundle.conditions if not c.get("aa_of")]
 
 
 def _column(
@@ -221,10 +220,10 @@ def _keygen(source: Source) -> Figure:
     for cell in source.bundle.cells:
         field = cell.value("E", "kem_keygen_ms")
         family = cell.facts.kem_family if cell.facts else ""
-        known = field is not None and isinstance(field["value"], int | float)
-        if cell.verdict == "pass" and known and cell.condition in found.get(family, {}):
-            assert field is not None
-            found[family][cell.condition].append(float(field["value"]))
+        value = None if field is None else field["value"]
+        known = cell.verdict == "pass" and cell.condition in found.get(family, {})
+        if known and isinstance(value, int | float):
+            found[family][cell.condition].append(float(value))
     parts = [
         Panel(family, "ms, median over cells", _bars(values, median, "no cell of this family"), family)
         for family, values in found.items()

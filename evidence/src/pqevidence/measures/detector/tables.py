@@ -11,8 +11,8 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
+from pqbase.documents import Json, number_of
 from pqdetect.service.verdict import BINS, WINDOW_NS
 from pqevidence.analysis.claims import seen_from, verdict_of
 from pqevidence.analysis.column import CELL, Column, names
@@ -33,7 +33,7 @@ from pqevidence.analysis.load import BundleData, Cell, read_ndjson
 from pqevidence.analysis.metrics import HANDSHAKE, Metric
 from pqevidence.analysis.multiplicity import holm
 from pqevidence.analysis.stats import median
-from pqevidence.analysis.table import Row, Table, Value, number
+from pqevidence.analysis.table import Row, Table, Value, as_value, number
 from pqevidence.measures.detector.record import due_windows, episodes_of
 from pqevidence.measures.detector.roc import roc_table
 from pqevidence.measures.detector.scenarios import scenario_table
@@ -41,7 +41,6 @@ from pqevidence.measures.detector.watched import alarm_is_caused, due_windows_of
 from pqevidence.scenario.conditions import NO_DETECTOR as NONE
 from pqevidence.scenario.conditions import detector_of, settings_of
 
-Json = dict[str, Any]
 #: record field of category S → column
 FIELDS = {
     "detector_name": Column("detector", "detector of the condition, or none"),
@@ -179,7 +178,7 @@ def cell_table(bundle: BundleData) -> Table:
         reasons = [str(field["reason"]) for field in found.values() if field and field["reason"]]
         table.add(
             **cell_columns(cell),
-            **{column: field["value"] if field else None for column, field in found.items()},
+            **{column: as_value(field["value"]) if field else None for column, field in found.items()},
             reason=commonest(reasons),
         )
     return table
@@ -314,7 +313,9 @@ def quality_table(bundle: BundleData) -> Table:
         told = {column.name: [_whole(cell, name) for cell in cells] for name, column in FIELDS.items()}
         judged = sum(told["verdict_count"])
         delays = [
-            f["value"] for c in cells if (f := c.value("S", "detector_delay_s")) and f["value"] is not None
+            number_of(f, "value")
+            for c in cells
+            if (f := c.value("S", "detector_delay_s")) and f["value"] is not None
         ]
         table.add(
             watcher=detector,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from pqbase.documents import part_of
 from pqdetect.service.verdict import WINDOW_NS
 from pqevidence.analysis.load import BundleData, Cell
 from pqevidence.measures.detector.record import AFTERMATH_NS, due_windows
@@ -22,7 +23,7 @@ def watched_cells(bundle: BundleData) -> dict[str, list[Cell]]:
 
 
 def gate_of(cell: Cell) -> tuple[int, int] | None:
-    side = (cell.traffic_windows.get("traffic") or {}).get("drone") or {}
+    side = part_of(cell.traffic_windows.get("traffic") or {}, "drone", {})
     opened, closed = side.get("open_ns"), side.get("close_ns")
     return (int(opened), int(closed)) if isinstance(opened, int) and isinstance(closed, int) else None
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from pqbase.documents import Json, exact_of, number_of, part_of, rows_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.record.fleet import (
@@ -24,7 +25,6 @@ from pqevidence.record.fleet import (
     fleet_of,
     read_fleet,
 )
-from pqevidence.record.raw import Json
 
 WINDOW = "fleet"
 #: of two clocks of one machine, over some minutes
@@ -77,17 +77,18 @@ def flown(cell: CellView, tally: Tally) -> None:
 
 
 def _moments(fleet: RawFleet) -> Iterable[str]:
-    seed = int(fleet.document["seed"])
-    asked = fleet.document["settings"]
+    seed = whole_of(fleet.document, "seed")
+    asked = part_of(fleet.document, "settings")
     for stage, kind, own, within_s in (
-        (JOIN, "session", seed, asked["arrive_s"]),
-        (REKEYING, "rekey", seed ^ REKEY_SEED, asked["window_s"]),
+        (JOIN, "session", seed, number_of(asked, "arrive_s")),
+        (REKEYING, "rekey", seed ^ REKEY_SEED, number_of(asked, "window_s")),
     ):
-        at = fleet.document["arrivals"][stage]
+        at = part_of(part_of(fleet.document, "arrivals"), stage)
         if at["spread_us"] != round(1e6 * within_s):
             yield f"moments in {stage} were drawn within {at['spread_us']} µs, {within_s:g} s are due"
             return
-        due = [at["begin_ns"] + 1000 * us for us in drawn(own, fleet.drones, int(at["spread_us"]))]
+        begin_ns = exact_of(at, "begin_ns")
+        due = [begin_ns + 1000 * us for us in drawn(own, fleet.drones, exact_of(at, "spread_us"))]
         for attempt in fleet.attempts:
             if attempt.due_ns is None or attempt.kind != kind:
                 continue
@@ -127,9 +128,13 @@ def _drones(fleet: RawFleet) -> Iterable[str]:
             if back_ns is not None and stage != OUTAGE and back_ns != due_ns:
                 yield f"drone {drone} was back at {back_ns} in {stage}, its first packet came at {due_ns}"
                 return
-            if back_ns is not None and back_ns < int(fleet.document["stages"][stage]["begin_ns"]):
+            if back_ns is not None and back_ns < whole_of(_stage(fleet, stage), "begin_ns"):
                 yield f"drone {drone} was back before {stage} began"
                 return
+
+
+def _stage(fleet: RawFleet, stage: str) -> Json:
+    return part_of(part_of(fleet.document, "stages"), stage)
 
 
 def timed(cell: CellView, tally: Tally) -> None:
@@ -138,9 +143,9 @@ def timed(cell: CellView, tally: Tally) -> None:
     fleet = _of(cell, tally)
     if fleet is None:
         return
-    document = fleet.document
-    begin, end = document["clocks"]["begin"], document["clocks"]["end"]
-    apart = [at["realtime_ns"] - at["monotonic_ns"] for at in (begin, end)]
+    clocks = part_of(fleet.document, "clocks")
+    begin, end = part_of(clocks, "begin"), part_of(clocks, "end")
+    apart = [exact_of(at, "realtime_ns") - exact_of(at, "monotonic_ns") for at in (begin, end)]
     steady = abs(apart[1] - apart[0]) <= CLOCKS_NS
     tally.require(
         steady, f"{cell.label}: the fleet's two clocks drifted by {(apart[1] - apart[0]) / 1e6:.0f} ms"
@@ -150,8 +155,8 @@ def timed(cell: CellView, tally: Tally) -> None:
     }
     inside = (
         window.get("window_start", 0)
-        <= begin["realtime_ns"]
-        <= end["realtime_ns"]
+        <= exact_of(begin, "realtime_ns")
+        <= exact_of(end, "realtime_ns")
         <= window.get("window_end", 0)
     )
     tally.require(inside, f"{cell.label}: {DOCUMENT} tells of a time outside the cell's window {WINDOW}")
@@ -165,39 +170,38 @@ def _order(fleet: RawFleet) -> Iterable[str]:
         return [fleet.asked_ns[stage]] if stage in fleet.asked_ns else []
 
     document = fleet.document
-    begin_ns, end_ns = (document["clocks"][edge]["monotonic_ns"] for edge in ("begin", "end"))
-    stages = document["stages"]
+    clocks, arrivals = part_of(document, "clocks"), part_of(document, "arrivals")
+    begin_ns, end_ns = (exact_of(part_of(clocks, edge), "monotonic_ns") for edge in ("begin", "end"))
     order = [begin_ns]
     for stage in (JOIN, QUIET, REKEYING):
+        own = _stage(fleet, stage)
         order += [
-            stages[stage]["begin_ns"],
-            document["arrivals"][stage]["begin_ns"],
-            stages[stage]["waited_ns"],
+            exact_of(own, "begin_ns"),
+            exact_of(part_of(arrivals, stage), "begin_ns"),
+            exact_of(own, "waited_ns"),
             *asked(stage),
         ]
-    restarted = document["listening"][-1]
+    listening, own = rows_of(document, "listening"), _stage(fleet, RESTART)
     order += [
-        stages[RESTART]["gone_ns"],
-        stages[RESTART]["begin_ns"],
-        restarted["t_ns"],
-        stages[RESTART]["waited_ns"],
+        exact_of(own, "gone_ns"),
+        exact_of(own, "begin_ns"),
+        exact_of(listening[-1], "t_ns"),
+        exact_of(own, "waited_ns"),
         *asked(RESTART),
     ]
-    order += [
-        stages[OUTAGE][key] for key in ("gone_ns", "begin_ns", "healed_ns", "healed_by_ns", "waited_ns")
-    ]
+    own = _stage(fleet, OUTAGE)
+    order += [exact_of(own, key) for key in ("gone_ns", "begin_ns", "healed_ns", "healed_by_ns", "waited_ns")]
     order += asked(OUTAGE)
     order += [moment for load in fleet.loads for moment in (load.begin_ns, load.end_ns)]
     if any(after < before for before, after in pairwise([*order, end_ns])):
         yield f"the stages in {DOCUMENT}, and when the station was asked after each, are not in their order"
-    processes = [row["process"] for row in document["listening"]]
+    processes = [row["process"] for row in listening]
     if len(processes) != 2 or processes[0] == processes[1]:
         yield f"the station was to be started twice, its processes were {processes}"
 
 
 def _accounts(cell: CellView, fleet: RawFleet) -> Iterable[str]:
-    host = (cell.run.hosts.get("controller") or {}).get("host") or {}
-    cores = int(host.get("cpu_count") or 1024)
+    cores = whole_of(cell.run.host("controller"), "cpu_count", 1024)
     for before, after, following in zip(
         fleet.samples, fleet.samples[1:], [*fleet.samples[2:], None], strict=False
     ):
@@ -234,8 +238,13 @@ def witnessed(cell: CellView, tally: Tally) -> None:
         tally.fail(f"{cell.label}: {problem}")
 
 
+def _count(told: Json, name: str) -> int:
+    """A count of the station's; what it never counted it does not tell."""
+    return whole_of(told, name) if name in told else 0
+
+
 def _told(status: Json) -> dict[int, Json]:
-    return {int(str(drone["name"]).removeprefix("d")): drone for drone in status.get("drone") or []}
+    return {int(str(drone["name"]).removeprefix("d")): drone for drone in rows_of(status, "drone", [])}
 
 
 def _handshakes(fleet: RawFleet, name: str, stages: tuple[str, ...]) -> Iterable[str]:
@@ -260,7 +269,7 @@ def _handshakes(fleet: RawFleet, name: str, stages: tuple[str, ...]) -> Iterable
         yield f"until {name} the station tells of {len(drones)} drones, the farm has {fleet.drones}"
         return
     for drone, told in drones.items():
-        count = int(told.get("hs_completed", 0))
+        count = _count(told, "hs_completed")
         if not completed[drone] <= count <= completed[drone] + open_ended[drone]:
             yield (
                 f"until {name} the station counts {count} handshakes of drone {drone}, the farm "
@@ -274,7 +283,7 @@ def _probes(fleet: RawFleet, name: str, stages: tuple[str, ...]) -> Iterable[str
     sent, back = Counter(p.drone for p in mine), Counter(p.drone for p in mine if p.returned_ns is not None)
     for drone, told in _told(fleet.status[name]).items():
         for counter in ("rx_ok", "tx_data"):
-            if not back[drone] <= int(told.get(counter, 0)) <= sent[drone]:
+            if not back[drone] <= _count(told, counter) <= sent[drone]:
                 yield (
                     f"until {name} the station counts {counter} {told.get(counter, 0)} of drone {drone}, the "
                     f"farm {sent[drone]} probes sent and {back[drone]} returned"
@@ -283,8 +292,8 @@ def _probes(fleet: RawFleet, name: str, stages: tuple[str, ...]) -> Iterable[str
 
 
 def _loads(fleet: RawFleet) -> Iterable[str]:
-    opened = sum(int(told.get("rx_ok", 0)) for told in _told(fleet.status["load"]).values())
-    opened -= sum(int(told.get("rx_ok", 0)) for told in _told(fleet.status[OUTAGE]).values())
+    opened = sum(_count(told, "rx_ok") for told in _told(fleet.status["load"]).values())
+    opened -= sum(_count(told, "rx_ok") for told in _told(fleet.status[OUTAGE]).values())
     sent, arrived = sum(load.sent for load in fleet.loads), sum(load.arrived for load in fleet.loads)
     if not arrived <= opened <= sent:
         yield f"the station opened {opened} datagrams of loads, the farm sent {sent}, {arrived} arrived"

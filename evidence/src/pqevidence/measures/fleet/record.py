@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pqbase.documents import part_of
 from pqevidence.record.facts import Facts
 from pqevidence.record.fleet import DIALLING, DOCUMENT, FLEET_LOST, fleet_of, read_fleet
 from pqevidence.record.raw import RawDataError
@@ -20,5 +21,5 @@ def problems(facts: Facts) -> list[str]:
         return [f"{error.what}: {error.why}"]
     if fleet is None:
         return [f"there is no {DOCUMENT}: nothing shows that a fleet flew"]
-    absent = [stage for stage in DIALLING if stage not in fleet.document["stages"]]
+    absent = [stage for stage in DIALLING if stage not in part_of(fleet.document, "stages")]
     return [f"stage {stage} did not take place" for stage in absent]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pqbase.documents import number_or_none, numbers_of, part_of
 from pqbase.stats import tail
 from pqevidence.analysis.column import CELL, Column, names
 from pqevidence.analysis.handshakes import cell_columns
@@ -116,8 +117,7 @@ CAPACITY_COLUMNS = (
 def make_tables(bundle: BundleData, made: Mapping[str, Table]) -> Iterator[Table]:
     """Both, where a condition asks for a fleet."""
     del made
-    conditions = bundle.scenario.get("conditions") or []
-    if not any(fleet_of(condition) for condition in conditions):
+    if not any(fleet_of(condition) for condition in bundle.conditions):
         return
     stages, capacity = Table(STAGES, names(STAGE_COLUMNS)), Table(CAPACITY, names(CAPACITY_COLUMNS))
     for cell in bundle.cells:
@@ -155,7 +155,7 @@ def _stage(fleet: RawFleet, stage: str) -> Row:
     back_ns = sorted(moment for moment in _back(fleet, stage).values() if moment is not None)
     begun_ns = fleet.begun_ns(stage)
     t50, t95, t100 = ((_at(back_ns, fleet.drones, share, begun_ns)) for share in (50, 95, 100))
-    gone_ns = fleet.document["stages"][stage].get("gone_ns")
+    gone_ns = number_or_none(part_of(part_of(fleet.document, "stages"), stage), "gone_ns")
     return row | {
         "back_count": len(back_ns),
         "t50_ms": t50,
@@ -224,7 +224,7 @@ def _capacity(cell: Cell, fleet: RawFleet, rows: Mapping[str, Row]) -> Row:
         station_ms, farm_ms = used.station_cpu_ns / joined / 1e6, used.farm_cpu_ns / joined / 1e6
     carried = [load.drones for load in fleet.loads if load.arrived >= CARRIED * load.offered]
     ended = [load.drones for load in fleet.loads if load.arrived < CARRIED * load.offered]
-    wake_us = [waited_ns / 1e3 for waited_ns in fleet.document["wake_ns"]]
+    wake_us = [waited_ns / 1e3 for waited_ns in numbers_of(fleet.document, "wake_ns")]
     again = [
         float(told)
         for stage in (RESTART, OUTAGE)

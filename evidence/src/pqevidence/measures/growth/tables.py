@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
+from pqbase.documents import number_or_none, part_of
 from pqevidence.analysis.column import CELL, Column, names
 from pqevidence.analysis.handshakes import cell_columns
 from pqevidence.analysis.load import ROLES, BundleData, Cell
 from pqevidence.analysis.stats import median
-from pqevidence.analysis.table import Table
+from pqevidence.analysis.table import Table, as_value
 from pqevidence.record.dataplane import window_counter
 from pqtelemetry import slice as lines_of
 from pqtunnel.blackout import ROW_BYTES
@@ -56,13 +57,13 @@ def make_tables(bundle: BundleData, made: Mapping[str, Table]) -> Iterator[Table
 
 def growth_table(bundle: BundleData) -> Table | None:
     """One row a cell, host and quantity; None where sessions are short."""
-    session = (bundle.scenario.get("traffic") or {}).get("session_s")
-    if session is None or float(session) <= LEAST_S:
+    session_s = number_or_none(part_of(bundle.scenario, "traffic", {}), "session_s")
+    if session_s is None or session_s <= LEAST_S:
         return None
     table = Table(NAME, names(COLUMNS))
     for cell in bundle.cells:
         window = cell.window("traffic")
-        rekeys = (cell.value("F", "rekey_success_count") or {}).get("value")
+        rekeys = as_value((cell.value("F", "rekey_success_count") or {}).get("value"))
         for role in ROLES:
             lines = cell.telemetry_lines(role) if window else []
             for quantity, (field, divisor) in QUANTITIES.items():
@@ -98,8 +99,12 @@ def ledger_mb(cell: Cell, role: str) -> float | None:
     """Memory of the rows that this end's ledger gained in the traffic window; None where it kept none."""
     if not (cell.directory / f"ledger.{role}.csv").is_file():
         return None
-    rows = [window_counter(cell.counters, role, "traffic", name) for name in ("tx_data", "rx_ok")]
-    return None if None in rows else sum(int(count) for count in rows) * ROW_BYTES / 1e6
+    rows = [
+        window_counter({role: part_of(cell.counters, role, {})}, role, "traffic", name)
+        for name in ("tx_data", "rx_ok")
+    ]
+    counted = [count for count in rows if count is not None]
+    return sum(counted) * ROW_BYTES / 1e6 if len(counted) == len(rows) else None
 
 
 def slope(points: list[tuple[float, float]]) -> float | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
+from pqbase.documents import Json, number_of, part_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView, Ends, end_of
 from pqevidence.kernel.witnesses import has_witnesses
@@ -186,8 +186,7 @@ def _away_and_at_work(hosts: Ends) -> tuple[int, int]:
 def handshake_count(cell: CellView, tally: Tally) -> None:
     """Handshakes counted at both ends = handshakes traced at both ends, and at least as many cold ones as the
     scenario asks for."""
-    shake = cell.run.scenario.get("handshake") or {}
-    least = int(shake.get("min_count", LEAST_HANDSHAKES))
+    least = _least(cell)
     spans = cell.raw.spans or []
     for host in ("drone", "gcs"):
         traced = len({span.handshake_id for span in spans if span.host == host and span.step == "handshake"})
@@ -304,20 +303,25 @@ def _mode_of(hosts: Ends) -> str | None:
     return wall.mode if wall else None
 
 
-def _asked(cell: CellView, blocks: list[dict[str, Any]], tally: Tally) -> None:
+def _least(cell: CellView) -> int:
+    shake = part_of(cell.run.scenario, "handshake", {})
+    return whole_of(shake, "min_count") if "min_count" in shake else LEAST_HANDSHAKES
+
+
+def _asked(cell: CellView, blocks: list[Json], tally: Tally) -> None:
     """Fewer cold handshakes than the scenario asks for are those that the time for them ended."""
-    shake = cell.run.scenario.get("handshake") or {}
+    shake = part_of(cell.run.scenario, "handshake", {})
     label = next((row for row in cell.labelled() if row[0] == "handshake_cold"), None)
     cold = next((event for event in blocks if not event.get("pooled")), None)
     if label is None or cold is None or not {"count", "max_s"} <= set(shake):
         return
     done, due, took_s = (
-        int(cold["completed"]) + int(cold["failed"]),
-        int(shake["count"]),
+        whole_of(cold, "completed") + whole_of(cold, "failed"),
+        whole_of(shake, "count"),
         (label[2] - label[1]) / 1e9,
     )
     tally.require(
-        done == due or (done < due and took_s >= 0.9 * float(shake["max_s"])),
+        done == due or (done < due and took_s >= 0.9 * number_of(shake, "max_s")),
         f"{cell.label}: {done} handshakes in events.ndjson, scenario.effective.yml asks for {due}, and "
         f"{took_s:.2f} s of {shake['max_s']} s had passed",
     )
@@ -339,7 +343,7 @@ def pooled_apart(cell: CellView, tally: Tally) -> None:
     done = sum(1 for hosts in cell.pooled.values() if end_of(hosts, "drone").wall)
     due = cell.pooled_due or 0
     tally.see(done)
-    least = min(due, int((cell.run.scenario.get("handshake") or {}).get("min_count", LEAST_HANDSHAKES)))
+    least = min(due, _least(cell))
     tally.require(least <= done <= due, f"{cell.label}: {done} pooled handshakes, {due} were asked for")
 
 

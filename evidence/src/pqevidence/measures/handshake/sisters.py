@@ -47,7 +47,7 @@ def alike(cell: CellView, tally: Tally) -> None:
         known.setdefault(id(cell.run), []).append(found)
     if cell.cell_id == cell.bundle.last_carried_out:
         for sisters in known.values():
-            for problem in _contradicted(sisters):
+            for problem in _contradicted([one for one in sisters if isinstance(one, Sister)]):
                 tally.fail(problem)
 
 

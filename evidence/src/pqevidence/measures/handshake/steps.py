@@ -141,6 +141,6 @@ def _uncaused(hosts: Ends) -> Iterable[str]:
 
 def _one_clock(cell: CellView) -> bool:
     """Both ends read the monotonic clock of one machine, and no other one plays it."""
-    hosts = [(cell.run.hosts.get(role) or {}).get("host") or {} for role in ROLES]
+    hosts = [cell.run.host(role) for role in ROLES]
     linux = all(host.get("os", "linux") == "linux" for host in hosts)
     return cell.run.one_clock and linux and not untimed_reasons(cell.run.hosts)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from statistics import median as middle
 
+from pqbase.documents import part_of, whole_of
 from pqevidence.analysis.claims import NOT_DISTINGUISHABLE
 from pqevidence.analysis.column import Column, names
 from pqevidence.analysis.estimate import Estimate, estimate
@@ -58,7 +59,7 @@ def make_tables(bundle: BundleData, _made: Mapping[str, Table]) -> Iterator[Tabl
     yield handshake_table(bundle)
     yield primitive_table(bundle)
     yield size_table(bundle)
-    if (bundle.scenario.get("handshake") or {}).get("pooled"):
+    if part_of(bundle.scenario, "handshake", {}).get("pooled"):
         yield pooled_table(bundle)
 
 
@@ -89,7 +90,7 @@ def size_table(bundle: BundleData) -> Table:
         found: dict[str, int | None] = {}
         for name, column in SIZE_FIELDS[kind].items():
             fields = [cell.value("E", name) for cell in members]
-            known = {int(f["value"]) for f in fields if f is not None and f["value"] is not None}
+            known = {whole_of(f, "value") for f in fields if f is not None and f["value"] is not None}
             found[column] = known.pop() if len(known) == 1 else None
         table.add(
             algorithm=algorithm,

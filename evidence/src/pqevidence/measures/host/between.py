@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pqevidence
+from pqbase.documents import whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.measures.host.ticks import CORES_LESS, CORES_MORE, CORES_SLACK_MS, Tick, ticks_of
@@ -40,7 +41,8 @@ def run_on(cell: CellView, tally: Tally) -> None:
             known.append(account)
     if cell.cell_id == cell.bundle.last_carried_out:
         for raw in cell.bundle.runs:
-            for problem in _gaps(raw, cell.bundle.accounts.get(id(raw), [])):
+            accounts = [one for one in cell.bundle.accounts.get(id(raw), []) if isinstance(one, Account)]
+            for problem in _gaps(raw, accounts):
                 tally.fail(problem)
 
 
@@ -56,8 +58,7 @@ def _accounts(cell: CellView) -> list[Account]:
     restarts = bool(cell.run.condition(str(cell.plan["condition"])).get("events"))
     found = []
     for role in ROLES:
-        host = (cell.run.hosts.get(role) or {}).get("host") or {}
-        if host.get("os", "linux") != "linux":
+        if cell.run.host(role).get("os", "linux") != "linux":
             continue
         for folder in (cell.folder, *sorted(cell.folder.glob("attempt-*"))):
             lines = _lines(folder / f"telemetry.{role}.lp")
@@ -79,10 +80,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def _gaps(raw: RawRun, accounts: list[Account]) -> list[str]:
-    begun = [int(session["started_ns"]) for session in raw.run.get("sessions") or []]
+    begun = [whole_of(session, "started_ns") for session in raw.sessions]
     found = []
     for role in ROLES:
-        cores = int(((raw.hosts.get(role) or {}).get("host") or {}).get("cpu_count") or 1)
+        cores = whole_of(raw.host(role), "cpu_count", 1)
         mine = sorted((a for a in accounts if a.role == role), key=lambda account: account.first_ns)
         for before, after in pairwise(mine):
             away = any(before.last_ns <= moment <= after.first_ns for moment in begun)

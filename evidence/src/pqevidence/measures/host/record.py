@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pqbase.documents import rows_of
 from pqbase.text import utc_text_ms
 from pqevidence.record.dataplane import TRAFFIC
 from pqevidence.record.facts import Facts
@@ -65,7 +66,7 @@ def fill_pressure(
 
 def _why_silent(raw: RawRun, host: str, name: str) -> str:
     """Why a host has no such series: its own word, or it was not asked yet."""
-    sensors = raw.hosts.get(host, {}).get("sensors") or []
+    sensors = rows_of(raw.hosts.get(host, {}), "sensors", [])
     mine = [sensor for sensor in sensors if sensor.get("name") == name]
     if not mine:
         return BEFORE_MEASURED

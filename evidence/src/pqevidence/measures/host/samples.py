@@ -6,6 +6,7 @@ from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.record.faults import stalled_ns
 from pqevidence.record.raw import ROLES
+from pqevidence.record.system import tick_hz
 from pqevidence.scenario.conditions import without
 
 LOST_SHARE = 0.05
@@ -15,7 +16,7 @@ LOST_SLACK = 2
 def samples(cell: CellView, tally: Tally) -> None:
     """Ticks of each sampler in the file against the time until its end stopped and its own account."""
     start, end = cell.wall
-    rate_hz = float((cell.run.scenario.get("telemetry") or {}).get("rate_hz", 10))
+    rate_hz = tick_hz(cell.run.scenario)
     condition = cell.run.condition(str(cell.plan["condition"]))
     if "sampler" in without(condition):
         return  # it stood still on purpose, which `observers_still` looks at

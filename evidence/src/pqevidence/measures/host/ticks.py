@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
+from pqbase.documents import whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.kernel.witnesses import has_witnesses
@@ -193,8 +194,8 @@ def processor(cell: CellView, tally: Tally) -> None:
     tally.unit = "ticks"
     for role in ROLES:
         ticks = ticks_of(cell.raw.telemetry.get(role) or [], "pq_cpu")
-        host = (cell.run.hosts.get(role) or {}).get("host") or {}
-        cores = int(host.get("cpu_count") or 1)
+        host = cell.run.host(role)
+        cores = whole_of(host, "cpu_count", 1)
         where = f"{cell.label} {role}: telemetry.{role}.lp"
         tally.looked += len(ticks)
         if problem := _out_of_range(ticks, cores):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import sqrt
 
+from pqbase.documents import rows_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.measures.link.record import link_problems, sides_of
@@ -33,11 +34,11 @@ def achieved(cell: CellView, tally: Tally) -> None:
     for problem in (*link_problems(cell.raw, condition), *_probe_problems(cell.raw.link)):
         tally.fail(f"{cell.label}: {problem}")
     side = sides_of(condition)["up"]
-    changed = any(event.get("kind") == "link" for event in condition.get("events") or [])
+    changed = any(event.get("kind") == "link" for event in rows_of(condition, "events", []))
     if changed or side.reorder_pct:
         return
     least_ms = side.delay_ms - side.jitter_ms * side.reach
-    p50_ms = cell.value("H", "one_way_latency_p50_ms")
+    p50_ms = cell.number("H", "one_way_latency_p50_ms")
     if p50_ms is not None:
         tally.see(p50_ms)
         tally.require(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pqevidence.record.facts import Facts
 from pqevidence.record.raw import Json, RawCell
 from pqevidence.record.sheet import Sheet
@@ -121,7 +119,7 @@ def fill(sheet: Sheet, facts: Facts) -> None:
     absent_tcp = str(tcp.get("reason") or absent)
     sheet.put("T", "link_rtt_tcp_mean_ms", tcp.get("rtt_mean_ms"), n=tcp.get("n"), absent=absent_tcp)
     sheet.put("T", "link_round_trip_loss_tcp_pct", tcp.get("loss_pct"), n=tcp.get("n"), absent=absent_tcp)
-    settings: dict[str, Any] | None = None if link is None else link.get("set")
+    settings: dict[str, object] | None = None if link is None else link.get("set")
     without = NOT_ROUTED if not routed(condition) else "link.json is not there"
     sheet.put("T", "link_settings", settings, absent=without)
     router: Json = (link or {}).get("router") or {}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from pqbase.documents import Json, exact_or_none, number_or_none, part_of
 from pqevidence.analysis.load import Cell as BundleCell
 from pqevidence.report import blocks
 from pqevidence.report.blocks import Cell, Column, Section, Table, label, missing, number
 from pqevidence.report.source import Source, anchor, record_link
 from pqevidence.scenario.conditions import impairs, is_control
 
-Json = dict[str, Any]
 NO_CONTROL = (
     "This campaign has no link-0 control (router in the path, nothing set): what the router itself adds is "
     "not known here. `--with link-0` on the same scenario measures it."
@@ -56,7 +55,7 @@ def links(source: Source) -> Section | None:
             ),
         ),
         "The router delays and drops on purpose, from a seed. A cell whose link was not what its condition "
-        "says is invalid." + control_lacks(source.bundle.scenario.get("conditions") or []),
+        "says is invalid." + control_lacks(source.bundle.conditions),
     )
 
 
@@ -81,8 +80,8 @@ def _row(source: Source, cell: BundleCell, way: str) -> list[Cell]:
         label(cell.condition),
         blocks.count(source.nth(cell.repetition)),
         label(WORDS[way]),
-        label(set_text(settings.get(way) or {})),
-        blocks.count(probes.get("n"), reason=str(probes.get("reason") or "not in the record")),
+        label(set_text(part_of(settings, way, {}))),
+        blocks.count(exact_or_none(probes, "n"), reason=str(probes.get("reason") or "not in the record")),
         _field(cell, f"link_delay_mean_{way}_ms"),
         _field(cell, f"link_jitter_sd_{way}_ms"),
         _field(cell, f"link_loss_{way}_pct"),
@@ -98,18 +97,21 @@ def _field(cell: BundleCell, name: str, *, whole: bool = False) -> Cell:
     if field is None:
         return missing("not in the record")
     reason = str(field["reason"] or "no reason is recorded")
-    return blocks.count(field["value"], reason=reason) if whole else number(field["value"], reason=reason)
+    value = number_or_none(field, "value")
+    if whole:
+        return blocks.count(None if value is None else int(value), reason=reason)
+    return number(value, reason=reason)
 
 
 def set_text(side: Json) -> str:
     """One direction's settings in the order in which a packet meets them; what is 0 does nothing."""
     parts = []
-    if trace := side.get("trace"):
+    if trace := part_of(side, "trace", {}):
         begin = f", from {trace['start_ms']} ms" if trace["start_ms"] else ""
-        parts.append(f"trace {trace['sha256'][:12]}{begin}, {trace['at_end']} at its end")
+        parts.append(f"trace {str(trace['sha256'])[:12]}{begin}, {trace['at_end']} at its end")
     if rate := side.get("rate_kbps"):
         parts.append(f"{rate:g} kbit/s")
-    if burst := side.get("burst_loss"):
+    if burst := part_of(side, "burst_loss", {}):
         ways = f"in {burst['p_enter_pct']:g} %, out {burst['p_exit_pct']:g} %"
         parts.append(f"bursts losing {burst['loss_pct']:g} % ({ways})")
     if loss := side.get("loss_pct"):

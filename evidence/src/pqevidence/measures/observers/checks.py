@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pqbase.documents import Json, part_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.record.raw import ROLES
 from pqevidence.scenario.conditions import observers_vary, without
 
-Json = dict[str, Any]
 FILE = "observers.json"
 VIEW = ("telegraf", "influxdb")
 #: what a stopped process may still be charged: the tick in which it was stopped
@@ -59,12 +57,19 @@ def _judge(cell: CellView, tally: Tally, who: str, used: int | None, took_ns: in
 
 
 def _cores(cell: CellView) -> int:
-    host = (cell.run.hosts.get("controller") or {}).get("host") or {}
-    return int(host.get("cpu_count") or 1024)
+    return whole_of(cell.run.host("controller"), "cpu_count", 1024)
+
+
+_EDGES = ("before", "after")
 
 
 def _used(document: Json, *path: str) -> int | None:
-    before, after = document["before"], document["after"]
-    for key in path:
-        before, after = (before or {}).get(key), (after or {}).get(key)
-    return None if before is None or after is None else int(after) - int(before)
+    before, after = (_read(part_of(document, edge) if document[edge] else {}, path) for edge in _EDGES)
+    return None if before is None or after is None else after - before
+
+
+def _read(part: Json, path: tuple[str, ...]) -> int | None:
+    *inside, last = path
+    for key in inside:
+        part = part_of(part, key, {})
+    return None if part.get(last) is None else whole_of(part, last)

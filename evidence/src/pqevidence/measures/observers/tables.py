@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from pqbase.documents import Json, number_of, part_of, whole_of
 from pqevidence.analysis.claims import BLOCK, adjusted, seen_from, tested_scopes, verdict_of
 from pqevidence.analysis.column import Column, names
 from pqevidence.analysis.conditions import (
@@ -23,7 +24,7 @@ from pqevidence.analysis.conditions import (
     pairs_of,
 )
 from pqevidence.analysis.estimate import LEVEL
-from pqevidence.analysis.load import BundleData, Cell, Json, read_optional_json
+from pqevidence.analysis.load import BundleData, Cell, read_optional_json
 from pqevidence.analysis.metrics import Metric, Values
 from pqevidence.analysis.stats import median
 from pqevidence.analysis.table import Row, Table, number, present
@@ -182,14 +183,17 @@ def used_of(cell: Cell) -> dict[str, float]:
     document = read_optional_json(cell.directory / "observers.json")
     if not document:
         return {}
-    before, after = document["before"], document["after"]
-    wall_ns = int(after["t_ns"]) - int(before["t_ns"])
+    before, after = part_of(document, "before"), part_of(document, "after")
+    wall_ns = whole_of(after, "t_ns") - whole_of(before, "t_ns")
 
     def grown(*path: str) -> float | None:
         one, other = before, after
-        for key in path:
-            one, other = (one or {}).get(key), (other or {}).get(key)
-        return None if one is None or other is None else float(other) - float(one)
+        *inside, last = path
+        for key in inside:
+            one, other = part_of(one, key, {}), part_of(other, key, {})
+        if one.get(last) is None or other.get(last) is None:
+            return None
+        return number_of(other, last) - number_of(one, last)
 
     shares: dict[str, list[float | None]] = {
         "tunnel_cpu_drone_pct": [grown("ends", "drone", "tunnel_cpu_ns")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from pqbase.documents import part_of
 from pqevidence.kernel.claims import LIMITS, PHYSICAL_UNITS, fields_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
@@ -28,7 +29,7 @@ def claims(cell: CellView, tally: Tally) -> None:
             tally.require(honest, f"{where} in ring {cell.record['ring']}")
     if cell.record["ring"] == "hardware":
         _real_sensor(cell, tally)
-    asked = (cell.run.scenario.get("telemetry") or {}).get("power", "none")
+    asked = part_of(cell.run.scenario, "telemetry", {}).get("power", "none")
     for role, lines in cell.raw.telemetry.items():
         for line in lines:
             if not line.startswith("pq_power"):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pqevidence.record.facts import Facts
 from pqevidence.record.sheet import Sheet, Validity
 from pqevidence.record.stats import mean, median
-from pqevidence.record.system import Points, sensor_reason
+from pqevidence.record.system import Points, sensor_reason, tick_hz
 
 #: power figures and joules stand for the window where at least this share of it is covered, and no two
 #: points are further apart than this many periods
@@ -42,14 +42,14 @@ def fill(sheet: Sheet, facts: Facts) -> None:
         validity, n = lower if bounded else real, None if isinstance(value, str) else len(watts)
         sheet.put("P", name, value, n=n, validity=validity, reason=reason, absent=absent)
 
-    tick_hz = float((raw.scenario.get("telemetry") or {}).get("rate_hz", 10))
+    rate_hz = tick_hz(raw.scenario)
     inside = (p for p in told.series["pq_power"] if span_ns[0] <= p[0] < span_ns[1] and "power_w" in p[1])
     points = sorted(inside, key=lambda point: point[0])
-    hole = bound or _hole(points, span_ns, tick_hz)
+    hole = bound or _hole(points, span_ns, rate_hz)
     if tags.get("sensor_class") == "pmic":
         hole = "the PMIC's watts have no stated uncertainty and enter no energy"
     put("power_sensor_type", tags.get("sensor"))
-    put("power_sampling_rate_hz", _rate_hz(points, span_ns, tick_hz))
+    put("power_sampling_rate_hz", _rate_hz(points, span_ns, rate_hz))
     put("voltage_mean_v", mean(told.values("pq_power", "voltage_v", *span_ns)))
     put("current_mean_a", mean(told.values("pq_power", "current_a", *span_ns)), bounded=True)
     put("power_mean_w", mean(watts), bounded=True)

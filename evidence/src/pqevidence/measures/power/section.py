@@ -5,6 +5,7 @@ Without a sensor there is no section; the suites' section says why there are no 
 
 from __future__ import annotations
 
+from pqbase.documents import whole_of
 from pqevidence.analysis.column import names, pick
 from pqevidence.analysis.stats import MIN_RUNS_COUNT, mean, median, sd
 from pqevidence.analysis.table import to_float
@@ -60,9 +61,9 @@ def supply(source: Source) -> Section | None:
 def heat(source: Source) -> Section | None:
     """Temperature over the order of the run: heat that builds up is confounded with a fixed order."""
     cells = {r["cell_id"]: r for r in source.rows("cpu") if r["host"] == "drone"}
-    order = sorted(source.bundle.cells, key=lambda cell: int(cell.plan["position"]))
+    order = sorted(source.bundle.cells, key=lambda cell: whole_of(cell.plan, "position"))
     points = tuple(
-        (float(int(cell.plan["position"]) + 1), degrees)
+        (float(whole_of(cell.plan, "position") + 1), degrees)
         for cell in order
         if (row := cells.get(cell.cell_id)) and (degrees := to_float(row["temperature_mean_c"])) is not None
     )

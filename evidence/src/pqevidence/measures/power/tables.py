@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from pqbase.documents import whole_of
 from pqevidence.analysis.column import Column, names
 from pqevidence.analysis.load import BundleData, Cell
-from pqevidence.analysis.table import Table, Value
+from pqevidence.analysis.table import Table, Value, as_value
 
 NAME = "supply"
 #: category P of the record, as it is
@@ -56,16 +57,16 @@ def supply_table(bundle: BundleData) -> Table:
             suite_id=cell.suite_id,
             condition=cell.condition,
             repetition=cell.repetition,
-            position=int(cell.plan["position"]),
+            position=whole_of(cell.plan, "position"),
             verdict=cell.verdict,
             ring="synthetic" if watts.get("validity") == "model" else cell.ring,
             sensor=_text(cell, "P", "power_sensor_type"),
-            n_samples=watts.get("n"),
+            n_samples=as_value(watts.get("n")),
             window_s=_value(cell, "C", "traffic_session_s"),
             **{name: _value(cell, "P", name) for name in names(RECORDED)},
-            net_reason=(cell.value("P", "energy_net_handshake_j") or {}).get("reason"),
+            net_reason=as_value((cell.value("P", "energy_net_handshake_j") or {}).get("reason")),
             temperature_c=_value(cell, "N", "temperature_c"),
-            reason=None if _value(cell, "P", "power_mean_w") is not None else watts.get("reason"),
+            reason=None if _value(cell, "P", "power_mean_w") is not None else as_value(watts.get("reason")),
         )
     return table
 

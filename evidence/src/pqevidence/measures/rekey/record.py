@@ -8,12 +8,11 @@ word. Blackout is what a pause grew by on the way: a source that sends seldom ma
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 from pqevidence.record.dataplane import TRAFFIC, DataPlane
 from pqevidence.record.facts import Facts
 from pqevidence.record.raw import Json, RawCell
-from pqevidence.record.sheet import Sheet
+from pqevidence.record.sheet import Sheet, as_value
 from pqevidence.record.stats import mean, median
 from pqtunnel.blackout import Switch, switches
 
@@ -53,7 +52,7 @@ def fill(sheet: Sheet, facts: Facts) -> None:
     """Category F."""
     cell = facts.cell
     rows = rekey_events(cell)
-    counted: dict[str, Any] = (cell.counters or {}).get("drone") or {}
+    counted: dict[str, object] = (cell.counters or {}).get("drone") or {}
     if not rows and not counted.get("rekey_started"):
         sheet.null_rest("F", NO_REKEY)
         return
@@ -64,7 +63,7 @@ def fill(sheet: Sheet, facts: Facts) -> None:
         ("rekey_failure_count", "rekey_failed"),
         ("rekey_coalesced_count", "rekey_coalesced"),
     ):
-        sheet.put("F", field, counted.get(name), absent=unknown)
+        sheet.put("F", field, as_value(counted.get(name)), absent=unknown)
     done = [row for row in rows if row.get("result") == "completed"]
     walls = [(int(row["end_ns"]) - int(row["start_ns"])) / 1e6 for row in done]
     starts = [int(row["start_ns"]) for row in done]

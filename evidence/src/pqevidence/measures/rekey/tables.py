@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from pqbase.documents import Json, rows_of
 from pqevidence.analysis.claims import NOT_DISTINGUISHABLE, verdict_of
 from pqevidence.analysis.column import CELL, Column, names, pick
 from pqevidence.analysis.conditions import (
@@ -24,11 +25,11 @@ from pqevidence.analysis.conditions import (
 )
 from pqevidence.analysis.estimate import Estimate, estimate
 from pqevidence.analysis.handshakes import cell_columns
-from pqevidence.analysis.load import ROLES, BundleData, Cell, Json
+from pqevidence.analysis.load import ROLES, BundleData, Cell
 from pqevidence.analysis.metrics import Metric
 from pqevidence.analysis.multiplicity import holm
 from pqevidence.analysis.stats import INSUFFICIENT, log_interval, median
-from pqevidence.analysis.table import Row, Table, Value
+from pqevidence.analysis.table import Row, Table, Value, as_value
 
 #: record field (category F) → column
 RECORDED = {
@@ -128,7 +129,7 @@ def make_tables(bundle: BundleData, made: Mapping[str, Table]) -> Iterator[Table
 def asks_for_rekeys(condition: Json) -> bool:
     """Does a condition rekey on a schedule or by an event?"""
     return condition.get("rekey", "none") != "none" or any(
-        event.get("kind") in ("rekey", "request_rekey") for event in condition.get("events") or []
+        event.get("kind") in ("rekey", "request_rekey") for event in rows_of(condition, "events", [])
     )
 
 
@@ -146,7 +147,7 @@ def rekey_table(bundle: BundleData) -> Table | None:
         table.add(
             **cell_columns(cell),
             every_s=_every_s(asking[cell.condition]),
-            **{column: field.get("value") for column, field in fields.items()},
+            **{column: as_value(field.get("value")) for column, field in fields.items()},
             reason=str(cell.record.get("reason") or "; ".join(dict.fromkeys(silent))) or None,
         )
     return table

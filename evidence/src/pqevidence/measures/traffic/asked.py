@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from pqbase.documents import part_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.record.dataplane import TRAFFIC
@@ -33,19 +33,19 @@ def asked(cell: CellView, tally: Tally) -> None:
     tally.unit = "windows"
 
 
-def _of_scenario(cell: CellView, window: str, report: Json) -> Iterable[tuple[str, Any, Any]]:
+def _of_scenario(cell: CellView, window: str, report: Json) -> Iterable[tuple[str, object, object]]:
     """(what, as traffic.json has it, as the scenario has it) of what both tell."""
     scenario, spec = cell.run.scenario, report.get("spec") or {}
     if window.startswith(BULK):
-        bulk = scenario.get("bulk") or {}
-        known = {
+        bulk = part_of(scenario, "bulk", {})
+        known: Json = {
             "source": "bulk",
             "rate_hz": float(window.removeprefix(BULK)),
             "size_bytes": bulk.get("size_bytes"),
         }
-        route: Any = "direct"
+        route: object = "direct"
     elif window == TRAFFIC:
-        known = dict(scenario.get("traffic") or {})
+        known = part_of(scenario, "traffic", {})
         route = known.get("route")
     else:
         return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
+from pqbase.documents import Json, part_of, part_or_none, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.record.dataplane import TRAFFIC, seal_overhead_bytes
@@ -20,7 +20,6 @@ EDGE_BYTES = 60
 LEAST = 3
 #: by which rtt_ms may be rounded up
 ROUNDED_MS = 0.01
-Json = dict[str, Any]
 
 
 def told(cell: CellView, tally: Tally) -> None:
@@ -44,22 +43,23 @@ def told(cell: CellView, tally: Tally) -> None:
     tally.unit = "reports"
 
 
-def _by_size(where: str, sent: Json, sizes: Mapping[str, Any], tally: Tally) -> None:
-    frames = sum(int(count) for count in sizes.values())
-    size = sum(int(name) * int(count) for name, count in sizes.items())
+def _by_size(where: str, sent: Json, sizes: Mapping[str, object], tally: Tally) -> None:
+    counted = [(int(name), whole_of(sizes, name)) for name in sizes]
+    frames = sum(count for _, count in counted)
+    size = sum(each * count for each, count in counted)
     tally.require(
-        (frames, size) == (int(sent["count"]), int(sent["bytes"])),
+        (frames, size) == (whole_of(sent, "count"), whole_of(sent, "bytes")),
         f"{where}: {frames} frames and {size} bytes by size, {sent['count']} and {sent['bytes']} in all "
         "(source_report of traffic.json)",
     )
 
 
 def _handed_over(cell: CellView, where: str, side: Json, tally: Tally) -> None:
-    sent, beside = side["sent"], _sizes(side.get("beside"))
+    sent, beside = part_of(side, "sent"), _sizes(part_or_none(side, "beside"))
     by_size = Counter(_sizes(sent))
     by_size.update(beside)
-    frames = int(sent["count"]) + sum(beside.values())
-    size = int(sent["bytes"]) + sum(each * count for each, count in beside.items())
+    frames = whole_of(sent, "count") + sum(beside.values())
+    size = whole_of(sent, "bytes") + sum(each * count for each, count in beside.items())
     window = cell.windows("drone")[TRAFFIC]
     for what, ours, theirs, edge in (
         ("frames", frames, int(window["plaintext_in"]), EDGE_COUNT),
@@ -88,13 +88,14 @@ def _handed_over(cell: CellView, where: str, side: Json, tally: Tally) -> None:
         )
 
 
-def _sizes(told_: Mapping[str, Any] | None) -> dict[int, int]:
+def _sizes(told_: Json | None) -> dict[int, int]:
     """Size in bytes → how many frames of it."""
-    return {int(size): int(count) for size, count in ((told_ or {}).get("sizes") or {}).items()}
+    sizes = part_of(told_ or {}, "sizes", {})
+    return {int(size): whole_of(sizes, size) for size in sizes}
 
 
 def _handed_out(cell: CellView, where: str, role: str, side: Json, tally: Tally) -> None:
-    got = (side.get("received") or {}).get("count")
+    got = part_of(side, "received", {}).get("count")
     if isinstance(got, int):
         given = int(cell.windows(role)[TRAFFIC]["plaintext_out"])
         tally.require(

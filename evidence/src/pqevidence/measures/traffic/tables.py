@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from pqbase.documents import Json, exact_or_none, number_of, part_of, whole_of
 from pqbase.stats import quantile7
 from pqevidence.analysis.column import CELL, Column, names
 from pqevidence.analysis.handshakes import cell_columns
 from pqevidence.analysis.latency import LatencyShares
-from pqevidence.analysis.load import BundleData, Cell, Json
+from pqevidence.analysis.load import BundleData, Cell
 from pqevidence.analysis.stats import median
-from pqevidence.analysis.table import Table, Value
+from pqevidence.analysis.table import Table, Value, as_value
 from pqevidence.analysis.traffic import BULK_PREFIX, counters_of, duration_s_of, traffic_table
 
 #: A rung of the offered-rate ladder holds when at most this share is lost …
@@ -101,15 +102,17 @@ def _knees(holds: list[bool]) -> list[str]:
 
 def _rung(cell: Cell, window: str) -> dict[str, Value] | None:
     report = cell.traffic_windows[window]
-    spec: Json = report.get("spec") or {}
+    spec = part_of(report, "spec", {})
     out, into = counters_of(cell, "drone", window), counters_of(cell, "gcs", window)
     duration_s = duration_s_of(report)
     if not out or not into or not duration_s:
         return None
-    sink: Json = ((report.get("gcs") or {}).get("source_report") or {}).get("received") or {}
-    offered_pps = float(spec.get("rate_hz") or window.removeprefix(BULK_PREFIX))
-    size_bytes = int(spec["size_bytes"]) if spec.get("size_bytes") else None
-    sent, received = int(out["plaintext_in"]), int(into["plaintext_out"])
+    sink = part_of(part_of(part_of(report, "gcs", {}), "source_report", {}), "received", {})
+    offered_pps = (
+        number_of(spec, "rate_hz") if spec.get("rate_hz") else float(window.removeprefix(BULK_PREFIX))
+    )
+    size_bytes = whole_of(spec, "size_bytes") if spec.get("size_bytes") else None
+    sent, received = whole_of(out, "plaintext_in"), whole_of(into, "plaintext_out")
     loss_pct = 100.0 * (sent - received) / sent if sent else None
     taken = sent / duration_s
     return {
@@ -117,14 +120,14 @@ def _rung(cell: Cell, window: str) -> dict[str, Value] | None:
         "size_bytes": size_bytes,
         "duration_s": duration_s,
         "offered_pps": offered_pps,
-        "source_pps": _source_pps((report.get("drone") or {}).get("source_report") or {}),
+        "source_pps": _source_pps(part_of(part_of(report, "drone", {}), "source_report", {})),
         "taken_pps": taken,
         "offered_mbps": offered_pps * size_bytes * 8 / 1e6 if size_bytes else None,
-        "goodput_mbps": int(into["plaintext_out_bytes"]) * 8 / duration_s / 1e6,
+        "goodput_mbps": whole_of(into, "plaintext_out_bytes") * 8 / duration_s / 1e6,
         "sent_count": sent,
         "received_count": received,
-        "corrupt_count": sink.get("corrupt"),
-        "duplicate_count": sink.get("duplicate"),
+        "corrupt_count": as_value(sink.get("corrupt")),
+        "duplicate_count": as_value(sink.get("duplicate")),
         "loss_pct": loss_pct,
         "holds": loss_pct is not None
         and loss_pct <= KNEE_LOSS_PCT
@@ -134,11 +137,11 @@ def _rung(cell: Cell, window: str) -> dict[str, Value] | None:
 
 def _source_pps(report: Json) -> float | None:
     """The rate at which the source really sent, from its own first and last datagram."""
-    sent = report.get("sent") or {}
-    count, first, last = sent.get("count"), sent.get("first_ns"), sent.get("last_ns")
+    sent = part_of(report, "sent", {})
+    count, first, last = (exact_or_none(sent, name) for name in ("count", "first_ns", "last_ns"))
     if not count or count < 2 or not first or not last or last <= first:
         return None
-    return float((int(count) - 1) * 1e9 / (int(last) - int(first)))
+    return (count - 1) * 1e9 / (last - first)
 
 
 def aead_table(bundle: BundleData) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
+from pqbase.documents import texts_of
 from pqbase.stats import TOO_FEW
 from pqevidence.analysis.load import Cell, read_json
 from pqevidence.analysis.stats import median
@@ -225,7 +226,7 @@ def _odd(source: Source) -> list[str]:
     again = [cell for cell in cells if next(_repeated(cell), None) is not None]
     told += _several(source, again, "was measured again", lambda cell: next(_repeated(cell)))
     told += [finding.statement for finding in drift_findings(source)]
-    told += [f"{text[0].upper()}{text[1:]}." for text in source.bundle.run.get("warnings") or [] if text]
+    told += [f"{text[0].upper()}{text[1:]}." for text in texts_of(source.bundle.run, "warnings", []) if text]
     if _no_latency(source):
         told.append(f"No latency: {_no_latency(source)}.")
     if len(told) > _MOST_ODD:

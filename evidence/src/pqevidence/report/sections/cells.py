@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
+from pqbase.documents import Json, exact_of, exact_or_none, part_of, parts_of, text_or_none, whole_of
 from pqevidence.analysis.load import Cell as RawCell
 from pqevidence.report import blocks
 from pqevidence.report.blocks import (
@@ -53,14 +53,14 @@ def _detail(
     source: Source,
 ) -> CellDetail:
     why = why_missing(handshake)
-    wall = cell.record.get("wall") or {}
+    wall = part_of(cell.record, "wall", {})
     facts: list[tuple[str, Cell]] = [
         ("condition", label(cell.condition)),
         ("repetition", blocks.count(source.nth(cell.repetition))),
-        ("position in the run", blocks.count(int(cell.plan["position"]) + 1)),
-        ("attempts", blocks.count(cell.record.get("attempts"), reason="not recorded")),
+        ("position in the run", blocks.count(whole_of(cell.plan, "position") + 1)),
+        ("attempts", blocks.count(exact_or_none(cell.record, "attempts"), reason="not recorded")),
         ("ring", label(cell.ring)),
-        ("started", label(utc(int(wall["start_ns"]))) if wall.get("start_ns") else missing(why)),
+        ("started", label(utc(whole_of(wall, "start_ns"))) if wall.get("start_ns") else missing(why)),
         ("cold handshakes", blocks.count(handshake["n"])),
         ("wall drone, median (ms)", number(handshake["drone_wall_median_ms"], reason=why)),
         ("crypto sum, median (ms)", number(handshake["crypto_sum_median_ms"], reason=why)),
@@ -87,7 +87,7 @@ def _detail(
         id=f"cell-{cell.cell_id}",
         title=f"{cell.suite_id}{condition}{repetition}",
         verdict=cell.verdict,
-        reason=cell.record.get("reason"),
+        reason=text_or_none(cell.record, "reason"),
         facts=tuple(facts),
         files=tuple(files),
         categories=tuple(_categories(cell)) if full else (),
@@ -96,7 +96,9 @@ def _detail(
 
 def _categories(cell: RawCell) -> list[tuple[str, Table]]:
     tables = []
-    for letter, fields in sorted((cell.record.get("categories") or {}).items()):
+    categories = part_of(cell.record, "categories", {})
+    for letter in sorted(categories):
+        fields = parts_of(categories, letter)
         rows = [
             (
                 _same(name),
@@ -128,15 +130,17 @@ def _categories(cell: RawCell) -> list[tuple[str, Table]]:
 _same = lru_cache(maxsize=4096)(label)
 
 
-def _n(field: dict[str, Any]) -> Cell:
+def _n(field: Json) -> Cell:
     n = field.get("n")
-    return blocks.count(n) if n is not None else blocks.not_applicable()
+    if n is None:
+        return blocks.not_applicable()
+    return blocks.count(n if isinstance(n, int) else exact_of(field, "n"))
 
 
-def _value(field: dict[str, Any]) -> Cell:
+def _value(field: Json) -> Cell:
     value = field.get("value")
     if value is None:
-        return missing(field.get("reason"))
+        return missing(text_or_none(field, "reason"))
     if field.get("validity") == "invalid":
         return missing(f"invalid: {field.get('reason')}")  # record.json keeps what was measured
     suffix = " (model)" if field.get("validity") == "model" else ""

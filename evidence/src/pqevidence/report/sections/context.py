@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pqbase.documents import Json, number_of, numbers_of, part_of, texts_of
 from pqevidence.analysis.effects import ASSUMED_FLOOR_RATIO
 from pqevidence.analysis.floor import MIN_FLOOR_PAIRS_COUNT
 from pqevidence.analysis.load import Cell as RawCell
-from pqevidence.analysis.load import Json
 from pqevidence.analysis.stats import BOOTSTRAP_RUNS_COUNT, MIN_RUNS_COUNT
 from pqevidence.record.quiet import busy_told
 from pqevidence.record.verdict import BUSY
@@ -80,7 +80,7 @@ def environment(source: Source) -> Section:
     """Hosts, what kept the controller steady, providers, images, self-test."""
     parts: list[blocks.Block] = [_hosts(source), *_steadiness(source)]
     providers = source.bundle.providers
-    ends = [_flatten(providers.get(role) or {}) for role in ("drone", "gcs")]
+    ends = [_flatten(part_of(providers, role, {})) for role in ("drone", "gcs")]
     names = sorted({key for end in ends for key in end})
     if names:
         lines = [
@@ -101,7 +101,7 @@ def environment(source: Source) -> Section:
                 "providers.json",
             )
         )
-    images = providers.get("images") or {}
+    images = part_of(providers, "images", {})
     if images:
         parts.append(
             Table(
@@ -118,7 +118,7 @@ def environment(source: Source) -> Section:
 
 def _hosts(source: Source) -> Table:
     roles = ("drone", "gcs", "controller")
-    facts = [source.bundle.hosts[role].get("host") or {} for role in roles]
+    facts = [part_of(source.bundle.hosts[role], "host", {}) for role in roles]
     names = [
         "machine",
         "cpu_model",
@@ -208,22 +208,20 @@ def _flatten(value: Json, prefix: str = "") -> dict[str, str]:
 def methods(source: Source) -> Section:
     """Sentences made from the effective scenario, and the limits that follow from it."""
     scenario = source.bundle.scenario
+    suites = texts_of(scenario, "suites", [])
     items: list[tuple[str, Cell]] = [
         (
             "suites",
-            label(
-                f"{len({c.suite_id for c in source.bundle.cells})} of {len(scenario.get('suites') or [])} "
-                "named"
-            ),
+            label(f"{len({c.suite_id for c in source.bundle.cells})} of {len(suites)} named"),
         ),
         ("repetitions", label(scenario.get("repetitions", "not recorded"))),
-        ("conditions", label(", ".join(str(c.get("name")) for c in scenario.get("conditions") or []))),
-        ("order", label((scenario.get("order") or {}).get("method", "not recorded"))),
+        ("conditions", label(", ".join(str(c.get("name")) for c in source.bundle.conditions))),
+        ("order", label(part_of(scenario, "order", {}).get("method", "not recorded"))),
         ("seed", label(scenario.get("seed", "not recorded"))),
         ("ledger", label("on" if scenario.get("ledger") else "off")),
         ("plan digest", label(source.bundle.plan.get("scenario_sha256", "not recorded"))),
     ]
-    for path, origin in sorted((scenario.get("overrides") or {}).items()):
+    for path, origin in sorted(part_of(scenario, "overrides", {}).items()):
         value = _at(scenario, path)
         shown = f"{len(value)} entries" if isinstance(value, list) else value
         items.append((f"set by {origin}", label(f"{path} = {shown}")))
@@ -248,7 +246,7 @@ def _at(scenario: Json, path: str) -> object:
 
 def _methods(source: Source, scenario: Json) -> list[str]:
     sentences = []
-    handshake = scenario.get("handshake") or {}
+    handshake = part_of(scenario, "handshake", {})
     if handshake:
         sentences.append(
             f"Each cell repeats the cold handshake {handshake.get('count')} times or for "
@@ -256,7 +254,7 @@ def _methods(source: Source, scenario: Json) -> list[str]:
             f"whichever comes first, and at least {handshake.get('min_count')} times, in a labelled "
             "window of its own."
         )
-    traffic = scenario.get("traffic")
+    traffic = part_of(scenario, "traffic", {})
     if traffic:
         sentences.append(
             f"MAVLink runs for {traffic.get('session_s'):g} s at a nominal {traffic.get('rate_hz'):g} Hz "
@@ -264,9 +262,9 @@ def _methods(source: Source, scenario: Json) -> list[str]:
             "traffic contract "
             "is invalid, is repeated at most twice, and every attempt stays in the bundle."
         )
-    bulk = scenario.get("bulk")
+    bulk = part_of(scenario, "bulk", {})
     if bulk:
-        rates = ", ".join(f"{rate:g}" for rate in bulk.get("rates_pps") or [])
+        rates = ", ".join(f"{rate:g}" for rate in numbers_of(bulk, "rates_pps"))
         sentences.append(
             f"Bulk datagrams of {bulk.get('size_bytes')} B are offered at {rates} a second, "
             f"{bulk.get('step_s'):g} s each; "
@@ -306,7 +304,7 @@ def busy_machine(source: Source) -> str | None:
 
 def findings_of(cell: RawCell) -> Json:
     """Names of what was wrong with a cell → what was seen."""
-    return dict((cell.value("R", "verdict_findings") or {}).get("value") or {})
+    return dict(part_of(cell.value("R", "verdict_findings") or {}, "value", {}))
 
 
 def rekeys_told(source: Source) -> str:
@@ -317,6 +315,7 @@ def rekeys_told(source: Source) -> str:
 
 
 def _limits(source: Source, scenario: Json) -> list[str]:
+    traffic = part_of(scenario, "traffic", {})
     sentences = []
     if source.ring == "lab":
         sentences.append(
@@ -332,7 +331,7 @@ def _limits(source: Source, scenario: Json) -> list[str]:
             "suite carries an "
             "interval, and differences between two suites are not claimed."
         )
-    if scenario.get("traffic") and float((scenario["traffic"] or {}).get("session_s") or 0) < 10:
+    if traffic and number_of(traffic, "session_s", 0.0) < 10:
         sentences.append("Sessions are shorter than 10 s, so the rate is held to ± 10 % and not to ± 2 %.")
     if scenario.get("ledger"):
         sentences.append("The ledger was on: latency is measured, and CPU figures include its cost.")

@@ -25,7 +25,7 @@ def _shade(place: int) -> str:
 
 def _in_order(source: Source, names: list[str]) -> list[str]:
     """Conditions in the order of the scenario; those it does not name come last."""
-    planned = [str(c["name"]) for c in source.bundle.scenario.get("conditions") or []]
+    planned = [str(c["name"]) for c in source.bundle.conditions]
     return [name for name in dict.fromkeys((*planned, *names)) if name in names]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pqbase.documents import exact_or_none, number_or_none, part_of
 from pqevidence.analysis.load import ROLES
 from pqevidence.analysis.load import Cell as MeasuredCell
 from pqevidence.record.planes import PYTHON
@@ -36,24 +37,22 @@ def provenance(source: Source) -> Section:
 
 def _facts(source: Source) -> tuple[tuple[str, Cell], ...]:
     run, plan, hosts = source.measured, source.bundle.plan, source.bundle.hosts
-    drone = hosts["drone"].get("host") or {}
-    providers = source.bundle.providers.get("drone") or {}
-    started, ended = run.get("started_ns"), run.get("ended_ns")
-    liboqs = (providers.get("liboqs") or {}).get("version")
+    drone = part_of(hosts["drone"], "host", {})
+    providers = part_of(source.bundle.providers, "drone", {})
+    started, ended = exact_or_none(run, "started_ns"), exact_or_none(run, "ended_ns")
+    liboqs = part_of(providers, "liboqs", {}).get("version")
     items: list[tuple[str, Cell]] = [
         ("scenario", label(source.bundle.scenario.get("name", "unnamed"))),
-        ("started", label(utc(int(started))) if started else missing("the run wrote no start")),
+        ("started", label(utc(started)) if started else missing("the run wrote no start")),
         (
             "duration",
-            label(_duration((int(ended) - int(started)) / 1e9))
-            if started and ended
-            else missing("no end of run"),
+            label(_duration((ended - started) / 1e9)) if started and ended else missing("no end of run"),
         ),
         ("cells planned", blocks.count(len(source.bundle.cells))),
         ("session", _session(source)),
         ("overrides", _overrides(source)),
         ("campaign seed", label(plan.get("seed", "none recorded"))),
-        *_machines(drone, hosts["gcs"].get("host") or {}),
+        *_machines(drone, part_of(hosts["gcs"], "host", {})),
         ("data plane", _data_plane(source)),
         ("load average", _load(run)),
         ("liboqs", _optional(liboqs)),
@@ -61,14 +60,14 @@ def _facts(source: Source) -> tuple[tuple[str, Cell], ...]:
     ]
     if corrects := source.bundle.run.get("corrects"):
         items.append(("corrects", label(f"run {corrects}", href="#corrections")))
-    if (run.get("controller") or {}).get("controller_on_dut"):
+    if part_of(run, "controller", {}).get("controller_on_dut"):
         items.append(("controller", label("on the measured machine; its CPU is part of the system figures")))
     return tuple(items)
 
 
 def _session(source: Source) -> Cell:
     """Length of the MAVLink window as planned, and as the drone's gate was really open."""
-    seconds = (source.bundle.scenario.get("traffic") or {}).get("session_s")
+    seconds = number_or_none(part_of(source.bundle.scenario, "traffic", {}), "session_s")
     if seconds is None:
         return label("no MAVLink window")
     rows = [r for r in source.rows("traffic") if r["window"] == "traffic" and r["direction"] == "down"]
@@ -82,7 +81,7 @@ def _session(source: Source) -> Cell:
 
 def _overrides(source: Source) -> Cell:
     """What the command line set over the scenario file."""
-    moved = source.bundle.scenario.get("overrides") or {}
+    moved = part_of(source.bundle.scenario, "overrides", {})
     if not moved:
         return label("none: the scenario file as it is")
     return label(", ".join(f"{path} ({origin})" for path, origin in sorted(moved.items())))

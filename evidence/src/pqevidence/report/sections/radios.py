@@ -22,7 +22,7 @@ _SHOWN: Final = 2
 
 def radios(source: Source) -> Section | None:
     """Only where a condition is a radio link and nothing else, and times are claims."""
-    conditions = source.bundle.scenario.get("conditions") or []
+    conditions = source.bundle.conditions
     told = {str(condition["name"]): radio_of(condition.get("link")) for condition in conditions}
     found = {name: radio for name, radio in told.items() if isinstance(radio, Radio)}
     if not found or source.bundle.untimed:
