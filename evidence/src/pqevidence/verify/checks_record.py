@@ -214,7 +214,7 @@ def rebuild(cell: CellView, tally: Tally) -> None:
     _same_but_words(cell, tally, due, told)
 
 
-def _like_itself(value: Any) -> bool:
+def _like_itself(value: object) -> bool:
     """False where a NaN is in it: two equal containers may have one and the same."""
     if isinstance(value, dict):
         return all(map(_like_itself, value.values()))
