@@ -33,6 +33,8 @@ pub struct Farm {
     pub sealed: UdpSocket,
     pub application: UdpSocket,
     pub rows: Rows,
+    /// Held by who takes a sample.
+    pub sampling: Mutex<()>,
     pub exchanges: Exchanges,
     /// Process of the station; 0: none yet.
     pub station: AtomicU32,
@@ -76,6 +78,7 @@ impl Farm {
             sealed: open(FARM_SEALED)?,
             application: open(APPLICATION)?,
             rows: Rows::default(),
+            sampling: Mutex::default(),
             exchanges: Exchanges::default(),
             station: AtomicU32::new(0),
             dropped: AtomicU64::new(0),

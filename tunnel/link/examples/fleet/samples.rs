@@ -1,6 +1,7 @@
 //! Ten times a second: processor time and memory of farm and station, and what the whole machine was busy with.
 
 use crate::farm::Farm;
+use pq_core::cell::locked;
 use pq_link::raw::clock::{monotonic_ns, process_cpu_ns};
 use std::fs::read_to_string;
 use std::sync::atomic::Ordering;
@@ -35,6 +36,8 @@ fn shown<T: ToString>(value: Option<T>) -> String {
 impl Farm {
     /// One row now.
     pub fn sample(&self) {
+        // Orders take samples, too: read and written by one after another, or rows stand in another order than their times.
+        let _one_at_a_time = locked(&self.sampling);
         let own = std::process::id();
         let station = self.station.load(Ordering::Relaxed);
         let of_station = (station != 0).then_some(station);
