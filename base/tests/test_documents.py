@@ -16,6 +16,7 @@ from pqbase.documents import (
     part_or_none,
     parts_of,
     rows_of,
+    text_of,
     text_or_none,
     texts_of,
     whole_of,
@@ -34,7 +35,7 @@ DOCUMENT = {
     "null": None,
     "zero": 0,
 }
-READERS = (part_of, parts_of, rows_of, texts_of, whole_of, exact_of, number_of, counts_of)
+READERS = (part_of, parts_of, rows_of, text_of, texts_of, whole_of, exact_of, number_of, counts_of)
 
 
 def test_each_value_has_its_type() -> None:
@@ -42,7 +43,7 @@ def test_each_value_has_its_type() -> None:
     assert rows_of(DOCUMENT, "rows") is DOCUMENT["rows"]
     assert texts_of(DOCUMENT, "texts") == ["x", "2"]
     assert parts_of(DOCUMENT, "parts") is DOCUMENT["parts"]
-    assert exact_of(DOCUMENT, "exact") == 7
+    assert (exact_of(DOCUMENT, "exact"), text_of(DOCUMENT, "text")) == (7, "7")
     assert (whole_of(DOCUMENT, "whole"), number_of(DOCUMENT, "number")) == (7, 2.5)
     assert counts_of(DOCUMENT, "counts") == {"pass": 3, "fail": 1}
 

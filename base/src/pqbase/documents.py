@@ -44,6 +44,12 @@ def rows_of(document: Mapping[str, object], name: str, default: list[Json] | Non
     return value
 
 
+def text_of(document: Mapping[str, object], name: str) -> str:
+    """The text under `name`: neither null nor a number is made one."""
+    value = document[name]
+    return value if isinstance(value, str) else _refuse(name, value, "a text")
+
+
 def text_or_none(document: Mapping[str, object], name: str) -> str | None:
     """The text under `name`; None where it is missing or null."""
     value = document.get(name)

@@ -25,7 +25,7 @@ AT: Final = f"{ADDRESS['gcs']}:45104"
 DRONES: Final = 600
 """A station lets one drone complete two handshakes a second, after a burst of 30."""
 WORKERS: Final = 4
-"""Drones that dial at once: with two processors one handshake more waits than are worked for."""
+"""Threads that dial: with two processors two handshakes wait while two are worked for."""
 
 
 class NoFigure(ChildFailed):

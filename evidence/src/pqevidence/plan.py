@@ -10,7 +10,7 @@ import hashlib
 import random
 from dataclasses import asdict, dataclass, fields
 
-from pqbase.documents import Json, exact_of, rows_of, text_or_none
+from pqbase.documents import Json, exact_of, rows_of, text_of, text_or_none
 from pqbase.text import canonical_json
 from pqevidence.scenario.model import Scenario
 from pqevidence.share import Share, campaign_digest
@@ -164,8 +164,8 @@ def _cell(row: Json) -> Cell:
         raise TypeError(f"a cell of the plan has too much or too little: {', '.join(strange)}")
     return Cell(
         cell_id=text_or_none(row, "cell_id"),
-        suite_id=str(row["suite_id"]),
-        condition=str(row["condition"]),
+        suite_id=text_of(row, "suite_id"),
+        condition=text_of(row, "condition"),
         repetition=exact_of(row, "repetition"),
         position=exact_of(row, "position"),
         block=exact_of(row, "block"),

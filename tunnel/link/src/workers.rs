@@ -1,5 +1,5 @@
 //! Threads that handshakes use one after another. A thread's start, and its stack that goes back to the system at its end,
-//! were a sixth of a station's processor time where many drones dial.
+//! were a third of a station's processor time where many drones dial.
 
 use pq_core::cell::locked;
 use std::io;

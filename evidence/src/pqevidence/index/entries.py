@@ -32,6 +32,7 @@ from pqbase.documents import (
     number_or_none,
     part_of,
     rows_of,
+    text_of,
     text_or_none,
     texts_of,
     whole_of,
@@ -73,9 +74,9 @@ class Answer:
     def remembered(cls, row: Json) -> Answer:
         """As `look` wrote it down."""
         return cls(
-            suite_id=str(row["suite_id"]),
-            condition=str(row["condition"]),
-            ring=str(row["ring"]),
+            suite_id=text_of(row, "suite_id"),
+            condition=text_of(row, "condition"),
+            ring=text_of(row, "ring"),
             cells_count=exact_of(row, "cells_count"),
             median_ms=number_of(row, "median_ms"),
             low_ms=number_or_none(row, "low_ms"),
