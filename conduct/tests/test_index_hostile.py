@@ -19,12 +19,13 @@ from hostile_archives import HOSTILE, good_entries, packed, tar_of
 from hostile_submissions import ENTRIES, FOLDERS
 from test_index import run_into
 
+from pqevidence.bundle.digest import hash_file
 from pqevidence.errors import UsageError
 from pqevidence.index import cache, entries
 from pqevidence.index import look as looked
 from pqevidence.index.cache import Looks
 from pqevidence.index.rules import BY_NAME, MARKS, RULES, VERIFY, Rule, Said, plain, required
-from pqevidence.index.survey import file_digest, survey
+from pqevidence.index.survey import survey
 from pqevidence.index.tables import bundle_table
 from pqevidence.kernel.result import CheckResult
 from pqevidence.paths import project_root
@@ -286,7 +287,7 @@ def test_no_text_of_a_submission_is_a_formula() -> None:
 def test_an_archive_of_what_a_folder_is_digested_from_is_not_that_folder(two: Path, tmp_path: Path) -> None:
     good, looks = two / "results" / GOOD, Looks(tmp_path / "kept")
     assert looked.look(good, looks, verify=True).found is not None
-    parts = [part for name in survey(good) for part in (name.encode(), file_digest(good / name))]
+    parts = [part for name in survey(good) for part in (name.encode(), hash_file(good / name).sha256)]
     content = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     assert looks.get(hashlib.sha256(content).hexdigest()) is not None
     (tmp_path / "other.tar.zst").write_bytes(content)

@@ -9,12 +9,12 @@ every raw file of its run, whoever writes the manifests again. With nothing but 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.table import Row, Table
-from pqevidence.bundle.digest import feed
+from pqevidence.bundle.digest import Hashed, hash_file
 
 NAME = "fingerprints"
 COLUMNS = ("part", "cell_id", "files_count", "size_bytes", "sha256")
@@ -42,15 +42,16 @@ def documents(data_dir: Path) -> Iterator[Path]:
         yield from _below(data_dir / name)
 
 
-def fingerprint(folder: Path, files: Iterable[Path]) -> Row:
-    """Number of files, their bytes, and SHA-256 over `<sha256>  <path>` lines, sorted by path."""
+def fingerprint(folder: Path, files: Iterable[Path], hashed: Mapping[str, Hashed] | None = None) -> Row:
+    """Number of files, their bytes, and SHA-256 over `<sha256>  <path>` lines, sorted by path. hashed: by
+    path below `folder`, what needs not be read again."""
     above = f"{folder.as_posix()}/"
     named = {path.as_posix().removeprefix(above): path for path in files}
     whole, size = hashlib.sha256(), 0
     for name in sorted(named, key=str.encode):
-        digest = hashlib.sha256()
-        size += feed(named[name], digest)
-        whole.update(f"{digest.hexdigest()}  {name}\n".encode())
+        found = (hashed or {}).get(name) or hash_file(named[name])
+        size += found.size_bytes
+        whole.update(f"{found.sha256.hex()}  {name}\n".encode())
     return {"files_count": len(named), "size_bytes": size, "sha256": whole.hexdigest()}
 
 

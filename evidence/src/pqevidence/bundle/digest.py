@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 #: a larger piece is memory that is mapped and given back for each file, which takes longer than to read it
 _PIECE_BYTES: Final = 1 << 18
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+
+
+class Hashed(NamedTuple):
+    """What was found of a file: SHA-256 of its bytes, and how many there are."""
+
+    sha256: bytes
+    size_bytes: int
 
 
 class Digest(Protocol):
@@ -31,3 +39,10 @@ def feed(path: Path | str, digest: Digest, flags: int = 0) -> int:
         return size
     finally:
         os.close(descriptor)
+
+
+def hash_file(path: Path | str, flags: int = 0) -> Hashed:
+    """Of the file's bytes. flags: of os.open, beside reading."""
+    digest = hashlib.sha256()
+    size = feed(path, digest, flags)
+    return Hashed(digest.digest(), size)

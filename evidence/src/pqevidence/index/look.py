@@ -15,10 +15,11 @@ from typing import Final
 from pqbase.documents import Json, part_of, rows_of
 from pqevidence.analysis.groups import by_suite_table
 from pqevidence.analysis.handshakes import handshake_table
-from pqevidence.analysis.load import BundleData
+from pqevidence.analysis.load import BundleData, Known
 from pqevidence.analysis.origin import STEADINESS
 from pqevidence.analysis.table import read_rows
 from pqevidence.bundle.corrections import load_corrections
+from pqevidence.bundle.digest import NO_LINK, Hashed, hash_file
 from pqevidence.bundle.tarball import ArchiveError
 from pqevidence.bundle.unpack import unpack
 from pqevidence.errors import LabError
@@ -26,7 +27,7 @@ from pqevidence.index.cache import Looks
 from pqevidence.index.documents import Documents, end_ns, read_documents
 from pqevidence.index.patience import OutOfTime, most_time
 from pqevidence.index.rules import VERIFY, Refused, Said, plain
-from pqevidence.index.survey import MAX_TOTAL_BYTES, digest_of, file_digest
+from pqevidence.index.survey import MAX_TOTAL_BYTES, digest_of, digests_of
 from pqevidence.record.quiet import busy_told
 from pqevidence.verify import verify_bundle
 
@@ -78,14 +79,14 @@ def _archive(path: Path, looks: Looks, *, verify: bool) -> Look:
     if (size := path.stat().st_size) > MAX_TOTAL_BYTES:
         raise Refused("archive_too_large", f"the archive has {size:,} bytes")
     # no file's own bytes give the key of a folder: those that digest_of takes could lie here as an archive
-    before = f"archive {file_digest(path).hex()}"
+    before = f"archive {hash_file(path, NO_LINK).sha256.hex()}"
     if verify and (kept := looks.get(before)) is not None:
         return Look(kept, kept=True)
     with tempfile.TemporaryDirectory(prefix="pqlab-index-") as folder:
         with path.open("rb") as content:
             bundle = unpack(content, Path(folder), MAX_TOTAL_BYTES).bundle
-        found = _looked(bundle, digest_of(bundle), verify=verify)
-    if f"archive {file_digest(path).hex()}" != before:
+        found = _looked(bundle, digests_of(bundle), verify=verify)
+    if f"archive {hash_file(path, NO_LINK).sha256.hex()}" != before:
         raise Refused("unchanged", "the archive was written to meanwhile")
     if verify:
         looks.put(before, found)
@@ -93,20 +94,22 @@ def _archive(path: Path, looks: Looks, *, verify: bool) -> Look:
 
 
 def _folder(path: Path, looks: Looks, *, verify: bool) -> Look:
-    before = digest_of(path)
+    files = digests_of(path)
+    before = digest_of(files)
     if verify and (kept := looks.get(before)) is not None:
         return Look(kept, kept=True)
-    found = _looked(path, before, verify=verify)
-    if digest_of(path) != before:
+    found = _looked(path, files, verify=verify)
+    if digests_of(path) != files:
         raise Refused("unchanged", "its files were written to meanwhile")
     if verify:
         looks.put(before, found)
     return Look(found)
 
 
-def _looked(root: Path, digest: str, *, verify: bool) -> Json:
+def _looked(root: Path, files: dict[str, Hashed], *, verify: bool) -> Json:
     told = read_documents(root)
-    results = verify_bundle(root) if verify else []
+    known: dict[str, Known] = {}
+    results = verify_bundle(root, known=known, hashed=files) if verify else []
     for result in results:
         if result.status == "fail" or result.name == "sealed":
             failed = sum(other.status == "fail" for other in results)
@@ -114,10 +117,10 @@ def _looked(root: Path, digest: str, *, verify: bool) -> Json:
             raise _by_verify(result.name, f"{result.observed}{more}")
     status = {result.name: result.status for result in results}
     warned = [f"{result.name}: {result.observed}" for result in results if result.status == "warn"]
-    bundle = BundleData(root, scenario=told.scenario)
+    bundle = BundleData(root, known, told.scenario)
     again = verify and status.get("report_rebuild") != "ok"
     return {
-        "digest": digest,
+        "digest": digest_of(files),
         "checked": ("verified, with warnings" if warned else "verified") if verify else "NOT VERIFIED",
         "warned": plain(warned[0]) if warned else None,
         "page": status.get("report_rebuild") == "ok",

@@ -8,7 +8,7 @@ import re
 import stat
 from pathlib import Path
 
-from pqevidence.bundle.digest import NO_LINK, feed
+from pqevidence.bundle.digest import NO_LINK, Hashed, hash_file
 from pqevidence.bundle.survey import MAX_FILE_BYTES, MAX_FILES, MAX_FOLDER_FILES
 from pqevidence.index.rules import Refused
 
@@ -54,21 +54,16 @@ def survey(root: Path) -> list[str]:
     return sorted(found)
 
 
-def digest_of(root: Path) -> str:
-    """SHA-256 over length and bytes of every path and every file's digest: equal where every file is.
+def digests_of(root: Path) -> dict[str, Hashed]:
+    """Of every file, by its path below `root`, sorted. Raises as :func:`survey`."""
+    return {name: hash_file(root / name, NO_LINK) for name in survey(root)}
 
-    Raises as :func:`survey`.
-    """
+
+def digest_of(files: dict[str, Hashed]) -> str:
+    """SHA-256 over length and bytes of every path and every file's digest: equal where every file is."""
     digest = hashlib.sha256()
-    for name in survey(root):
-        for part in (name.encode(), file_digest(root / name)):
+    for name, found in files.items():
+        for part in (name.encode(), found.sha256):
             digest.update(len(part).to_bytes(8, "big"))
             digest.update(part)
     return digest.hexdigest()
-
-
-def file_digest(path: Path) -> bytes:
-    """SHA-256 of a file's bytes. A link is not followed."""
-    digest = hashlib.sha256()
-    feed(path, digest, NO_LINK)
-    return digest.digest()

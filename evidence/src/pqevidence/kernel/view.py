@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -14,6 +15,7 @@ from pqevidence.analysis.handshakes import by_mode
 from pqevidence.analysis.load import Known
 from pqevidence.analysis.traffic import Joined as Datagrams
 from pqevidence.bundle.bag import payload
+from pqevidence.bundle.digest import Hashed
 from pqevidence.errors import LabError
 from pqevidence.kernel.result import CheckResult
 from pqevidence.kernel.schema import load_schema, schema_errors
@@ -69,6 +71,8 @@ class BundleView:
         #: what checks of the bundle's cells said, and what was read of these, for the check that comes last
         self.told: dict[str, CheckResult] = {}
         self.known: dict[str, Known] = {}
+        #: files by their path below root, where somebody has hashed them already
+        self.hashed: Mapping[str, Hashed] = {}
 
     @property
     def raw(self) -> RawRun:

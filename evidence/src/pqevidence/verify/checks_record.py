@@ -216,11 +216,16 @@ def rebuild(cell: CellView, tally: Tally) -> None:
 
 def _like_itself(value: object) -> bool:
     """False where a NaN is in it: two equal containers may have one and the same."""
-    if isinstance(value, dict):
-        return all(map(_like_itself, value.values()))
-    if isinstance(value, list):
-        return all(map(_like_itself, value))
-    return bool(value == value)
+    left = [value]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, dict):
+            left += inner.values()
+        elif isinstance(inner, list):
+            left += inner
+        elif inner != inner:
+            return False
+    return True
 
 
 def _same_but_words(cell: CellView, tally: Tally, due: Json, told: Json) -> None:

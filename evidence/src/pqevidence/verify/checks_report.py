@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pqevidence
 from pqevidence.bundle.crate import METADATA, crate_document
+from pqevidence.bundle.digest import Hashed
 from pqevidence.bundle.format import PACKAGE, format_texts
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.run_shape import sessions_due
@@ -50,14 +51,20 @@ def fingerprints(bundle: BundleView, tally: Tally) -> None:
     for name, row in sorted(told.items()):
         tally.see()
         if name in parts:
-            found = fingerprint(parts[name], (p for p in parts[name].rglob("*") if p.is_file()))
+            files = (path for path in parts[name].rglob("*") if path.is_file())
+            found = fingerprint(parts[name], files, _below(bundle, f"data/cells/{name}/"))
             bundle.known.setdefault(name, Known()).fingerprint = found
         else:
-            found = fingerprint(bundle.data, documents(bundle.data))
+            found = fingerprint(bundle.data, documents(bundle.data), _below(bundle, "data/"))
         for column, value in found.items():
             where = f"cell {name}" if name in parts else "the run's documents"
             told_here = row[column]
             tally.require(told_here == str(value), f"{where}: {column} {value}, tables of {told_here}")
+
+
+def _below(bundle: BundleView, folder: str) -> dict[str, Hashed]:
+    """What is hashed of a folder, by path below it."""
+    return {n.removeprefix(folder): h for n, h in bundle.hashed.items() if n.startswith(folder)}
 
 
 def beyond_reason(cell: CellView) -> str | None:

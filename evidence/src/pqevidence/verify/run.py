@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from pqevidence.analysis.load import Known
 from pqevidence.analysis.merged import is_merged
+from pqevidence.bundle.digest import Hashed
 from pqevidence.bundle.survey import unsafe
 from pqevidence.errors import LabError
 from pqevidence.kernel.check import Check
@@ -45,12 +47,20 @@ _RESTS_ON_PARTS = frozenset({"merge_allowed", "blocks_told", "lineage_told", "me
 
 
 def verify_bundle(
-    path: Path, skip: Iterable[str] = (), seen_times: dict[bytes, str] | None = None
+    path: Path,
+    skip: Iterable[str] = (),
+    seen_times: dict[bytes, str] | None = None,
+    *,
+    known: dict[str, Known] | None = None,
+    hashed: Mapping[str, Hashed] | None = None,
 ) -> list[CheckResult]:
     """All checks in registry order. `skip` leaves checks out by name (used to test the checks themselves).
 
     seen_times: times of bundles that stand beside this one in a merge; those of this one are added. Not of
     virtual time, which gives the same for the same seed.
+
+    known: what was read of each cell is left there, for whoever goes on with the bundle. hashed: files by
+    their path below `path`, where somebody has hashed them already.
 
     A run that is not sealed (it lies under .work) is checked without fixity and report; a warning says so.
     A folder that is no bundle, or that holds what must not be opened (links, pipes, devices, files beyond
@@ -73,6 +83,9 @@ def verify_bundle(
     bundle = BundleView(root)
     if seen_times is not None and not _virtual(bundle):
         bundle.seen_times = seen_times
+    if known is not None:
+        bundle.known = known
+    bundle.hashed = hashed or {}
     with _rare_collection():
         results = run_checks(bundle, checks)
     if not sealed:

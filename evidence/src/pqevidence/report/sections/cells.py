@@ -100,13 +100,7 @@ def _categories(cell: RawCell) -> list[tuple[str, Table]]:
     for letter in sorted(categories):
         fields = parts_of(categories, letter)
         rows = [
-            (
-                _same(name),
-                _value(field),
-                _same(str(field.get("unit") or "")),
-                _n(field),
-                _same(str(field.get("source") or "")),
-            )
+            _row(name, field)
             for name, field in fields.items()
             if not (letter == "P" and field.get("value") is None)
         ]
@@ -124,6 +118,31 @@ def _categories(cell: RawCell) -> list[tuple[str, Table]]:
         measured = sum(1 for field in fields.values() if field.get("value") is not None)
         tables.append((f"{letter}: {measured} of {len(fields)} fields measured", table))
     return tables
+
+
+Row = tuple[Cell, Cell, Cell, Cell, Cell]
+
+_PLAIN = frozenset((str, int, bool, type(None)))
+_KEYS = ("value", "unit", "source", "validity", "reason", "n")
+
+
+def _row(name: str, field: Json) -> Row:
+    """One field. Most say the same in many cells. Numbers with a point are made anew: two zeros are equal and
+    do not look alike."""
+    told = tuple(map(field.get, _KEYS))
+    if _PLAIN.issuperset(map(type, told)):
+        return _same_row(name, *told)
+    return _made_row(name, field)
+
+
+@lru_cache(maxsize=8192, typed=True)
+def _same_row(name: str, *told: object) -> Row:
+    return _made_row(name, dict(zip(_KEYS, told, strict=True)))
+
+
+def _made_row(name: str, field: Json) -> Row:
+    unit, source = str(field.get("unit") or ""), str(field.get("source") or "")
+    return _same(name), _value(field), _same(unit), _n(field), _same(source)
 
 
 #: names, units and sources are the same in every cell
