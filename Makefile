@@ -65,11 +65,11 @@ archive: ## write the newest bundle to results/RUN_ID.tar.zst (OUT: another file
 lint: images ## ruff, mypy --strict, shellcheck, yamllint, ansible-lint
 	@.ci/in-image .ci/lint
 
-test-fast: images ## lint and unit tests, in the test image
+test-fast: images ## lint and the unit tests that take little time, in the test image (some three minutes)
 	@.ci/in-image .ci/lint
-	@.ci/in-image .ci/unit
+	@.ci/in-image .ci/unit --fast
 
-test: images venv ## test-fast, the pages in a browser, then the lab end to end on this machine
+test: images venv ## lint and all unit tests, the pages in a browser, then the lab end to end on this machine
 	@.ci/whole
 
 test-pages: images ## reports and the live view in headless Chromium, the docs' example with pandas

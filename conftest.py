@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from pathlib import Path
 
 import pytest
+
+#: functions that take long: seconds and name a line (tests/slow.py)
+SLOW = Path(__file__).parent / "tests" / "slow.txt"
 
 # The end-to-end tests run on the host, where hypothesis is not installed.
 if importlib.util.find_spec("hypothesis") is not None:
@@ -15,11 +19,29 @@ if importlib.util.find_spec("hypothesis") is not None:
     settings.load_profile("any-load")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under Windows, skip what is marked as Linux's own, and say what it needs."""
-    if sys.platform != "win32":
-        return
-    for item in items:
-        mark = item.get_closest_marker("linux")
-        if mark is not None:
-            item.add_marker(pytest.mark.skip(reason=f"not under Windows: {mark.args[0]}"))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--fast`: without what tests/slow.txt names."""
+    parser.addoption("--fast", action="store_true", help="leave out tests that take long (tests/slow.txt)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under Windows, skip what is marked as Linux's own, and say what it needs. With --fast, leave out what
+    takes long."""
+    if sys.platform == "win32":
+        for item in items:
+            mark = item.get_closest_marker("linux")
+            if mark is not None:
+                item.add_marker(pytest.mark.skip(reason=f"not under Windows: {mark.args[0]}"))
+    if config.getoption("--fast"):
+        slow = {line.split()[1] for line in SLOW.read_text("utf-8").splitlines()}
+        left_out = [item for item in items if item.nodeid.partition("[")[0] in slow]
+        items[:] = [item for item in items if item.nodeid.partition("[")[0] not in slow]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what a fast run does not know."""
+    if config.getoption("--fast"):
+        count = len(SLOW.read_text("utf-8").splitlines())
+        told = f"fast: {count} functions that take long were left out (tests/slow.txt); make test runs all"
+        terminalreporter.write_line(told)

@@ -164,7 +164,7 @@ def test_what_is_written_to_while_it_is_looked_at_is_refused(
     folder = tmp_path / "submissions"
     target = shutil.copytree(two / "results" / GOOD, folder / GOOD)
 
-    def verified(root: Path) -> list[Any]:
+    def verified(root: Path, **_: object) -> list[Any]:
         (target / "data" / "report.md").write_text("other", encoding="utf-8")
         return []
 
@@ -191,11 +191,11 @@ def test_a_look_without_end_refuses_one_submission_alone(
     """Also where what reads it catches whatever it takes for damage and goes on."""
     verified = looked.verify_bundle
 
-    def verify(root: Path) -> list[Any]:
+    def verify(root: Path, **told: Any) -> list[Any]:
         while root.name == GOOD:
             with contextlib.suppress(Exception):
                 sum(range(1000))
-        return verified(root)
+        return verified(root, **told)
 
     monkeypatch.setattr(looked, "verify_bundle", verify)
     monkeypatch.setattr(looked, "LOOK_S", 3.0)
@@ -211,9 +211,9 @@ def test_a_look_that_takes_too_much_memory_refuses_one_submission_alone(
 ) -> None:
     verified = looked.verify_bundle
 
-    def verify(root: Path) -> list[Any]:
+    def verify(root: Path, **told: Any) -> list[Any]:
         taken = bytearray(entries._LOOK_BYTES if root.name == GOOD else 1)
-        return verified(root) if len(taken) == 1 else []
+        return verified(root, **told) if len(taken) == 1 else []
 
     before = resource.getrlimit(resource.RLIMIT_AS)
     monkeypatch.setattr(looked, "verify_bundle", verify)
@@ -262,7 +262,7 @@ def test_a_table_that_verify_did_not_make_again_is_not_read(
     target = shutil.copytree(two / "results" / GOOD, tmp_path / GOOD)
     FOLDERS["table-better"][1](target)
     told = CheckResult("report_rebuild", "warn", "of an older version", "")
-    monkeypatch.setattr(looked, "verify_bundle", lambda root: [told])
+    monkeypatch.setattr(looked, "verify_bundle", lambda root, **_: [told])
     found = looked.look(target, Looks(None), verify=True).found
     assert found is not None and found["answers"]
     assert all(answer["median_ms"] != 0.5 for answer in found["answers"])
