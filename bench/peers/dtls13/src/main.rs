@@ -206,3 +206,100 @@ fn main() -> Outcome {
         _ => Err("usage: peer-dtls13 keys FOLDER | gcs FOLDER NETWORK TARGET | drone FOLDER NETWORK GCS LISTEN".into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("dtls13-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        keys(&path).unwrap();
+        path
+    }
+
+    /// Runs a gcs until it fails; what it says then comes by the channel.
+    fn served(folder: PathBuf, port: u16) -> std::sync::mpsc::Receiver<String> {
+        let (told, hears) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let ended = gcs(
+                &folder,
+                &format!("127.0.0.1:{port}"),
+                ([127, 0, 0, 1], 9).into(),
+            );
+            let _ = told.send(ended.unwrap_err().to_string());
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        hears
+    }
+
+    #[test]
+    fn another_certificate_is_refused_by_either_side() {
+        let (right, wrong) = (folder("right"), folder("wrong"));
+        std::fs::copy(right.join("gcs.crt"), wrong.join("gcs.crt")).unwrap();
+        let hears = served(right.clone(), 46_080);
+        let other = wrong.clone();
+        // a client of 1.3 is done before the server looks at its certificate: it may stand and go on alone
+        std::thread::spawn(move || {
+            let _ = drone(
+                &other,
+                "127.0.0.1:0",
+                ([127, 0, 0, 1], 46_080).into(),
+                "127.0.0.1:0",
+            );
+        });
+        let said = hears.recv_timeout(CONNECT_LIMIT).unwrap();
+        assert_eq!(said, "the other side has another certificate");
+
+        std::fs::copy(right.join("drone.crt"), wrong.join("drone.crt")).unwrap();
+        std::fs::copy(right.join("drone.key"), wrong.join("drone.key")).unwrap();
+        std::fs::copy(right.join("drone.crt"), wrong.join("gcs.crt")).unwrap();
+        let _hears = served(right, 46_081);
+        let dialled = drone(
+            &wrong,
+            "127.0.0.1:0",
+            ([127, 0, 0, 1], 46_081).into(),
+            "127.0.0.1:0",
+        );
+        assert_eq!(
+            dialled.unwrap_err().to_string(),
+            "the other side has another certificate"
+        );
+    }
+
+    #[test]
+    fn version_1_2_makes_no_session() {
+        let folder = folder("old");
+        // a client that nothing but its version speaks against
+        let own = DtlsCertificate {
+            certificate: std::fs::read(folder.join("drone.crt")).unwrap(),
+            private_key: std::fs::read(folder.join("drone.key")).unwrap(),
+        };
+        let _hears = served(folder, 46_082);
+        let config = Config::builder().dtls13_cipher_suites(&[]).build().unwrap();
+        let mut old = Dtls::new_12(Arc::new(config), own, Instant::now());
+        old.set_active(true);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(TICK)).unwrap();
+        let mut buffer = vec![0; BUFFER_BYTES];
+        for _ in 0..20 {
+            old.handle_timeout(Instant::now()).unwrap();
+            loop {
+                match old.poll_output(&mut buffer) {
+                    Output::Packet(record) => {
+                        socket.send_to(record, ("127.0.0.1", 46_082)).unwrap();
+                    }
+                    Output::Connected => panic!("a session of version 1.2"),
+                    Output::Timeout(_) => break,
+                    _ => {}
+                }
+            }
+            if let Ok(Some((length, _))) = received(&socket, &mut buffer) {
+                if old.handle_packet(&buffer[..length]).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
