@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 BENCH = Path(__file__).resolve().parents[1]
-CRATES = ["load", "peers/awslc", "peers/boringtun", "peers/rosenpass"]
+CRATES = ["load", *(f"peers/{name}" for name in ("awslc", "boringtun", "dtls13", "mavlink-signed", "rosenpass"))]
 
 
 @pytest.mark.parametrize("folder", CRATES)
@@ -21,7 +21,14 @@ def test_every_crate_has_its_checksum(folder: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "name"), [("awslc", "rustls"), ("boringtun", "boringtun"), ("rosenpass", "rosenpass")]
+    ("folder", "name"),
+    [
+        ("awslc", "rustls"),
+        ("boringtun", "boringtun"),
+        ("dtls13", "dimpl"),
+        ("mavlink-signed", "mavlink-core"),
+        ("rosenpass", "rosenpass"),
+    ],
 )
 def test_the_peer_itself_is_pinned_exactly(folder: str, name: str) -> None:
     wanted = tomllib.loads((BENCH / "peers" / folder / "Cargo.toml").read_text())["dependencies"][name]

@@ -6,6 +6,8 @@ Every forwarder has one way in (`entry`, at the drone's side) and one way out (t
 from __future__ import annotations
 
 import os
+import secrets
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -22,6 +24,8 @@ PEERS: Final = Path("/opt/peers")
 HOP_PORT: Final[dict[str, tuple[int, int]]] = {
     "bare": (45_010, 45_011), "bare-single": (45_012, 45_013), "bare-again": (45_014, 45_015),
 }  # fmt: skip
+DTLS_PORT: Final[dict[str, int]] = {"entry": 45_020, "drone": 45_021, "gcs": 45_022}
+SIGNED_PORT: Final[dict[Side, int]] = {"drone": 45_024, "gcs": 45_025}
 WIREGUARD: Final[dict[str, tuple[str, int]]] = {"wireguard-go": ("wg", 51_820), "boringtun": ("bt", 51_821)}
 INNER: Final[dict[str, dict[Side, str]]] = {
     "wireguard-go": {"drone": "198.18.65.1", "gcs": "198.18.65.2"},
@@ -95,6 +99,45 @@ def bare_single(where: Spaces) -> Iterator[Forwarder]:
         yield Forwarder("bare-single", hops["drone"][0], [end.process.pid for end in ends])
 
 
+@contextmanager
+def dtls13(where: Spaces) -> Iterator[Forwarder]:
+    """A session of DTLS 1.3 with TLS_AES_256_GCM_SHA384: a record a datagram, one datagram a system call."""
+    program = binary("dtls13")
+    entry = f"{ADDRESS['drone']}:{DTLS_PORT['entry']}"
+    network = {side: f"{ADDRESS[side]}:{DTLS_PORT[side]}" for side in SIDES}
+    ways: dict[Side, list[str]] = {  # who is dialled is there first
+        "gcs": [network["gcs"], f"{ADDRESS['gcs']}:{SINK_PORT}"],
+        "drone": [network["drone"], network["gcs"], entry],
+    }
+    with tempfile.TemporaryDirectory() as keys, ExitStack() as stack:
+        output_of([program, "keys", keys])
+        ends = []
+        for side, way in ways.items():
+            command = where.at(side, program, side, keys, *way)
+            ends.append(stack.enter_context(child(f"dtls13 {side}", command)))
+            ends[-1].wait_ready()
+        yield Forwarder("dtls13", entry, [end.process.pid for end in ends])
+
+
+@contextmanager
+def mavlink2_signed(where: Spaces) -> Iterator[Forwarder]:
+    """Frames of MAVLink 2, each with a signature, none of it hidden; one datagram a system call."""
+    program, key = binary("mavlink2-signed"), secrets.token_hex(32)
+    entry = f"{ADDRESS['drone']}:{SIGNED_PORT['drone']}"
+    between = f"{ADDRESS['gcs']}:{SIGNED_PORT['gcs']}"
+    hops: dict[Side, tuple[str, str]] = {
+        "drone": (entry, between),
+        "gcs": (between, f"{ADDRESS['gcs']}:{SINK_PORT}"),
+    }
+    with ExitStack() as stack:
+        ends = []
+        for side in SIDES:
+            command = where.at(side, program, side, key, *hops[side])
+            ends.append(stack.enter_context(child(f"mavlink2-signed {side}", command)))
+            ends[-1].wait_ready()
+        yield Forwarder("mavlink2-signed", entry, [end.process.pid for end in ends])
+
+
 def _command(name: str, interface: str) -> list[str]:
     program = binary(name)
     return [program, "--foreground", interface] if name == "wireguard-go" else [program, interface]
@@ -166,6 +209,8 @@ def running(where: Spaces, tunnel: Tunnel) -> Iterator[tuple[dict[str, Forwarder
             "bare": lambda: bare(where),
             "bare-again": lambda: bare(where, "bare-again"),
             "bare-single": lambda: bare_single(where),
+            "dtls13": lambda: dtls13(where),
+            "mavlink2-signed": lambda: mavlink2_signed(where),
             "wireguard-go": lambda: wireguard(where, "wireguard-go"),
             "boringtun": lambda: wireguard(where, "boringtun"),
         }
