@@ -523,6 +523,10 @@ mod tests {
             refusal("suite = \"cs-mlkem768-aesgm-mldsa65\""),
             "/etc/link.toml:5: unknown suite \"cs-mlkem768-aesgm-mldsa65\"; did you mean cs-mlkem768-aesgcm-mldsa65?"
         );
+        assert_eq!(
+            refusal("suite = \"cs-hqc128v5-aesgcm-mldsa44\""),
+            "/etc/link.toml:5: unknown suite \"cs-hqc128v5-aesgcm-mldsa44\"; did you mean xs-hqc128v5-aesgcm-mldsa44?"
+        );
         for (extra, told) in [
             ("rekey_s = 0", ":5: rekey_s is a whole number from 1 to 600"),
             ("rekey_s = \"10\"", ":5: rekey_s is a whole number"),

@@ -21,6 +21,7 @@ pub mod first;
 pub mod fleet;
 pub mod gcs;
 pub mod hex;
+pub mod hqc;
 pub mod identity;
 pub mod keys;
 pub mod limits;

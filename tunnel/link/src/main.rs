@@ -24,7 +24,7 @@ const USAGE: &str = "usage:
   pqlink peer rotate CONFIG NAME                       make its next key; both are good
   pqlink peer retire CONFIG NAME                       its next key alone is good
   pqlink peer revoke CONFIG NAME                       end its session, erase its key, refuse it by name
-  pqlink suites            list the suites
+  pqlink suites            list the suites, and who provides the KEM of each
 The configuration is described in docs/LINK-PRODUCT.md.";
 const EXIT_USAGE: u8 = 2;
 
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         }
         ["suites"] => {
             for suite in Suite::all() {
-                println!("{}", suite.id());
+                println!("{:54} {}", suite.id(), suite.kem.provider());
             }
             Ok(())
         }

@@ -1,5 +1,6 @@
-//! KEMs and signatures of this host behind one trait: liboqs, X25519 and Ed25519.
+//! KEMs and signatures of this host behind one trait: liboqs, X25519 and Ed25519, `hqc-kem`.
 
+use crate::hqc;
 use crate::raw::oqs::Oqs;
 use crate::registry::{kem_by_token, Kem, KemKind, Sig, KEMS, SIGS};
 use crate::secret::Secret;
@@ -67,7 +68,7 @@ pub trait Primitives: Send + Sync {
     fn verify(&self, sig: &'static Sig, public: &[u8], message: &[u8], signature: &[u8]) -> bool;
 }
 
-/// liboqs, `x25519-dalek` and ring.
+/// liboqs, `x25519-dalek`, ring and `hqc-kem`.
 pub struct HostPrimitives {
     oqs: Oqs,
     random: SystemRandom,
@@ -131,7 +132,7 @@ impl HostPrimitives {
     fn supports_kem(&self, kem: &Kem) -> bool {
         match kem.kind {
             KemKind::Oqs(name) => self.oqs.kem_sizes(name).is_some(),
-            KemKind::X25519 => true,
+            KemKind::X25519 | KemKind::HqcV5 => true,
             KemKind::Hybrid(inner) => {
                 kem_by_token(inner).is_some_and(|inner| self.supports_kem(inner))
             }
@@ -212,6 +213,12 @@ impl Primitives for HostPrimitives {
                     secret: Secret::joined(&[&left.secret, &right.secret]),
                 })
             }
+            KemKind::HqcV5 => {
+                let seed = self.random_secret(hqc::SEED_BYTES)?;
+                let made = hqc::pair(kem.level, &seed);
+                let (public, secret) = made.ok_or_else(|| failed(kem.token, "key generation"))?;
+                Ok(KemPair { public, secret })
+            }
         }
     }
 
@@ -242,6 +249,12 @@ impl Primitives for HostPrimitives {
                 let (right_text, right) = self.encapsulate(inner_of(inner)?, second)?;
                 let shared = Secret::joined(&[&left, &right]);
                 Ok(([left_text, right_text].concat(), shared))
+            }
+            KemKind::HqcV5 => {
+                let message = self.random_secret(hqc::message_bytes(kem.level))?;
+                let salt = self.random_secret(hqc::SALT_BYTES)?;
+                let made = hqc::encapsulate(kem.level, public, &message, &salt);
+                made.ok_or_else(|| failed(kem.token, "encapsulation"))
             }
         }
     }
@@ -279,6 +292,10 @@ impl Primitives for HostPrimitives {
                 let right =
                     self.decapsulate(inner_of(inner)?, &half(public.1, secret.1), second)?;
                 Ok(Secret::joined(&[&left, &right]))
+            }
+            KemKind::HqcV5 => {
+                let shared = hqc::decapsulate(kem.level, &pair.secret, ciphertext);
+                shared.ok_or_else(|| failed(kem.token, "decapsulation"))
             }
         }
     }

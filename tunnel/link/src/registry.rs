@@ -1,5 +1,7 @@
-//! Algorithms of the registry (docs/PROTOCOL.md, section 2): pure data. `pqtunnel.registry` holds the same.
+//! Algorithms of the registry (docs/PROTOCOL.md, section 2): pure data. `pqtunnel.registry` holds
+//! the same but for the KEMs of `hqc-kem`, which the lab does not know.
 
+use crate::hqc;
 use pq_core::aead::Algorithm;
 
 /// How a KEM is carried out.
@@ -11,6 +13,8 @@ pub enum KemKind {
     X25519,
     /// X25519 beside the KEM of this token.
     Hybrid(&'static str),
+    /// By the crate `hqc-kem`: HQC of 2025, in other suites than liboqs' HQC of 2023.
+    HqcV5,
 }
 
 /// A key-encapsulation mechanism; sizes in bytes.
@@ -43,6 +47,17 @@ impl Kem {
         match self.kind {
             KemKind::Hybrid(_) => 32,
             _ => 0,
+        }
+    }
+
+    /// Who carries it out.
+    #[must_use]
+    pub fn provider(&self) -> &'static str {
+        match self.kind {
+            KemKind::Oqs(_) => "liboqs",
+            KemKind::X25519 => "x25519-dalek",
+            KemKind::Hybrid(_) => "x25519-dalek and liboqs",
+            KemKind::HqcV5 => hqc::PROVIDER,
         }
     }
 }
@@ -139,7 +154,7 @@ const MCELIECE: [&str; 3] = [
 
 /// The KEMs of the 72 suites, then those beside them.
 #[rustfmt::skip]
-pub static KEMS: [Kem; 13] = [
+pub static KEMS: [Kem; 16] = [
     kem("mlkem512", KemKind::Oqs("ML-KEM-512"), 0x01, 1, 800, 1632, 768, 32, 1),
     kem("mlkem768", KemKind::Oqs("ML-KEM-768"), 0x02, 3, 1184, 2400, 1088, 32, 1),
     kem("mlkem1024", KemKind::Oqs("ML-KEM-1024"), 0x03, 5, 1568, 3168, 1568, 32, 1),
@@ -153,6 +168,9 @@ pub static KEMS: [Kem; 13] = [
     kem("x25519mlkem512", KemKind::Hybrid("mlkem512"), 0x51, 1, 832, 1664, 800, 64, 1),
     kem("x25519mlkem768", KemKind::Hybrid("mlkem768"), 0x52, 3, 1216, 2432, 1120, 64, 1),
     kem("x25519mlkem1024", KemKind::Hybrid("mlkem1024"), 0x53, 5, 1600, 3200, 1600, 64, 1),
+    kem("hqc128v5", KemKind::HqcV5, 0x61, 1, 2241, 2321, 4433, 32, 2),
+    kem("hqc192v5", KemKind::HqcV5, 0x62, 3, 4514, 4602, 8978, 32, 2),
+    kem("hqc256v5", KemKind::HqcV5, 0x63, 5, 7237, 7333, 14421, 32, 3),
 ];
 
 /// How many of [`KEMS`] are those of the 72.

@@ -111,6 +111,7 @@ fn head(
     report.text_of("version", env!("CARGO_PKG_VERSION"));
     report.text_of("suite", &config.suite.id());
     report.text_of("liboqs", &primitives.provider());
+    report.text_of("kem_provider", config.suite.kem.provider());
     report.number("uptime_s", uptime.as_secs());
     let mut counts = Report::default();
     for (name, count) in hs {

@@ -55,6 +55,10 @@ impl Suite {
         let fits = match self.kem.kind {
             KemKind::X25519 => self.sig.token == "ed25519",
             KemKind::Hybrid(_) => SIGS[..MATRIX_SIGS].contains(self.sig),
+            // A second HQC beside the first, not a second set of extras.
+            KemKind::HqcV5 => {
+                SIGS[..MATRIX_SIGS].contains(self.sig) && AEADS[..MATRIX_AEADS].contains(self.aead)
+            }
             KemKind::Oqs(_) => is_slh || SIGS[..MATRIX_SIGS].contains(self.sig),
         };
         fits && self.kem.level == self.sig.level
@@ -99,6 +103,7 @@ impl Suite {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn the_matrix_has_72_and_codes_find_them_again() {
@@ -111,5 +116,37 @@ mod tests {
         }
         assert_eq!(Suite::by_code([1, 2, 1]), None, "levels differ");
         assert_eq!(Suite::by_id("plain"), None);
+    }
+
+    #[test]
+    fn names_and_codes_are_unique() {
+        let all = Suite::all();
+        let ids: HashSet<String> = all.iter().map(Suite::id).collect();
+        let codes: HashSet<[u8; 3]> = all.iter().map(Suite::code).collect();
+        assert_eq!((ids.len(), codes.len()), (all.len(), all.len()));
+    }
+
+    #[test]
+    fn the_other_hqc_stands_beside_the_72_in_24_suites() {
+        let of = |kind: fn(&KemKind) -> bool| {
+            let all = Suite::all();
+            let found = all.into_iter().filter(move |suite| kind(&suite.kem.kind));
+            found.collect::<Vec<Suite>>()
+        };
+        let newer = of(|kind| *kind == KemKind::HqcV5);
+        assert_eq!(newer.len(), 24);
+        let older = of(|kind| matches!(kind, KemKind::Oqs(name) if name.starts_with("HQC")));
+        let partners = |of: &[Suite]| -> HashSet<(u8, &str, &str)> {
+            let parts = of
+                .iter()
+                .map(|one| (one.level(), one.aead.token, one.sig.token));
+            parts.collect()
+        };
+        let older: Vec<Suite> = older.into_iter().filter(Suite::is_of_the_72).collect();
+        assert_eq!(partners(&newer), partners(&older));
+        for suite in newer {
+            assert!(suite.id().starts_with("xs-hqc"), "{}", suite.id());
+            assert!(suite.kem.provider().contains("hqc-kem"));
+        }
     }
 }

@@ -11,7 +11,7 @@ use pq_link::gcs::{GcsHandshake, GcsSetup};
 use pq_link::identity::{DroneId, GcsIdentity, GcsPublic, PskStore};
 use pq_link::machine::{Machine, Side};
 use pq_link::primitives::{HostPrimitives, Primitives};
-use pq_link::registry::{MATRIX_SIGS, SIGS};
+use pq_link::registry::{KemKind, MATRIX_SIGS, SIGS};
 use pq_link::schedule::PskKeys;
 use pq_link::secret::Secret;
 use pq_link::suite::Suite;
@@ -69,7 +69,7 @@ impl<'p> Bench<'p> {
         options: Options,
         mut tamper: impl FnMut(Role, Vec<u8>) -> Vec<u8>,
     ) -> Result<(Established, Established), (Role, HandshakeError)> {
-        let accepted = [suite];
+        let accepted = [options.accepts.unwrap_or(suite)];
         let nonces: [[u8; 32]; 2] = [[options.nonce; 32], [options.nonce.wrapping_add(1); 32]];
         let basis = |session: &SessionId| {
             let (id, epoch, secret) = self.held.as_ref()?;
@@ -148,12 +148,15 @@ struct Options {
     signs: bool,
     gcs_holds: bool,
     nonce: u8,
+    /// The GCS's one suite, where it is not the drone's.
+    accepts: Option<Suite>,
 }
 
 const PLAIN: Options = Options {
     signs: false,
     gcs_holds: true,
     nonce: 1,
+    accepts: None,
 };
 
 /// One frame into a machine as a shell would; an ended machine stays ended and keeps no keys.
@@ -198,19 +201,13 @@ fn untouched(_: Role, frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-#[test]
-fn every_suite_of_the_72_agrees_on_keys() {
+fn agree_in_all(suites: &[Suite]) {
     let Some(primitives) = host() else { return };
-    let matrix: Vec<Suite> = Suite::all()
-        .into_iter()
-        .filter(Suite::is_of_the_72)
-        .collect();
-    assert_eq!(matrix.len(), 72);
     std::thread::scope(|scope| {
         for part in 0..4 {
-            let (matrix, primitives) = (&matrix, &primitives);
+            let primitives = &primitives;
             scope.spawn(move || {
-                for suite in matrix.iter().skip(part).step_by(4) {
+                for suite in suites.iter().skip(part).step_by(4) {
                     let bench = Bench::new(primitives, *suite);
                     let keys = bench.converse(*suite, PLAIN, untouched);
                     let (drone, gcs) = keys.unwrap_or_else(|e| panic!("{}: {e:?}", suite.id()));
@@ -219,6 +216,45 @@ fn every_suite_of_the_72_agrees_on_keys() {
             });
         }
     });
+}
+
+fn all_where(is_wanted: fn(&Suite) -> bool) -> Vec<Suite> {
+    Suite::all().into_iter().filter(is_wanted).collect()
+}
+
+#[test]
+fn every_suite_of_the_72_agrees_on_keys() {
+    let matrix = all_where(Suite::is_of_the_72);
+    assert_eq!(matrix.len(), 72);
+    agree_in_all(&matrix);
+}
+
+#[test]
+fn every_suite_of_the_other_hqc_agrees_on_keys() {
+    let newer = all_where(|suite| suite.kem.kind == KemKind::HqcV5);
+    assert_eq!(newer.len(), 24);
+    agree_in_all(&newer);
+}
+
+/// Neither HQC is taken for the other, though both have three names that differ little, and ciphertexts of one length.
+#[test]
+fn a_station_refuses_the_hqc_that_it_was_not_told_of() {
+    let Some(primitives) = host() else { return };
+    let both = [
+        named("cs-hqc128-aesgcm-mldsa44"),
+        named("xs-hqc128v5-aesgcm-mldsa44"),
+    ];
+    let bench = Bench::new(&primitives, both[0]);
+    for (offered, accepted) in [(both[0], both[1]), (both[1], both[0])] {
+        let options = Options {
+            accepts: Some(accepted),
+            ..PLAIN
+        };
+        let (who, error) = bench
+            .converse(offered, options, untouched)
+            .expect_err("refused");
+        assert_eq!((who, error.reason), (Role::Gcs, Reason::Policy));
+    }
 }
 
 #[test]
