@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             mark = item.get_closest_marker("linux")
             if mark is not None:
                 item.add_marker(pytest.mark.skip(reason=f"not under Windows: {mark.args[0]}"))
-    if config.getoption("--fast"):
+    if config.getoption("--fast", default=False):
         slow = {line.split()[1] for line in SLOW.read_text("utf-8").splitlines()}
         left_out = [item for item in items if item.nodeid.partition("[")[0] in slow]
         items[:] = [item for item in items if item.nodeid.partition("[")[0] not in slow]
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what a fast run does not know."""
-    if config.getoption("--fast"):
+    if config.getoption("--fast", default=False):
         count = len(SLOW.read_text("utf-8").splitlines())
         told = f"fast: {count} functions that take long were left out (tests/slow.txt); make test runs all"
         terminalreporter.write_line(told)

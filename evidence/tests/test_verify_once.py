@@ -13,8 +13,9 @@ import pytest
 from bundle_kit import finish_work, make_ready, make_sealed
 
 from pqevidence import bundle
-from pqevidence.analysis import handshakes, load, traffic
+from pqevidence.analysis import fingerprints, handshakes, load, traffic
 from pqevidence.bundle.format import data_package
+from pqevidence.index.survey import digests_of
 from pqevidence.kernel import view
 from pqevidence.kernel.view import BundleView
 from pqevidence.verify import verify_bundle
@@ -127,3 +128,24 @@ def test_times_of_one_part_of_a_merge_are_no_other_parts(sealed: Path) -> None:
     second = {r.name: r.status for r in verify_bundle(sealed, seen_times=seen)}
     assert (first["times_once"], second["times_once"]) == ("ok", "fail")
     assert {name for name in first if first[name] != second[name]} == {"times_once"}
+
+
+def test_hashes_that_somebody_has_are_used_and_what_was_read_is_handed_on(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = digests_of(sealed)
+    known: dict[str, load.Known] = {}
+    read = counted(monkeypatch, fingerprints, "hash_file")
+    results = {each.name: each for each in verify_bundle(sealed, known=known, hashed=files)}
+    assert results["raw_fingerprints"].status == "ok" and not read
+    again = counted(monkeypatch, load, "read_json")
+    data = load.BundleData(sealed, known)
+    assert data.cells and not [name for name in again if name.endswith("record.json")]
+
+
+def test_a_hash_that_is_not_the_files_is_found(sealed: Path) -> None:
+    files = digests_of(sealed)
+    name = next(name for name in files if name.endswith("spans.ndjson"))
+    files[name] = files[name]._replace(sha256=bytes(32))
+    results = {each.name: each.status for each in verify_bundle(sealed, hashed=files)}
+    assert results["raw_fingerprints"] == "fail"

@@ -219,14 +219,14 @@ mod tests {
         path
     }
 
-    /// Runs a gcs until it fails; what it says then comes by the channel.
+    /// Runs a gcs that hands over to port 46083 until it fails; what it says then comes by the channel.
     fn served(folder: PathBuf, port: u16) -> std::sync::mpsc::Receiver<String> {
         let (told, hears) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let ended = gcs(
                 &folder,
                 &format!("127.0.0.1:{port}"),
-                ([127, 0, 0, 1], 9).into(),
+                ([127, 0, 0, 1], 46_083).into(),
             );
             let _ = told.send(ended.unwrap_err().to_string());
         });
@@ -269,6 +269,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sealed_comes_out_again() {
+        let sink = UdpSocket::bind("127.0.0.1:46083").unwrap();
+        sink.set_read_timeout(Some(Duration::from_millis(100)))
+            .unwrap();
+        let folder = folder("good");
+        let _hears = served(folder.clone(), 46_084);
+        std::thread::spawn(move || {
+            let _ = drone(
+                &folder,
+                "127.0.0.1:0",
+                ([127, 0, 0, 1], 46_084).into(),
+                "127.0.0.1:46085",
+            );
+        });
+        let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut buffer = vec![0; BUFFER_BYTES];
+        for length in [1_usize, 64, 1200] {
+            let data: Vec<u8> = (0..length).map(|place| place as u8).collect();
+            // one that comes before the other side is done may be lost
+            let got = (0..50).find_map(|_| {
+                let _ = source.send_to(&data, "127.0.0.1:46085");
+                sink.recv_from(&mut buffer).ok()
+            });
+            let (got, _) = got.expect("within 5 s");
+            assert_eq!(buffer[..got], data);
+        }
+    }
+
+    #[test]
     fn version_1_2_makes_no_session() {
         let folder = folder("old");
         // a client that nothing but its version speaks against
@@ -277,6 +306,8 @@ mod tests {
             private_key: std::fs::read(folder.join("drone.key")).unwrap(),
         };
         let _hears = served(folder, 46_082);
+        let taken = UdpSocket::bind("127.0.0.1:46082").is_err();
+        assert!(taken, "the gcs listens");
         let config = Config::builder().dtls13_cipher_suites(&[]).build().unwrap();
         let mut old = Dtls::new_12(Arc::new(config), own, Instant::now());
         old.set_active(true);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! KEY is 64 hexadecimal digits. A datagram is carried by messages ENCAPSULATED_DATA (131) of 253 bytes each, all of them
-//! in one datagram: 64 bytes need one frame, 1,200 bytes five. Each has a CRC and a signature (the first 48 bits of
+//! in one datagram: 64 bytes need one frame, 1,200 bytes five. Their sequence numbers say which of how many each is. Each has a CRC and a signature (the first 48 bits of
 //! SHA-256 over key, frame, link and time) of its own, made and checked by the crate mavlink-core; a time that did not
 //! grow is refused. Zeros at a frame's end are not cut off. A system call reads a datagram and one sends it.
 
@@ -28,6 +28,26 @@ const NUMBER_BYTES: usize = 2;
 const MOST_BYTES: usize = 253;
 const BUFFER_BYTES: usize = 65_536;
 const FRAME_BYTES: usize = 280;
+
+/// The frames of a datagram, one after another in `out`; false, and nothing, for one of no bytes or of more than 255
+/// frames.
+fn wrap_all(signing: &SigningData, sequence: &mut u8, data: &[u8], out: &mut Vec<u8>) -> bool {
+    out.clear();
+    let Ok(count @ 1..) = u8::try_from(data.len().div_ceil(MOST_BYTES)) else {
+        return false;
+    };
+    for (place, part) in (0..count).zip(data.chunks(MOST_BYTES)) {
+        wrap(
+            signing,
+            *sequence,
+            u16::from_le_bytes([place, count]),
+            part,
+            out,
+        );
+        *sequence = sequence.wrapping_add(1);
+    }
+    true
+}
 
 /// One signed frame with `part`, appended to `out`.
 fn wrap(signing: &SigningData, sequence: u8, number: u16, part: &[u8], out: &mut Vec<u8>) {
@@ -56,10 +76,11 @@ fn wrap(signing: &SigningData, sequence: u8, number: u16, part: &[u8], out: &mut
     out.extend_from_slice(&raw.as_slice()[..end + CRC_BYTES + SIGNATURE_BYTES]);
 }
 
-/// What all frames of a datagram hold; None where one of them is damaged, unsigned, forged, old or out of place.
+/// What all frames of a datagram hold; None where one of them is damaged, unsigned, forged, old, out of place or missing.
 fn unwrap(signing: &SigningData, mut left: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let mut number = 0u16;
-    while !left.is_empty() {
+    out.clear();
+    let mut place = 0u8;
+    loop {
         let head = left.get(..HEAD_BYTES)?;
         if head[0] != STX || head[2] != SIGNED || head[7..HEAD_BYTES] != [MESSAGE, 0, 0] {
             return None;
@@ -74,15 +95,18 @@ fn unwrap(signing: &SigningData, mut left: &[u8], out: &mut Vec<u8>) -> Option<(
         if !signing.verify_signature(&MAVLinkV2MessageRaw::from_bytes_unparsed(bytes)) {
             return None;
         }
-        let payload = &frame[HEAD_BYTES..end];
-        if payload.get(..NUMBER_BYTES)? != number.to_le_bytes() {
+        let (number, part) = frame[HEAD_BYTES..end].split_at_checked(NUMBER_BYTES)?;
+        let count = number[1];
+        if number[0] != place || place >= count {
             return None;
         }
-        out.extend_from_slice(&payload[NUMBER_BYTES..]);
-        number += 1;
+        out.extend_from_slice(part);
         left = &left[frame.len()..];
+        place += 1;
+        if place == count {
+            return left.is_empty().then_some(());
+        }
     }
-    Some(())
 }
 
 fn key(text: &str) -> Outcome<[u8; 32]> {
@@ -100,12 +124,9 @@ fn drone(signing: &SigningData, socket: &UdpSocket, target: SocketAddr) -> Outco
     let (mut buffer, mut out, mut sequence) = (vec![0; BUFFER_BYTES], Vec::new(), 0u8);
     loop {
         let (length, _) = socket.recv_from(&mut buffer)?;
-        out.clear();
-        for (number, part) in (0..).zip(buffer[..length].chunks(MOST_BYTES)) {
-            wrap(signing, sequence, number, part, &mut out);
-            sequence = sequence.wrapping_add(1);
+        if wrap_all(signing, &mut sequence, &buffer[..length], &mut out) {
+            socket.send_to(&out, target)?;
         }
-        socket.send_to(&out, target)?;
     }
 }
 
@@ -113,7 +134,6 @@ fn gcs(signing: &SigningData, socket: &UdpSocket, target: SocketAddr) -> Outcome
     let (mut buffer, mut out) = (vec![0; BUFFER_BYTES], Vec::new());
     loop {
         let (length, _) = socket.recv_from(&mut buffer)?;
-        out.clear();
         if unwrap(signing, &buffer[..length], &mut out).is_some() {
             socket.send_to(&out, target)?;
         }
@@ -144,10 +164,8 @@ mod tests {
     }
 
     fn wrapped(key: u8, data: &[u8]) -> Vec<u8> {
-        let (signing, mut out) = (signing(key), Vec::new());
-        for (number, part) in (0..).zip(data.chunks(MOST_BYTES)) {
-            wrap(&signing, number as u8, number, part, &mut out);
-        }
+        let mut out = Vec::new();
+        assert!(wrap_all(&signing(key), &mut 250, data, &mut out));
         out
     }
 
@@ -185,5 +203,22 @@ mod tests {
         plain.truncate(plain.len() - SIGNATURE_BYTES);
         plain[2] = 0;
         assert!(unwrap(&signing(7), &plain, &mut Vec::new()).is_none());
+    }
+
+    #[test]
+    fn frames_that_are_missing_added_or_none_are_refused() {
+        let (sent, mut out) = (wrapped(7, &[9; 1200]), Vec::new());
+        let frame = MOST_BYTES + 27;
+        for cut in [0, frame, 2 * frame, 4 * frame, sent.len() - 1] {
+            assert!(
+                unwrap(&signing(7), &sent[..cut], &mut out).is_none(),
+                "{cut}"
+            );
+        }
+        assert!(unwrap(&signing(7), &sent[frame..], &mut out).is_none());
+        let more = [&sent[..], &sent[..frame]].concat();
+        assert!(unwrap(&signing(7), &more, &mut out).is_none());
+        assert!(!wrap_all(&signing(7), &mut 0, &[], &mut out));
+        assert!(!wrap_all(&signing(7), &mut 0, &[0; 65_000], &mut out));
     }
 }
