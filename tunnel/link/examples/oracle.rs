@@ -5,6 +5,8 @@
 //! oracle pipe                                  machines by lines on stdin: `drone …`, `gcs …`, `start`, `frame HEX`, `time S`
 //! oracle gcs ADDRESS COUNT key=value…          COUNT handshakes over TCP, one after another
 //! oracle drone ADDRESS COUNT key=value…
+//! oracle kem TOKEN                             one KEM by lines on stdin: `pair`, `encaps PUBLIC`, `decaps CIPHERTEXT`,
+//!                                              the last with the newest pair, which is erased then
 //! ```
 //!
 //! Keys of a machine: `suite=` (gcs: several, or 72), `id=`, `psk=`, `gcs=token:PUBLIC[:SECRET],…`, `level=`, `epoch=`,
@@ -20,7 +22,7 @@ use pq_link::hex;
 use pq_link::identity::{GcsIdentity, GcsPublic, PskStore};
 use pq_link::primitives::{HostPrimitives, KemPair, PrimitiveError, Primitives};
 use pq_link::raw::clock::thread_cpu_ns;
-use pq_link::registry::{sig_by_token, Kem, Sig};
+use pq_link::registry::{kem_by_token, sig_by_token, Kem, Sig};
 use pq_link::schedule::PskKeys;
 use pq_link::secret::Secret;
 use pq_link::stream::{converse, Passed};
@@ -409,6 +411,31 @@ fn registry() {
     }
 }
 
+fn kem(ends: &Ends, token: &str) {
+    let kem = kem_by_token(token).expect("a token");
+    let mut held = None;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.expect("a line");
+        let given = line.split_once(' ').and_then(|(_, text)| hex::read(text));
+        let (first, second) = match (&line[..], given) {
+            ("pair", None) => {
+                let pair = held.insert(ends.host.kem_pair(kem).expect("made"));
+                (pair.public.clone(), Secret::copy_of(&pair.secret))
+            }
+            (ask, Some(public)) if ask.starts_with("encaps") => {
+                ends.host.encapsulate(kem, &public).expect("made")
+            }
+            (_, ciphertext) => {
+                let pair = held.take().expect("a pair");
+                let ciphertext = ciphertext.expect("hexadecimal");
+                let shared = ends.host.decapsulate(kem, &pair, &ciphertext);
+                (ciphertext, shared.expect("made"))
+            }
+        };
+        println!("{} {}", hex::shown(&first), hex::shown(&second));
+    }
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words[0] == "registry" {
@@ -420,6 +447,7 @@ fn main() {
     let ends = Ends { host };
     match &words[0][..] {
         "pipe" => pipe(&ends),
+        "kem" => kem(&ends, &words[1]),
         role => {
             let spec = parse(words[3..].iter().map(|word| &word[..]));
             let count = words[2].parse().expect("a count");

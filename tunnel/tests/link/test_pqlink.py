@@ -446,6 +446,36 @@ def shared_secrets(monkeypatch: pytest.MonkeyPatch, spec_end: SpecEnd) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc/PID/mem is Linux's")
+@pytest.mark.parametrize("token", ["hqc128v5", "hqc192v5", "hqc256v5"])
+def test_keys_of_the_newer_hqc_are_nowhere_in_memory(token: str, native: Primitives) -> None:
+    """Of the code that `pqlink` runs, in a process that shows its keys, as hexadecimal text alone: the lab's
+    own ends do not know these suites."""
+    del native  # without liboqs the program does not start
+    with subprocess.Popen(
+        [program("oracle"), "kem", token], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as kem:
+        assert kem.stdin is not None and kem.stdout is not None
+
+        def ask(line: str) -> tuple[bytes, bytes]:
+            assert kem.stdin is not None and kem.stdout is not None
+            kem.stdin.write(line + "\n")
+            first, second = kem.stdout.readline().split()
+            return bytes.fromhex(first), bytes.fromhex(second)
+
+        public, secret = ask("pair")
+        assert secret.startswith(public)
+        # The public key is no secret: after it come the seed of the vectors, sigma, and the seed of all.
+        private = secret[len(public) :]
+        seeds = {"of the vectors": private[:32], "sigma": private[32:-32], "of all": private[-32:]}
+        assert hits(kem.pid, seeds) == dict.fromkeys(seeds, 1), "the search finds what is there, in one place"
+        ciphertext, sent = ask(f"encaps {public.hex()}")
+        assert not any(hits(kem.pid, {"sent": sent}).values())
+        _, taken = ask(f"decaps {ciphertext.hex()}")
+        assert taken == sent
+        assert not any(hits(kem.pid, {**seeds, "shared secret": sent}).values())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/PID/mem is Linux's")
 @pytest.mark.parametrize("aead", AEADS)
 @pytest.mark.parametrize("role", ["drone", "gcs"])
 def test_keys_of_ended_epochs_are_nowhere_in_memory(
