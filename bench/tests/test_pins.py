@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 BENCH = Path(__file__).resolve().parents[1]
-CRATES = ["load", *(f"peers/{name}" for name in ("awslc", "boringtun", "dtls13", "mavlink-signed", "rosenpass"))]
+PEERS = ("awslc", "boringtun", "dtls13", "mavlink-signed", "rosenpass")
+CRATES = ["load", *(f"peers/{name}" for name in PEERS)]
 
 
 @pytest.mark.parametrize("folder", CRATES)
