@@ -432,7 +432,10 @@ fn kem(ends: &Ends, token: &str) {
                 (ciphertext, shared.expect("made"))
             }
         };
-        println!("{} {}", hex::shown(&first), hex::shown(&second));
+        // Whoever reads the line may look at once: what is no longer needed is gone by then.
+        let line = format!("{} {}", hex::shown(&first), hex::shown(&second));
+        drop((first, second));
+        println!("{line}");
     }
 }
 
