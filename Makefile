@@ -65,7 +65,7 @@ archive: ## write the newest bundle to results/RUN_ID.tar.zst (OUT: another file
 lint: images ## ruff, mypy --strict, shellcheck, yamllint, ansible-lint
 	@.ci/in-image .ci/lint
 
-test-fast: images ## lint and the unit tests that take little time, in the test image (some three minutes)
+test-fast: images ## lint and the unit tests that take little time, in the test image (some two minutes)
 	@.ci/in-image .ci/lint
 	@.ci/in-image .ci/unit --fast
 
