@@ -33,7 +33,7 @@ debian() { if for_arm64 "$1" && ! is_arm64; then echo "$BASE_TAG-arm64"; else ec
 inputs() {
     case ${1%-arm64} in
         base) echo images/ca ;;
-        ascon) echo tunnel/ascon-native tunnel/core telemetry/native requirements/build.txt ;;
+        ascon) echo tunnel/ascon-native tunnel/core tunnel/link tunnel/native telemetry/native requirements/build.txt ;;
         pqlink) echo images/liboqs images/ascon/arm64.toml tunnel/core tunnel/link ;;
         sitl) echo images/venv requirements/sitl.txt requirements/sitl-nodeps.txt base/src sitl/src ;;
         link) echo base/src link/src ;;
@@ -48,7 +48,7 @@ inputs() {
         pi) echo requirements/tunnel.txt ;;
         pihost) echo requirements/tunnel.txt base/src telemetry/src/pqtelemetry emulated-pi/player.py ;;
         bench | bench-*) echo bench/src bench/load bench/peers tunnel/core tunnel/link tunnel/bench ;;
-        windows | windows-*) echo station images/liboqs tunnel/core tunnel/link tunnel/ascon-native requirements/build.txt requirements/windows.txt requirements/tunnel.txt requirements/sitl.txt requirements/sitl-nodeps.txt base/src tunnel/src telemetry/src sitl/src ;;
+        windows | windows-*) echo station images/liboqs tunnel/core tunnel/link tunnel/native tunnel/ascon-native requirements/build.txt requirements/windows.txt requirements/tunnel.txt requirements/sitl.txt requirements/sitl-nodeps.txt base/src tunnel/src telemetry/src sitl/src ;;
     esac
 }
 

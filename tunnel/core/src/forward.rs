@@ -6,6 +6,7 @@
 use crate::cell::{locked, Cell, SharedCell};
 use crate::counters::Counter;
 use crate::outgoing::{count_failure, Outgoing};
+use crate::scrub::scrub;
 use crate::shared::{Gate, Route, Shared};
 use crate::udp::{realtime_ns, Arrival, Receiver, Sender};
 use std::io::{self, IoSlice};
@@ -42,7 +43,12 @@ pub(crate) struct Worker<'a> {
     /// Sealed control datagrams that answer this batch, each with its address.
     pub replies: Vec<(SocketAddr, Vec<u8>)>,
     dropped_before: u32,
+    /// Did this batch leave copies of keys on the stack?
+    pub leaves_keys: bool,
 }
+
+/// As deep as sealing and opening a datagram goes; both are measured by the search of an agent's memory.
+const DEPTH_BYTES: usize = 16 * 1024;
 
 /// Receive and forward until the plane stops.
 pub(crate) fn run(shared: &Shared, lane: Lane) {
@@ -56,6 +62,7 @@ pub(crate) fn run(shared: &Shared, lane: Lane) {
         outgoing: Vec::new(),
         replies: Vec::new(),
         dropped_before: 0,
+        leaves_keys: false,
     };
     let socket = match lane {
         Lane::Plaintext => &shared.plain,
@@ -79,6 +86,9 @@ pub(crate) fn run(shared: &Shared, lane: Lane) {
         match lane {
             Lane::Plaintext => worker.plaintext(&arrivals, receiver.buffer()),
             Lane::Sealed => worker.sealed(&arrivals, receiver.buffer()),
+        }
+        if worker.leaves_keys {
+            scrub::<DEPTH_BYTES>();
         }
         // Whoever sees this sees what was booked.
         shared.in_hand.fetch_sub(1, Ordering::AcqRel);

@@ -1,8 +1,8 @@
 //! Data plane of the tunnel.
 //!
 //! Reading order: `packet`, `replay`, `aead`, `counters`, `outcome`, `session`, `path`, then the forwarder around them:
-//! `shared`, `forward`, `sealing`, `opening`, `plane`; for many peers `hub`, `hub_lanes`. Only `raw` may hold `unsafe`. The Python module `pq_core` is made
-//! with the feature `python`.
+//! `shared`, `forward`, `sealing`, `opening`, `plane`; for many peers `hub`, `hub_lanes`. Only `raw` may hold `unsafe`. With the feature `python`
+//! it has the classes of the Python module `pq_core`, which `tunnel/native` makes of them and of the handshake's.
 
 pub mod aead;
 pub mod bins;
@@ -20,9 +20,10 @@ pub mod packet;
 pub mod path;
 pub mod plane;
 #[cfg(feature = "python")]
-mod python;
+pub mod python;
 pub mod raw;
 pub mod replay;
+pub mod scrub;
 mod sealing;
 pub mod session;
 mod shared;

@@ -23,6 +23,7 @@ impl Worker<'_> {
         let now_ns = {
             let cell = &mut *locked(&shared_cell);
             let dropped = self.count_drops(arrivals, Some(cell));
+            self.leaves_keys = cell.session.leaves_keys;
             let now_ns = self.shared.monotonic_ns();
             for arrival in arrivals {
                 self.open_arrival(cell, arrival, buffer, now_ns);

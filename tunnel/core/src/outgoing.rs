@@ -4,6 +4,7 @@ use crate::cell::{locked, Cell, SharedCell};
 use crate::counters::Counter;
 use crate::ledger::Row;
 use crate::packet;
+use crate::scrub::scrub_stack;
 use crate::session::SealError;
 use crate::shared::{Gate, Shared};
 use std::io;
@@ -79,7 +80,9 @@ pub(crate) fn send_control(
         let Some(peer) = cell.path.peer() else {
             return Ok(false);
         };
-        match sealed_control(shared, cell, kind, payload) {
+        let sealed = sealed_control(shared, cell, kind, payload);
+        scrub_stack();
+        match sealed {
             Ok(datagram) => (peer, datagram),
             Err(SealError::NotReady | SealError::Exhausted { .. }) => return Ok(false),
             Err(other) => return Err(other),

@@ -29,6 +29,7 @@ impl Worker<'_> {
         let (peer, sealed_ns) = {
             let cell = &mut *locked(&shared_cell);
             self.count_drops(arrivals, Some(cell));
+            self.leaves_keys = cell.session.leaves_keys;
             let start_ns = self.shared.monotonic_ns();
             for arrival in arrivals {
                 self.seal_arrival(cell, gate, arrival, buffer, start_ns);

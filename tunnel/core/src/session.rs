@@ -4,7 +4,7 @@
 //! the next, which becomes current with its first authenticated packet. `pqtunnel.session` is the executable
 //! specification; the tests hold both against each other. Times are monotonic nanoseconds of the caller.
 
-use crate::aead::DirectionKey;
+use crate::aead::{Algorithm, DirectionKey};
 use crate::counters::{self, Counter, Counters};
 pub use crate::outcome::{EpochKeys, InstallError, Opened, Reason, Role, SealError};
 use crate::packet;
@@ -52,6 +52,9 @@ pub struct Session {
     rtt_ns: i64,
     /// Bytes of a tag under the keys installed last.
     tag_bytes: usize,
+    /// Does a datagram leave a copy of a key on the stack? `ring`'s ChaCha20 and RustCrypto's Ascon set up their state from
+    /// it every time; AES-GCM's expanded key is used where it is. True once it did.
+    pub(crate) leaves_keys: bool,
     last_heard_ns: i64,
     last_sent_ns: i64,
     sent_seen: Option<u64>,
@@ -69,6 +72,7 @@ impl Session {
             retired: VecDeque::with_capacity(RETIRED_MEMORY),
             rtt_ns: 0,
             tag_bytes: packet::TAG_BYTES,
+            leaves_keys: false,
             last_heard_ns: 0,
             last_sent_ns: 0,
             sent_seen: None,
@@ -150,6 +154,7 @@ impl Session {
         if self.living().any(|other| other.rx_index == epoch.rx_index) {
             return Err(InstallError::IndexTaken);
         }
+        self.leaves_keys |= !matches!(keys.algorithm, Algorithm::AesGcm | Algorithm::Null);
         let tag_bytes = keys.algorithm.tag_bytes();
         if self.living().next().is_some() && self.tag_bytes != tag_bytes {
             return Err(InstallError::Mixed);

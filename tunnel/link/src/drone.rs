@@ -7,6 +7,7 @@ use crate::machine::{Machine, Progress, Side};
 use crate::primitives::Primitives;
 use crate::schedule::{mac, mac_equal, EpochSecrets, PskKeys};
 use crate::suite::Suite;
+use crate::trace::Kind;
 use crate::transcript::{drone_message, gcs_message, th1, th2, th3, Hash};
 use crate::wire::{
     client_kem, parse_mac, Challenge, FrameType, Hello, ServerHello, FLAG_DRONE_SIGNS, MAC_BYTES,
@@ -144,6 +145,7 @@ impl<'a> DroneSide<'a> {
         progress: &mut Progress,
         body: &[u8],
     ) -> Result<Vec<u8>, HandshakeError> {
+        progress.mark("hello", Kind::Codec);
         let challenge = Challenge::parse(body)?;
         progress.awaited = Some(FrameType::ServerHello);
         progress.alternatives = if self.setup.rekey.is_some() {
@@ -166,7 +168,12 @@ impl<'a> DroneSide<'a> {
         })
     }
 
-    fn on_session_unknown(&self, body: &[u8]) -> Result<Vec<u8>, HandshakeError> {
+    fn on_session_unknown(
+        &self,
+        progress: &Progress,
+        body: &[u8],
+    ) -> Result<Vec<u8>, HandshakeError> {
+        progress.mark("verify_finished", Kind::Kdf);
         let told = parse_mac(FrameType::SessionUnknown, body)?;
         let key = &self.setup.psk.session_unknown;
         if !mac_equal(&mac(key, &[&self.challenge, &self.hello]), told) {
@@ -186,26 +193,39 @@ impl<'a> DroneSide<'a> {
         let setup = &self.setup;
         let (suite, primitives) = (setup.suite, setup.primitives);
         progress.alternatives = &[];
+        progress.mark("transcript", Kind::Codec);
         let hello = ServerHello::parse(body, suite)?;
         let first = th1(&self.challenge, &self.hello, hello.signed_part);
         let key = self.gcs.and_then(|gcs| gcs.key(suite.sig)).unwrap_or(&[]);
-        if !primitives.verify(suite.sig, key, &gcs_message(&first), hello.signature) {
+        let message = gcs_message(&first);
+        progress.mark_crypto("verify", "hs_verifies");
+        if !primitives.verify(suite.sig, key, &message, hello.signature) {
             let detail = "the ServerHello's signature does not verify under the pinned key";
             return refused(Reason::BadSignature, detail);
         }
+        progress.mark_crypto("encaps", "hs_encaps");
         let (ciphertext, shared) = primitives.encapsulate(suite.kem, hello.public_key)?;
-        self.transcript = th2(&first, hello.signature, &ciphertext);
+        progress.size(ciphertext.len());
         let mut signature = Vec::new();
         if let Some(secret) = setup.signing_key {
+            progress.mark("transcript_2", Kind::Codec);
+            self.transcript = th2(&first, hello.signature, &ciphertext);
             let message = drone_message(&self.transcript);
+            progress.mark_crypto("sign", "hs_signatures");
             signature = primitives.sign(suite.sig, secret, &message)?;
+            progress.size(signature.len());
+            progress.mark("kdf", Kind::Kdf);
             self.transcript = th3(&self.transcript, &signature);
+        } else {
+            progress.mark("kdf", Kind::Kdf);
+            self.transcript = th2(&first, hello.signature, &ciphertext);
         }
         self.finished = mac(&setup.psk.drone_finished, &[&self.transcript]);
         let old = setup.rekey.as_ref();
         let old = old.map_or(&[][..], |from| &from.rekey_secret[..]);
         let secrets = epoch_secrets(suite, setup.psk, shared, &self.transcript, old)?;
         self.secrets = Some(secrets);
+        progress.mark("client_kem", Kind::Codec);
         self.tx_index = hello.rx_index;
         progress.awaited = Some(FrameType::GcsFinished);
         Ok(client_kem(&ciphertext, &self.finished, &signature))
@@ -216,6 +236,7 @@ impl<'a> DroneSide<'a> {
         progress: &mut Progress,
         body: &[u8],
     ) -> Result<Vec<u8>, HandshakeError> {
+        progress.mark("verify_finished", Kind::Kdf);
         let told = parse_mac(FrameType::GcsFinished, body)?;
         let (Some(secrets), Some(gcs)) = (self.secrets.take(), self.gcs) else {
             return refused(Reason::Ended, "FinishedGcs came before ServerHello");
@@ -245,6 +266,14 @@ impl<'a> DroneSide<'a> {
 }
 
 impl Side for DroneSide<'_> {
+    fn steps(frame: Option<FrameType>) -> (&'static str, &'static str) {
+        match frame {
+            None | Some(FrameType::Challenge) => ("wait_challenge", "send_hello"),
+            Some(FrameType::ServerHello) => ("wait_server_hello", "send_client_kem"),
+            Some(_) => ("wait_finished", ""),
+        }
+    }
+
     fn begin(&mut self, progress: &mut Progress) -> Result<Vec<u8>, HandshakeError> {
         let setup = &self.setup;
         let suite = setup.suite;
@@ -281,7 +310,7 @@ impl Side for DroneSide<'_> {
         match frame {
             FrameType::Challenge => self.on_challenge(progress, body),
             FrameType::ServerHello => self.on_server_hello(progress, body),
-            FrameType::SessionUnknown => self.on_session_unknown(body),
+            FrameType::SessionUnknown => self.on_session_unknown(progress, body),
             FrameType::GcsFinished => self.on_gcs_finished(progress, body),
             FrameType::Retry => refused(
                 Reason::Retry,

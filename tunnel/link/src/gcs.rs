@@ -5,10 +5,11 @@ use crate::established::{epoch_secrets, Established, RekeyBasis, SessionId};
 use crate::identity::{DroneId, GcsIdentity, PskStore};
 use crate::machine::{Machine, Progress, Side};
 use crate::primitives::{KemPair, Primitives};
-use crate::registry::Sig;
+use crate::registry::{Kem, Sig};
 use crate::schedule::{mac, mac_equal, PskKeys};
 use crate::secret::Secret;
 use crate::suite::Suite;
+use crate::trace::Kind;
 use crate::transcript::{drone_message, gcs_message, th1, th2, th3, Hash};
 use crate::wire::{
     framed, prefix, server_hello_signed_part, split_early, Challenge, ClientKem, FrameType, Hello,
@@ -26,6 +27,9 @@ pub type FindBasis<'a> = &'a (dyn Fn(&SessionId) -> Option<RekeyBasis> + 'a);
 pub type Redeem<'a> = &'a (dyn Fn(&[u8; NONCE_BYTES]) -> Result<(), HandshakeError> + 'a);
 /// A drone's registered public key of a scheme.
 pub type FindDroneKey<'a> = &'a (dyn Fn(&DroneId, &Sig) -> Option<Vec<u8>> + 'a);
+
+/// A pair of a KEM made before, for this handshake alone; `None`: made on the spot.
+pub type ReadyPair<'a> = &'a (dyn Fn(&'static Kem) -> Option<KemPair> + 'a);
 
 /// What one accepted handshake is made of. `nonce` must be fresh; `rx_index` free in the session.
 pub struct GcsSetup<'a> {
@@ -69,6 +73,7 @@ struct Offered<'a> {
 /// The GCS's side of a [`Machine`].
 pub struct GcsSide<'a> {
     setup: GcsSetup<'a>,
+    ready_pair: Option<ReadyPair<'a>>,
     challenge: Vec<u8>,
     handshake_id: [u8; 8],
     offered: Option<Offered<'a>>,
@@ -83,11 +88,19 @@ impl<'a> GcsHandshake<'a> {
     pub fn new(setup: GcsSetup<'a>) -> Self {
         let side = GcsSide {
             setup,
+            ready_pair: None,
             challenge: Vec::new(),
             handshake_id: [0; 8],
             offered: None,
         };
         Machine::around(side, None, false)
+    }
+
+    /// Asks for a pair made before, once a Hello was found right.
+    #[must_use]
+    pub fn with_pairs(mut self, ready_pair: ReadyPair<'a>) -> Self {
+        self.side.ready_pair = Some(ready_pair);
+        self
     }
 
     /// One whose Hello was found right before, by whoever let it wait for its turn: its deadline has the allowance of the
@@ -150,6 +163,7 @@ impl GcsSide<'_> {
         hello_frame: &[u8],
         body: &[u8],
     ) -> Result<Vec<u8>, HandshakeError> {
+        progress.mark("check_hello", Kind::Kdf);
         let setup = &self.setup;
         let note = setup.note_claim;
         let hello = check_hello(setup.psks, &self.challenge, hello_frame, body, note)?;
@@ -162,13 +176,24 @@ impl GcsSide<'_> {
             return refused(Reason::UnknownSuite, detail);
         }
         let old_rekey_secret = self.check_purpose(&hello, hello_frame, psk)?;
-        let pair = setup.primitives.kem_pair(suite.kem)?;
+        progress.mark("keygen", Kind::Crypto);
+        let pair = match self.ready_pair.and_then(|ready| ready(suite.kem)) {
+            Some(pair) => pair,
+            None => {
+                progress.count("hs_keygens");
+                setup.primitives.kem_pair(suite.kem)?
+            }
+        };
+        progress.size(pair.public.len());
+        progress.mark("transcript", Kind::Codec);
         let signed_part = server_hello_signed_part(setup.rx_index, &pair.public);
         let first = th1(&self.challenge, hello_frame, &signed_part);
         let secret = setup.identity.secret(suite.sig).unwrap_or(&[]);
-        let signature = setup
-            .primitives
-            .sign(suite.sig, secret, &gcs_message(&first))?;
+        let message = gcs_message(&first);
+        progress.mark_crypto("sign", "hs_signatures");
+        let signature = setup.primitives.sign(suite.sig, secret, &message)?;
+        progress.size(signature.len());
+        progress.mark("server_hello", Kind::Codec);
         let parts: [&[u8]; 3] = [&signed_part, &prefix(&signature), &signature];
         let answer = framed(FrameType::ServerHello, &parts);
         progress.suite = Some(suite);
@@ -206,7 +231,17 @@ impl GcsSide<'_> {
             return refused(Reason::Policy, detail);
         }
         if !self.setup.accepted.contains(&suite) {
-            return refused(Reason::Policy, format!("{id} is not accepted here"));
+            let accepted = self.setup.accepted;
+            let spoken = match accepted.len() {
+                0..=4 => accepted
+                    .iter()
+                    .map(Suite::id)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                count => format!("{count} other suites"),
+            };
+            let detail = format!("{id} was offered, this end is prepared for {spoken}");
+            return refused(Reason::Policy, detail);
         }
         if self.setup.identity.secret(suite.sig).is_none() {
             let detail = format!("this GCS holds no {} key", suite.sig.token);
@@ -281,6 +316,7 @@ impl GcsSide<'_> {
             return refused(Reason::Ended, "ClientKem came before Hello");
         };
         let primitives = self.setup.primitives;
+        progress.mark("check_finished", Kind::Kdf);
         let client = ClientKem::parse(body, suite, progress.drone_signs)?;
         let second = th2(&offered.th1, &offered.signature, client.ciphertext);
         let transcript = if progress.drone_signs {
@@ -295,6 +331,7 @@ impl GcsSide<'_> {
         }
         if progress.drone_signs {
             let message = drone_message(&second);
+            progress.mark_crypto("verify", "hs_verifies");
             if !primitives.verify(suite.sig, &offered.drone_key, &message, client.signature) {
                 return refused(
                     Reason::BadSignature,
@@ -302,9 +339,12 @@ impl GcsSide<'_> {
                 );
             }
         }
+        progress.mark_crypto("decaps", "hs_decaps");
         let shared = primitives.decapsulate(suite.kem, &offered.pair, client.ciphertext)?;
+        progress.mark("kdf", Kind::Kdf);
         let old = offered.old_rekey_secret.as_deref().unwrap_or(&[]);
         let secrets = epoch_secrets(suite, offered.psk, shared, &transcript, old)?;
+        progress.mark("finished", Kind::Codec);
         let parts: [&[u8]; 2] = [&transcript, client.finished];
         let finished = mac(&secrets.gcs_finished, &parts);
         progress.established = Some(Established {
@@ -330,7 +370,16 @@ impl GcsSide<'_> {
 }
 
 impl Side for GcsSide<'_> {
+    fn steps(frame: Option<FrameType>) -> (&'static str, &'static str) {
+        match frame {
+            None => ("", "send_challenge"),
+            Some(FrameType::ClientKem) => ("wait_client_kem", "send_finished"),
+            Some(_) => ("wait_hello", "send_server_hello"),
+        }
+    }
+
     fn begin(&mut self, progress: &mut Progress) -> Result<Vec<u8>, HandshakeError> {
+        progress.mark("challenge", Kind::Codec);
         let challenge = Challenge {
             nonce: self.setup.nonce,
             gcs_id: self.setup.identity.public.key_id,

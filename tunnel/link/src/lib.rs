@@ -1,7 +1,7 @@
 //! The handshake of docs/PROTOCOL.md as two sans-IO state machines, and the shell of `pqlink` around them.
 //!
 //! Reading order: `secret`, `registry`, `suite`, `error`, `wire`, `schedule`, `transcript`, `identity`, `primitives`,
-//! `established`, `machine`, `drone`, `gcs` (no socket, no clock, no randomness of their own but the primitives'); then
+//! `established`, `trace`, `machine`, `drone`, `gcs` (no socket, no clock, no randomness of their own but the primitives'); then
 //! the shell: `config`, `place`, `keys`, `private`, `fleet`, `limits`, `turns`, `cookie`, `first`, `retry`, `pilot`, `stream`, `book`, `link`, `dialling`,
 //! `station`, `door`, `accepting`, `reception`, `local`, `report`, `status`, `peer_command`, `mavlink`, `serial`, `ending`. Packets are
 //! `pq_core`'s. Only `raw` may hold `unsafe`. `pqtunnel.handshake` is the executable specification; the tests hold both
@@ -49,6 +49,7 @@ pub mod station;
 pub mod status;
 pub mod stream;
 pub mod suite;
+pub mod trace;
 pub mod transcript;
 pub mod turns;
 pub mod wire;

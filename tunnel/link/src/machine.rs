@@ -14,7 +14,9 @@ use crate::established::Established;
 use crate::primitives::PrimitiveError;
 use crate::secret::scrub_stack;
 use crate::suite::Suite;
+use crate::trace::{Kind, Trace};
 use crate::wire::{check_header, FrameType, HEADER_BYTES};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Total time from accept or connect, before the suite's allowance.
@@ -29,12 +31,45 @@ pub struct Progress {
     pub(crate) drone_signs: bool,
     pub(crate) established: Option<Established>,
     announced: Option<(FrameType, usize)>,
+    answered: Option<FrameType>,
     refused: Option<Reason>,
     is_done: bool,
+    trace: Option<Arc<dyn Trace>>,
+}
+
+impl Progress {
+    /// A step begins.
+    pub(crate) fn mark(&self, step: &'static str, kind: Kind) {
+        if let Some(trace) = &self.trace {
+            trace.mark(step, kind);
+        }
+    }
+
+    /// A primitive's step begins, and its counter grows.
+    pub(crate) fn mark_crypto(&self, step: &'static str, counter: &'static str) {
+        self.mark(step, Kind::Crypto);
+        self.count(counter);
+    }
+
+    /// A counter grows.
+    pub(crate) fn count(&self, counter: &'static str) {
+        if let Some(trace) = &self.trace {
+            trace.count(counter);
+        }
+    }
+
+    /// What the open step made has this length.
+    pub(crate) fn size(&self, bytes: usize) {
+        if let Some(trace) = &self.trace {
+            trace.size(bytes);
+        }
+    }
 }
 
 /// One role of the handshake, inside [`Machine`].
 pub trait Side {
+    /// Step in which `frame` is waited for, and the step in which the answer to it is sent; `None`: what goes out first.
+    fn steps(frame: Option<FrameType>) -> (&'static str, &'static str);
     /// What to send first; sets what is awaited.
     ///
     /// # Errors
@@ -57,6 +92,7 @@ pub trait Side {
 /// One end of one handshake.
 pub struct Machine<S: Side> {
     progress: Progress,
+    base_deadline: Duration,
     pub(crate) side: S,
 }
 
@@ -70,11 +106,40 @@ impl<S: Side> Machine<S> {
                 drone_signs,
                 established: None,
                 announced: None,
+                answered: None,
                 refused: None,
                 is_done: false,
+                trace: None,
             },
+            base_deadline: BASE_DEADLINE,
             side,
         }
+    }
+
+    /// Tells `trace` of every step.
+    #[must_use]
+    pub fn traced(mut self, trace: Arc<dyn Trace>) -> Self {
+        self.progress.trace = Some(trace);
+        self
+    }
+
+    /// With another total time than 5 s before the suite's allowance.
+    #[must_use]
+    pub fn within(mut self, base_deadline: Duration) -> Self {
+        self.base_deadline = base_deadline;
+        self
+    }
+
+    /// The shell waits for the peer's next frame.
+    pub fn mark_waiting(&self) {
+        self.progress
+            .mark(S::steps(self.progress.awaited).0, Kind::NetworkWait);
+    }
+
+    /// The shell sends what the last call gave.
+    pub fn mark_sending(&self) {
+        self.progress
+            .mark(S::steps(self.progress.answered).1, Kind::Io);
     }
 
     pub(crate) fn agree(&mut self, suite: Suite) {
@@ -125,6 +190,7 @@ impl<S: Side> Machine<S> {
         self.require_awaited()?;
         let answer = match self.progress.announced.take() {
             Some((frame, length)) if length == body.len() => {
+                self.progress.answered = Some(frame);
                 self.side.handle(&mut self.progress, frame, body)
             }
             Some((frame, length)) => {
@@ -160,11 +226,11 @@ impl<S: Side> Machine<S> {
         Err(self.refuse(HandshakeError::new(Reason::TimedOut, detail)))
     }
 
-    /// Total time allowed: 5 s and the suite's allowance once the suite is known.
+    /// Total time allowed: 5 s, or what `within` said, and the suite's allowance once the suite is known.
     #[must_use]
     pub fn deadline(&self) -> Duration {
         let allowance_s = self.progress.suite.map_or(0, |suite| suite.allowance_s());
-        BASE_DEADLINE + Duration::from_secs(allowance_s)
+        self.base_deadline + Duration::from_secs(allowance_s)
     }
 
     /// True once nothing more is awaited and the epoch was established.

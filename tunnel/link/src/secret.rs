@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use zeroize::Zeroize as _;
 
+pub use pq_core::scrub::{scrub, scrub_stack};
+
 /// Bytes that nobody prints or copies by accident. Moving one moves a pointer.
 pub struct Secret(Box<[u8]>);
 
@@ -57,20 +59,6 @@ impl fmt::Debug for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Secret({} bytes)", self.0.len())
     }
-}
-
-/// Overwrite the stack below the caller, where what it called may have left copies of keys: a function that returned
-/// does not erase its locals, and a moved value stays behind where it was. Takes some microseconds.
-pub fn scrub_stack() {
-    scrub::<{ 128 * 1024 }>();
-}
-
-/// The same, for what goes deeper.
-#[inline(never)]
-#[allow(clippy::large_stack_arrays)] // the stack is what it is about
-pub fn scrub<const BYTES: usize>() {
-    let below = [0_u8; BYTES];
-    std::hint::black_box(&below);
 }
 
 #[cfg(test)]

@@ -181,12 +181,14 @@ fn conversation<S: Side>(
     let first = machine.start()?;
     if !first.is_empty() && !passed.is_challenged {
         watch.sending();
+        machine.mark_sending();
         stream.write(machine, &first)?;
     }
     let mut sent = Instant::now();
     let mut body = Vec::new();
     while !machine.is_done() {
         let mut header = [0; HEADER_BYTES];
+        machine.mark_waiting();
         stream.read(machine, &mut header)?;
         if !std::mem::take(&mut unheard) {
             rtt.get_or_insert_with(|| sent.elapsed());
@@ -207,6 +209,7 @@ fn conversation<S: Side>(
         }
         if !answer.is_empty() {
             watch.sending();
+            machine.mark_sending();
             stream.write(machine, &answer)?;
             sent = Instant::now();
         }

@@ -9,9 +9,10 @@ the place of a confirmed one.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sized
 from dataclasses import dataclass, field
 
-from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.established import Epoch
 from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 
 
@@ -22,7 +23,7 @@ class KnownEpoch:
     session_id: bytes
     epoch: int
     peer_key_id: bytes
-    rekey_secret: bytes = field(repr=False)
+    rekey_secret: Sized = field(repr=False)
 
 
 class EpochBook:
@@ -32,7 +33,7 @@ class EpochBook:
         self._lock = threading.Lock()
         self._known: list[KnownEpoch] = []
 
-    def add(self, established: Established, sent_on: int | None) -> None:
+    def add(self, established: Epoch, sent_on: int | None) -> None:
         """A handshake completed and was installed; the session sends on epoch `sent_on` now (None: on none
         yet)."""
         new = KnownEpoch(

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from pqtunnel import packet
 from pqtunnel.errors import SequenceExhausted, SessionError, SessionNotReady
-from pqtunnel.handshake.established import Established, Role
+from pqtunnel.handshake.established import Epoch, Established, Role
 from pqtunnel.primitives.interfaces import AeadKey, Primitives
 from pqtunnel.replay import ReplayWindow
 
@@ -191,7 +191,7 @@ class Session:
         """From the next switch on, the epoch before it receives for three of these, at least 2 s."""
         self._retire_after_ns = max(RETIRE_NS, 3 * min(max(0, rtt_ns), RTT_LIMIT_NS))
 
-    def install(self, established: Established, now_ns: int) -> None:
+    def install(self, established: Epoch, now_ns: int) -> None:
         """Take in the keys of a completed handshake.
 
         The drone sends on them at once. The GCS receives on them at once (it installs before it sends
@@ -199,6 +199,8 @@ class Session:
         once. Raises SessionError when the receiver index is taken, the role is not this session's, or plain
         and sealed epochs would live together.
         """
+        if not isinstance(established, Established):
+            raise SessionError("a native epoch is taken in by a native session")
         if established.role != self.role:
             raise SessionError(f"keys of the {established.role} cannot serve the {self.role}")
         entry = _Epoch(established, self._primitives, now_ns)
@@ -325,6 +327,14 @@ class Session:
             newest=current and sequence >= expected,
             first=current and expected == 0,
         )
+
+    def expire(self, now_ns: int) -> None:
+        """Let go of the previous epoch's keys once its time is over. Without it they live until a late packet
+        or the next rekey."""
+        with self._switch:
+            for entry in list(self._by_index.values()):
+                if entry.retire_ns is not None and now_ns > entry.retire_ns:
+                    self._drop(entry)
 
     def keepalive_due(self, now_ns: int) -> bool:
         """True when nothing was sent for 1 s; the shell asks at least every 250 ms."""

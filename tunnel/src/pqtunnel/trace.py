@@ -18,8 +18,8 @@ In scope: recording. Not in scope: writing rows to disk (the agent does).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, Protocol
 
 from pqtunnel.scheduling import NO_THREAD, Meter, NoMeter, Reading
 
@@ -63,14 +63,35 @@ GCS_STEPS: Final[dict[str, Kind]] = {
 }
 
 
+class Heard(Protocol):
+    """What a native conversation recorded, on the tracer's clock."""
+
+    @property
+    def marks(self) -> Sequence[tuple[str, int]]:
+        """(step, start_ns), in order."""
+
+    @property
+    def sizes(self) -> Sequence[tuple[int, int]]:
+        """(place in `marks`, length of what the step made)."""
+
+    @property
+    def cpu(self) -> Sequence[tuple[int, int, int]]:
+        """(place in `marks`, the thread's clock at its start, at its end)."""
+
+    @property
+    def end_ns(self) -> int:
+        """When the last step ended."""
+
+
 class Tracer:
     """Spans of one handshake. `clock` returns monotonic nanoseconds. The machine sets `handshake_id` once the
     Challenge is known (16 hex digits, equal at both ends), `purpose` ("new" or "rekey"), and at the gcs
     `keygen`: whether the ephemeral key pair was made in this handshake ("cold") or taken ready ("pooled")."""
 
     __slots__ = (
-        "_before", "_begin", "_begin_cpu_ns", "_clock", "_cpu", "_end", "_meter", "_meter_primitives",
-        "_open", "_sizes", "_spans", "handshake_id", "host", "index", "keygen", "mode", "purpose", "suite_id",
+        "_before", "_begin", "_begin_cpu_ns", "_cpu", "_end", "_last_ns", "_meter", "_meter_primitives",
+        "_open", "_sizes", "_spans", "clock", "handshake_id", "host", "index", "keygen", "mode", "purpose",
+        "suite_id",
     )  # fmt: skip
 
     def __init__(
@@ -87,7 +108,7 @@ class Tracer:
     ) -> None:
         """`before`: what was read just before the thread slept until this handshake came; None: read at the
         first mark. What the thread waited for a processor when it was woken is then part of the handshake."""
-        self._clock = clock
+        self.clock = clock
         self._spans: list[tuple[str, Kind, int, int]] = []
         self._open: tuple[str, Kind, int] | None = None
         self._sizes: dict[int, int] = {}
@@ -100,6 +121,8 @@ class Tracer:
         self._begin_cpu_ns: int | None = None
         """At the first mark, also where the rest was read before it."""
         self._end: Reading | None = None
+        self._last_ns: int | None = None
+        """When the last span ended, where another clock reading than `finish`'s says so."""
         self.host = host
         self.index = index
         self.mode = mode
@@ -115,7 +138,7 @@ class Tracer:
         """
         if kind == "crypto":
             cpu_ns = self._meter.cpu_ns() if self._meter_primitives else None
-            now_ns = self._shut(self._clock())
+            now_ns = self._shut(self.clock())
             if cpu_ns is not None:
                 self._note_end(cpu_ns)
                 self._cpu[len(self._spans)] = (cpu_ns, cpu_ns)
@@ -123,7 +146,7 @@ class Tracer:
             if self._open is None and not self._spans:
                 self._read_first()
             after_primitive = self._meter_primitives and self._open is not None and self._open[1] == "crypto"
-            now_ns = self._shut(self._clock())
+            now_ns = self._shut(self.clock())
             if after_primitive and (cpu_ns := self._meter.cpu_ns()) is not None:
                 self._note_end(cpu_ns)
         self._open = (step, kind, now_ns)
@@ -152,10 +175,26 @@ class Tracer:
         """Note the length of what the open span made (public key, ciphertext or signature)."""
         self._sizes[len(self._spans)] = size_bytes
 
+    @property
+    def meters_primitives(self) -> bool:
+        """Are spans of primitives to carry processor time?"""
+        return self._meter_primitives and self._meter.reason is None
+
+    def take_in(self, heard: Heard) -> None:
+        """The steps of a native conversation, after what was marked here."""
+        kinds = DRONE_STEPS if self.host == "drone" else GCS_STEPS
+        first = len(self._spans) + (self._open is not None)
+        for step, start_ns in heard.marks:
+            self._shut(start_ns)
+            self._open = (step, kinds[step], start_ns)
+        self._sizes.update({first + place: size_bytes for place, size_bytes in heard.sizes})
+        self._cpu.update({first + place: (begin_ns, end_ns) for place, begin_ns, end_ns in heard.cpu})
+        self._last_ns = heard.end_ns
+
     def finish(self) -> None:
         """Close the last span; calling again changes nothing."""
         if self._open is not None:
-            self._shut(self._clock())
+            self._shut(self.clock() if self._last_ns is None else self._last_ns)
             self._open = None
             self._end = self._meter.end()
 

@@ -11,7 +11,8 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 
 /// An error of the package `pqtunnel.errors`: callers catch the same ones whichever session they hold.
-fn error(py: Python<'_>, class: &str, message: String, options: &[(&str, &str)]) -> PyErr {
+#[must_use]
+pub fn error(py: Python<'_>, class: &str, message: String, options: &[(&str, &str)]) -> PyErr {
     let made = || -> PyResult<Bound<'_, PyAny>> {
         let keywords = PyDict::new(py);
         for (name, value) in options {
@@ -74,6 +75,95 @@ pub struct PySession {
 /// Key and IV of one direction, copied out of Python.
 type Material = (PyBackedBytes, PyBackedBytes);
 
+impl PySession {
+    /// Take in the keys of an epoch under the AEAD of this token. Raises `SessionError`, `KeyMaterialError`.
+    ///
+    /// # Errors
+    /// As Python's callers catch it.
+    pub fn install_keys(
+        &self,
+        py: Python<'_>,
+        keys: &EpochKeys<'_>,
+        token: &str,
+        now_ns: i64,
+    ) -> PyResult<()> {
+        let mut cell = locked(&self.cell);
+        let mine = cell.session.role().name();
+        let result = cell.session.install(keys, now_ns);
+        drop(cell);
+        result.map_err(|failure| refused_keys(py, failure, keys, mine, token))
+    }
+}
+
+fn refused_keys(
+    py: Python<'_>,
+    failure: InstallError,
+    keys: &EpochKeys<'_>,
+    mine: &str,
+    token: &str,
+) -> PyErr {
+    match failure {
+        InstallError::WrongRole => {
+            let owner = keys.role.name();
+            let text = format!("keys of the {owner} cannot serve the {mine}");
+            error(py, "SessionError", text, &[])
+        }
+        InstallError::IndexTaken => {
+            let text = format!("receiver index {:#08x} is taken", keys.rx_index);
+            let hint = [("hint", "Draw it by new_index.")];
+            error(py, "SessionError", text, &hint)
+        }
+        InstallError::Mixed => {
+            let text = "plain and sealed epochs cannot live together".to_owned();
+            let hint = [("hint", "Prepare the cell anew.")];
+            error(py, "SessionError", text, &hint)
+        }
+        InstallError::BadKey(BadKeyLength {
+            what,
+            got,
+            expected,
+        }) => {
+            let text = format!("{token}: {what} has {got} bytes, not {expected}");
+            error(py, "KeyMaterialError", text, &[])
+        }
+    }
+}
+
+impl PySession {
+    fn install_bytes(&self, established: &Bound<'_, PyAny>, now_ns: i64) -> PyResult<()> {
+        let py = established.py();
+        let owner: String = established.getattr("role")?.extract()?;
+        let role = Role::by_name(&owner)
+            .ok_or_else(|| PyValueError::new_err(format!("role {owner:?} is not drone or gcs")))?;
+        let token: String = established
+            .getattr("suite")?
+            .getattr("aead")?
+            .getattr("token")?
+            .extract()?;
+        let algorithm = Algorithm::by_token(&token).ok_or_else(|| {
+            let text = format!("AEAD {token} is not in the native core");
+            let hint = "Choose the Python data plane: PQ_DATAPLANE=python";
+            error(py, "ProviderMissing", text, &[("hint", hint)])
+        })?;
+        let keys = established.getattr("keys")?;
+        let direction = |key: &str, iv: &str| -> PyResult<Material> {
+            Ok((keys.getattr(key)?.extract()?, keys.getattr(iv)?.extract()?))
+        };
+        let send = direction("send_key", "send_iv")?;
+        let receive = direction("receive_key", "receive_iv")?;
+        let keys = EpochKeys {
+            role,
+            algorithm,
+            epoch: established.getattr("epoch")?.extract()?,
+            rx_index: established.getattr("rx_index")?.extract()?,
+            tx_index: established.getattr("tx_index")?.extract()?,
+            send: (&send.0, &send.1),
+            receive: (&receive.0, &receive.1),
+        };
+        self.install_keys(py, &keys, &token, now_ns)
+    }
+}
+
 #[pymethods]
 impl PySession {
     #[new]
@@ -115,69 +205,13 @@ impl PySession {
         locked(&self.cell).session.index_is_free(index)
     }
 
-    /// Take in an `Established`; raises `SessionError`, `KeyMaterialError`.
-    fn install(&self, established: &Bound<'_, PyAny>, now_ns: i64) -> PyResult<()> {
-        let py = established.py();
-        let owner: String = established.getattr("role")?.extract()?;
-        let role = Role::by_name(&owner)
-            .ok_or_else(|| PyValueError::new_err(format!("role {owner:?} is not drone or gcs")))?;
-        let token: String = established
-            .getattr("suite")?
-            .getattr("aead")?
-            .getattr("token")?
-            .extract()?;
-        let algorithm = Algorithm::by_token(&token).ok_or_else(|| {
-            let text = format!("AEAD {token} is not in the native core");
-            let hint = "Choose the Python data plane: PQ_DATAPLANE=python";
-            error(py, "ProviderMissing", text, &[("hint", hint)])
-        })?;
-        let keys = established.getattr("keys")?;
-        let direction = |key: &str, iv: &str| -> PyResult<Material> {
-            Ok((keys.getattr(key)?.extract()?, keys.getattr(iv)?.extract()?))
-        };
-        let send = direction("send_key", "send_iv")?;
-        let receive = direction("receive_key", "receive_iv")?;
-        let keys = EpochKeys {
-            role,
-            algorithm,
-            epoch: established.getattr("epoch")?.extract()?,
-            rx_index: established.getattr("rx_index")?.extract()?,
-            tx_index: established.getattr("tx_index")?.extract()?,
-            send: (&send.0, &send.1),
-            receive: (&receive.0, &receive.1),
-        };
-        let mut cell = locked(&self.cell);
-        let mine = cell.session.role().name();
-        let result = cell.session.install(&keys, now_ns);
-        drop(cell);
-        result.map_err(|failure| match failure {
-            InstallError::WrongRole => {
-                let text = format!("keys of the {owner} cannot serve the {mine}");
-                error(py, "SessionError", text, &[])
-            }
-            InstallError::IndexTaken => {
-                let text = format!("receiver index {:#08x} is taken", keys.rx_index);
-                let hint = [("hint", "Draw it by new_index.")];
-                error(py, "SessionError", text, &hint)
-            }
-            InstallError::Mixed => {
-                let text = "plain and sealed epochs cannot live together".to_owned();
-                error(
-                    py,
-                    "SessionError",
-                    text,
-                    &[("hint", "Prepare the cell anew.")],
-                )
-            }
-            InstallError::BadKey(BadKeyLength {
-                what,
-                got,
-                expected,
-            }) => {
-                let text = format!("{token}: {what} has {got} bytes, not {expected}");
-                error(py, "KeyMaterialError", text, &[])
-            }
-        })
+    /// Take in an epoch: a native one, which installs itself, or the specification's with its keys as bytes. Raises
+    /// `SessionError`, `KeyMaterialError`.
+    fn install(slf: &Bound<'_, Self>, established: &Bound<'_, PyAny>, now_ns: i64) -> PyResult<()> {
+        if let Some(install) = established.getattr_opt("install_into")? {
+            return install.call1((slf, now_ns)).map(drop);
+        }
+        slf.get().install_bytes(established, now_ns)
     }
 
     /// Forget every key.
@@ -264,6 +298,11 @@ impl PySession {
     /// The path's round trip, ns: the previous epoch receives for three of them from the next switch on.
     fn set_rtt(&self, rtt_ns: i64) {
         locked(&self.cell).session.set_rtt(rtt_ns);
+    }
+
+    /// Erase the previous epoch's keys once its time is over.
+    fn expire(&self, now_ns: i64) {
+        locked(&self.cell).session.expire(now_ns);
     }
 
     /// True when nothing was sent for 1 s.

@@ -1,5 +1,5 @@
 //! The only module of the crate with `unsafe` in it: calls of liboqs' C functions, the handlers of what ends an end, a
-//! thread's processor time, a lock, and a serial port's settings. Each block says why it is sound; everything that leaves the
+//! thread's processor time, a lock, a socket that another owns, and a serial port's settings. Each block says why it is sound; everything that leaves the
 //! module is safe.
 #![allow(unsafe_code)]
 
@@ -14,5 +14,6 @@ pub mod lock;
 pub mod oqs;
 #[cfg_attr(windows, path = "signals_windows.rs")]
 pub mod signals;
+pub mod socket;
 #[cfg(unix)]
 pub mod tty;

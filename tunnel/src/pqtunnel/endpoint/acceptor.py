@@ -8,7 +8,6 @@ takes the place of the oldest connection that has sent no right Hello (`handshak
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import struct
 import sys
@@ -21,17 +20,14 @@ from typing import Final
 
 from pqbase.net import claim
 from pqtunnel.endpoint.counters import add_to
-from pqtunnel.endpoint.dialer import refuse
+from pqtunnel.endpoint.handshakes import Answer, GcsHandshakes
 from pqtunnel.endpoint.sockets import PortTakenError
-from pqtunnel.endpoint.stream import FrameStream, converse
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import Evicted, HandshakeError, TunnelError
-from pqtunnel.handshake.established import Established
-from pqtunnel.handshake.gcs import GcsHandshake
-from pqtunnel.handshake.identity import GcsIdentity, PskStore
+from pqtunnel.handshake.established import Epoch
 from pqtunnel.handshake.limits import HandshakeLimits, Slot
 from pqtunnel.handshake.rekey import RekeyBasis
-from pqtunnel.primitives import KemKeyPair, Primitives
+from pqtunnel.primitives.pool import Wipeable
 from pqtunnel.scheduling import Meter, Reading, thread_meter
 from pqtunnel.trace import Tracer
 
@@ -51,7 +47,7 @@ class AcceptPolicy:
     rekey_basis: Callable[[bytes], RekeyBasis | None]
     drone_keys: Callable[[bytes], Mapping[str, bytes]] | None = None
     """Registered keys of drones, where they are to sign."""
-    key_source: Callable[[str], KemKeyPair | None] | None = None
+    key_source: Callable[[str], Wipeable | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class AcceptHooks:
     policy: Callable[[], AcceptPolicy | None]
     """None: no cell is prepared; every connection is closed at once."""
     new_index: Callable[[], int]
-    install: Callable[[CellWork, Established, Arrival], None]
+    install: Callable[[CellWork, Epoch, Arrival], None]
     """Raises CellEnded unless this cell is held and took the keys."""
     failed: Callable[[CellWork, HandshakeError, str], None]
 
@@ -81,16 +77,12 @@ class Acceptor:
     def __init__(
         self,
         address: tuple[str, int],
-        identity: GcsIdentity,
-        psks: PskStore,
-        primitives: Primitives,
+        handshakes: GcsHandshakes,
         limits: HandshakeLimits,
         workers: int,
         hooks: AcceptHooks,
     ) -> None:
-        self._identity = identity
-        self._psks = psks
-        self._primitives = primitives
+        self._handshakes = handshakes
         self._limits = limits
         self._hooks = hooks
         self._workers = workers
@@ -217,33 +209,24 @@ class Acceptor:
     ) -> None:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            machine = GcsHandshake(
-                identity=self._identity,
-                psks=self._psks,
+
+            def install(established: Epoch, rtt_ns: int) -> None:
+                tracer.suite_id = established.suite_id
+                tracer.mode = "rekey" if tracer.purpose == "rekey" else tracer.mode
+                arrival = Arrival(slot.source, tracer.purpose, rtt_ns)
+                self._hooks.install(policy.work, established, arrival)
+
+            answer = Answer(
                 accepted=policy.accepted,
                 min_level=policy.min_level,
-                primitives=self._primitives,
-                rng=os.urandom,
-                tracer=tracer,
-                counters=counters,
                 rx_index=self._hooks.new_index(),
                 admit_key=partial(self._admit_key, slot=slot),
                 rekey_basis=policy.rekey_basis,
+                install=install,
                 drone_keys=policy.drone_keys,
                 key_source=policy.key_source,
             )
-            installed = False
-
-            def install() -> None:
-                nonlocal installed
-                if machine.established is not None and not installed:
-                    installed = True
-                    tracer.suite_id = machine.established.suite.id
-                    tracer.mode = "rekey" if tracer.purpose == "rekey" else tracer.mode
-                    arrival = Arrival(slot.source, tracer.purpose, _rtt_ns(tracer))
-                    self._hooks.install(policy.work, machine.established, arrival)
-
-            converse(FrameStream(sock, accepted_ns), machine, tracer, before_send=install)
+            self._handshakes.answer(sock, accepted_ns, answer, tracer, counters)
             tracer.finish()
             if tracer.keygen == "pooled" and tracer.mode == "cold":
                 tracer.mode = "pooled"
@@ -253,21 +236,14 @@ class Acceptor:
                 add_to(counters, error.counter)
             elif error.counter == "hs_connection_lost":
                 add_to(counters, error.counter)
-            refuse(sock, error)
             self._hooks.failed(policy.work, error, slot.source)
             return
         except TunnelError as error:  # a primitive broke: refuse this handshake, keep serving
             add_to(counters, HandshakeError.counter)
             failure = HandshakeError(str(error), code=error.code, hint=error.hint)
-            refuse(sock, failure)
             self._hooks.failed(policy.work, failure, slot.source)
             return
         with self._lock:
             policy.work.handshakes += 1
             policy.work.sampling.made(tracer.wall_ns)
         policy.work.journal.add_spans(tracer.rows())
-
-
-def _rtt_ns(tracer: Tracer) -> int:
-    """Challenge out, Hello in: the drone spends one MAC in between."""
-    return sum(end_ns - start_ns for step, _, start_ns, end_ns in tracer.spans() if step == "wait_hello")

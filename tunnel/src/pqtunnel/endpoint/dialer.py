@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from pqtunnel.config import Address
 from pqtunnel.endpoint.counters import add_to
-from pqtunnel.endpoint.stream import FrameStream, converse
+from pqtunnel.endpoint.handshakes import Dial, DroneHandshakes
 from pqtunnel.errors import HandshakeError
-from pqtunnel.handshake.drone import DroneHandshake
-from pqtunnel.handshake.established import Established
-from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
+from pqtunnel.handshake.established import Epoch
 from pqtunnel.handshake.rekey import RekeyFrom
-from pqtunnel.keyschedule import PskKeys
-from pqtunnel.primitives import Primitives
 from pqtunnel.scheduling import PrimitiveSampling, thread_meter
 from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer
-from pqtunnel.wire import ALERT_FRAME
 
 CONNECT_TIMEOUT_S: Final = 3.0
 
@@ -40,7 +33,7 @@ class PeerUnreachableError(HandshakeError):
 class DialResult:
     """A completed handshake: its keys and its span rows."""
 
-    established: Established
+    established: Epoch
     handshake_id: str
     spans: list[dict[str, object]]
     rtt_ns: int
@@ -55,13 +48,10 @@ class Dialer:
     source: str
     """Local address to dial from: the gcs expects sealed packets from there."""
     suite: Suite
-    psk: DronePsk
-    psk_keys: PskKeys
-    trusted: Sequence[GcsPublicIdentity]
     min_level: int
-    primitives: Primitives
-    signing_keys: Mapping[str, bytes] | None = None
-    """The drone's own, where it is to sign."""
+    handshakes: DroneHandshakes
+    signs: bool = False
+    """The drone proves itself by a signature, too."""
     sampling: PrimitiveSampling = field(default_factory=PrimitiveSampling)
     """The cell's: which handshakes have their primitives metered."""
 
@@ -112,42 +102,13 @@ class Dialer:
                 raise PeerUnreachableError(
                     f"cannot connect to the gcs at {self.target[0]}:{self.target[1]}: {reason}"
                 ) from error
-            machine = DroneHandshake(
-                suite=self.suite,
-                psk=self.psk,
-                psk_keys=self.psk_keys,
-                trusted=self.trusted,
-                min_level=self.min_level,
-                epoch=epoch,
-                primitives=self.primitives,
-                rng=os.urandom,
-                tracer=tracer,
-                counters=counters,
-                rx_index=rx_index,
-                rekey=rekey,
-                signing_keys=self.signing_keys,
-            )
             try:
-                converse(FrameStream(sock, started_ns), machine, tracer)
+                dial = Dial(self.suite, self.min_level, epoch, rx_index, rekey, self.signs)
+                established = self.handshakes.dial(sock, started_ns, dial, tracer, counters)
             except HandshakeError as error:
                 if error.counter == "hs_connection_lost":
                     add_to(counters, error.counter)
-                refuse(sock, error)
                 raise
             tracer.finish()
         self.sampling.made(tracer.wall_ns)
-        established = machine.established
-        assert established is not None  # `done` without an error means established
-        return DialResult(established, machine.handshake_id, tracer.rows(), rtt_ns)
-
-
-def refuse(sock: socket.socket, error: HandshakeError) -> None:
-    """Say no, if the connection still takes it: the error's own authenticated answer or the generic alert,
-    or nothing where the error says so. The reason stays in the local log."""
-    if not error.send_alert:
-        return
-    try:
-        sock.settimeout(0.2)
-        sock.sendall(error.answer or ALERT_FRAME)
-    except OSError:
-        return  # the peer is gone: it needs no alert
+        return DialResult(established, established.handshake_id, tracer.rows(), rtt_ns)

@@ -14,12 +14,11 @@ from typing import Final
 from pqtunnel import suites
 from pqtunnel.config import EndpointConfig
 from pqtunnel.endpoint.dialer import Dialer, DialResult, PeerUnreachableError
-from pqtunnel.endpoint.identity_files import DroneKeys
+from pqtunnel.endpoint.handshakes import DroneHandshakes
 from pqtunnel.endpoint.plane import Plane
 from pqtunnel.endpoint.work import CellWork
 from pqtunnel.errors import CellEnded, HandshakeError
-from pqtunnel.handshake.established import Established
-from pqtunnel.primitives import Primitives
+from pqtunnel.handshake.established import Epoch
 from pqtunnel.session import new_index
 
 PAUSE_BETWEEN_HANDSHAKES_S: Final = 0.002
@@ -51,14 +50,12 @@ class Dialling:
     def __init__(
         self,
         config: EndpointConfig,
-        keys: DroneKeys,
-        primitives: Primitives,
+        handshakes: DroneHandshakes,
         dataplane: Plane,
-        install: Callable[[CellWork, Established, int], None],
+        install: Callable[[CellWork, Epoch, int], None],
     ) -> None:
         self._config = config
-        self._keys = keys
-        self._primitives = primitives
+        self._handshakes = handshakes
         self._dataplane = dataplane
         self._install = install
 
@@ -72,12 +69,9 @@ class Dialling:
                 (self._config.peer, self._config.handshake_port),
                 self._config.bind,
                 suites.get(suite_id),
-                self._keys.psk,
-                self._keys.psk_keys,
-                self._keys.trusted,
                 work.plan.min_level,
-                self._primitives,
-                self._keys.signing if work.plan.drone_auth == "signature" else None,
+                self._handshakes,
+                work.plan.drone_auth == "signature",
                 work.sampling,
             )
             try:

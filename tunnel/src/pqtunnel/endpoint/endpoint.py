@@ -16,6 +16,7 @@ from pqtunnel import suites
 from pqtunnel.config import EndpointConfig, Route
 from pqtunnel.endpoint.acceptor import AcceptHooks, Acceptor, AcceptPolicy, Arrival
 from pqtunnel.endpoint.dialling import Dialling, free_index
+from pqtunnel.endpoint.handshakes import drone_handshakes, gcs_handshakes
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
 from pqtunnel.endpoint.journal import Journal
 from pqtunnel.endpoint.keypool import PoolKeeper
@@ -24,9 +25,10 @@ from pqtunnel.endpoint.rekeyer import Rekeyer, RekeyResult
 from pqtunnel.endpoint.renewal import Renewal
 from pqtunnel.endpoint.work import PLAIN, CellPlan, CellWork, NoCellError, WindowError
 from pqtunnel.errors import CellEnded, HandshakeError, TunnelError
-from pqtunnel.handshake.established import Established, plain_epoch
+from pqtunnel.handshake.established import Epoch, plain_epoch
 from pqtunnel.handshake.limits import HandshakeLimits
 from pqtunnel.primitives import Primitives
+from pqtunnel.primitives.pool import Wipeable
 
 QUIET_NS: Final = 100_000_000
 DRAIN_LIMIT_S: Final = 1.0
@@ -51,13 +53,15 @@ class Endpoint:
         self.dataplane = make_plane(config, self.note)
         self._dialling: Dialling | None = None
         if isinstance(keys, DroneKeys):
-            self._dialling = Dialling(config, keys, primitives, self.dataplane, self._install)
+            dials = drone_handshakes(self.dataplane.kind, keys, primitives)
+            self._dialling = Dialling(config, dials, self.dataplane, self._install)
         rekeyer = Rekeyer(self._dialling, self.dataplane) if self._dialling is not None else None
         self.renewal = Renewal(self.dataplane, rekeyer)
         self._acceptor: Acceptor | None = None
-        self._pool: PoolKeeper | None = None
+        self._pool: PoolKeeper[Wipeable] | None = None
         if isinstance(keys, GcsKeys):
-            self._pool = PoolKeeper(primitives, self.note)
+            answers = gcs_handshakes(self.dataplane.kind, keys, primitives)
+            self._pool = PoolKeeper(answers.pairs, self.note)
             limits = HandshakeLimits(
                 {},
                 rate_per_s=config.tokens_per_s,
@@ -73,9 +77,7 @@ class Endpoint:
             try:
                 self._acceptor = Acceptor(
                     (config.bind, config.handshake_port),
-                    keys.identity,
-                    keys.psks,
-                    primitives,
+                    answers,
                     limits,
                     config.half_open_limit + 1,
                     hooks,
@@ -296,9 +298,7 @@ class Endpoint:
 
     # ------------------------------------------------------------------ handshakes, both ends
 
-    def _install(
-        self, work: CellWork, established: Established, rtt_ns: int, source: str | None = None
-    ) -> None:
+    def _install(self, work: CellWork, established: Epoch, rtt_ns: int, source: str | None = None) -> None:
         """Take in the keys, and `source` as the peer's address where one is given. Raises CellEnded, with
         nothing changed, unless `work` is the cell that is held."""
         now_ns = time.monotonic_ns()
@@ -320,7 +320,7 @@ class Endpoint:
             if source is not None and (peer is None or peer[0] != source):
                 self.dataplane.set_peer((source, self.config.peer_sealed_port))
 
-    def _accept(self, work: CellWork, established: Established, arrival: Arrival) -> None:
+    def _accept(self, work: CellWork, established: Epoch, arrival: Arrival) -> None:
         source = arrival.source if arrival.purpose == "new" else None
         self._install(work, established, arrival.rtt_ns, source)
 
@@ -425,6 +425,7 @@ class Endpoint:
         def look(session: SessionHandle) -> None:
             if work is not None:
                 work.book.settle(session.epoch)
+            session.expire(now_ns)
             state["keepalive"] = session.keepalive_due(now_ns)
             state["silent"] = session.silent(now_ns)
             state["due"] = session.rekey_due(now_ns)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Generic
 
 from pqtunnel.errors import TunnelError
-from pqtunnel.primitives import KemKeyPair, Primitives
-from pqtunnel.primitives.pool import KeyPool
+from pqtunnel.primitives.pool import KeyPool, Pair, PairMakers
 
 _WAKE_S: Final = 0.5
 
 
-class PoolKeeper:
+class PoolKeeper(Generic[Pair]):
     """Fills at once when a target is set, and again behind every pair that is taken."""
 
-    def __init__(self, primitives: Primitives, note: Callable[[str], None]) -> None:
-        self._pool = KeyPool(primitives)
+    def __init__(self, makers: PairMakers[Pair], note: Callable[[str], None]) -> None:
+        self._pool = KeyPool(makers)
         self._note = note
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
 
-    def take(self, token: str) -> KemKeyPair | None:
+    def take(self, token: str) -> Pair | None:
         """A ready pair, or None where no pool is asked for or it is empty."""
         return self._pool.take(token)
 

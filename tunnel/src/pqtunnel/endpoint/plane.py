@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from pqtunnel.config import Address, EndpointConfig, Route
 from pqtunnel.endpoint.counters import CellCounters
 from pqtunnel.errors import ProviderMissing
-from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.established import Epoch
 from pqtunnel.primitives import Primitives
 
 
@@ -39,7 +39,9 @@ class SessionHandle(Protocol):
 
     def index_is_free(self, index: int) -> bool: ...
 
-    def install(self, established: Established, now_ns: int) -> None: ...
+    def install(self, established: Epoch, now_ns: int) -> None: ...
+
+    def expire(self, now_ns: int) -> None: ...
 
     def keepalive_due(self, now_ns: int) -> bool: ...
 
@@ -175,7 +177,7 @@ def make_plane(config: EndpointConfig, note: Callable[[str], None]) -> Plane:
             return DataPlane(config, note)
         raise ProviderMissing(
             f"PQ_DATAPLANE is native and the wheel pq_core is not installed ({error})",
-            hint="Run inside the tunnel image, build tunnel/core with maturin, or set PQ_DATAPLANE=python.",
+            hint="Run inside the tunnel image, build tunnel/native with maturin, or set PQ_DATAPLANE=python.",
         ) from error
     from pqtunnel.endpoint.native import NativeDataPlane
 

@@ -15,6 +15,7 @@ from pqtunnel.errors import HandshakeError, TunnelError
 from pqtunnel.handshake.drone import DroneHandshake
 from pqtunnel.handshake.gcs import GcsHandshake
 from pqtunnel.trace import Tracer
+from pqtunnel.wire import ALERT_FRAME
 
 HEADER_BYTES: Final = 4
 _CHUNK_BYTES: Final = 65_536
@@ -134,3 +135,15 @@ def converse(
     except OSError as error:
         machine.abort()
         raise ConnectionLostError(f"the connection to the peer broke: {error.strerror or error}") from error
+
+
+def refuse(sock: socket.socket, error: HandshakeError) -> None:
+    """Say no, if the connection still takes it: the error's own authenticated answer or the generic alert,
+    or nothing where the error says so. The reason stays in the local log."""
+    if not error.send_alert:
+        return
+    try:
+        sock.settimeout(0.2)
+        sock.sendall(error.answer or ALERT_FRAME)
+    except OSError:
+        return  # the peer is gone: it needs no alert

@@ -17,7 +17,7 @@ from pqtunnel.errors import (
 from pqtunnel.handshake.established import Established, epoch_secrets, traffic_keys
 from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
 from pqtunnel.handshake.machine import HandshakeMachine, Rng
-from pqtunnel.handshake.rekey import RekeyFrom
+from pqtunnel.handshake.rekey import RekeyFrom, in_clear
 from pqtunnel.handshake.transcript import (
     drone_signed_message,
     signed_message,
@@ -202,7 +202,7 @@ class DroneHandshake(HandshakeMachine):
             self._psk_keys,
             self._kem_secret,
             self._th2,
-            b"" if self._rekey is None else self._rekey.rekey_secret,
+            b"" if self._rekey is None else in_clear(self._rekey.rekey_secret),
         )
         tracer.mark("client_kem", "codec")
         self._tx_index = hello.rx_index

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from pqtunnel.keyschedule import EpochSecrets, PskKeys, derive_epoch
 from pqtunnel.primitives.interfaces import wipe
 from pqtunnel.suites import Suite
 
 Role = Literal["drone", "gcs"]
+
+
+class Epoch(Protocol):
+    """One authenticated epoch as the endpoint handles it, whoever made it: a session takes it in, the book
+    keeps what a rekey needs."""
+
+    @property
+    def role(self) -> Role: ...
+
+    @property
+    def suite_id(self) -> str: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def session_id(self) -> bytes: ...
+
+    @property
+    def peer_key_id(self) -> bytes: ...
+
+    @property
+    def handshake_id(self) -> str: ...
+
+    @property
+    def rekey_secret(self) -> Sized: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,6 +64,11 @@ class Established:
     keys: TrafficKeys
     rekey_secret: bytes
     exporter: bytes
+
+    @property
+    def suite_id(self) -> str:
+        """Of the suite."""
+        return self.suite.id
 
     def __repr__(self) -> str:
         # Keys must never reach a log through a stray %r.

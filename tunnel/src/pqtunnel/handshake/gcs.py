@@ -20,7 +20,7 @@ from pqtunnel.errors import (
 from pqtunnel.handshake.established import Established, epoch_secrets, traffic_keys
 from pqtunnel.handshake.identity import GcsIdentity, PskStore
 from pqtunnel.handshake.machine import HandshakeMachine, Rng
-from pqtunnel.handshake.rekey import RekeyBasis
+from pqtunnel.handshake.rekey import RekeyBasis, in_clear
 from pqtunnel.handshake.transcript import (
     drone_signed_message,
     signed_message,
@@ -216,7 +216,7 @@ class GcsHandshake(HandshakeMachine):
                 hint="Number each handshake of a run one higher than the last.",
             )
         self.purpose, self._tracer.purpose = wire.PURPOSE_REKEY, "rekey"
-        return basis.rekey_secret
+        return in_clear(basis.rekey_secret)
 
     def _on_client_kem(self, body: bytes) -> list[bytes]:
         tracer, suite, hello = self._tracer, self.suite, self._hello

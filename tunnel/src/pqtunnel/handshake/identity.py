@@ -166,7 +166,8 @@ class PskStore:
     """
 
     def __init__(self, drones: Iterable[DronePsk]) -> None:
-        self._keys = {drone.key_id: PskKeys.derive(drone.psk) for drone in drones}
+        self.drones = tuple(drones)
+        self._keys = {drone.key_id: PskKeys.derive(drone.psk) for drone in self.drones}
         self._nobody = PskKeys.derive(system_random.token_bytes(PSK_BYTES))
 
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass, field
 
 from pqtunnel.errors import KeyMaterialError
@@ -16,7 +17,8 @@ class RekeyBasis:
 
     drone_id: bytes
     epoch: int
-    rekey_secret: bytes = field(repr=False)
+    rekey_secret: Sized = field(repr=False)
+    """Bytes, or the handle of a native secret."""
 
     def __post_init__(self) -> None:
         _expect("drone key id", self.drone_id, DRONE_ID_BYTES)
@@ -30,7 +32,8 @@ class RekeyFrom:
 
     session_id: bytes
     epoch: int
-    rekey_secret: bytes = field(repr=False)
+    rekey_secret: Sized = field(repr=False)
+    """Bytes, or the handle of a native secret."""
 
     def __post_init__(self) -> None:
         _expect("session id", self.session_id, SESSION_ID_BYTES)
@@ -39,7 +42,15 @@ class RekeyFrom:
             raise KeyMaterialError("a session id of zeros names no session")
 
 
-def _expect(what: str, value: bytes, size: int) -> None:
+def in_clear(secret: Sized) -> bytes:
+    """A rekey secret as the specification uses it. Raises KeyMaterialError for a native one, which nobody
+    reads."""
+    if not isinstance(secret, bytes):
+        raise KeyMaterialError("a native session is rekeyed by a native handshake")
+    return secret
+
+
+def _expect(what: str, value: Sized, size: int) -> None:
     # An empty secret would mix nothing and pass unnoticed: the lengths are part of the security.
     if len(value) != size:
         raise KeyMaterialError(f"a {what} has {size} bytes, not {len(value)}")

@@ -11,22 +11,47 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from pqtunnel.errors import KeyMaterialError
-from pqtunnel.primitives.interfaces import KemKeyPair, KemProvider, Primitives
+
+
+class Wipeable(Protocol):
+    """An ephemeral key pair, wherever its secret lies."""
+
+    def wipe(self) -> None:
+        """Erase the secret key."""
+
+
+Pair = TypeVar("Pair", bound=Wipeable)
+Pair_co = TypeVar("Pair_co", bound=Wipeable, covariant=True)
+
+
+class PairMaker(Protocol[Pair_co]):
+    """Makes pairs of one KEM."""
+
+    def generate(self) -> Pair_co:
+        """A fresh pair. Raises PrimitiveFailed."""
+
+
+class PairMakers(Protocol[Pair_co]):
+    """Makers by KEM token."""
+
+    def kem(self, token: str) -> PairMaker[Pair_co]:
+        """Raises ProviderMissing for a KEM this host lacks."""
+
 
 MAX_TARGET: Final = 256
 """Most pairs kept of one KEM: 350 MB of public keys with the largest McEliece, 0.8 MB with ML-KEM-1024."""
 
 
-class KeyPool:
+class KeyPool(Generic[Pair]):
     """Ready key pairs by KEM token. Thread-safe; key generation itself runs outside the lock."""
 
-    def __init__(self, primitives: Primitives) -> None:
-        self._primitives = primitives
+    def __init__(self, makers: PairMakers[Pair]) -> None:
+        self._makers = makers
         self._lock = threading.Lock()
-        self._ready: dict[str, deque[KemKeyPair]] = {}
+        self._ready: dict[str, deque[Pair]] = {}
         self._targets: dict[str, int] = {}
         self._wanted = threading.Event()
         self.made = 0
@@ -40,7 +65,7 @@ class KeyPool:
             raise KeyMaterialError(
                 f"a pool of {count} key pairs was asked for", hint=f"Ask for 0 to {MAX_TARGET}."
             )
-        self._primitives.kem(token)
+        self._makers.kem(token)
         with self._lock:
             self._targets[token] = count
             ready = self._ready.setdefault(token, deque())
@@ -48,7 +73,7 @@ class KeyPool:
                 ready.pop().wipe()
         self._wanted.set()
 
-    def take(self, token: str) -> KemKeyPair | None:
+    def take(self, token: str) -> Pair | None:
         """The oldest ready pair, now the caller's alone; None when there is none (make one on the spot)."""
         with self._lock:
             ready = self._ready.get(token)
@@ -71,8 +96,7 @@ class KeyPool:
         if not lacking:
             return False
         token = max(lacking, key=lambda name: lacking[name])
-        provider: KemProvider = self._primitives.kem(token)
-        pair = provider.generate()
+        pair = self._makers.kem(token).generate()
         with self._lock:
             self.made += 1
             # `clear` forgets the target while the pair is being made.

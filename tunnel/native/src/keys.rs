@@ -1,0 +1,164 @@
+//! Long-term keys and ready key pairs, as handles that Python holds.
+
+use pq_core::cell::locked;
+use pq_core::python::error;
+use pq_link::identity::{DroneId, GcsIdentity, GcsPublic, PskStore};
+use pq_link::primitives::{HostPrimitives, KemPair, Primitives as _};
+use pq_link::registry::{kem_by_token, sig_by_token, Sig};
+use pq_link::schedule::{PskKeys, PSK_BYTES};
+use pq_link::secret::Secret;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// A secret that Python may hold and hand back, and not read; erased with its last holder.
+#[pyclass(name = "Secret", frozen, module = "pq_core")]
+pub struct PySecret(pub Secret);
+
+#[pymethods]
+impl PySecret {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// KEMs and signatures of one liboqs.
+#[pyclass(name = "Primitives", frozen, module = "pq_core")]
+pub struct PyPrimitives(pub Arc<HostPrimitives>);
+
+#[pymethods]
+impl PyPrimitives {
+    /// Of the library in this file. Raises `ProviderMissing`.
+    #[new]
+    fn new(py: Python<'_>, library: PathBuf) -> PyResult<Self> {
+        let loaded = HostPrimitives::load(&library);
+        loaded
+            .map(|primitives| Self(Arc::new(primitives)))
+            .map_err(|failure| error(py, "ProviderMissing", failure.to_string(), &[]))
+    }
+
+    /// Name, version and place of the library.
+    fn provider(&self) -> String {
+        self.0.provider()
+    }
+
+    /// A fresh ephemeral pair of this KEM. Raises `PrimitiveFailed`.
+    fn kem_pair(&self, py: Python<'_>, token: &str) -> PyResult<PyKemPair> {
+        let kem = kem_by_token(token).ok_or_else(|| {
+            let text = format!("the native tunnel has no KEM {token}");
+            error(py, "ProviderMissing", text, &[])
+        })?;
+        let made = py.detach(|| self.0.kem_pair(kem));
+        made.map(|pair| PyKemPair(Mutex::new(Some(pair))))
+            .map_err(|failure| error(py, "PrimitiveFailed", failure.to_string(), &[]))
+    }
+}
+
+/// An ephemeral pair made ahead of its handshake; taken once.
+#[pyclass(name = "KemPair", frozen, module = "pq_core")]
+pub struct PyKemPair(pub Mutex<Option<KemPair>>);
+
+#[pymethods]
+impl PyKemPair {
+    /// Erase the secret key.
+    fn wipe(&self) {
+        drop(locked(&self.0).take());
+    }
+}
+
+fn sig(py: Python<'_>, token: &str) -> PyResult<&'static Sig> {
+    sig_by_token(token).ok_or_else(|| {
+        let text = format!("the native tunnel has no signature scheme {token}");
+        error(py, "KeyMaterialError", text, &[])
+    })
+}
+
+fn public(py: Python<'_>, keys: &[(String, Vec<u8>)]) -> PyResult<GcsPublic> {
+    let of = |(token, key): &(String, Vec<u8>)| Ok((sig(py, token)?, key.clone()));
+    let keys = keys.iter().map(of).collect::<PyResult<Vec<_>>>()?;
+    GcsPublic::new(keys).ok_or_else(|| {
+        let text = "a GCS identity needs one key of its length a scheme".to_owned();
+        error(py, "KeyMaterialError", text, &[])
+    })
+}
+
+fn secrets(py: Python<'_>, keys: &[(String, Vec<u8>)]) -> PyResult<Vec<(&'static Sig, Secret)>> {
+    let of = |(token, key): &(String, Vec<u8>)| Ok((sig(py, token)?, Secret::copy_of(key)));
+    keys.iter().map(of).collect()
+}
+
+/// Keys of a ground station: its identity, and the PSKs of its drones.
+#[pyclass(name = "Station", frozen, module = "pq_core")]
+pub struct PyStation {
+    pub primitives: Arc<HostPrimitives>,
+    pub identity: GcsIdentity,
+    pub psks: PskStore,
+}
+
+#[pymethods]
+impl PyStation {
+    /// `public` and `signing` by SIG token; `psks` by drone key id. Raises `KeyMaterialError`, `PrimitiveFailed`.
+    #[new]
+    #[allow(clippy::needless_pass_by_value)] // Python hands over copies
+    fn new(
+        py: Python<'_>,
+        primitives: &PyPrimitives,
+        public_keys: Vec<(String, Vec<u8>)>,
+        signing: Vec<(String, Vec<u8>)>,
+        psks: Vec<(DroneId, [u8; PSK_BYTES])>,
+    ) -> PyResult<Self> {
+        let drones = psks.iter().map(|(id, psk)| (*id, PskKeys::derive(psk)));
+        let psks = PskStore::new(drones.collect())
+            .map_err(|failure| error(py, "PrimitiveFailed", failure.to_string(), &[]))?;
+        Ok(Self {
+            primitives: Arc::clone(&primitives.0),
+            identity: GcsIdentity {
+                public: public(py, &public_keys)?,
+                secrets: secrets(py, &signing)?,
+            },
+            psks,
+        })
+    }
+}
+
+/// Keys of a drone: its PSK, the stations that it trusts, and its own signing keys.
+#[pyclass(name = "Vehicle", frozen, module = "pq_core")]
+pub struct PyVehicle {
+    pub primitives: Arc<HostPrimitives>,
+    pub drone_id: DroneId,
+    pub psk: PskKeys,
+    pub trusted: Vec<GcsPublic>,
+    pub signing: Vec<(&'static Sig, Secret)>,
+}
+
+#[pymethods]
+impl PyVehicle {
+    /// `trusted`: public keys by SIG token of each station. Raises `KeyMaterialError`.
+    #[new]
+    #[allow(clippy::needless_pass_by_value)] // Python hands over copies
+    fn new(
+        py: Python<'_>,
+        primitives: &PyPrimitives,
+        drone_id: DroneId,
+        psk: [u8; PSK_BYTES],
+        trusted: Vec<Vec<(String, Vec<u8>)>>,
+        signing: Vec<(String, Vec<u8>)>,
+    ) -> PyResult<Self> {
+        let trusted = trusted.iter().map(|keys| public(py, keys));
+        Ok(Self {
+            primitives: Arc::clone(&primitives.0),
+            drone_id,
+            psk: PskKeys::derive(&psk),
+            trusted: trusted.collect::<PyResult<_>>()?,
+            signing: secrets(py, &signing)?,
+        })
+    }
+}
+
+impl PyVehicle {
+    /// The signing key of this scheme.
+    pub fn signing_key(&self, sig: &Sig) -> Option<&[u8]> {
+        let mut found = self.signing.iter().filter(|(held, _)| *held == sig);
+        found.next().map(|(_, key)| &key[..])
+    }
+}
