@@ -97,6 +97,13 @@ impl Session {
         self.current.as_ref().map(|epoch| epoch.number)
     }
 
+    /// Receiver index of the epoch sent on, `None` before the first: numbers of epochs come again when a drone restarts,
+    /// living indices do not.
+    #[must_use]
+    pub fn sent_on(&self) -> Option<u32> {
+        self.current.as_ref().map(|epoch| epoch.rx_index)
+    }
+
     /// True once keys of `plain` are installed: nothing that is received then proves anything.
     #[must_use]
     pub fn is_plain(&self) -> bool {

@@ -21,6 +21,7 @@ class KnownEpoch:
     """What a rekey of an epoch needs of it, and nothing else of its keys."""
 
     session_id: bytes
+    rx_index: int
     epoch: int
     peer_key_id: bytes
     rekey_secret: Sized = field(repr=False)
@@ -34,21 +35,23 @@ class EpochBook:
         self._known: list[KnownEpoch] = []
 
     def add(self, established: Epoch, sent_on: int | None) -> None:
-        """A handshake completed and was installed; the session sends on epoch `sent_on` now (None: on none
-        yet)."""
+        """A handshake completed and was installed; the session sends on the epoch of receiver index `sent_on`
+        now (None: on none yet)."""
         new = KnownEpoch(
-            established.session_id, established.epoch, established.peer_key_id, established.rekey_secret
+            established.session_id,
+            established.rx_index,
+            established.epoch,
+            established.peer_key_id,
+            established.rekey_secret,
         )
         with self._lock:
-            # More than one only where the drone began its numbers anew: the first was confirmed then.
-            sent = [known for known in self._known if known.epoch == sent_on]
-            self._known = [*sent[:1], *sent[1:][-1:], new]
+            self._known = [*(known for known in self._known if known.rx_index == sent_on), new]
 
     def settle(self, sent_on: int | None) -> None:
-        """The session sends on epoch `sent_on`: forget what lies before it."""
+        """The session sends on the epoch of this receiver index: forget what lies before it."""
         with self._lock:
             for place, known in enumerate(self._known):
-                if known.epoch == sent_on:
+                if known.rx_index == sent_on:
                     del self._known[:place]
                     return
 

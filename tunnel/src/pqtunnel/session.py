@@ -169,6 +169,12 @@ class Session:
         return self._current.epoch if self._current is not None else None
 
     @property
+    def sent_on(self) -> int | None:
+        """Receiver index of the epoch sent on, None before the first: numbers of epochs come again when a
+        drone restarts, living indices do not."""
+        return None if self._current is None else self._current.rx_index
+
+    @property
     def live_epochs(self) -> int:
         """How many epochs can be received on: at most three."""
         return len(self._by_index)

@@ -121,7 +121,7 @@ class CellWorld:
     def _install(self, end: End, made: Made, at_ns: int) -> None:
         established = made.drone if end.role == "drone" else made.gcs
         end.session.install(established, at_ns)
-        end.book.add(established, end.session.epoch)
+        end.book.add(established, end.session.sent_on)
 
     def _confirm(self, at_ns: int) -> int:
         """The drone speaks first on a new epoch, the ground acknowledges it; returns when that is done."""

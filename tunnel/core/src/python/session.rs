@@ -194,6 +194,12 @@ impl PySession {
         locked(&self.cell).session.epoch()
     }
 
+    /// Receiver index of the epoch sent on, None before the first.
+    #[getter]
+    fn sent_on(&self) -> Option<u32> {
+        locked(&self.cell).session.sent_on()
+    }
+
     /// Tags that failed under the keys that live now.
     #[getter]
     fn failed_tags(&self) -> u64 {

@@ -308,7 +308,7 @@ class Endpoint:
             session.set_rtt(rtt_ns)
             session.install(established, now_ns)
             # Asked after it: a packet that came meanwhile may have confirmed the epoch before.
-            work.book.add(established, session.epoch)
+            work.book.add(established, session.sent_on)
             took.append(work)
 
         with self._changing:
@@ -424,7 +424,7 @@ class Endpoint:
 
         def look(session: SessionHandle) -> None:
             if work is not None:
-                work.book.settle(session.epoch)
+                work.book.settle(session.sent_on)
             session.expire(now_ns)
             state["keepalive"] = session.keepalive_due(now_ns)
             state["silent"] = session.silent(now_ns)

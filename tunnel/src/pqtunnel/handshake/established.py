@@ -36,6 +36,9 @@ class Epoch(Protocol):
     def handshake_id(self) -> str: ...
 
     @property
+    def rx_index(self) -> int: ...
+
+    @property
     def rekey_secret(self) -> Sized: ...
 
 

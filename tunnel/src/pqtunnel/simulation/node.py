@@ -170,7 +170,7 @@ class Node:
     def _tick(self) -> None:
         self._tick_later()
         if self.is_up and not self.is_paused:
-            self.book.settle(self.session.epoch)
+            self.book.settle(self.session.sent_on)
             if self.session.keepalive_due(self.at.clock.now_ns):
                 self.send_control(packet.KEEPALIVE)
             self.tick()
@@ -181,5 +181,5 @@ class Node:
     def install(self, established: Established) -> None:
         """Take in the keys of a completed handshake."""
         self.session.install(established, self.at.clock.now_ns)
-        self.book.add(established, self.session.epoch)
+        self.book.add(established, self.session.sent_on)
         self.suite = established.suite
