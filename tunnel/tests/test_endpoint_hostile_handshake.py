@@ -4,15 +4,21 @@ before it costs anything dear, with its counter."""
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from endpoint_kit import SUITE, Lab, Side, lab
 
-from pqtunnel import wire
+from pqtunnel import suites, wire
+from pqtunnel.endpoint.identity_files import load_drone
+from pqtunnel.handshake import DroneHandshake
+from pqtunnel.primitives import load
+from pqtunnel.trace import Tracer
 from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native
@@ -237,3 +243,45 @@ def test_a_source_that_dials_too_often_is_slowed_before_any_work(key_folder: Pat
         assert gcs.counters()["hs_keygens"] == 0
     finally:
         gcs.close()
+
+
+@pytest.mark.parametrize("plane", ["native", "python"])
+def test_an_older_handshake_held_back_displaces_no_newer_one(
+    key_folder: Path, tmp_path: Path, plane: str
+) -> None:
+    """Who stands on the path keeps the last frame of a handshake that the drone has given up."""
+    keys = load_drone(key_folder / "drone")
+    with lab(key_folder, tmp_path, plane=plane) as pair:
+        pair.prepare()
+        address = pair.gcs.agent.endpoint.handshake_address
+        assert address is not None
+        older = DroneHandshake(
+            suite=suites.get(SUITE),
+            psk=keys.psk,
+            trusted=keys.trusted,
+            min_level=1,
+            epoch=0,
+            primitives=load(),
+            rng=os.urandom,
+            tracer=Tracer(),
+            counters=defaultdict(int),
+            rx_index=1,
+        )
+        with socket.create_connection(address, timeout=LIMIT_S) as sock, sock.makefile("rb") as stream:
+            older.start()
+            for _ in range(2):
+                length = older.on_header(stream.read(4))
+                frame = b"".join(older.on_body(stream.read(length)))
+                if older.wait_step == "wait_server_hello":
+                    sock.sendall(frame)
+            assert pair.handshakes()["completed"] == 1, "the drone has dialled again"
+            sock.sendall(frame)
+            assert stream.read(4) == wire.ALERT_FRAME
+        assert wait_until(lambda: pair.gcs.counters()["hs_policy"] == 1)
+        assert pair.gcs.counters()["hs_completed"] == 1
+        pair.open()
+        for number in range(5):
+            pair.drone.plain.send(b"up %d" % number)
+            assert pair.gcs.plain.receive() == b"up %d" % number
+            pair.gcs.plain.send(b"down %d" % number)
+            assert pair.drone.plain.receive() == b"down %d" % number

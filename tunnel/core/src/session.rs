@@ -52,7 +52,7 @@ pub struct Session {
     rtt_ns: i64,
     /// Bytes of a tag under the keys installed last.
     tag_bytes: usize,
-    /// Does a datagram leave a copy of a key on the stack? `ring`'s ChaCha20 and RustCrypto's Ascon set up their state from
+    /// Does a datagram leave a copy of a key on the stack? `ring`'s `ChaCha20` and Ascon set up their state from
     /// it every time; AES-GCM's expanded key is used where it is. True once it did.
     pub(crate) leaves_keys: bool,
     last_heard_ns: i64,

@@ -177,12 +177,12 @@ impl GcsSide<'_> {
         }
         let old_rekey_secret = self.check_purpose(&hello, hello_frame, psk)?;
         progress.mark("keygen", Kind::Crypto);
-        let pair = match self.ready_pair.and_then(|ready| ready(suite.kem)) {
-            Some(pair) => pair,
-            None => {
-                progress.count("hs_keygens");
-                setup.primitives.kem_pair(suite.kem)?
-            }
+        let ready = self.ready_pair.and_then(|ready| ready(suite.kem));
+        let pair = if let Some(pair) = ready {
+            pair
+        } else {
+            progress.count("hs_keygens");
+            setup.primitives.kem_pair(suite.kem)?
         };
         progress.size(pair.public.len());
         progress.mark("transcript", Kind::Codec);

@@ -319,10 +319,10 @@ pub fn dial(
 /// Answer over an accepted socket. `elapsed_ns`: since accept; `accepted`: wire codes. Called back, and where they
 /// raise, the handshake is refused: `admit_key(drone_id)` once a Hello's MAC has verified, `rekey_basis(session_id)`
 /// for (drone id, epoch, secret) or None, `drone_key(drone_id, token)` for a registered key or None (None itself: no
-/// drone signs), `ready_pair(token)` for a pair or None, `install(established, rtt_ns)` before FinishedGcs is sent.
+/// drone signs), `ready_pair(token)` for a pair or None, `install(established, rtt_ns)` before `FinishedGcs` is sent.
 #[pyfunction]
 #[pyo3(signature = (station, socket, *, clock, elapsed_ns, base_s, accepted, min_level, rx_index, admit_key, rekey_basis, drone_key, ready_pair, install, metered))]
-#[allow(clippy::too_many_arguments)] // named in Python
+#[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // named in Python, which hands over copies
 pub fn answer(
     py: Python<'_>,
     station: &PyStation,

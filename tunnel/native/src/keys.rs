@@ -30,6 +30,7 @@ pub struct PyPrimitives(pub Arc<HostPrimitives>);
 impl PyPrimitives {
     /// Of the library in this file. Raises `ProviderMissing`.
     #[new]
+    #[allow(clippy::needless_pass_by_value)] // Python hands over a copy
     fn new(py: Python<'_>, library: PathBuf) -> PyResult<Self> {
         let loaded = HostPrimitives::load(&library);
         loaded

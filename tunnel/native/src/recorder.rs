@@ -6,15 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Processor time of the calling thread, ns; `None` where the system does not tell it closely.
 #[cfg(unix)]
-fn thread_cpu_ns() -> Option<u64> {
-    Some(pq_link::raw::clock::thread_cpu_ns())
-}
+use pq_link::raw::clock::thread_cpu_ns;
 
+/// Nothing is metered where the system does not tell it closely: Python's meter says so.
 #[cfg(not(unix))]
-fn thread_cpu_ns() -> Option<u64> {
-    None
+fn thread_cpu_ns() -> u64 {
+    0
 }
 
 /// A moment on this clock, and what Python's said then, ns.
@@ -83,14 +81,12 @@ impl Trace for Recorder {
     fn mark(&self, step: &'static str, kind: Kind) {
         let recorded = &mut *locked(&self.recorded);
         // The thread's clock is read on the side of the edge that is no primitive, so that none pays for it.
-        let before = (self.is_metered && kind == Kind::Crypto)
-            .then(thread_cpu_ns)
-            .flatten();
+        let before = (self.is_metered && kind == Kind::Crypto).then(thread_cpu_ns);
         let start_ns = self.origin.python_ns(Instant::now());
         let is_after = std::mem::replace(&mut recorded.is_crypto, kind == Kind::Crypto);
         let read = match before {
             Some(cpu_ns) => Some(cpu_ns),
-            None if self.is_metered && is_after => thread_cpu_ns(),
+            None if self.is_metered && is_after => Some(thread_cpu_ns()),
             None => None,
         };
         if let Some(cpu_ns) = read.filter(|_| is_after) {

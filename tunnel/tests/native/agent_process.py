@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from endpoint_kit import Side  # noqa: E402  (beside the folder that was just named)
+from endpoint_kit import Side
 
 
 def main(role: str, keys: str, state: str, settings: str) -> None:

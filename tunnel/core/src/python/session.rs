@@ -91,13 +91,13 @@ impl PySession {
         let mine = cell.session.role().name();
         let result = cell.session.install(keys, now_ns);
         drop(cell);
-        result.map_err(|failure| refused_keys(py, failure, keys, mine, token))
+        result.map_err(|failure| refused_keys(py, &failure, keys, mine, token))
     }
 }
 
 fn refused_keys(
     py: Python<'_>,
-    failure: InstallError,
+    failure: &InstallError,
     keys: &EpochKeys<'_>,
     mine: &str,
     token: &str,

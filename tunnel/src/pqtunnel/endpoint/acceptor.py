@@ -8,6 +8,7 @@ takes the place of the oldest connection that has sent no right Hello (`handshak
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import struct
 import sys
@@ -52,11 +53,13 @@ class AcceptPolicy:
 
 @dataclass(frozen=True)
 class Arrival:
-    """Where a completed handshake came from, whether it replaces a session, and its round trip."""
+    """Where a completed handshake came from, whether it replaces a session, its round trip, and its place
+    among the accepted connections."""
 
     source: str
     purpose: str
     rtt_ns: int
+    number: int
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class AcceptHooks:
     """None: no cell is prepared; every connection is closed at once."""
     new_index: Callable[[], int]
     install: Callable[[CellWork, Epoch, Arrival], None]
-    """Raises CellEnded unless this cell is held and took the keys."""
+    """Raises CellEnded unless this cell is held and took the keys, PolicyRefused where a newer handshake of
+    this drone has completed."""
     failed: Callable[[CellWork, HandshakeError, str], None]
 
 
@@ -90,6 +94,7 @@ class Acceptor:
         self._lock = threading.Lock()
         self._sockets: dict[Slot, socket.socket] = {}
         self._threads: list[threading.Thread] = []
+        self._numbers = itertools.count()
         self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             claim(self._listener)
@@ -163,6 +168,7 @@ class Acceptor:
         )
         tracer.mark("accept", "io")
         counters: dict[str, int] = {}
+        number = next(self._numbers)
         try:
             with self._lock:
                 slot, victim = self._limits.admit(source, accepted_ns)
@@ -178,7 +184,7 @@ class Acceptor:
             self._hooks.failed(work, error, source)
             return
         try:
-            self._converse(sock, slot, accepted_ns, policy, tracer, counters)
+            self._converse(sock, slot, number, accepted_ns, policy, tracer, counters)
         finally:
             with self._lock:
                 self._limits.release(slot)
@@ -202,6 +208,7 @@ class Acceptor:
         self,
         sock: socket.socket,
         slot: Slot,
+        number: int,
         accepted_ns: int,
         policy: AcceptPolicy,
         tracer: Tracer,
@@ -213,7 +220,7 @@ class Acceptor:
             def install(established: Epoch, rtt_ns: int) -> None:
                 tracer.suite_id = established.suite_id
                 tracer.mode = "rekey" if tracer.purpose == "rekey" else tracer.mode
-                arrival = Arrival(slot.source, tracer.purpose, rtt_ns)
+                arrival = Arrival(slot.source, tracer.purpose, rtt_ns, number)
                 self._hooks.install(policy.work, established, arrival)
 
             answer = Answer(

@@ -16,7 +16,7 @@ from pqtunnel import suites
 from pqtunnel.config import EndpointConfig, Route
 from pqtunnel.endpoint.acceptor import AcceptHooks, Acceptor, AcceptPolicy, Arrival
 from pqtunnel.endpoint.dialling import Dialling, free_index
-from pqtunnel.endpoint.handshakes import drone_handshakes, gcs_handshakes
+from pqtunnel.endpoint.handshakes import Loads, drone_handshakes, gcs_handshakes
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
 from pqtunnel.endpoint.journal import Journal
 from pqtunnel.endpoint.keypool import PoolKeeper
@@ -24,7 +24,7 @@ from pqtunnel.endpoint.plane import SessionHandle, make_plane
 from pqtunnel.endpoint.rekeyer import Rekeyer, RekeyResult
 from pqtunnel.endpoint.renewal import Renewal
 from pqtunnel.endpoint.work import PLAIN, CellPlan, CellWork, NoCellError, WindowError
-from pqtunnel.errors import CellEnded, HandshakeError, TunnelError
+from pqtunnel.errors import CellEnded, HandshakeError, PolicyRefused, TunnelError
 from pqtunnel.handshake.established import Epoch, plain_epoch
 from pqtunnel.handshake.limits import HandshakeLimits
 from pqtunnel.primitives import Primitives
@@ -51,16 +51,17 @@ class Endpoint:
         own. Never held over a primitive of the handshake or a send."""
         self._announced_ns = 0
         self.dataplane = make_plane(config, self.note)
+        self._handshakes: Loads
         self._dialling: Dialling | None = None
         if isinstance(keys, DroneKeys):
-            dials = drone_handshakes(self.dataplane.kind, keys, primitives)
+            self._handshakes = dials = drone_handshakes(self.dataplane.kind, keys, primitives)
             self._dialling = Dialling(config, dials, self.dataplane, self._install)
         rekeyer = Rekeyer(self._dialling, self.dataplane) if self._dialling is not None else None
         self.renewal = Renewal(self.dataplane, rekeyer)
         self._acceptor: Acceptor | None = None
         self._pool: PoolKeeper[Wipeable] | None = None
         if isinstance(keys, GcsKeys):
-            answers = gcs_handshakes(self.dataplane.kind, keys, primitives)
+            self._handshakes = answers = gcs_handshakes(self.dataplane.kind, keys, primitives)
             self._pool = PoolKeeper(answers.pairs, self.note)
             limits = HandshakeLimits(
                 {},
@@ -201,6 +202,7 @@ class Endpoint:
             self._primitives.kem(suite.kem.token)
             self._primitives.sig(suite.sig.token)
             self._primitives.aead(suite.aead.token)
+        self._handshakes.load()
 
     def _check_plain(self, plan: CellPlan) -> None:
         if not plan.allow_plain or plan.accepted_suites != (PLAIN,):
@@ -298,9 +300,17 @@ class Endpoint:
 
     # ------------------------------------------------------------------ handshakes, both ends
 
-    def _install(self, work: CellWork, established: Epoch, rtt_ns: int, source: str | None = None) -> None:
-        """Take in the keys, and `source` as the peer's address where one is given. Raises CellEnded, with
-        nothing changed, unless `work` is the cell that is held."""
+    def _install(
+        self,
+        work: CellWork,
+        established: Epoch,
+        rtt_ns: int,
+        source: str | None = None,
+        number: int | None = None,
+    ) -> None:
+        """Take in the keys, and `source` as the peer's address where one is given. `number`: of the
+        connection, at the gcs. Raises CellEnded, with nothing changed, unless `work` is the cell that is
+        held; PolicyRefused where a newer handshake of this drone has completed."""
         now_ns = time.monotonic_ns()
         took: list[CellWork] = []
 
@@ -313,6 +323,15 @@ class Endpoint:
 
         with self._changing:
             if work is self._work and not work.stopped.is_set():
+                if number is not None:
+                    # Whoever holds an older handshake's last frame back must not put its keys, which nobody
+                    # has any more, in the place of the newer ones.
+                    if number < work.newest_arrivals.get(established.peer_key_id, number):
+                        raise PolicyRefused(
+                            "a newer handshake of this drone has completed before this one",
+                            hint="Nothing is to be done: the newer session serves.",
+                        )
+                    work.newest_arrivals[established.peer_key_id] = number
                 self.dataplane.with_session(install)
             if not took:
                 raise CellEnded(f"cell {work.plan.cell_id} ended during the handshake")
@@ -322,7 +341,7 @@ class Endpoint:
 
     def _accept(self, work: CellWork, established: Epoch, arrival: Arrival) -> None:
         source = arrival.source if arrival.purpose == "new" else None
-        self._install(work, established, arrival.rtt_ns, source)
+        self._install(work, established, arrival.rtt_ns, source, arrival.number)
 
     def _policy(self) -> AcceptPolicy | None:
         work = self._work
@@ -337,7 +356,7 @@ class Endpoint:
             self._keys.drone_keys
             if work.plan.drone_auth == "signature" and isinstance(self._keys, GcsKeys)
             else None,
-            self._pool.take if self._pool is not None else None,
+            self._pool.take if self._pool is not None and self._pool.is_on else None,
         )
 
     def _refused(self, work: CellWork, error: HandshakeError, source: str) -> None:

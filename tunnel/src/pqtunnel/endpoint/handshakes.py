@@ -50,7 +50,15 @@ class Answer:
     """Pairs of what `pairs` of the same handshakes makes."""
 
 
-class DroneHandshakes(Protocol):
+class Loads(Protocol):
+    """What both ends' handshakes have."""
+
+    def load(self) -> None:
+        """Make ready what the first handshake needs: none may pay for it. Raises ProviderMissing,
+        KeyMaterialError."""
+
+
+class DroneHandshakes(Loads, Protocol):
     """The drone's end of handshakes with the keys it was made with."""
 
     def dial(
@@ -60,7 +68,7 @@ class DroneHandshakes(Protocol):
         every kind, counted but for a lost connection; the peer has been told what it may be told."""
 
 
-class GcsHandshakes(Protocol):
+class GcsHandshakes(Loads, Protocol):
     """The gcs's end."""
 
     @property

@@ -21,6 +21,11 @@ class PoolKeeper(Generic[Pair]):
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
 
+    @property
+    def is_on(self) -> bool:
+        """Has a cell asked for pairs?"""
+        return self._thread is not None
+
     def take(self, token: str) -> Pair | None:
         """A ready pair, or None where no pool is asked for or it is empty."""
         return self._pool.take(token)

@@ -69,10 +69,14 @@ def _wire_codes(suite_ids: tuple[str, ...]) -> bytes:
 
 
 class NativeDrone:
-    """`DroneHandshakes`, native. The library is loaded by the first handshake."""
+    """`DroneHandshakes`, native."""
 
     def __init__(self, keys: DroneKeys) -> None:
         self._keys = keys
+
+    def load(self) -> None:
+        """As `Loads.load`."""
+        _ = self._vehicle
 
     @functools.cached_property
     def _vehicle(self) -> pq_core.Vehicle:
@@ -138,11 +142,15 @@ class NativePairs:
 
 
 class NativeGcs:
-    """`GcsHandshakes`, native. The library is loaded by the first handshake."""
+    """`GcsHandshakes`, native."""
 
     def __init__(self, keys: GcsKeys) -> None:
         self._keys = keys
         self.pairs = NativePairs()
+
+    def load(self) -> None:
+        """As `Loads.load`."""
+        _ = self._station
 
     @functools.cached_property
     def _station(self) -> pq_core.Station:

@@ -23,6 +23,9 @@ class SpecifiedDrone:
         self._keys = keys
         self._primitives = primitives
 
+    def load(self) -> None:
+        """Nothing: whoever prepares a cell has loaded its primitives."""
+
     def dial(
         self, sock: socket.socket, started_ns: int, dial: Dial, tracer: Tracer, counters: dict[str, int]
     ) -> Established:
@@ -58,6 +61,9 @@ class SpecifiedGcs:
     def __init__(self, keys: GcsKeys, primitives: Primitives) -> None:
         self._keys = keys
         self.pairs = primitives
+
+    def load(self) -> None:
+        """As `SpecifiedDrone.load`."""
 
     def answer(
         self, sock: socket.socket, started_ns: int, answer: Answer, tracer: Tracer, counters: dict[str, int]

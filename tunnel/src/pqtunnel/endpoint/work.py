@@ -83,6 +83,8 @@ class CellWork:
     book: EpochBook = field(default_factory=EpochBook)
     requester: Requester = field(default_factory=Requester)
     schedule: Armed | None = None
+    newest_arrivals: dict[bytes, int] = field(default_factory=dict)
+    """At the gcs, by the drone's key id: the connection of its newest completed handshake."""
     inputs: ControlInputs = field(default_factory=ControlInputs)
     stopped: threading.Event = field(default_factory=threading.Event)
 
