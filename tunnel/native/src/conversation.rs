@@ -1,7 +1,7 @@
 //! One handshake over a socket that Python opened: the conversation that `pqlink` runs, heard step by step.
 
 use crate::keys::{PyKemPair, PySecret, PyStation, PyVehicle};
-use crate::recorder::{Marks, Origin, Recorded, Recorder};
+use crate::recorder::{Clock, Marks, Recorded, Recorder};
 use pq_core::cell::locked;
 use pq_core::python::PySession;
 use pq_link::drone::{DroneHandshake, DroneSetup};
@@ -162,12 +162,6 @@ impl Term {
     }
 }
 
-fn origin(clock: &Bound<'_, PyAny>) -> PyResult<Origin> {
-    let before = Instant::now();
-    let theirs: i64 = clock.call0()?.extract()?;
-    Ok(Origin(before + before.elapsed() / 2, theirs))
-}
-
 /// What Python's callbacks raised, kept while the conversation is told to end.
 #[derive(Default)]
 struct Raised(Mutex<Option<PyErr>>);
@@ -284,7 +278,7 @@ pub fn dial(
     });
     let shell = Shell {
         term: Term::new(elapsed_ns, base_s)?,
-        recorder: Arc::new(Recorder::new(origin(clock)?, metered)),
+        recorder: Arc::new(Recorder::new(Clock::new(clock)?, metered)),
     };
     let nonce = fresh_nonce()?;
     let (outcome, keys) = py.detach(|| {
@@ -343,7 +337,7 @@ pub fn answer(
     let accepted = suites(&accepted)?;
     let shell = Shell {
         term: Term::new(elapsed_ns, base_s)?,
-        recorder: Arc::new(Recorder::new(origin(clock)?, metered)),
+        recorder: Arc::new(Recorder::new(Clock::new(clock)?, metered)),
     };
     let nonce = fresh_nonce()?;
     let raised = Raised::default();

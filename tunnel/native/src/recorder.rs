@@ -4,7 +4,6 @@ use pq_core::cell::locked;
 use pq_link::trace::{Kind, Trace};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::Instant;
 
 #[cfg(unix)]
 use pq_link::raw::clock::thread_cpu_ns;
@@ -15,16 +14,61 @@ fn thread_cpu_ns() -> u64 {
     0
 }
 
-/// A moment on this clock, and what Python's said then, ns.
-#[derive(Clone, Copy)]
-pub struct Origin(pub Instant, pub i64);
+/// Python's `time.perf_counter_ns`, to the nanosecond: spans of both languages stand on one time line.
+#[cfg(target_os = "linux")]
+mod clock {
+    use pyo3::prelude::*;
 
-impl Origin {
-    fn python_ns(self, moment: Instant) -> i64 {
-        let since = moment.saturating_duration_since(self.0).as_nanos();
-        self.1 + i64::try_from(since).unwrap_or(i64::MAX / 2)
+    /// Nothing to hold: both read `CLOCK_MONOTONIC`.
+    #[derive(Clone, Copy)]
+    pub struct Clock;
+
+    impl Clock {
+        #[allow(clippy::unnecessary_wraps)] // other systems ask Python
+        pub fn new(_theirs: &Bound<'_, PyAny>) -> PyResult<Self> {
+            Ok(Self)
+        }
+
+        #[allow(clippy::unused_self)] // other systems hold an origin
+        pub fn now_ns(self) -> i64 {
+            pq_link::raw::clock::monotonic_ns()
+        }
     }
 }
+
+/// Python's `time.perf_counter_ns`, as closely as two readings can be taken.
+#[cfg(not(target_os = "linux"))]
+mod clock {
+    use pyo3::prelude::*;
+    use std::time::{Duration, Instant};
+
+    /// A moment on this clock, and what Python's said then, ns.
+    #[derive(Clone, Copy)]
+    pub struct Clock(Instant, i64);
+
+    impl Clock {
+        /// The closest pair of five, because a thread may lose its core between the two readings.
+        pub fn new(theirs: &Bound<'_, PyAny>) -> PyResult<Self> {
+            let mut closest: (Duration, Self) = (Duration::MAX, Self(Instant::now(), 0));
+            for _ in 0..5 {
+                let before = Instant::now();
+                let now_ns: i64 = theirs.call0()?.extract()?;
+                let apart = before.elapsed();
+                if apart < closest.0 {
+                    closest = (apart, Self(before + apart / 2, now_ns));
+                }
+            }
+            Ok(closest.1)
+        }
+
+        pub fn now_ns(self) -> i64 {
+            let since = self.0.elapsed().as_nanos();
+            self.1 + i64::try_from(since).unwrap_or(i64::MAX / 2)
+        }
+    }
+}
+
+pub use clock::Clock;
 
 /// (step, `start_ns`) of each span, in order.
 pub type Marks = Vec<(&'static str, i64)>;
@@ -46,7 +90,7 @@ pub struct Recorded {
 
 /// Records, for one conversation.
 pub struct Recorder {
-    origin: Origin,
+    clock: Clock,
     /// Are primitives' spans to carry processor time?
     is_metered: bool,
     recorded: Mutex<Recorded>,
@@ -54,9 +98,9 @@ pub struct Recorder {
 
 impl Recorder {
     /// Nothing yet.
-    pub fn new(origin: Origin, is_metered: bool) -> Self {
+    pub fn new(clock: Clock, is_metered: bool) -> Self {
         Self {
-            origin,
+            clock,
             is_metered,
             recorded: Mutex::default(),
         }
@@ -64,7 +108,7 @@ impl Recorder {
 
     /// What was recorded, and when the last step ended.
     pub fn finish(&self) -> (Recorded, i64) {
-        let end_ns = self.origin.python_ns(Instant::now());
+        let end_ns = self.clock.now_ns();
         (std::mem::take(&mut *locked(&self.recorded)), end_ns)
     }
 }
@@ -82,7 +126,7 @@ impl Trace for Recorder {
         let recorded = &mut *locked(&self.recorded);
         // The thread's clock is read on the side of the edge that is no primitive, so that none pays for it.
         let before = (self.is_metered && kind == Kind::Crypto).then(thread_cpu_ns);
-        let start_ns = self.origin.python_ns(Instant::now());
+        let start_ns = self.clock.now_ns();
         let is_after = std::mem::replace(&mut recorded.is_crypto, kind == Kind::Crypto);
         let read = match before {
             Some(cpu_ns) => Some(cpu_ns),
