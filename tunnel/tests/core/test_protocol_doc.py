@@ -19,6 +19,7 @@ from pqtunnel.suites import ALL_AEADS, ALL_KEMS, ALL_SIGS
 from pqtunnel.trace import DRONE_STEPS, GCS_STEPS
 
 PATH = Path(__file__).resolve().parents[3] / "docs" / "PROTOCOL.md"
+REGISTRY = Path(__file__).resolve().parents[2] / "link/src/registry.rs"
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,16 @@ def test_registry_tables(text: str) -> None:
             str(aead.nonce_bytes),
             str(aead.tag_bytes),
         ]
+
+
+def test_the_table_of_what_pqlink_alone_has(text: str) -> None:
+    table = rows(text)
+    found = re.findall(r'kem\("(\w+)", KemKind::HqcV5, 0x(\w\w), ([\d, ]+)\)', REGISTRY.read_text("utf-8"))
+    assert len(found) == 3
+    for token, code, numbers in found:
+        level, public, _secret, ciphertext, shared, allowance = numbers.split(", ")
+        assert table[token] == [code, level, public, ciphertext, shared, allowance]
+        assert token not in ALL_KEMS
 
 
 def test_frame_and_packet_tables(text: str) -> None:

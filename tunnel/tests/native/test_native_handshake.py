@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,14 @@ from memory_search import hits, secrets_of
 
 from pqtunnel import errors, suites
 from pqtunnel.endpoint import native_handshakes
-from pqtunnel.endpoint.handshakes import Answer, Dial
+from pqtunnel.endpoint.handshakes import Answer, Dial, GcsHandshakes
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
 from pqtunnel.endpoint.native_handshakes import REFUSALS, NativeDrone, NativeGcs
+from pqtunnel.endpoint.specified_handshakes import SpecifiedGcs
 from pqtunnel.epochs import EpochBook
 from pqtunnel.handshake.established import Epoch, Established
 from pqtunnel.handshake.rekey import RekeyFrom
+from pqtunnel.primitives import load
 from pqtunnel.rpc import RpcClient, TlsFiles
 from pqtunnel.trace import Tracer
 from waiting import LIMIT_S, free_port, wait_until
@@ -47,10 +50,9 @@ def handshakes_of(
         made.prepare(suite, drone_auth=drone_auth)
         made.handshakes(2)
         made.event("rekey")
-        counted = [
-            {name: side.counters()[f"hs_{name}"] for name in COUNTED} for side in (made.drone, made.gcs)
-        ]
-        made.stop()
+        # Each end counts a handshake once it is over there, and the drone may be first.
+        assert wait_until(lambda: made.gcs.counters()["hs_completed"] == 3)
+        counted = [{name: one[f"hs_{name}"] for name in COUNTED} for one in made.stop()]
         rows = []
         for side in (made.drone, made.gcs):
             for spans in spans_of(side, "cell-1").values():
@@ -88,7 +90,7 @@ class Pair:
 
     def __init__(self, keys: Path) -> None:
         self.drone = NativeDrone(load_drone(keys / "drone"))
-        self.gcs = NativeGcs(load_gcs(keys / "gcs"))
+        self.gcs: GcsHandshakes = NativeGcs(load_gcs(keys / "gcs"))
         self.installed: list[Epoch] = []
         self.counters: dict[str, int] = {}
 
@@ -187,6 +189,25 @@ def test_keys_that_are_not_taken_in_are_not_confirmed(key_folder: Path) -> None:
         assert isinstance(gcs, errors.CellEnded) and gcs.code == "cell_ended"
         assert isinstance(drone, errors.PeerAlert), "no last word, and so no session"
         assert pair.counters.get("hs_completed", 0) == 0
+
+
+@pytest.mark.parametrize(("plane", "counter"), [("native", "hs_policy"), ("python", "hs_unknown_suite")])
+def test_a_suite_of_pqlink_alone_is_refused(key_folder: Path, plane: str, counter: str) -> None:
+    """The registry of the native ends has it, and no cell is prepared for it; the specification's has not."""
+    keys = load_gcs(key_folder / "gcs")
+    pair, older = Pair(key_folder), suites.get("cs-hqc128-aesgcm-mldsa44")
+    newer = replace(older, kem=replace(older.kem, code=0x61))  # on the wire: xs-hqc128v5-aesgcm-mldsa44
+    if plane == "python":
+        pair.gcs = SpecifiedGcs(keys, load())
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+        answering = threads.submit(pair.answer, far)
+        with pytest.raises(errors.PeerAlert):
+            pair.dial(near, Dial(newer, 1, 3, 9))
+        with pytest.raises(errors.HandshakeError) as refused:
+            answering.result(LIMIT_S)
+    assert refused.value.counter == counter and pair.counters[counter] == 1
 
 
 class Child:
