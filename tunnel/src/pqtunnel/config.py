@@ -43,7 +43,7 @@ VARIABLES: Final[tuple[tuple[str, str, str], ...]] = (
     ("PQ_TELEGRAF", "", "host:port of Telegraf's line-protocol listener; empty: none"),
     ("PQ_CONTROL_BIND", "0.0.0.0", "local address of the agent's RPC"),
     ("PQ_CONTROL_PORT", str(CONTROL_PORT), "TCP port of the agent's RPC"),
-    ("PQ_DATAPLANE", "native where its wheel is", "native | python, which data plane forwards"),
+    ("PQ_DATAPLANE", "native where its wheel is", "native | python: which handshake and data plane"),
     ("PQ_RING", "lab", "sim | lab | hardware, written beside every number"),
     ("PQ_KEYS", "/keys", "folder with this role's keys"),
     ("PQ_STATE", "/run/pqtunnel", "folder for counters.json and telemetry"),
