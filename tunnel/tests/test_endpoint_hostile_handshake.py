@@ -285,3 +285,15 @@ def test_an_older_handshake_held_back_displaces_no_newer_one(
             assert pair.gcs.plain.receive() == b"up %d" % number
             pair.gcs.plain.send(b"down %d" % number)
             assert pair.drone.plain.receive() == b"down %d" % number
+
+
+def test_a_station_that_ends_waits_for_no_strangers(key_folder: Path, tmp_path: Path) -> None:
+    with lab(key_folder, tmp_path) as pair:
+        pair.prepare()
+        endpoint = pair.gcs.agent.endpoint
+        address, acceptor = endpoint.handshake_address, endpoint._acceptor
+        assert address is not None and acceptor is not None
+        with socket.create_connection(address, timeout=LIMIT_S) as sock, sock.makefile("rb") as stream:
+            assert len(stream.read(4)) == 4, "it is challenged, and says nothing"
+            acceptor.close()
+            assert not any(thread.is_alive() for thread in acceptor._threads)

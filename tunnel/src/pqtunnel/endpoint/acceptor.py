@@ -121,11 +121,14 @@ class Acceptor:
             self._threads.append(thread)
 
     def close(self) -> None:
-        """Stop listening; workers end as soon as their handshake does."""
+        """Stop listening, and end the handshakes that are under way: nobody waits for their peers."""
         self._closing = True
         with contextlib.suppress(OSError):  # not connected: other platforms wake on close alone
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes every accept() on Linux
         self._listener.close()
+        with self._lock:
+            for slot in self._sockets:
+                self._end(slot)
         for thread in self._threads:
             thread.join(timeout=1.0)
 
