@@ -6,7 +6,7 @@
 use crate::cell::{locked, Cell, SharedCell};
 use crate::counters::Counter;
 use crate::outgoing::{count_failure, Outgoing};
-use crate::scrub::scrub;
+use crate::scrub::{below, scrub_packets};
 use crate::shared::{Gate, Route, Shared};
 use crate::udp::{realtime_ns, Arrival, Receiver, Sender};
 use std::io::{self, IoSlice};
@@ -47,9 +47,6 @@ pub(crate) struct Worker<'a> {
     pub leaves_keys: bool,
 }
 
-/// As deep as sealing and opening a datagram goes; both are measured by the search of an agent's memory.
-const DEPTH_BYTES: usize = 16 * 1024;
-
 /// Receive and forward until the plane stops.
 pub(crate) fn run(shared: &Shared, lane: Lane) {
     let mut receiver = Receiver::default();
@@ -83,12 +80,12 @@ pub(crate) fn run(shared: &Shared, lane: Lane) {
             continue;
         }
         shared.in_hand.fetch_add(1, Ordering::AcqRel);
-        match lane {
+        below(|| match lane {
             Lane::Plaintext => worker.plaintext(&arrivals, receiver.buffer()),
             Lane::Sealed => worker.sealed(&arrivals, receiver.buffer()),
-        }
+        });
         if worker.leaves_keys {
-            scrub::<DEPTH_BYTES>();
+            scrub_packets();
         }
         // Whoever sees this sees what was booked.
         shared.in_hand.fetch_sub(1, Ordering::AcqRel);

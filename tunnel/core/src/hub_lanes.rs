@@ -6,6 +6,7 @@ use crate::counters::Counter;
 use crate::hub::{read, Address, HubPeer, Inner};
 use crate::outgoing::{digest, row, Outgoing};
 use crate::packet;
+use crate::scrub::{below, scrub_packets};
 use crate::session::{Opened, SealError};
 use crate::shared::Gate;
 use crate::udp::{realtime_ns, Arrival, Receiver, Sender};
@@ -40,6 +41,8 @@ struct Worker {
     arena: Vec<u8>,
     outgoing: Vec<Outgoing>,
     replies: Vec<(Address, Vec<u8>)>,
+    /// Did this batch leave copies of keys on the stack?
+    leaves_keys: bool,
 }
 
 fn pause(error: &io::Error) {
@@ -66,7 +69,8 @@ pub(crate) fn sealed(inner: &Inner) {
             locked(&inner.strays).add(Counter::QueueFull, fresh.into());
         }
         worker.sort(inner, &arrivals, receiver.buffer());
-        worker.open_all(inner, &arrivals, receiver.buffer());
+        below(|| worker.open_all(inner, &arrivals, receiver.buffer()));
+        worker.scrub();
         // Whoever was removed meanwhile gives its port back now, not with the next packet of somebody else.
         worker.met.clear();
     }
@@ -89,7 +93,10 @@ pub(crate) fn plaintext(inner: &Inner) {
             arrivals.clear();
             // One batch each: who floods waits its turn behind everybody else.
             match receiver.receive(&peer.plain, &mut arrivals) {
-                Ok(()) => worker.seal(inner, &peer, &arrivals, receiver.buffer()),
+                Ok(()) => {
+                    below(|| worker.seal(inner, &peer, &arrivals, receiver.buffer()));
+                    worker.scrub();
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => pause(&error),
             }
@@ -98,6 +105,12 @@ pub(crate) fn plaintext(inner: &Inner) {
 }
 
 impl Worker {
+    fn scrub(&mut self) {
+        if std::mem::take(&mut self.leaves_keys) {
+            scrub_packets();
+        }
+    }
+
     /// Whose is each datagram? Of one drone's the order stays.
     fn sort(&mut self, inner: &Inner, arrivals: &[Arrival], buffer: &[u8]) {
         self.places.clear();
@@ -132,6 +145,7 @@ impl Worker {
         self.places.sort_by_key(|place| place.met);
     }
 
+    #[inline(never)] // in a frame of its own, which is scrubbed afterwards
     fn open_all(&mut self, inner: &Inner, arrivals: &[Arrival], buffer: &mut [u8]) {
         let places = std::mem::take(&mut self.places);
         for run in places.chunk_by(|one, next| one.met == next.met) {
@@ -153,6 +167,7 @@ impl Worker {
         let now_ns = inner.monotonic_ns();
         {
             let cell = &mut *locked(&peer.cell);
+            self.leaves_keys |= cell.session.leaves_keys;
             for place in run {
                 self.open_one(peer, cell, place, &arrivals[place.arrival], buffer, now_ns);
             }
@@ -268,11 +283,13 @@ impl Worker {
         }
     }
 
+    #[inline(never)] // in a frame of its own, which is scrubbed afterwards
     fn seal(&mut self, inner: &Inner, peer: &HubPeer, arrivals: &[Arrival], buffer: &[u8]) {
         self.arena.clear();
         self.outgoing.clear();
         let (to, now_ns) = {
             let cell = &mut *locked(&peer.cell);
+            self.leaves_keys |= cell.session.leaves_keys;
             peer.count_drops(arrivals, cell);
             for arrival in arrivals {
                 self.seal_arrival(peer, cell, arrival, buffer);

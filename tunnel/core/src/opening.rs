@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 impl Worker<'_> {
     /// Everything that came to the sealed port by now.
+    #[inline(never)] // in a frame of its own, which is scrubbed afterwards
     pub fn sealed(&mut self, arrivals: &[Arrival], buffer: &mut [u8]) {
         let (shared_cell, gate) = self.state();
         let Some(shared_cell) = shared_cell else {

@@ -4,7 +4,6 @@ use crate::cell::{locked, Cell, SharedCell};
 use crate::counters::Counter;
 use crate::ledger::Row;
 use crate::packet;
-use crate::scrub::scrub_stack;
 use crate::session::SealError;
 use crate::shared::{Gate, Shared};
 use std::io;
@@ -80,9 +79,7 @@ pub(crate) fn send_control(
         let Some(peer) = cell.path.peer() else {
             return Ok(false);
         };
-        let sealed = sealed_control(shared, cell, kind, payload);
-        scrub_stack();
-        match sealed {
+        match sealed_control(shared, cell, kind, payload) {
             Ok(datagram) => (peer, datagram),
             Err(SealError::NotReady | SealError::Exhausted { .. }) => return Ok(false),
             Err(other) => return Err(other),

@@ -9,6 +9,7 @@ use crate::counters::{self, Counter, Counters};
 pub use crate::outcome::{EpochKeys, InstallError, Opened, Reason, Role, SealError};
 use crate::packet;
 use crate::replay::ReplayWindow;
+use crate::scrub::{below, scrub_packets};
 use std::collections::VecDeque;
 
 /// A keepalive is due after this long without sending.
@@ -234,9 +235,24 @@ impl Session {
             return Err(SealError::NotReady);
         }
         let counter = counters::sent_control(kind).ok_or(SealError::NotControl)?;
-        self.seal(kind, payload, out)?;
+        // Any thread may send one, now and then: none keeps a copy of the key.
+        let sealed = below(|| self.seal_apart(kind, payload, out));
+        if self.leaves_keys {
+            scrub_packets();
+        }
+        sealed?;
         counters.add(counter, 1);
         Ok(())
+    }
+
+    #[inline(never)] // in a frame of its own, which is scrubbed afterwards
+    fn seal_apart(
+        &mut self,
+        kind: u8,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(u32, u64), SealError> {
+        self.seal(kind, payload, out)
     }
 
     fn seal(
