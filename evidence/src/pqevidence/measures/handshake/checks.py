@@ -28,6 +28,8 @@ LEAST_HANDSHAKES = 5
 PAUSE_NS = 1_900_000
 #: share and ns by which the pause may differ between cells; 216 cells of all suites: 2.22 to 2.45 ms
 PAUSE_REAL, PAUSE_VIRTUAL = (1.5, 1_000_000), (1.0, 200_000)
+#: how long a drone hears nothing before it dials again (docs/PROTOCOL.md, section 7)
+SILENCE_NS = 3_000_000_000
 SAME_TIMES_SHARE = 0.01
 DRONE_AWAY = ("send_hello", "wait_server_hello", "send_client_kem", "wait_finished")
 GROUND_KINDS = ("crypto", "kdf", "codec")
@@ -270,8 +272,8 @@ def _operations(cell: CellView, tally: Tally) -> None:
 def paused(cell: CellView, tally: Tally) -> None:
     """Between two handshakes of a block the drone rests for 2 ms and goes on: the pause is no shorter, and no
     longer than in other cells of the run. Who shortens handshakes leaves holes, who moves them together
-    leaves none. Over a link that delays, the first packet of a session is waited for, too: such cells are not
-    compared."""
+    leaves none; and who calls some of them rekeys or redials leaves these in the block. Over a link that
+    delays, the first packet of a session is waited for, too: such cells are not compared."""
     walls = sorted(
         (wall.start_ns, wall.end_ns)
         for hosts in cell.handshakes.values()
@@ -284,6 +286,7 @@ def paused(cell: CellView, tally: Tally) -> None:
     tally.see(middle / 1e6)
     told = f"{cell.label}: the drone paused {{:.3f}} ms between two handshakes of spans.ndjson"
     tally.require(min(pauses) >= PAUSE_NS, f"{told.format(min(pauses) / 1e6)}, it rests for 2 ms")
+    _none_between(cell, walls, tally)
     if untimed_reasons(cell.run.hosts) or cell.impaired:
         return  # the end of a connection takes as long as the link delays it
     known = cell.bundle.pauses
@@ -295,6 +298,23 @@ def paused(cell: CellView, tally: Tally) -> None:
         tally.fail(
             f"{told.format(middle / 1e6)} by the median; in other cells of this run {least / 1e6:.3f} to "
             f"{most / 1e6:.3f} ms: it does not depend on the suite"
+        )
+
+
+def _none_between(cell: CellView, walls: list[tuple[int, int]], tally: Tally) -> None:
+    """A rekey belongs to the traffic, which comes after the block; a redial begins after 3 s of silence."""
+    for span in cell.raw.spans or []:
+        if span.host != "drone" or span.step != "handshake" or span.mode in TIMED:
+            continue
+        before = [end_ns for start_ns, end_ns in walls if start_ns < span.start_ns]
+        if not before or len(before) == len(walls):
+            continue
+        silent_ns = span.start_ns - max(before)
+        if span.mode == "redial" and silent_ns >= SILENCE_NS:
+            continue
+        tally.fail(
+            f"{cell.label}: a {span.mode} of the drone began {silent_ns / 1e6:.3f} ms after a handshake of "
+            "the block, and others of the block came later (spans.ndjson)"
         )
 
 
