@@ -22,16 +22,18 @@ const TAG_BYTES: usize = NONCE_BYTES - RANDOM_BYTES;
 
 struct Bucket {
     key: hmac::Key,
+    made_ns: i64,
     /// Random parts of what was answered already.
     spent: HashSet<[u8; RANDOM_BYTES]>,
 }
 
 impl Bucket {
-    fn fresh(random: &SystemRandom) -> Result<Self, HandshakeError> {
+    fn fresh(random: &SystemRandom, now_ns: i64) -> Result<Self, HandshakeError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, random);
         let key = key.map_err(|_| HandshakeError::new(Reason::Failed, NO_RANDOMNESS))?;
         Ok(Self {
             key,
+            made_ns: now_ns,
             spent: HashSet::new(),
         })
     }
@@ -57,7 +59,6 @@ pub struct Cookies {
     random: SystemRandom,
     current: Bucket,
     before: Option<Bucket>,
-    made_ns: i64,
 }
 
 impl Cookies {
@@ -68,21 +69,22 @@ impl Cookies {
     pub fn new(now_ns: i64) -> Result<Self, HandshakeError> {
         let random = SystemRandom::new();
         Ok(Self {
-            current: Bucket::fresh(&random)?,
+            current: Bucket::fresh(&random, now_ns)?,
             before: None,
-            made_ns: now_ns,
             random,
         })
     }
 
     fn rotate(&mut self, now_ns: i64) -> Result<(), HandshakeError> {
-        let age_ns = now_ns - self.made_ns;
-        if age_ns < SECRET_LIFE_NS {
-            return Ok(());
+        if now_ns - self.current.made_ns >= SECRET_LIFE_NS {
+            let fresh = Bucket::fresh(&self.random, now_ns)?;
+            self.before = Some(std::mem::replace(&mut self.current, fresh));
         }
-        let before = std::mem::replace(&mut self.current, Bucket::fresh(&self.random)?);
-        self.before = (age_ns < 2 * SECRET_LIFE_NS).then_some(before);
-        self.made_ns = now_ns;
+        // By its own age, not by its successor's: that one is made when somebody asks, maybe much later.
+        let is_over = |bucket: &Bucket| now_ns - bucket.made_ns >= 2 * SECRET_LIFE_NS;
+        if self.before.as_ref().is_some_and(is_over) {
+            self.before = None;
+        }
         Ok(())
     }
 
@@ -199,6 +201,17 @@ mod tests {
         // Nobody asked for long: nothing from before is good.
         let long_after = reason(cookies.check(&second, host(7), 9 * SECRET_LIFE_NS));
         assert_eq!(long_after, Some(Reason::StaleCookie));
+    }
+
+    #[test]
+    fn a_secret_is_over_by_its_own_age_however_late_its_successor_was_made() {
+        let mut cookies = Cookies::new(0).expect("random");
+        let first = cookies.nonce(host(7), 0).expect("random");
+        // Nobody asked in between: the successor is made here.
+        let late_ns = 2 * SECRET_LIFE_NS - 1;
+        assert_eq!(cookies.check(&first, host(7), late_ns), Ok(()));
+        let old = reason(cookies.check(&first, host(7), late_ns + 1));
+        assert_eq!(old, Some(Reason::StaleCookie));
     }
 
     #[test]
