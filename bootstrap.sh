@@ -470,7 +470,7 @@ find_python() {
 }
 
 # The tree's distributions that the host side imports.
-PACKAGES="base evidence conduct tunnel telemetry sitl link detectors attacker"
+PACKAGES="base evidence conduct tunnel spec telemetry sitl link detectors attacker"
 
 venv_key() { # changes when the lock, the interpreter or the place of the tree does
     { cat "$ROOT/requirements/host.txt" && "$1" -V && printf '%s\n' "$ROOT" "$PACKAGES"; } | cksum

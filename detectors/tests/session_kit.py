@@ -6,10 +6,10 @@ import hashlib
 from collections import Counter
 from typing import Any
 
+from pqspec.session import Session
 from pqtunnel import packet
 from pqtunnel.handshake.established import Established, TrafficKeys
 from pqtunnel.primitives import load
-from pqtunnel.session import Session
 from pqtunnel.suites import get
 
 SUITE = get("cs-mlkem768-aesgcm-mldsa65")

@@ -19,7 +19,7 @@ import engine
 def main() -> None:
     name, out = sys.argv[1:3]
     with atheris.instrument_imports(
-        include=["pqbase", "pqtunnel", "pqlab", "pqsitl", "pqtelemetry", "pqlink", "pqattack"]
+        include=["pqbase", "pqtunnel", "pqspec", "pqlab", "pqsitl", "pqtelemetry", "pqlink", "pqattack"]
     ):
         import targets
 

@@ -17,8 +17,9 @@ import targets
 from targets import handshake as handshake_targets
 from targets import wire as wire_targets
 
-from pqtunnel import path, replay, session, wire
-from pqtunnel.handshake import drone, gcs
+from pqspec import path, replay, session
+from pqspec.handshake import drone, gcs
+from pqtunnel import wire
 
 SLOW = {"bundle"}
 """Some 100 ms an input: the corpus is for the long search, here a few inputs are enough."""

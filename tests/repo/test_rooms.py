@@ -95,6 +95,18 @@ def test_only_conduct_stands_on_evidence() -> None:
     assert not told
 
 
+def test_the_tunnel_does_not_know_its_specification() -> None:
+    """No endpoint has it: what an agent runs is native."""
+    told = [
+        f"{package} imports {name}"
+        for package in ("pqbase", "pqtunnel", "pqtelemetry", "pqsitl", "pqbench", "pqevidence")
+        for path in (PACKAGES[package] / package).rglob("*.py")
+        for name in names_in(path, package)
+        if name.split(".")[0] == "pqspec"
+    ]
+    assert not told
+
+
 def test_no_circle_of_rooms_is_new() -> None:
     graph = rooms_of("pqevidence", "pqlab")
     assert len(graph) > 30

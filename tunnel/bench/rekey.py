@@ -77,7 +77,7 @@ def free_port(host: str, kind: int) -> int:
 class End:
     """One agent process, its plaintext peer, and a controller's connection to it."""
 
-    def __init__(self, role: str, folder: Path, ports: dict[str, int], dataplane: str) -> None:
+    def __init__(self, role: str, folder: Path, ports: dict[str, int]) -> None:
         self.role = role
         self.plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
@@ -97,7 +97,6 @@ class End:
             "PQ_KEYS": str(folder / role),
             "PQ_STATE": str(folder / "state" / role),
             "PQ_TELEMETRY_RATE_HZ": "0",
-            "PQ_DATAPLANE": dataplane,
         }
         self.target = (HOSTS[role], ports[f"{role} plain"])
         self.process = subprocess.Popen(
@@ -137,7 +136,7 @@ class End:
 
 
 @contextmanager
-def two_ends(dataplane: str) -> Iterator[dict[str, End]]:
+def two_ends() -> Iterator[dict[str, End]]:
     """A gcs and a drone with keys of their own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -150,7 +149,7 @@ def two_ends(dataplane: str) -> Iterator[dict[str, End]]:
         ends: dict[str, End] = {}
         try:
             for role in HOSTS:
-                ends[role] = End(role, folder, ports, dataplane)
+                ends[role] = End(role, folder, ports)
             yield ends
         finally:
             for end in ends.values():
@@ -308,13 +307,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the report here too")
     parser.add_argument("--full", action="store_true", help="1,000 + 20 + 300 rekeys (about 22 min)")
     parser.add_argument("--only", help="the run of this name alone")
-    parser.add_argument("--dataplane", choices=("native", "python"), default="native")
     options = parser.parse_args(argv)
     planned = [run for run in (FULL if options.full else SHORT) if options.only in (None, run.name)]
     if not planned:
         parser.error("--only names no run: " + ", ".join(run.name for run in SHORT))
-    report: dict[str, Any] = {"dataplane": options.dataplane, "hz": HZ, "runs": []}
-    with two_ends(options.dataplane) as ends:
+    report: dict[str, Any] = {"hz": HZ, "runs": []}
+    with two_ends() as ends:
         for end in ends.values():
             end.ready()
         for run in planned:

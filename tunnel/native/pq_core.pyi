@@ -1,5 +1,5 @@
-"""The tunnel, native: handshake and data plane. The executable specification is `pqtunnel.handshake`,
-`pqtunnel.session` and `pqtunnel.endpoint.dataplane`; behaviour is described there."""
+"""The tunnel, native: handshake and data plane. The executable specification is the package `pqspec`;
+behaviour is described there."""
 
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -217,3 +217,7 @@ def answer(
     install: Callable[[Established, int], None],
     metered: bool,
 ) -> Conversation: ...
+def meet(vehicle: Vehicle, station: Station, suite: bytes) -> None: ...
+def derive_epoch(
+    psk: bytes, kem_secret: bytes, th2: bytes, key_bytes: int, iv_bytes: int
+) -> dict[str, bytes]: ...

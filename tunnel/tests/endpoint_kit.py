@@ -3,6 +3,7 @@ tests."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import socket
 import time
@@ -15,16 +16,26 @@ from typing import Any
 
 import pytest
 
+from pqspec.shell import SpecifiedTunnel
 from pqtunnel.agent import methods, server
 from pqtunnel.agent.main import Agent
 from pqtunnel.config import EndpointConfig, Role
 from pqtunnel.endpoint import dialer, dialling
-from pqtunnel.handshake import machine
+from pqtunnel.endpoint.handshakes import Tunnel
+from pqtunnel.endpoint.tunnel import native_tunnel
+from pqtunnel.handshake import limits
 from pqtunnel.primitives import load
 from pqtunnel.rpc import RpcClient, TlsFiles, fetch_all
 from waiting import LIMIT_S, free_port
 
 SUITE = "cs-mlkem768-aesgcm-mldsa65"
+
+
+def tunnel_of(kind: str) -> Tunnel:
+    """`native`, or `python`: the specification in its place; "": native where its wheel is installed."""
+    if kind == "native" or (not kind and importlib.util.find_spec("pq_core")):
+        return native_tunnel()
+    return SpecifiedTunnel()
 
 
 class PlainPeer:
@@ -80,6 +91,7 @@ class Side:
         *,
         facts: bool = False,
         limits: dict[str, Any] | None = None,
+        plane: str = "",
         **extra: str,
     ) -> None:
         host = {"gcs": "127.0.0.1", "drone": "127.0.0.2"}[role]
@@ -98,7 +110,7 @@ class Side:
             **extra,
         }
         self.config = replace(EndpointConfig.from_environment(role, settings), **(limits or {}))
-        self.agent = Agent(self.config, load())
+        self.agent = Agent(self.config, load(), tunnel=tunnel_of(plane))
         if not facts:
             self.agent.facts.open = lambda: None  # type: ignore[method-assign]  # a self-test is seconds of CPU
         self.agent.open()
@@ -145,7 +157,7 @@ class Lab:
             "gcs",
             keys,
             state,
-            PQ_DATAPLANE={"mixed": "python"}.get(plane, plane),
+            plane={"mixed": "python"}.get(plane, plane),
             PQ_PEER_SEALED_PORT=sealed if sealed_port is None else "9",
             **(gcs or {}),
         )
@@ -158,7 +170,7 @@ class Lab:
                 state,
                 PQ_PEER="127.0.0.1",
                 PQ_SEALED_PORT=sealed,
-                PQ_DATAPLANE={"mixed": "native"}.get(plane, plane),
+                plane={"mixed": "native"}.get(plane, plane),
                 PQ_HANDSHAKE_PORT=str(handshake_port(handshake[1])),
                 PQ_PEER_SEALED_PORT=str(
                     (sealed_port or int)(self.gcs.agent.endpoint.dataplane.sealed_address[1])
@@ -203,7 +215,7 @@ class Lab:
 
 #: how long an end waits for the other, or for its own source, before it gives up
 GIVES_UP_AFTER = (
-    (machine, "BASE_DEADLINE_S"), (dialer, "CONNECT_TIMEOUT_S"), (dialling, "CONFIRM_LIMIT_S"),
+    (limits, "BASE_DEADLINE_S"), (dialer, "CONNECT_TIMEOUT_S"), (dialling, "CONFIRM_LIMIT_S"),
     (methods, "FIRST_DATAGRAM_LIMIT_S"), (server, "TLS_TIMEOUT_S"),
 )  # fmt: skip
 

@@ -181,7 +181,7 @@ def test_hello_describes_the_host(key_folder: Path, tmp_path: Path) -> None:
         gcs.close()
     assert (hello["role"], hello["state"], hello["ring"]) == ("gcs", "idle", "lab")
     core = hello["providers"]["core"]["version"]
-    assert (hello["dataplane"], hello["dataplane_asked"]) == ("native" if core else "python", "auto")
+    assert (hello["dataplane"], hello["dataplane_asked"]) == ("native" if core else "python", "native")
     assert hello["selftest"]["ok"] is True
     assert sum(suite_id.startswith("cs-") for suite_id in hello["suites"]) == 72
     assert hello["suites"]["xs-x25519-aesgcm-ed25519"]["status"] == "available"

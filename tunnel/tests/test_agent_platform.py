@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from pqbase import patience
+from pqspec.shell import sockets
 from pqtunnel import interpreter
 from pqtunnel.agent import machine
 from pqtunnel.agent.upkeep import CountersFile
 from pqtunnel.config import ConfigError
-from pqtunnel.endpoint import sockets
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
 from pqtunnel.errors import KeyMaterialError
 from pqtunnel.primitives.oqs_library import library_path

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from endpoint_kit import SUITE, Lab, Side, lab
 
+from pqspec.handshake import DroneHandshake
 from pqtunnel import suites, wire
 from pqtunnel.endpoint.identity_files import load_drone
-from pqtunnel.handshake import DroneHandshake
 from pqtunnel.primitives import load
 from pqtunnel.trace import Tracer
 from waiting import LIMIT_S, wait_until

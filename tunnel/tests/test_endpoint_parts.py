@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pqspec.shell import timestamps
+from pqspec.shell.digest import digest
+from pqspec.shell.ledger import HEADER, Ledger
+from pqspec.shell.stream import FrameStream
 from pqtunnel.agent.lineblock import LineBlock
 from pqtunnel.agent.telemetry import _lines_between
 from pqtunnel.config import ConfigError, EndpointConfig, parse_address
-from pqtunnel.endpoint import timestamps
 from pqtunnel.endpoint.counters import CellCounters
-from pqtunnel.endpoint.digest import digest
 from pqtunnel.endpoint.journal import Journal
-from pqtunnel.endpoint.ledger import HEADER, Ledger
-from pqtunnel.endpoint.stream import ConnectionLostError, FrameStream
+from pqtunnel.errors import ConnectionLostError
 from waiting import LIMIT_S, wait_until
 
 ROW = st.tuples(

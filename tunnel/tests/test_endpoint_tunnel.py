@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from endpoint_kit import SUITE, Lab, lab, spans_of
 
+from pqspec.shell.dataplane import DataPlane
 from pqtunnel import packet, suites
 from pqtunnel.endpoint import endpoint as endpoint_module
-from pqtunnel.endpoint.dataplane import DataPlane
 from pqtunnel.rpc import RemoteError, fetch_all
 from waiting import LIMIT_S, wait_until
 

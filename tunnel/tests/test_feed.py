@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_kit import SUITE, Lab, Side, lab
+from endpoint_kit import Lab, lab
 
 from pqbase.patience import patiently
 from pqtunnel.agent import feed, hostnet
@@ -22,7 +22,6 @@ from pqtunnel.agent.feed import (
     BIN_NS,
     LAG_BINS,
     MAX_LINES,
-    NO_BINS,
     SHOWN_BINS,
     WINDOW_BINS,
     FeedCell,
@@ -311,22 +310,6 @@ def test_the_file_is_written_ten_times_a_second_and_tells_whose_it_is(fed: tuple
     assert shown["mono_ns"] <= time.monotonic_ns()
     for side in (pair.gcs, pair.drone):
         side.call("stop", cell_id="cell-9")
-
-
-@pytest.mark.native
-def test_the_python_plane_says_why_it_has_no_bins(key_folder: Path, tmp_path: Path) -> None:
-    side = Side("gcs", key_folder, tmp_path, PQ_DATAPLANE="python", PQ_FEED=str(tmp_path))
-    try:
-        side.call("prepare", cell_id="c", suite_id=SUITE, feed=True)
-        assert wait_until((tmp_path / "feed.json").exists)
-        shown = read(tmp_path / "feed.json")
-        assert shown["bins"] is None and shown["reason"] == NO_BINS
-        assert shown["interface"] is None, "a gcs without PQ_PEER cannot tell the interface"
-        page = side.call("fetch", cell_id="c", stream="bins")
-        assert page["lines"] == [] and page["reason"] == NO_BINS
-        side.call("stop", cell_id="c")
-    finally:
-        side.close()
 
 
 @pytest.mark.native

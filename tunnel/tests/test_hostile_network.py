@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from endpoint_kit import Lab
 
+from pqspec.shell.sockets import failed_send
 from pqtunnel import wire
-from pqtunnel.endpoint.sockets import failed_send
 from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native

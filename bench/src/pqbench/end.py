@@ -18,6 +18,7 @@ from pqtunnel.config import EndpointConfig
 from pqtunnel.endpoint import acceptor, dialer
 from pqtunnel.endpoint.endpoint import Endpoint
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
+from pqtunnel.endpoint.tunnel import native_tunnel
 from pqtunnel.endpoint.work import CellPlan
 from pqtunnel.errors import TunnelError
 from pqtunnel.primitives import load
@@ -51,7 +52,7 @@ class End:
     def __init__(self, role: Literal["drone", "gcs"], keys: Path) -> None:
         config = EndpointConfig.from_environment(role)
         identity = load_drone(keys) if role == "drone" else load_gcs(keys)
-        self._endpoint = Endpoint(config, identity, load())
+        self._endpoint = Endpoint(config, identity, load(), native_tunnel())
         self._endpoint.open()
         self._cells = 0
 

@@ -56,7 +56,7 @@ class Tunnel:
 
 
 @contextmanager
-def tunnel(where: Spaces, dataplane: str = "native") -> Iterator[Tunnel]:
+def tunnel(where: Spaces) -> Iterator[Tunnel]:
     """Both ends, for the length of a block."""
     make_keys()
     with ExitStack() as stack:
@@ -67,7 +67,6 @@ def tunnel(where: Spaces, dataplane: str = "native") -> Iterator[Tunnel]:
                 "PQ_PEER": ADDRESS["gcs" if side == "drone" else "drone"],
                 "PQ_PLAINTEXT_SOURCE": ADDRESS[side],
                 "PQ_PLAINTEXT_TARGET": f"{ADDRESS[side]}:{SINK_PORT}",
-                "PQ_DATAPLANE": dataplane,
                 "PQ_STATE": f"/tmp/state-{side}",
             }
             command = where.at(side, sys.executable, "-m", "pqbench.end", side, str(KEYS / side))

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 for _part in (
     "base/src",
     "tunnel/src",
+    "spec/src",
     "telemetry/src",
     "sitl/src",
     "link/src",

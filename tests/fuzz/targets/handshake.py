@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from core_kit import CountingRng, FakePrimitives, Lab, basis_of, deliver, from_session
 from reader import Reader, altered
 
+from pqspec.handshake.machine import HandshakeMachine
+from pqspec.handshake.transcript import signed_message, transcript_1, transcript_2
+from pqspec.keyschedule import PskKeys, mac
 from pqtunnel import wire
 from pqtunnel.errors import HandshakeError, KeyMaterialError
-from pqtunnel.handshake import DronePsk, Established, RekeyFrom
-from pqtunnel.handshake.machine import HandshakeMachine
-from pqtunnel.handshake.transcript import signed_message, transcript_1, transcript_2
-from pqtunnel.keyschedule import PskKeys, mac
+from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.identity import DronePsk
+from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.suites import by_wire, get
 from targets import Target, either, scene
 
@@ -319,8 +321,9 @@ TARGETS = {
         either(relay, hostile_drone, hostile_gcs),
         lambda: scene(0, _relay_seeds()) | scene(1, _drone_seeds()) | scene(2, _gcs_seeds()),
         (
+            "spec/src/pqspec/handshake/*.py",
+            "spec/src/pqspec/keyschedule.py",
             "tunnel/src/pqtunnel/handshake/*.py",
-            "tunnel/src/pqtunnel/keyschedule.py",
             "tunnel/src/pqtunnel/wire.py",
         ),
         limit=512,

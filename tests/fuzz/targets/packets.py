@@ -13,10 +13,11 @@ from typing import Any
 from core_kit import Lab
 from reader import Reader, altered
 
+from pqspec.session import Session
 from pqtunnel import packet
 from pqtunnel.errors import SessionError
-from pqtunnel.handshake import Established, TrafficKeys
-from pqtunnel.session import COUNTERS, Session
+from pqtunnel.handshake.established import Established, TrafficKeys
+from pqtunnel.session import COUNTERS
 from targets import Target
 
 DROPS = ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch")
@@ -225,8 +226,8 @@ TARGETS = {
         session,
         _seeds,
         (
-            "tunnel/src/pqtunnel/session.py",
-            "tunnel/src/pqtunnel/replay.py",
+            "spec/src/pqspec/session.py",
+            "spec/src/pqspec/replay.py",
             "tunnel/src/pqtunnel/packet.py",
             "tunnel/core/src/session.rs",
             "tunnel/core/src/replay.rs",

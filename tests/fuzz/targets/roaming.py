@@ -7,8 +7,8 @@ from typing import Any
 
 from reader import Reader
 
+from pqspec.path import CHALLENGE_EVERY_NS, CHALLENGE_VALID_NS, TOKEN_BYTES, Address, PathState
 from pqtunnel import packet
-from pqtunnel.path import CHALLENGE_EVERY_NS, CHALLENGE_VALID_NS, TOKEN_BYTES, Address, PathState
 from pqtunnel.rekey import parse_request
 from targets import Target, either, scene
 
@@ -107,7 +107,7 @@ TARGETS = {
         either(path, rekey_request),
         lambda: scene(0, _path_seeds()) | scene(1, _request_seeds()),
         (
-            "tunnel/src/pqtunnel/path.py",
+            "spec/src/pqspec/path.py",
             "tunnel/src/pqtunnel/rekey.py",
             "tunnel/src/pqtunnel/packet.py",
             "tunnel/core/src/path.rs",

@@ -1,7 +1,7 @@
 //! Where the peer is: its address moves only after a sealed challenge sent to the new one was answered from there.
 //!
 //! In scope: which address is believed, and when a challenge is due. Not in scope: sealing, sockets, and whether a
-//! packet is authentic, which the caller knows before it asks here. `pqtunnel.path` is the executable specification.
+//! packet is authentic, which the caller knows before it asks here. `pqspec.path` is the executable specification.
 
 use crate::packet::Token;
 use std::net::SocketAddr;

@@ -2,7 +2,7 @@
 //!
 //! Two threads, one a direction, each asleep in the kernel until a datagram comes; what else has come by then goes
 //! through in the same batch. The bounded queues are the kernel's socket buffers, and what they drop is counted.
-//! `pqtunnel.endpoint.dataplane` is the executable specification. In scope: control of the threads, gate, peer.
+//! `pqspec.shell.dataplane` is the executable specification. In scope: control of the threads, gate, peer.
 //! What happens to a batch is in `forward`.
 
 use crate::cell::{locked, ControlFrame, SharedCell};

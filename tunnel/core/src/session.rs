@@ -1,7 +1,7 @@
 //! Seal, open, replay, epochs and keepalive of one endpoint, without sockets or clocks.
 //!
 //! At most three epochs live at once: the previous (late packets are still delivered), the current, and at the GCS
-//! the next, which becomes current with its first authenticated packet. `pqtunnel.session` is the executable
+//! the next, which becomes current with its first authenticated packet. `pqspec.session` is the executable
 //! specification; the tests hold both against each other. Times are monotonic nanoseconds of the caller.
 
 use crate::aead::{Algorithm, DirectionKey};

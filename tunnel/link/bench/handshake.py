@@ -25,11 +25,15 @@ import time
 from pathlib import Path
 
 _TREE = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(_TREE / part) for part in ("base/src", "tunnel/src")]
+sys.path[:0] = [str(_TREE / part) for part in ("base/src", "tunnel/src", "spec/src")]
 
-from pqtunnel.endpoint.stream import FrameStream, converse  # noqa: E402
-from pqtunnel.handshake import DroneHandshake, DronePsk, GcsHandshake, GcsIdentity, PskStore  # noqa: E402
-from pqtunnel.handshake.identity import GcsPublicIdentity  # noqa: E402
+from pqspec.handshake import DroneHandshake, GcsHandshake, PskStore  # noqa: E402
+from pqspec.shell.stream import FrameStream, converse  # noqa: E402
+from pqtunnel.handshake.identity import (  # noqa: E402
+    DronePsk,
+    GcsIdentity,
+    GcsPublicIdentity,
+)
 from pqtunnel.primitives import load  # noqa: E402
 from pqtunnel.suites import get  # noqa: E402
 from pqtunnel.trace import Tracer  # noqa: E402

@@ -4,7 +4,7 @@
 //! `established`, `trace`, `machine`, `drone`, `gcs` (no socket, no clock, no randomness of their own but the primitives'); then
 //! the shell: `config`, `place`, `keys`, `private`, `fleet`, `limits`, `turns`, `cookie`, `first`, `retry`, `pilot`, `stream`, `book`, `link`, `dialling`,
 //! `station`, `door`, `accepting`, `reception`, `local`, `report`, `status`, `peer_command`, `mavlink`, `serial`, `ending`. Packets are
-//! `pq_core`'s. Only `raw` may hold `unsafe`. `pqtunnel.handshake` is the executable specification; the tests hold both
+//! `pq_core`'s. Only `raw` may hold `unsafe`. `pqspec.handshake` is the executable specification; the tests hold both
 //! against each other.
 
 pub mod accepting;

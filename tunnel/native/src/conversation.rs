@@ -126,7 +126,7 @@ pub struct PyConversation {
 }
 
 /// The suites of these wire codes, three bytes each.
-fn suites(codes: &[u8]) -> PyResult<Vec<Suite>> {
+pub fn suites(codes: &[u8]) -> PyResult<Vec<Suite>> {
     let of = |code: &[u8]| <[u8; 3]>::try_from(code).ok().and_then(Suite::by_code);
     let unknown = || PyValueError::new_err("a wire code that the native registry lacks");
     codes
@@ -135,7 +135,7 @@ fn suites(codes: &[u8]) -> PyResult<Vec<Suite>> {
         .collect()
 }
 
-fn fresh_nonce() -> PyResult<[u8; NONCE_BYTES]> {
+pub fn fresh_nonce() -> PyResult<[u8; NONCE_BYTES]> {
     let mut nonce = [0; NONCE_BYTES];
     let filled = SystemRandom::new().fill(&mut nonce);
     filled.map_err(|_| PyOSError::new_err("the system gives no randomness"))?;

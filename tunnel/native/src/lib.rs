@@ -5,6 +5,7 @@
 
 mod conversation;
 mod keys;
+mod meeting;
 mod recorder;
 
 use pyo3::prelude::*;
@@ -23,5 +24,7 @@ fn pq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<conversation::PyEstablished>()?;
     module.add_class::<conversation::PyConversation>()?;
     module.add_function(wrap_pyfunction!(conversation::dial, module)?)?;
-    module.add_function(wrap_pyfunction!(conversation::answer, module)?)
+    module.add_function(wrap_pyfunction!(conversation::answer, module)?)?;
+    module.add_function(wrap_pyfunction!(meeting::meet, module)?)?;
+    module.add_function(wrap_pyfunction!(meeting::derive_epoch, module)?)
 }

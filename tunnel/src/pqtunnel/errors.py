@@ -100,6 +100,15 @@ class HandshakeError(TunnelError):
     answer = b""
 
 
+class ConnectionLostError(HandshakeError):
+    """The TCP connection ended before the handshake did."""
+
+    code = "connection_lost"
+    hint = "the peer died, has no cell prepared, or refused: see its log (`make lab-status`)"
+    counter = "hs_connection_lost"
+    send_alert = False
+
+
 class CellEnded(HandshakeError):
     """The cell was stopped while a handshake of it was waiting or on its way; nothing of it is installed."""
 

@@ -36,7 +36,6 @@ from pqtunnel.endpoint.identity_files import (
 )
 from pqtunnel.errors import KeyMaterialError, key_owner_hint
 from pqtunnel.handshake.identity import DronePublicIdentity, GcsPublicIdentity
-from pqtunnel.keyschedule import PSK_BYTES
 from pqtunnel.pki import Authority, certificate_is_good
 from pqtunnel.primitives import Primitives
 from pqtunnel.signing_pairs import (
@@ -46,7 +45,7 @@ from pqtunnel.signing_pairs import (
     write_changed,
     write_private,
 )
-from pqtunnel.wire import DRONE_ID_BYTES
+from pqtunnel.wire import DRONE_ID_BYTES, PSK_BYTES
 
 ROLES: Final = ("controller", "drone", "gcs")
 NEXT_FOLDER: Final = "next"

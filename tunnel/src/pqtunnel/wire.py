@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pqtunnel.errors import BadLength, BadVersion, PeerAlert
-from pqtunnel.keyschedule import MAC_BYTES as MAC_BYTES
-from pqtunnel.keyschedule import SESSION_ID_BYTES as SESSION_ID_BYTES
 from pqtunnel.suites import Suite
 
 VERSION: Final = 1
@@ -40,6 +38,12 @@ TYPE_NAMES: Final = {
 }
 
 NONCE_BYTES: Final = 32
+MAC_BYTES: Final = 32
+"""HMAC-SHA-512 truncated to 256 bits."""
+PSK_BYTES: Final = 32
+SESSION_ID_BYTES: Final = 16
+SECRET_BYTES: Final = 32
+"""Of a rekey secret and of an exporter."""
 GCS_ID_BYTES: Final = 32
 DRONE_ID_BYTES: Final = 8
 SUITE_CODE_BYTES: Final = 3

@@ -7,13 +7,14 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from pqspec.handshake import DroneHandshake, GcsHandshake, PskStore
+from pqspec.handshake.machine import HandshakeMachine
+from pqspec.session import Session
 from pqtunnel import packet
-from pqtunnel.handshake import DroneHandshake, DronePsk, Established, GcsHandshake, GcsIdentity, PskStore
-from pqtunnel.handshake.identity import GcsPublicIdentity
-from pqtunnel.handshake.machine import HandshakeMachine
+from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity
 from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 from pqtunnel.primitives import AeadKey, KemKeyPair, Primitives, load
-from pqtunnel.session import Session
 from pqtunnel.suites import AEADS, ALL_AEADS, ALL_KEMS, ALL_SIGS, SIGS, Suite, get
 from pqtunnel.trace import Tracer
 

@@ -8,11 +8,10 @@ import threading
 import pytest
 from core_kit import MLKEM, FakePrimitives, Lab, make_identity
 
+from pqspec.shell.handshakes import SpecifiedDrone
 from pqtunnel import errors, wire
 from pqtunnel.endpoint.dialer import Dialer
 from pqtunnel.endpoint.identity_files import DroneKeys
-from pqtunnel.endpoint.specified_handshakes import SpecifiedDrone
-from pqtunnel.keyschedule import PskKeys
 from waiting import LIMIT_S
 
 
@@ -39,9 +38,7 @@ def test_an_unpinned_gcs_hears_not_a_byte(lab: Lab, pinned: bool) -> None:
             "127.0.0.1",
             MLKEM,
             1,
-            SpecifiedDrone(
-                DroneKeys(lab.psk, PskKeys.derive(lab.psk.psk), [lab.identity.public]), lab.primitives
-            ),
+            SpecifiedDrone(DroneKeys(lab.psk, [lab.identity.public]), lab.primitives),
         )
         with pytest.raises(errors.PeerAlert if pinned else errors.PolicyRefused):
             dialer.dial(0, 0, 1, lab.drone_counters)

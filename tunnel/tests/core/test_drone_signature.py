@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pytest
 from core_kit import FALCON, MLKEM, CountingRng, FakePrimitives, Lab, converse, deliver
 
+from pqspec.handshake import DroneHandshake, GcsHandshake
 from pqtunnel import errors, wire
-from pqtunnel.handshake import DroneHandshake, DronePsk, GcsHandshake
+from pqtunnel.handshake.identity import DronePsk
 from pqtunnel.suites import Suite
 from pqtunnel.trace import DRONE_STEPS, GCS_STEPS, Tracer
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from core_kit import Lab
 
 from pqtunnel.epochs import EpochBook
-from pqtunnel.handshake import Established
+from pqtunnel.handshake.established import Established
 
 
 def epochs(lab: Lab, count: int) -> list[Established]:

@@ -13,10 +13,10 @@ from core_kit import Lab, converse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pqspec.handshake.secrets import epoch_secrets
+from pqspec.keyschedule import PskKeys, derive_epoch
 from pqtunnel import errors, suites
-from pqtunnel.handshake.established import epoch_secrets
 from pqtunnel.kat import curves, oqs_kats
-from pqtunnel.keyschedule import PskKeys, derive_epoch
 from pqtunnel.primitives import KemKeyPair, Primitives
 from pqtunnel.primitives.classical import HybridKem, X25519Kem
 

@@ -7,10 +7,11 @@ from core_kit import FALCON, MLKEM, CountingRng, FakePrimitives, Lab, converse, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pqspec.handshake import PskStore
 from pqtunnel import errors, wire
-from pqtunnel.handshake import DronePsk, HandshakeLimits, PskStore, RekeyFrom
-from pqtunnel.handshake.identity import GcsPublicIdentity
-from pqtunnel.handshake.limits import TokenBuckets
+from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
+from pqtunnel.handshake.limits import HandshakeLimits, TokenBuckets
+from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.primitives import KemKeyPair
 from pqtunnel.suites import SUITES, Suite
 from pqtunnel.trace import DRONE_STEPS, GCS_STEPS, Tracer

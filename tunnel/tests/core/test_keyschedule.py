@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pqtunnel import keyschedule
-from pqtunnel.keyschedule import PskKeys, derive_epoch, expand, extract, mac, mac_equal
+from pqspec import keyschedule
+from pqspec.keyschedule import PskKeys, derive_epoch, expand, extract, mac, mac_equal
 
 BYTES32 = st.binary(min_size=32, max_size=32)
 

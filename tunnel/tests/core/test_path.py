@@ -6,7 +6,7 @@ from core_kit import CountingRng
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pqtunnel.path import CHALLENGE_EVERY_NS, CHALLENGE_VALID_NS, Address, Challenge, PathState
+from pqspec.path import CHALLENGE_EVERY_NS, CHALLENGE_VALID_NS, Address, Challenge, PathState
 
 HOME: Address = ("198.18.2.20", 46012)
 AWAY: Address = ("198.18.2.99", 4000)

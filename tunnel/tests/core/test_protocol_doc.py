@@ -10,11 +10,12 @@ import pytest
 from core_kit import MLKEM
 from transcript_vectors import CASES
 
-from pqtunnel import packet, rekey, replay, wire
+from pqspec import replay
+from pqtunnel import packet, rekey, wire
 from pqtunnel.endpoint.dialer import CONNECT_TIMEOUT_S
 from pqtunnel.endpoint.dialling import REDIAL_BACKOFF_S
 from pqtunnel.endpoint.rekeyer import ATTEMPTS
-from pqtunnel.handshake.machine import BASE_DEADLINE_S
+from pqtunnel.handshake.limits import BASE_DEADLINE_S
 from pqtunnel.suites import ALL_AEADS, ALL_KEMS, ALL_SIGS
 from pqtunnel.trace import DRONE_STEPS, GCS_STEPS
 

@@ -9,7 +9,9 @@ import pytest
 from core_kit import FALCON, MLKEM, CountingRng, Lab, basis_of, converse, deliver, from_session
 
 from pqtunnel import errors, wire
-from pqtunnel.handshake import DronePsk, Established, RekeyBasis, RekeyFrom
+from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.identity import DronePsk
+from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer
 

@@ -8,12 +8,12 @@ from core_kit import CountingRng
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pqspec.path import CHALLENGE_EVERY_NS, Address
+from pqspec.session import Received
+from pqspec.shell.roaming import WAITING_FRAMES, Roaming
 from pqtunnel import packet
 from pqtunnel.endpoint.counters import CellCounters
-from pqtunnel.endpoint.roaming import WAITING_FRAMES, Roaming
-from pqtunnel.path import CHALLENGE_EVERY_NS, Address
 from pqtunnel.rekey import BACKOFF_LIMIT_NS, BACKOFF_NS, REQUEST_EVERY_NS, Backoff, Requester, parse_request
-from pqtunnel.session import Received
 from pqtunnel.suites import get
 
 HOME: Address = ("198.18.2.30", 46011)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pqtunnel.replay import WINDOW_PACKETS, ReplayWindow
+from pqspec.replay import WINDOW_PACKETS, ReplayWindow
 
 
 def feed(window: ReplayWindow, sequences: list[int]) -> list[int]:

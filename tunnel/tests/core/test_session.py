@@ -11,10 +11,12 @@ from core_kit import FALCON, MLKEM, Lab, converse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pqtunnel import packet, session
+from pqspec import session
+from pqspec.session import Session
+from pqtunnel import packet
 from pqtunnel.errors import SequenceExhausted, SessionError, SessionNotReady
-from pqtunnel.handshake import Established
-from pqtunnel.session import Session, new_index
+from pqtunnel.handshake.established import Established
+from pqtunnel.session import new_index
 from pqtunnel.suites import get
 
 S = 1_000_000_000

@@ -20,24 +20,17 @@ from core_kit import deliver, stream
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from pqspec.handshake import DroneHandshake, GcsHandshake, PskStore
+from pqspec.handshake.transcript import transcript_2
+from pqspec.session import Session
 from pqtunnel import packet
 from pqtunnel.errors import SessionUnknown
-from pqtunnel.handshake import (
-    DroneHandshake,
-    DronePsk,
-    GcsHandshake,
-    GcsIdentity,
-    PskStore,
-    RekeyBasis,
-    RekeyFrom,
-)
-from pqtunnel.handshake.identity import GcsPublicIdentity
-from pqtunnel.handshake.transcript import transcript_2
+from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity
+from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 from pqtunnel.kat.drbg import CtrDrbg, replaced_randomness
 from pqtunnel.primitives import AeadProvider, KemKeyPair, KemProvider, SigProvider, load
 from pqtunnel.primitives.classical import HybridKem, X25519Kem
 from pqtunnel.primitives.oqs_library import load_oqs
-from pqtunnel.session import Session
 from pqtunnel.suites import EXTRA_KEMS, Suite, get
 from pqtunnel.trace import Tracer
 

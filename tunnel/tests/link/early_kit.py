@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
+from pqspec.handshake import DroneHandshake, GcsHandshake
+from pqspec.keyschedule import mac
 from pqtunnel import wire
 from pqtunnel.errors import HandshakeError
-from pqtunnel.handshake import DroneHandshake, GcsHandshake
-from pqtunnel.keyschedule import mac
 
 RETRY = bytes.fromhex("17000000")
 EARLY_HEADER = bytes.fromhex("18000085")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pqtunnel.handshake import DronePsk, GcsIdentity, RekeyFrom
+from pqtunnel.handshake.identity import DronePsk, GcsIdentity
+from pqtunnel.handshake.rekey import RekeyFrom
 
 _CRATE = Path(__file__).resolve().parents[2] / "link"
 _FOLDERS = {

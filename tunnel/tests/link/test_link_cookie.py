@@ -23,8 +23,8 @@ from link_kit import fields, program
 from test_pqlink import SUITE, WAIT_S, SpecEnd, identities, wait_for
 from test_station import Station, Stream, both_ways, station_in
 
+from pqspec.handshake import GcsHandshake, PskStore
 from pqtunnel.errors import BadLength, HandshakeError
-from pqtunnel.handshake import GcsHandshake, PskStore
 from pqtunnel.primitives import Primitives
 from pqtunnel.suites import get
 from pqtunnel.trace import Tracer

@@ -19,12 +19,12 @@ from core_kit import CountingRng, Lab, deliver, stream
 from link_kit import Refused, fields, old_of, pair_of, program, rust_machine, spec
 from transcript_vectors import CASES, ED25519_GCS, OLD_SESSION, REKEY, SIGNED, Case
 
+from pqspec.handshake.machine import HandshakeMachine
+from pqspec.shell.stream import FrameStream, converse
 from pqtunnel import suites
-from pqtunnel.endpoint.stream import FrameStream, converse
 from pqtunnel.errors import HandshakeError, SuiteUnknown
-from pqtunnel.handshake import DronePsk, Established, GcsIdentity
-from pqtunnel.handshake.identity import GcsPublicIdentity
-from pqtunnel.handshake.machine import HandshakeMachine
+from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity
 from pqtunnel.primitives import AeadProvider, KemKeyPair, KemProvider, Primitives, SigProvider
 from pqtunnel.suites import Suite, get
 from pqtunnel.trace import Tracer

@@ -18,22 +18,15 @@ import pytest
 from link_kit import fields, program
 from memory_search import hits, secrets_of
 
+from pqspec.handshake import DroneHandshake, GcsHandshake, PskStore
+from pqspec.session import Session
+from pqspec.shell.stream import FrameStream, converse
 from pqtunnel import packet
-from pqtunnel.endpoint.stream import FrameStream, converse
 from pqtunnel.errors import HandshakeError
-from pqtunnel.handshake import (
-    DroneHandshake,
-    DronePsk,
-    Established,
-    GcsHandshake,
-    GcsIdentity,
-    PskStore,
-    RekeyBasis,
-    RekeyFrom,
-)
-from pqtunnel.handshake.identity import GcsPublicIdentity
+from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity
+from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 from pqtunnel.primitives import KemKeyPair, Primitives
-from pqtunnel.session import Session
 from pqtunnel.suites import get
 from pqtunnel.trace import Tracer
 from waiting import free_port

@@ -19,9 +19,9 @@ import pytest
 from link_kit import fields, program
 from test_pqlink import SUITE, WAIT_S, End, SpecEnd, hits, passes, pqlink, secrets_of, wait_for
 
+from pqspec.keyschedule import PskKeys
 from pqtunnel.errors import HandshakeError
-from pqtunnel.handshake import DronePsk
-from pqtunnel.keyschedule import PskKeys
+from pqtunnel.handshake.identity import DronePsk
 from pqtunnel.primitives import Primitives
 from waiting import free_port
 

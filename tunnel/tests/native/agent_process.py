@@ -18,7 +18,7 @@ from endpoint_kit import Side
 
 def main(role: str, keys: str, state: str, settings: str) -> None:
     assert role in ("drone", "gcs")
-    side = Side(role, Path(keys), Path(state), **json.loads(settings))
+    side = Side(role, Path(keys), Path(state), plane="native", **json.loads(settings))
     try:
         handshake = side.agent.endpoint.handshake_address
         ports = {

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from pqspec.session import Session
 from pqtunnel.errors import TunnelError
 from pqtunnel.handshake.established import Established, Role, TrafficKeys
 from pqtunnel.primitives import load
-from pqtunnel.session import Session
 from pqtunnel.suites import ALL_AEADS, get
 
 pq_core = pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")

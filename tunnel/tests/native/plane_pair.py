@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from core_pair import established
+from endpoint_kit import tunnel_of
 
+from pqspec.session import RTT_LIMIT_NS
 from pqtunnel.config import EndpointConfig
-from pqtunnel.endpoint.plane import Plane, make_plane
+from pqtunnel.endpoint.plane import Plane
 from pqtunnel.primitives import load
-from pqtunnel.session import RTT_LIMIT_NS
 from waiting import LIMIT_S
 
 HOSTS = {"drone": "127.0.0.1", "gcs": "127.0.0.2"}
@@ -40,10 +41,9 @@ class PlanePair:
                 "PQ_PLAINTEXT_PORT": "0",
                 "PQ_PLAINTEXT_SOURCE": "127.0.0.3",
                 "PQ_PLAINTEXT_TARGET": f"127.0.0.3:{peer.getsockname()[1]}",
-                "PQ_DATAPLANE": kinds[role],
             }
             config = EndpointConfig.from_environment(role, settings)  # type: ignore[arg-type]
-            plane = self.planes[role] = make_plane(config, self.notes.append)
+            plane = self.planes[role] = tunnel_of(kinds[role]).plane(config, self.notes.append)
             plane.open()
             self.cells[role] = plane.new_cell(load(), ledger=ledger)
             plane.attach(self.cells[role])

@@ -10,7 +10,7 @@ from core_pair import pq_core
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pqtunnel.path import CHALLENGE_EVERY_NS, CHALLENGE_VALID_NS, PathState
+from pqspec.path import CHALLENGE_EVERY_NS, CHALLENGE_VALID_NS, PathState
 
 pytestmark = pytest.mark.native
 ADDRESSES = [("198.18.2.20", 46012), ("198.18.2.20", 46013), ("198.18.2.21", 46012)]

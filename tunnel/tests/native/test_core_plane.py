@@ -17,9 +17,9 @@ from endpoint_kit import SUITE, Lab, Side, lab
 
 from pqtunnel import packet
 from pqtunnel.config import ConfigError, EndpointConfig
-from pqtunnel.endpoint.native import NativeCell, NativeDataPlane
-from pqtunnel.endpoint.plane import make_plane
+from pqtunnel.endpoint.native import NativeCell
 from pqtunnel.endpoint.sockets import PortTakenError
+from pqtunnel.endpoint.tunnel import native_tunnel
 from pqtunnel.errors import ProviderMissing
 from waiting import wait_until
 
@@ -130,9 +130,9 @@ def test_every_datagram_of_a_flood_is_sealed_or_counted(key_folder: Path, tmp_pa
         assert made.drone.counters()["tx_data"] == made.drone.counters()["plaintext_in"]
 
 
-def test_hello_says_which_plane_runs(key_folder: Path, tmp_path: Path) -> None:
+def test_each_cell_says_which_plane_carried_it(key_folder: Path, tmp_path: Path) -> None:
     for plane in ("native", "python"):
-        side = Side("gcs", key_folder, tmp_path / plane, PQ_DATAPLANE=plane)
+        side = Side("gcs", key_folder, tmp_path / plane, plane=plane)
         try:
             assert side.agent.endpoint.dataplane.kind == plane
             side.call("prepare", cell_id="c", suite_id=SUITE)
@@ -143,21 +143,18 @@ def test_hello_says_which_plane_runs(key_folder: Path, tmp_path: Path) -> None:
             side.close()
 
 
-def test_the_choice_is_explicit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def config(value: str) -> EndpointConfig:
-        return EndpointConfig.from_environment("drone", {**_SETTINGS, "PQ_DATAPLANE": value})
+@pytest.mark.parametrize("asked", ["python", "fast"])
+def test_another_data_plane_than_the_native_one_is_refused(asked: str) -> None:
+    with pytest.raises(ConfigError, match=f"PQ_DATAPLANE is '{asked}'") as refused:
+        EndpointConfig.from_environment("drone", {**_SETTINGS, "PQ_DATAPLANE": asked})
+    assert "leave PQ_DATAPLANE out" in refused.value.hint
+    EndpointConfig.from_environment("drone", {**_SETTINGS, "PQ_DATAPLANE": "native"})
 
-    with pytest.raises(ConfigError, match="PQ_DATAPLANE"):
-        config("fast")
-    chosen = make_plane(config(""), print)
-    chosen.close()
-    assert isinstance(chosen, NativeDataPlane)
+
+def test_without_the_wheel_there_is_no_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pq_core", None)
     with pytest.raises(ProviderMissing, match="pq_core"):
-        make_plane(config("native"), print)
-    fallback = make_plane(config(""), print)
-    fallback.close()
-    assert fallback.kind == "python"
+        native_tunnel()
 
 
 def test_a_taken_port_names_its_setting() -> None:
@@ -165,9 +162,9 @@ def test_a_taken_port_names_its_setting() -> None:
         holder.bind(("127.0.0.1", 0))
         taken = str(holder.getsockname()[1])
         for setting in ("PQ_PLAINTEXT_PORT", "PQ_SEALED_PORT"):
-            settings = {**_SETTINGS, setting: taken, "PQ_DATAPLANE": "native"}
+            settings = {**_SETTINGS, setting: taken}
             with pytest.raises(PortTakenError, match=setting):
-                make_plane(EndpointConfig.from_environment("drone", settings), print)
+                native_tunnel().plane(EndpointConfig.from_environment("drone", settings), print)
 
 
 @pytest.mark.linux("counts threads in /proc")
@@ -176,8 +173,7 @@ def test_ports_are_free_after_close_and_no_thread_stays() -> None:
         return len(list(Path("/proc/self/task").iterdir()))
 
     before = threads()
-    settings = {**_SETTINGS, "PQ_DATAPLANE": "native"}
-    made = make_plane(EndpointConfig.from_environment("drone", settings), print)
+    made = native_tunnel().plane(EndpointConfig.from_environment("drone", _SETTINGS), print)
     made.open()
     assert threads() == before + 2
     addresses = made.plaintext_address, made.sealed_address

@@ -10,9 +10,9 @@ from core_pair import AEADS, SUITES, Twin, established, pq_core
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pqspec.replay import WINDOW_PACKETS
 from pqtunnel import packet
 from pqtunnel.errors import KeyMaterialError
-from pqtunnel.replay import WINDOW_PACKETS
 
 pytestmark = pytest.mark.native
 S = 1_000_000_000

@@ -23,12 +23,12 @@ import pytest
 from endpoint_kit import SUITE, Side, lab, spans_of
 from memory_search import hits, secrets_of
 
+from pqspec.shell.handshakes import SpecifiedGcs
 from pqtunnel import errors, suites
 from pqtunnel.endpoint import native_handshakes
 from pqtunnel.endpoint.handshakes import Answer, Dial, GcsHandshakes
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
 from pqtunnel.endpoint.native_handshakes import REFUSALS, NativeDrone, NativeGcs
-from pqtunnel.endpoint.specified_handshakes import SpecifiedGcs
 from pqtunnel.epochs import EpochBook
 from pqtunnel.handshake.established import Epoch, Established
 from pqtunnel.handshake.rekey import RekeyFrom
@@ -218,7 +218,7 @@ class Child:
             [
                 sys.executable, str(Path(__file__).with_name("agent_process.py")), role, str(keys),
                 str(state),
-                json.dumps({"PQ_DATAPLANE": "native", **settings}),
+                json.dumps(settings),
             ],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
@@ -276,16 +276,15 @@ def test_keys_of_ended_epochs_are_nowhere_in_an_agents_memory(
 
     monkeypatch.setattr(EpochBook, "add", kept)
     sealed = str(free_port("127.0.0.2"))
-    python = {"PQ_DATAPLANE": "python"}
     child: Child | None = None
     other: Side | None = None
     cell = {"cell_id": "cell-1"}
     try:
         if role == "gcs":
             child = Child("gcs", key_folder, tmp_path, PQ_PEER_SEALED_PORT=sealed)
-            other = Side("drone", key_folder, tmp_path, **drone_of(child.ports, sealed), **python)
+            other = Side("drone", key_folder, tmp_path, plane="python", **drone_of(child.ports, sealed))
         else:
-            other = Side("gcs", key_folder, tmp_path, PQ_PEER_SEALED_PORT=sealed, **python)
+            other = Side("gcs", key_folder, tmp_path, plane="python", PQ_PEER_SEALED_PORT=sealed)
             handshake = other.agent.endpoint.handshake_address
             assert handshake is not None
             ports = {"handshake": handshake[1], "sealed": other.agent.endpoint.dataplane.sealed_address[1]}

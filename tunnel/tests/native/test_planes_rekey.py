@@ -13,9 +13,9 @@ import pytest
 from core_pair import established
 from plane_pair import PlanePair, plane_pair
 
+from pqspec.session import Session
 from pqtunnel import packet
 from pqtunnel.primitives import load
-from pqtunnel.session import Session
 from waiting import LIMIT_S, OUTSTANDING, wait_until
 
 pytestmark = pytest.mark.native

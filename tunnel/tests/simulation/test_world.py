@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pqspec.path import Address
+from pqspec.simulation import DRONE, GCS, MS, SUITE, InvariantBroken, Link, S, World
+from pqspec.simulation.primitives import SeededRng, SimulatedPrimitives
 from pqtunnel import packet, wire
-from pqtunnel.path import Address
-from pqtunnel.simulation import DRONE, GCS, MS, SUITE, InvariantBroken, Link, S, World
-from pqtunnel.simulation.primitives import SeededRng, SimulatedPrimitives
 
 OTHER = "cs-mlkem768-chacha20poly1305-mldsa65"
 MOVED: Address = ("198.18.2.77", 5000)

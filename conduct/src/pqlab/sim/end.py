@@ -7,13 +7,13 @@ from typing import Literal
 
 from pqbase.documents import Json
 from pqlab.sim.clock import START_NS, VirtualClock
+from pqspec.session import Session
+from pqspec.shell.digest import digest
+from pqspec.shell.ledger import Ledger
 from pqtunnel import packet
 from pqtunnel.endpoint.counters import CellCounters
-from pqtunnel.endpoint.digest import digest
-from pqtunnel.endpoint.ledger import Ledger
 from pqtunnel.epochs import EpochBook
 from pqtunnel.primitives.interfaces import Primitives
-from pqtunnel.session import Session
 
 Role = Literal["drone", "gcs"]
 #: invented cost of sealing or opening one datagram, and of one pass through a socket

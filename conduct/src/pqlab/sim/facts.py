@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from pathlib import Path
 
+import pqspec
 import pqtunnel
 from pqbase.documents import Json
 from pqlab.sim.machine import SimMachine
 from pqlab.sim.primitives import SimPrimitives
 from pqtunnel import PROTOCOL_VERSION, __version__
+from pqtunnel.primitives.providers import tree_sha256
 from pqtunnel.suites import AEADS, KEMS, SIGS
 
 #: the simulation is of Python by design: nothing native is due in it
 PLANE = "python"
+#: what carries a simulated cell: the specification, and what of the tunnel it stands on
+TUNNEL = tuple(Path(package.__path__[0]) for package in (pqtunnel, pqspec))
 _WHY = "virtual time has no sensors"
 
 
@@ -66,17 +69,8 @@ def providers() -> Json:
         "python": "none: virtual time",
         "openssl": "stand-in",
         "liboqs": stand_in,
-        "pqtunnel": {"version": __version__, "tree_sha256": tree_sha256(Path(pqtunnel.__file__).parent)},
+        "pqtunnel": {"version": __version__, "tree_sha256": tree_sha256(*TUNNEL)},
     }
-
-
-def tree_sha256(root: Path) -> str:
-    """SHA-256 over names and bytes of the Python sources under `root`, in sorted order."""
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        for part in (path.relative_to(root).as_posix().encode(), path.read_bytes()):
-            digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()
 
 
 def selftest() -> Json:

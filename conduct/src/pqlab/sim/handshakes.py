@@ -11,9 +11,9 @@ from pqbase.documents import Json
 from pqlab.sim.clock import VirtualClock
 from pqlab.sim.end import End, Role
 from pqlab.sim.identity import Identities
-from pqtunnel.handshake.drone import DroneHandshake
+from pqspec.handshake.drone import DroneHandshake
+from pqspec.handshake.gcs import GcsHandshake
 from pqtunnel.handshake.established import Established
-from pqtunnel.handshake.gcs import GcsHandshake
 from pqtunnel.primitives.interfaces import Primitives
 from pqtunnel.session import new_index
 from pqtunnel.suites import Suite

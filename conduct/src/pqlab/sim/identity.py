@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pqlab.sim.primitives import SimPrimitives
-from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity, PskStore
+from pqspec.handshake.psks import PskStore
+from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity
 from pqtunnel.suites import SIGS
 
 

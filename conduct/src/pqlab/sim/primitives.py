@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from pqspec.simulation import SimulatedPrimitives
 from pqtunnel.primitives.interfaces import AeadProvider, KemKeyPair, KemProvider, SigProvider
-from pqtunnel.simulation import SimulatedPrimitives
 from pqtunnel.suites import KEMS, SIGS, Kem, Sig
 
 Spend = Callable[[int], None]

@@ -41,6 +41,7 @@ MADE_OF = Ingredients(
         "pqlab",
         "pqlink",
         "pqsitl",
+        "pqspec",
         "pqtelemetry",
         "pqtunnel",
     ),

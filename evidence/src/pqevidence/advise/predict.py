@@ -20,7 +20,7 @@ from pqevidence.advise.evidence import Evidence
 from pqevidence.advise.radio import Radio
 from pqevidence.advise.transfer import handshake_seconds
 from pqevidence.advise.wire import Pair, messages, suite_of
-from pqtunnel.handshake.machine import BASE_DEADLINE_S
+from pqtunnel.handshake.limits import BASE_DEADLINE_S
 from pqtunnel.suites import Suite
 
 DRAWS: Final = 500

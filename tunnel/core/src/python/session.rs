@@ -1,4 +1,4 @@
-//! `pq_core.Session`: the interface of `pqtunnel.session.Session` over the native one.
+//! `pq_core.Session`: the interface of `pqspec.session.Session` over the native one.
 
 use crate::aead::{Algorithm, BadKeyLength};
 use crate::cell::{locked, Cell, SharedCell};
@@ -142,7 +142,7 @@ impl PySession {
             .extract()?;
         let algorithm = Algorithm::by_token(&token).ok_or_else(|| {
             let text = format!("AEAD {token} is not in the native core");
-            let hint = "Choose the Python data plane: PQ_DATAPLANE=python";
+            let hint = "Choose a suite of another AEAD: ./pqtunnel suites";
             error(py, "ProviderMissing", text, &[("hint", hint)])
         })?;
         let keys = established.getattr("keys")?;

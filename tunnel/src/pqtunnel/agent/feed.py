@@ -37,7 +37,6 @@ TOTALS: Final = (
     "rx_ok", "rx_late", "rx_keepalive", "bad_header", "unknown_index", "auth_failed", "replay", "old_epoch",
     "tx_data", "queue_full", "path_new_source", "path_changed",
 )  # fmt: skip
-NO_BINS: Final = "the Python data plane keeps no bins (PQ_DATAPLANE=python)"
 
 Bins = Sequence[tuple[int, Sequence[int]]]
 Counters = dict[str, int]
@@ -176,13 +175,13 @@ class Feed:
             self._interface, self._reason = None, str(error)
         self._windows = Windows(self._host_counters)
         now_ns = time.time_ns()
-        if work.bins(now_ns // BIN_NS) is not None:
-            # The first window that is seen whole.
-            first = (now_ns // (BIN_NS * WINDOW_BINS) + 1) * WINDOW_BINS
-            self._cell = FeedCell(self._header(work), first)
-        self._tell(work, over=False)
+        # The first window that is seen whole.
+        first = (now_ns // (BIN_NS * WINDOW_BINS) + 1) * WINDOW_BINS
+        self._cell = cell = FeedCell(self._header(work), first)
+        self._tell(work, cell, over=False)
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(work, self._ended), name="feed", daemon=True)
+        given = (work, cell, self._ended)
+        self._thread = threading.Thread(target=self._run, args=given, name="feed", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
@@ -201,10 +200,6 @@ class Feed:
         """Lines [since, since + limit) of the stream `bins`, and how many there are."""
         cell = self._cell if self._work is work else None
         return ([], 0) if cell is None else (cell.lines[since : since + limit], len(cell.lines))
-
-    def no_bins(self, work: CellWork) -> str:
-        """Why the stream is empty."""
-        return NO_BINS if work.plan.feed else "the cell was prepared without a feed"
 
     def _header(self, work: CellWork) -> dict[str, object]:
         return {
@@ -239,33 +234,30 @@ class Feed:
 
     # ------------------------------------------------------------------ the thread
 
-    def _run(self, work: CellWork, ended: threading.Event) -> None:
+    def _run(self, work: CellWork, cell: FeedCell, ended: threading.Event) -> None:
         while True:
             now_ns = time.time_ns()
             over = ended.wait((TICK_NS - now_ns % TICK_NS) / 1e9)
-            self._tell(work, over)
+            self._tell(work, cell, over)
             if over:
                 return
 
-    def _tell(self, work: CellWork, over: bool) -> None:
+    def _tell(self, work: CellWork, cell: FeedCell, over: bool) -> None:
         try:
-            self._tick(work, over)
+            self._tick(work, cell, over)
         except TunnelError as error:
             self._complain(str(error))
 
-    def _tick(self, work: CellWork, over: bool) -> None:
+    def _tick(self, work: CellWork, cell: FeedCell, over: bool) -> None:
         now_ns = time.time_ns()
         ended = self._windows.tick(now_ns)
-        cell = self._cell
-        if cell is not None:
-            # The plane has let go of the cell by its end: nothing more comes, so all that there is is
-            # complete.
-            now_bin = now_ns // BIN_NS + (LAG_BINS + 1 if over else 0)
-            cell.take(work.bins(cell.read_from) or (), now_bin, ended)
+        # The plane has let go of the cell by its end: nothing more comes, so all that there is is complete.
+        now_bin = now_ns // BIN_NS + (LAG_BINS + 1 if over else 0)
+        cell.take(work.bins(cell.read_from), now_bin, ended)
         if self._config.feed_dir is not None:
             self._write(self._config.feed_dir, self._text(work, cell, now_ns))
 
-    def _text(self, work: CellWork, cell: FeedCell | None, now_ns: int) -> str:
+    def _text(self, work: CellWork, cell: FeedCell, now_ns: int) -> str:
         counted = work.counters.now()
         interface, udp = self._windows.now
         head: dict[str, object] = {
@@ -282,8 +274,6 @@ class Feed:
             "interface": interface,
             "udp": udp,
         }
-        if cell is None:
-            return _json({**head, "bins": None, "reason": NO_BINS})
         head |= {
             "fields": cell.header["fields"],
             "first_bin": cell.first_bin,

@@ -27,17 +27,25 @@ from pqtunnel.agent.upkeep import CountersFile, Upkeep
 from pqtunnel.agent.verdicts import Verdicts
 from pqtunnel.config import ConfigError, EndpointConfig
 from pqtunnel.endpoint.endpoint import Endpoint
+from pqtunnel.endpoint.handshakes import Tunnel
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
+from pqtunnel.endpoint.tunnel import native_tunnel
 from pqtunnel.errors import TunnelError
 from pqtunnel.primitives import Primitives
 from pqtunnel.rpc import TlsFiles
 
 
 class Agent:
-    """Everything one host runs. `open` returns when the agent answers; `close` leaves nothing behind."""
+    """Everything one host runs. `tunnel`: the native one, where none is given. `open` returns when the agent
+    answers; `close` leaves nothing behind."""
 
     def __init__(
-        self, config: EndpointConfig, primitives: Primitives, *, state: CellState | None = None
+        self,
+        config: EndpointConfig,
+        primitives: Primitives,
+        *,
+        state: CellState | None = None,
+        tunnel: Tunnel | None = None,
     ) -> None:
         check_ring(config.ring, played_by())
         try:
@@ -51,7 +59,7 @@ class Agent:
         tls = TlsFiles.in_folder(config.keys)
         context = tls.context(ssl.Purpose.CLIENT_AUTH)
         keys = load_drone(config.keys) if config.role == "drone" else load_gcs(config.keys)
-        self.endpoint = Endpoint(config, keys, primitives)
+        self.endpoint = Endpoint(config, keys, primitives, tunnel or native_tunnel())
         note = self.endpoint.note
         counters = CountersFile(config.state_dir / "counters.json", note)
         self.telemetry = Telemetry(config, counters.path, note)

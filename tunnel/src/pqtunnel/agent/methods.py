@@ -105,7 +105,7 @@ class Methods:
             "traffic": self._traffic.facts(),
             "timestamp_source": self._endpoint.dataplane.timestamp_source,
             "dataplane": self._endpoint.dataplane.kind,
-            "dataplane_asked": self._config.dataplane,
+            "dataplane_asked": "native",  # there is no other to ask for; earlier agents had one
             "temperature_c": self._streams.temperature_c(),
             "attestation": ATTESTATION,
         }

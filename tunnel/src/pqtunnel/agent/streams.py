@@ -92,7 +92,7 @@ class Streams:
         if stream == "detector" and total == 0:
             page["reason"] = self._verdicts.reason
         if stream == "bins" and total == 0:
-            page["reason"] = self._feed.no_bins(work)
+            page["reason"] = "the cell was prepared without a feed"
         if stream == "tlog" and total == 0:
             page["reason"] = "no source of this cell recorded anything"
         if stream == "ledger" and work.ledger is None:

@@ -1,5 +1,5 @@
 """The shell around the protocol core: sockets, threads, clocks, counters, ledger.
 
-Reading order: counters, ledger, spans, plane, dataplane, native, stream, dialer (drone), acceptor (gcs),
-work, endpoint.
+Reading order: counters, plane, handshakes, native, native_handshakes, dialer (drone), acceptor (gcs), work,
+endpoint.
 """

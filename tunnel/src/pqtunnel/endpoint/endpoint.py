@@ -16,11 +16,11 @@ from pqtunnel import suites
 from pqtunnel.config import EndpointConfig, Route
 from pqtunnel.endpoint.acceptor import AcceptHooks, Acceptor, AcceptPolicy, Arrival
 from pqtunnel.endpoint.dialling import Dialling, free_index
-from pqtunnel.endpoint.handshakes import Loads, drone_handshakes, gcs_handshakes
+from pqtunnel.endpoint.handshakes import Loads, Tunnel
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
 from pqtunnel.endpoint.journal import Journal
 from pqtunnel.endpoint.keypool import PoolKeeper
-from pqtunnel.endpoint.plane import SessionHandle, make_plane
+from pqtunnel.endpoint.plane import SessionHandle
 from pqtunnel.endpoint.rekeyer import Rekeyer, RekeyResult
 from pqtunnel.endpoint.renewal import Renewal
 from pqtunnel.endpoint.work import PLAIN, CellPlan, CellWork, NoCellError, WindowError
@@ -40,7 +40,9 @@ _POLL_S: Final = 0.01
 class Endpoint:
     """A drone or a gcs. Raises PortTakenError, KeyMaterialError when it cannot be set up."""
 
-    def __init__(self, config: EndpointConfig, keys: DroneKeys | GcsKeys, primitives: Primitives) -> None:
+    def __init__(
+        self, config: EndpointConfig, keys: DroneKeys | GcsKeys, primitives: Primitives, tunnel: Tunnel
+    ) -> None:
         self.config = config
         self._keys = keys
         self._primitives = primitives
@@ -50,18 +52,18 @@ class Endpoint:
         """Held while the cell changes and while keys go into it: no handshake ends in another cell than its
         own. Never held over a primitive of the handshake or a send."""
         self._announced_ns = 0
-        self.dataplane = make_plane(config, self.note)
+        self.dataplane = tunnel.plane(config, self.note)
         self._handshakes: Loads
         self._dialling: Dialling | None = None
         if isinstance(keys, DroneKeys):
-            self._handshakes = dials = drone_handshakes(self.dataplane.kind, keys, primitives)
+            self._handshakes = dials = tunnel.drone(keys, primitives)
             self._dialling = Dialling(config, dials, self.dataplane, self._install)
         rekeyer = Rekeyer(self._dialling, self.dataplane) if self._dialling is not None else None
         self.renewal = Renewal(self.dataplane, rekeyer)
         self._acceptor: Acceptor | None = None
         self._pool: PoolKeeper[Wipeable] | None = None
         if isinstance(keys, GcsKeys):
-            self._handshakes = answers = gcs_handshakes(self.dataplane.kind, keys, primitives)
+            self._handshakes = answers = tunnel.gcs(keys, primitives)
             self._pool = PoolKeeper(answers.pairs, self.note)
             limits = HandshakeLimits(
                 {},

@@ -1,8 +1,8 @@
-"""What the endpoint asks of a handshake, and the choice between the two there are.
+"""What the endpoint asks of a handshake, and of a tunnel as a whole.
 
-`native` is the tunnel's: the machines that `pqlink` runs, with keys that Python never reads. `specified`
-drives the executable specification (`pqtunnel.handshake`) over the same sockets; the tests hold both against
-each other. The data plane decides: each takes in its own keys.
+`native` has the tunnel's: the machines that `pqlink` runs, with keys that Python never reads. The tests put
+the executable specification (`pqspec.shell`) in its place, over the same sockets, to hold both against each
+other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pqtunnel.config import EndpointConfig
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
+from pqtunnel.endpoint.plane import Plane
 from pqtunnel.handshake.established import Epoch
 from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
 from pqtunnel.primitives import Primitives
@@ -36,8 +38,9 @@ class Dial:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the gcs accepts in one handshake; meanings as in `handshake.gcs.GcsHandshake`. `install` gets the
-    epoch and the round trip, ns, before the last word leaves; where it raises TunnelError nothing leaves."""
+    """What the gcs accepts in one handshake; meanings as in `pqspec.handshake.gcs.GcsHandshake`. `install`
+    gets the epoch and the round trip, ns, before the last word leaves; where it raises TunnelError nothing
+    leaves."""
 
     accepted: Collection[str]
     min_level: int
@@ -81,23 +84,14 @@ class GcsHandshakes(Loads, Protocol):
         """Over an accepted socket. Raises as `dial`."""
 
 
-def drone_handshakes(kind: str, keys: DroneKeys, primitives: Primitives) -> DroneHandshakes:
-    """Those of a data plane of this kind."""
-    if kind == "native":
-        from pqtunnel.endpoint.native_handshakes import NativeDrone
+class Tunnel(Protocol):
+    """What carries an endpoint: a data plane, and the handshakes whose keys it takes in."""
 
-        return NativeDrone(keys)
-    from pqtunnel.endpoint.specified_handshakes import SpecifiedDrone
+    def plane(self, config: EndpointConfig, note: Callable[[str], None]) -> Plane:
+        """The UDP side. Raises PortTakenError."""
 
-    return SpecifiedDrone(keys, primitives)
+    def drone(self, keys: DroneKeys, primitives: Primitives) -> DroneHandshakes:
+        """The drone's end."""
 
-
-def gcs_handshakes(kind: str, keys: GcsKeys, primitives: Primitives) -> GcsHandshakes:
-    """Those of a data plane of this kind."""
-    if kind == "native":
-        from pqtunnel.endpoint.native_handshakes import NativeGcs
-
-        return NativeGcs(keys)
-    from pqtunnel.endpoint.specified_handshakes import SpecifiedGcs
-
-    return SpecifiedGcs(keys, primitives)
+    def gcs(self, keys: GcsKeys, primitives: Primitives) -> GcsHandshakes:
+        """The gcs's end."""

@@ -16,14 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from pqtunnel.errors import KeyMaterialError, key_owner_hint
-from pqtunnel.handshake.identity import (
-    DronePsk,
-    DronePublicIdentity,
-    GcsIdentity,
-    GcsPublicIdentity,
-    PskStore,
-)
-from pqtunnel.keyschedule import PskKeys
+from pqtunnel.handshake.identity import DronePsk, DronePublicIdentity, GcsIdentity, GcsPublicIdentity
 from pqtunnel.suites import ALL_SIGS
 
 IDENTITY_FILE: Final = "gcs.identity.json"
@@ -41,7 +34,6 @@ class DroneKeys:
     """What a drone holds: its PSK, the GCS identities it trusts, and its own signing keys by SIG token."""
 
     psk: DronePsk
-    psk_keys: PskKeys
     trusted: Sequence[GcsPublicIdentity]
     signing: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
@@ -51,7 +43,7 @@ class GcsKeys:
     """What a gcs holds: its signing keys, and the PSKs and public signing keys of its drones."""
 
     identity: GcsIdentity
-    psks: PskStore
+    psks: Sequence[DronePsk]
     drones: Mapping[bytes, DronePublicIdentity] = field(default_factory=dict)
 
     def drone_keys(self, drone_id: bytes) -> Mapping[str, bytes]:
@@ -85,22 +77,20 @@ def load_drone(folder: Path) -> DroneKeys:
         scheme = ALL_SIGS.get(token)
         if scheme is None or len(key) != scheme.secret_key_bytes:
             raise KeyMaterialError(f"{folder / 'sig' / token}.secret is no signing key of the registry")
-    return DroneKeys(psk, PskKeys.derive(psk.psk), trusted, signing)
+    return DroneKeys(psk, trusted, signing)
 
 
 def load_gcs(folder: Path) -> GcsKeys:
     """Raises KeyMaterialError naming the file and the next command."""
     public = GcsPublicIdentity.from_json(_json(folder / IDENTITY_FILE))
     secrets = {token: _bytes(folder / "sig" / f"{token}.secret") for token in public.keys}
-    drones = [DronePsk(bytes.fromhex(path.stem), _bytes(path)) for path in _files(folder / "psk", ".secret")]
-    if not drones:
+    psks = [DronePsk(bytes.fromhex(path.stem), _bytes(path)) for path in _files(folder / "psk", ".secret")]
+    if not psks:
         raise KeyMaterialError(f"{folder / 'psk'} holds no drone's PSK", hint="run `make keys`")
     registered = [
         DronePublicIdentity.from_json(_json(path)) for path in _files(folder / DRONES_FOLDER, ".json")
     ]
-    return GcsKeys(
-        GcsIdentity(public, secrets), PskStore(drones), {drone.drone_id: drone for drone in registered}
-    )
+    return GcsKeys(GcsIdentity(public, secrets), psks, {drone.drone_id: drone for drone in registered})
 
 
 def _files(folder: Path, ending: str) -> list[Path]:

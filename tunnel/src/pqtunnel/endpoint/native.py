@@ -1,4 +1,4 @@
-"""The native data plane behind the interface of `dataplane.DataPlane`.
+"""The native data plane as `plane.Plane`.
 
 Sockets, threads, sessions, counters and ledger live in the Rust core (`pq_core`); this file only translates.
 """
@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pq_core
 
 from pqtunnel import packet
 from pqtunnel.config import Address, EndpointConfig, Route
-from pqtunnel.endpoint import timestamps
 from pqtunnel.endpoint.counters import CellCounters
 from pqtunnel.endpoint.plane import Bins, ControlFrame, SessionHandle
 from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.primitives import Primitives
+
+SOURCE_KERNEL: Final = "kernel"
+SOURCE_CLOCK: Final = "clock"
+"""Where the receive time of a datagram comes from."""
 
 
 class NativeCounters(CellCounters):
@@ -101,14 +105,14 @@ class NativeDataPlane:
             ) from error
         self.first_plaintext = self._core.first_plaintext
         self.confirmed = self._core.confirmed
-        self.timestamp_source = timestamps.SOURCE_CLOCK
+        self.timestamp_source = SOURCE_CLOCK
 
     # ------------------------------------------------------------------ life
 
     def open(self) -> None:
         """Start both threads."""
         self._core.open()
-        self.timestamp_source = timestamps.SOURCE_KERNEL if self._core.is_stamped else timestamps.SOURCE_CLOCK
+        self.timestamp_source = SOURCE_KERNEL if self._core.is_stamped else SOURCE_CLOCK
 
     def close(self) -> None:
         """Stop both threads and free the ports; calling again changes nothing."""

@@ -18,8 +18,8 @@ from pqtunnel import errors, suites
 from pqtunnel.endpoint.counters import add_to
 from pqtunnel.endpoint.handshakes import Answer, Dial
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
-from pqtunnel.endpoint.stream import ConnectionLostError
-from pqtunnel.handshake import machine
+from pqtunnel.errors import ConnectionLostError
+from pqtunnel.handshake import limits
 from pqtunnel.handshake.established import Epoch
 from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.primitives.oqs_library import library_path
@@ -76,10 +76,10 @@ class NativeDrone:
 
     def load(self) -> None:
         """As `Loads.load`."""
-        _ = self._vehicle
+        _ = self.vehicle
 
     @functools.cached_property
-    def _vehicle(self) -> pq_core.Vehicle:
+    def vehicle(self) -> pq_core.Vehicle:
         keys = self._keys
         trusted = [_pairs(identity.keys) for identity in keys.trusted]
         return pq_core.Vehicle(primitives(), keys.psk.key_id, keys.psk.psk, trusted, _pairs(keys.signing))
@@ -99,11 +99,11 @@ class NativeDrone:
         if dial.rekey is not None:
             tracer.purpose = "rekey"
         heard = pq_core.dial(
-            self._vehicle,
+            self.vehicle,
             sock.fileno(),
             clock=tracer.clock,
             elapsed_ns=time.monotonic_ns() - started_ns,
-            base_s=machine.BASE_DEADLINE_S,
+            base_s=limits.BASE_DEADLINE_S,
             suite=dial.suite.wire_code,
             min_level=dial.min_level,
             epoch=dial.epoch,
@@ -150,16 +150,16 @@ class NativeGcs:
 
     def load(self) -> None:
         """As `Loads.load`."""
-        _ = self._station
+        _ = self.station
 
     @functools.cached_property
-    def _station(self) -> pq_core.Station:
+    def station(self) -> pq_core.Station:
         keys = self._keys
         return pq_core.Station(
             primitives(),
             _pairs(keys.identity.public.keys),
             _pairs(keys.identity.secrets),
-            [(drone.key_id, drone.psk) for drone in keys.psks.drones],
+            [(drone.key_id, drone.psk) for drone in keys.psks],
         )
 
     def answer(
@@ -178,11 +178,11 @@ class NativeGcs:
             answer.install(established, rtt_ns)
 
         heard = pq_core.answer(
-            self._station,
+            self.station,
             sock.fileno(),
             clock=tracer.clock,
             elapsed_ns=time.monotonic_ns() - started_ns,
-            base_s=machine.BASE_DEADLINE_S,
+            base_s=limits.BASE_DEADLINE_S,
             accepted=_codes(answer.accepted),
             min_level=answer.min_level,
             rx_index=answer.rx_index,

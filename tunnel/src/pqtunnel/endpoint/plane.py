@@ -1,17 +1,13 @@
-"""What the endpoint asks of a data plane, and the choice between the two there are.
-
-`dataplane.DataPlane` is the executable specification; `native.NativeDataPlane` does the same on threads of
-the Rust core, without the interpreter. PQ_DATAPLANE picks; without it the native one runs where its wheel is.
-"""
+"""What the endpoint asks of a data plane. The tunnel's is `native.NativeDataPlane`; the tests put the
+executable specification (`pqspec.shell.dataplane`) in its place, to hold both against each other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from pqtunnel.config import Address, EndpointConfig, Route
+from pqtunnel.config import Address, Route
 from pqtunnel.endpoint.counters import CellCounters
-from pqtunnel.errors import ProviderMissing
 from pqtunnel.handshake.established import Epoch
 from pqtunnel.primitives import Primitives
 
@@ -96,12 +92,12 @@ class CellParts(Protocol):
     @property
     def bin_fields(self) -> tuple[str, ...]: ...
 
-    def bins(self, since: int) -> Bins | None:
-        """Bins from number `since` on, also after the plane has let go of the cell; None where not kept."""
+    def bins(self, since: int) -> Bins:
+        """Bins from number `since` on, also after the plane has let go of the cell."""
 
 
 class Plane(Protocol):
-    """The UDP side of an endpoint; meanings as in `dataplane.DataPlane`."""
+    """The UDP side of an endpoint; meanings as in `native.NativeDataPlane`."""
 
     kind: str
     """`python` or `native`."""
@@ -153,7 +149,7 @@ class Plane(Protocol):
     def send_keepalive(self) -> bool: ...
 
     def bins(self, since: int) -> Bins | None:
-        """Counts of each 20 ms from bin number `since` (realtime ns // 20 ms) on; None where not kept."""
+        """Counts of each 20 ms from bin number `since` (realtime ns // 20 ms) on; None between two cells."""
 
     def send_control(self, kind: int, payload: bytes = b"") -> bool: ...
 
@@ -164,24 +160,3 @@ class Plane(Protocol):
     def announce(self) -> None: ...
 
     def deliver_notes(self) -> None: ...
-
-
-def make_plane(config: EndpointConfig, note: Callable[[str], None]) -> Plane:
-    """The data plane that the configuration asks for. Raises PortTakenError, and ProviderMissing when the
-    native one is asked for by name and its wheel is not installed."""
-    from pqtunnel.endpoint.dataplane import DataPlane
-
-    if config.dataplane == "python":
-        return DataPlane(config, note)
-    try:
-        import pq_core  # noqa: F401  only whether it is there
-    except ImportError as error:
-        if config.dataplane == "auto":
-            return DataPlane(config, note)
-        raise ProviderMissing(
-            f"PQ_DATAPLANE is native and the wheel pq_core is not installed ({error})",
-            hint="Run inside the tunnel image, build tunnel/native with maturin, or set PQ_DATAPLANE=python.",
-        ) from error
-    from pqtunnel.endpoint.native import NativeDataPlane
-
-    return NativeDataPlane(config, note)

@@ -65,10 +65,10 @@ class CellWork:
     journal: Journal
     ledger: LedgerPages | None
     start_ns: int
-    bins: Callable[[int], Bins | None]
-    """Counts of each 20 ms from a bin number on; None where the data plane keeps none."""
+    bins: Callable[[int], Bins]
+    """Counts of each 20 ms from a bin number on."""
     bin_fields: tuple[str, ...]
-    """Names of a bin's counts; none where the data plane keeps no bins."""
+    """Names of a bin's counts."""
     suite_id: str
     """The suite in use: the plan's until a rekey switches."""
     end_ns: int | None = None

@@ -1,4 +1,5 @@
-"""What a completed handshake hands to the data plane."""
+"""What a completed handshake hands to the data plane, and the epochs that are made by hand: plain mode,
+known answers."""
 
 from __future__ import annotations
 
@@ -6,8 +7,6 @@ from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from pqtunnel.keyschedule import EpochSecrets, PskKeys, derive_epoch
-from pqtunnel.primitives.interfaces import wipe
 from pqtunnel.suites import Suite
 
 Role = Literal["drone", "gcs"]
@@ -76,34 +75,6 @@ class Established:
     def __repr__(self) -> str:
         # Keys must never reach a log through a stray %r.
         return f"Established({self.role}, {self.suite.id}, epoch={self.epoch}, id={self.handshake_id})"
-
-
-def epoch_secrets(
-    suite: Suite, psk_keys: PskKeys, shared_secret: bytearray, transcript: bytes, old_rekey_secret: bytes
-) -> EpochSecrets:
-    """The key schedule under a suite. `shared_secret` is what its KEM gave (hybrids: X25519's part first) and
-    is erased here; `old_rekey_secret` is empty outside a rekey."""
-    split = suite.kem.x25519_bytes
-    x25519, kem = shared_secret[:split], shared_secret[split:]
-    try:
-        return derive_epoch(
-            psk_keys,
-            kem,
-            transcript,
-            suite.aead.key_bytes,
-            suite.aead.nonce_bytes,
-            x25519_secret=x25519,
-            old_rekey_secret=old_rekey_secret,
-        )
-    finally:
-        for secret in (shared_secret, x25519, kem):
-            wipe(secret)
-
-
-def traffic_keys(secrets: EpochSecrets, role: Role) -> TrafficKeys:
-    """Sort the two directions into send and receive."""
-    mine, theirs = (secrets.drone, secrets.gcs) if role == "drone" else (secrets.gcs, secrets.drone)
-    return TrafficKeys(mine.key, mine.iv, theirs.key, theirs.iv)
 
 
 def plain_epoch(role: Role, suite: Suite) -> Established:

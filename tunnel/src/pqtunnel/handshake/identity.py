@@ -9,16 +9,14 @@ In scope: their form, hash and lookup. Not in scope: files, modes and making of 
 from __future__ import annotations
 
 import hashlib
-import secrets as system_random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
 from pqtunnel.errors import KeyMaterialError
-from pqtunnel.keyschedule import PSK_BYTES, PskKeys
 from pqtunnel.suites import ALL_SIGS
-from pqtunnel.wire import DRONE_ID_BYTES, GCS_ID_BYTES, prefixed
+from pqtunnel.wire import DRONE_ID_BYTES, GCS_ID_BYTES, PSK_BYTES, prefixed
 
 _ID_CONTEXT: Final = b"pqtunnel/1 GCS identity\x00"
 SCHEMA: Final = "pqtunnel/gcs-public/v1"
@@ -156,23 +154,3 @@ class DronePsk:
 
     def __repr__(self) -> str:
         return f"DronePsk({self.key_id.hex()})"
-
-
-class PskStore:
-    """PSK-derived keys of every drone a GCS knows.
-
-    `lookup` answers an unknown id with the keys of a random PSK that nobody holds: the caller then does
-    exactly the same work for an unknown id as for a wrong MAC, and the MAC fails by itself.
-    """
-
-    def __init__(self, drones: Iterable[DronePsk]) -> None:
-        self.drones = tuple(drones)
-        self._keys = {drone.key_id: PskKeys.derive(drone.psk) for drone in self.drones}
-        self._nobody = PskKeys.derive(system_random.token_bytes(PSK_BYTES))
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def lookup(self, key_id: bytes) -> PskKeys:
-        """Keys of this drone, or of nobody. Never raises and never tells which."""
-        return self._keys.get(key_id, self._nobody)

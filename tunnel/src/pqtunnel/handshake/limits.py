@@ -12,6 +12,8 @@ from typing import Final, NoReturn
 
 from pqtunnel.errors import Evicted, HalfOpenLimit, RateLimited
 
+BASE_DEADLINE_S: Final = 5.0
+"""A handshake's time from connect or accept, before the suite's allowance (docs/PROTOCOL.md)."""
 _MAX_BUCKETS: Final = 4096
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sized
 from dataclasses import dataclass, field
 
 from pqtunnel.errors import KeyMaterialError
-from pqtunnel.keyschedule import SECRET_BYTES, SESSION_ID_BYTES
-from pqtunnel.wire import DRONE_ID_BYTES
+from pqtunnel.wire import DRONE_ID_BYTES, SECRET_BYTES, SESSION_ID_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,6 @@ class RekeyFrom:
         _expect("rekey secret", self.rekey_secret, SECRET_BYTES)
         if not any(self.session_id):
             raise KeyMaterialError("a session id of zeros names no session")
-
-
-def in_clear(secret: Sized) -> bytes:
-    """A rekey secret as the specification uses it. Raises KeyMaterialError for a native one, which nobody
-    reads."""
-    if not isinstance(secret, bytes):
-        raise KeyMaterialError("a native session is rekeyed by a native handshake")
-    return secret
 
 
 def _expect(what: str, value: Sized, size: int) -> None:

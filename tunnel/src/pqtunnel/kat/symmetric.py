@@ -7,12 +7,12 @@ import hashlib
 import hmac
 import json
 from importlib import resources
+from types import ModuleType
 from typing import Final
 
 from pqtunnel import packet
 from pqtunnel.errors import ProviderMissing, SelfTestFailed
 from pqtunnel.handshake.established import Established, Role, TrafficKeys
-from pqtunnel.keyschedule import PskKeys, derive_epoch
 from pqtunnel.primitives.interfaces import Primitives
 from pqtunnel.suites import ALL, Suite
 
@@ -53,27 +53,28 @@ def _read(name: str) -> list[dict[str, str]]:
     return vectors
 
 
+def _core() -> ModuleType:
+    try:
+        import pq_core
+    except ImportError as error:
+        raise ProviderMissing(f"the tunnel's wheel pq_core: {error}") from error
+    return pq_core
+
+
 def check_key_schedule() -> str:
-    """This project's own vector (docs/PROTOCOL.md). Raises SelfTestFailed."""
+    """This project's own vectors (docs/PROTOCOL.md), by the tunnel's own key schedule. Raises
+    SelfTestFailed, and ProviderMissing where its wheel is not installed."""
+    core = _core()
     vectors = _read("keyschedule.json")
     for vector in vectors:
-        secrets = derive_epoch(
-            PskKeys.derive(bytes.fromhex(vector["psk"])),
+        secrets = core.derive_epoch(
+            bytes.fromhex(vector["psk"]),
             bytes.fromhex(vector["kem_secret"]),
             bytes.fromhex(vector["th2"]),
             int(vector["key_bytes"]),
             int(vector["iv_bytes"]),
         )
-        for name, value in (
-            ("gcs_finished", secrets.gcs_finished),
-            ("drone_key", secrets.drone.key),
-            ("drone_iv", secrets.drone.iv),
-            ("gcs_key", secrets.gcs.key),
-            ("gcs_iv", secrets.gcs.iv),
-            ("rekey_secret", secrets.rekey_secret),
-            ("exporter", secrets.exporter),
-            ("session_id", secrets.session_id),
-        ):
+        for name, value in secrets.items():
             _require(value.hex(), vector[name], f"key schedule, {name}")
     return f"{len(vectors)} vectors"
 
@@ -97,15 +98,12 @@ def check_aead(primitives: Primitives, token: str) -> str:
 
 
 def check_core(primitives: Primitives, token: str) -> str:
-    """Packets of the native data plane against the AEAD that has just given its known answers, and refusal of
-    a changed tag. Raises SelfTestFailed, and ProviderMissing where the native data plane is not installed."""
-    try:
-        import pq_core
-    except ImportError as error:
-        raise ProviderMissing(f"the native data plane: {error}") from error
+    """Packets of the tunnel against the AEAD that has just given its known answers, and refusal of a changed
+    tag. Raises SelfTestFailed, and ProviderMissing where the tunnel's wheel is not installed."""
+    core = _core()
     suite = next(suite for suite in ALL.values() if suite.aead.token == token)
     key, iv = bytes(range(suite.aead.key_bytes)), bytes(range(100, 100 + suite.aead.nonce_bytes))
-    drone, gcs = pq_core.Session("drone"), pq_core.Session("gcs")
+    drone, gcs = core.Session("drone"), core.Session("gcs")
     other = bytes(suite.aead.key_bytes)
     drone.install(_epoch("drone", suite, TrafficKeys(key, iv, other, iv)), 0)
     gcs.install(_epoch("gcs", suite, TrafficKeys(other, iv, key, iv)), 0)

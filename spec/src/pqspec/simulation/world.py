@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 
+from pqspec.handshake import PskStore
+from pqspec.path import Address
+from pqspec.simulation.clock import VirtualClock
+from pqspec.simulation.ends import Drone, Gcs
+from pqspec.simulation.network import RETRANSMIT_NS, Network, Stream
+from pqspec.simulation.node import Surroundings
+from pqspec.simulation.primitives import InvariantBroken, SeededRng, SimulatedPrimitives
 from pqtunnel import suites
-from pqtunnel.handshake import DronePsk, GcsIdentity, PskStore
-from pqtunnel.handshake.identity import GcsPublicIdentity
-from pqtunnel.path import Address
-from pqtunnel.simulation.clock import VirtualClock
-from pqtunnel.simulation.ends import Drone, Gcs
-from pqtunnel.simulation.network import RETRANSMIT_NS, Network, Stream
-from pqtunnel.simulation.node import Surroundings
-from pqtunnel.simulation.primitives import InvariantBroken, SeededRng, SimulatedPrimitives
+from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity
 
 DRONE: Address = ("198.18.2.20", 46012)
 GCS: Address = ("198.18.2.30", 46011)

@@ -17,13 +17,10 @@ import hmac
 from dataclasses import dataclass, field
 from typing import Final
 
+from pqtunnel.wire import MAC_BYTES, PSK_BYTES, SECRET_BYTES, SESSION_ID_BYTES
+
 HASH: Final = "sha512"
 HASH_BYTES: Final = 64
-MAC_BYTES: Final = 32
-"""HMAC-SHA-512 truncated to 256 bits."""
-PSK_BYTES: Final = 32
-SESSION_ID_BYTES: Final = 16
-SECRET_BYTES: Final = 32
 
 _LABEL_PREFIX: Final = b"pqtunnel/1 "
 

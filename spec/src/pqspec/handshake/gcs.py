@@ -6,6 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, MutableMapping
 from typing import ClassVar
 
+from pqspec.handshake.machine import HandshakeMachine, Rng
+from pqspec.handshake.psks import PskStore
+from pqspec.handshake.secrets import epoch_secrets, in_clear, traffic_keys
+from pqspec.handshake.transcript import (
+    drone_signed_message,
+    signed_message,
+    transcript_1,
+    transcript_2,
+    transcript_3,
+)
+from pqspec.keyschedule import PskKeys, mac, mac_equal
 from pqtunnel import wire
 from pqtunnel.errors import (
     BadFinished,
@@ -17,18 +28,9 @@ from pqtunnel.errors import (
     SessionUnknown,
     UnknownSuiteOffered,
 )
-from pqtunnel.handshake.established import Established, epoch_secrets, traffic_keys
-from pqtunnel.handshake.identity import GcsIdentity, PskStore
-from pqtunnel.handshake.machine import HandshakeMachine, Rng
-from pqtunnel.handshake.rekey import RekeyBasis, in_clear
-from pqtunnel.handshake.transcript import (
-    drone_signed_message,
-    signed_message,
-    transcript_1,
-    transcript_2,
-    transcript_3,
-)
-from pqtunnel.keyschedule import PskKeys, mac, mac_equal
+from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.identity import GcsIdentity
+from pqtunnel.handshake.rekey import RekeyBasis
 from pqtunnel.primitives.interfaces import KemKeyPair, Primitives
 from pqtunnel.suites import SUITES, Suite, by_wire
 from pqtunnel.trace import Tracer

@@ -10,18 +10,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pqspec.path import Address
+from pqspec.session import Received, Session
+from pqspec.shell.roaming import Roaming
+from pqspec.simulation.clock import MS, Action, VirtualClock
+from pqspec.simulation.conversation import Conversation
+from pqspec.simulation.network import Network
+from pqspec.simulation.primitives import Rng, SimulatedPrimitives
 from pqtunnel import packet
 from pqtunnel.endpoint.counters import CellCounters
-from pqtunnel.endpoint.roaming import Roaming
 from pqtunnel.epochs import EpochBook
 from pqtunnel.errors import SessionError
 from pqtunnel.handshake.established import Established, Role
-from pqtunnel.path import Address
-from pqtunnel.session import Received, Session
-from pqtunnel.simulation.clock import MS, Action, VirtualClock
-from pqtunnel.simulation.conversation import Conversation
-from pqtunnel.simulation.network import Network
-from pqtunnel.simulation.primitives import Rng, SimulatedPrimitives
 from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer
 

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import ClassVar, NoReturn
 
+from pqspec.handshake.machine import HandshakeMachine, Rng
+from pqspec.handshake.secrets import epoch_secrets, in_clear, traffic_keys
+from pqspec.handshake.transcript import (
+    drone_signed_message,
+    signed_message,
+    transcript_1,
+    transcript_2,
+    transcript_3,
+)
+from pqspec.keyschedule import EpochSecrets, PskKeys, mac, mac_equal
 from pqtunnel import wire
 from pqtunnel.errors import (
     BadFinished,
@@ -14,18 +24,9 @@ from pqtunnel.errors import (
     SessionUnknown,
     UnpinnedGcs,
 )
-from pqtunnel.handshake.established import Established, epoch_secrets, traffic_keys
+from pqtunnel.handshake.established import Established
 from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
-from pqtunnel.handshake.machine import HandshakeMachine, Rng
-from pqtunnel.handshake.rekey import RekeyFrom, in_clear
-from pqtunnel.handshake.transcript import (
-    drone_signed_message,
-    signed_message,
-    transcript_1,
-    transcript_2,
-    transcript_3,
-)
-from pqtunnel.keyschedule import EpochSecrets, PskKeys, mac, mac_equal
+from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.primitives.interfaces import Primitives, wipe
 from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer

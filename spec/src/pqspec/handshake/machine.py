@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from pqtunnel.errors import BadLength, HandshakeError, PrimitiveFailed, SessionError, TimedOut, TunnelError
+from pqtunnel.handshake import limits
 from pqtunnel.handshake.established import Established
 from pqtunnel.primitives.interfaces import Primitives
 from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer
 from pqtunnel.wire import PURPOSE_NEW, check_header
 
-BASE_DEADLINE_S: Final = 5.0
 Rng = Callable[[int], bytes]
 
 
@@ -63,7 +63,7 @@ class HandshakeMachine:
     @property
     def deadline_s(self) -> float:
         """Total seconds allowed from accept: 5 plus the suite's crypto allowance once the suite is known."""
-        return BASE_DEADLINE_S + (self.suite.crypto_allowance_s if self.suite is not None else 0.0)
+        return limits.BASE_DEADLINE_S + (self.suite.crypto_allowance_s if self.suite is not None else 0.0)
 
     @property
     def wait_step(self) -> str:

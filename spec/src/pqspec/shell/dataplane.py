@@ -14,18 +14,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from pqspec.session import Session
+from pqspec.shell import timestamps
+from pqspec.shell.digest import digest
+from pqspec.shell.ledger import Ledger
+from pqspec.shell.roaming import Roaming
+from pqspec.shell.sockets import bound, failed_send, receiver
 from pqtunnel import packet
 from pqtunnel.config import Address, EndpointConfig, Route
-from pqtunnel.endpoint import timestamps
 from pqtunnel.endpoint.counters import CellCounters
-from pqtunnel.endpoint.digest import digest
-from pqtunnel.endpoint.ledger import Ledger
 from pqtunnel.endpoint.plane import Bins, ControlFrame, SessionHandle
-from pqtunnel.endpoint.roaming import Roaming
-from pqtunnel.endpoint.sockets import bound, failed_send, receiver
 from pqtunnel.errors import SessionError, TunnelError
 from pqtunnel.primitives import Primitives
-from pqtunnel.session import Session
 
 _DATAGRAM_BYTES: Final = 65_536
 _REMEMBERED_EPOCHS: Final = 64
@@ -49,9 +49,9 @@ class Cell:
     ledger: Ledger | None
     bin_fields: tuple[str, ...] = ()
 
-    def bins(self, since: int) -> Bins | None:
-        """None: this plane is the specification of packets and keeps no bins."""
-        return None
+    def bins(self, since: int) -> Bins:
+        """None: what a bin counts is not specified here."""
+        return ()
 
 
 class DataPlane:
@@ -182,7 +182,7 @@ class DataPlane:
                 action(self._cell.session)
 
     def bins(self, since: int) -> Bins | None:
-        """None: this plane is the specification of packets and keeps no bins."""
+        """None: what a bin counts is not specified here."""
         return None
 
     def send_keepalive(self) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import socket
 
+from pqspec.handshake.drone import DroneHandshake
+from pqspec.handshake.gcs import GcsHandshake
+from pqspec.handshake.psks import PskStore
+from pqspec.keyschedule import PskKeys
+from pqspec.shell.stream import FrameStream, converse, refuse
 from pqtunnel.endpoint.handshakes import Answer, Dial
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
-from pqtunnel.endpoint.stream import FrameStream, converse, refuse
 from pqtunnel.errors import HandshakeError, TunnelError
-from pqtunnel.handshake.drone import DroneHandshake
 from pqtunnel.handshake.established import Established
-from pqtunnel.handshake.gcs import GcsHandshake
 from pqtunnel.primitives import Primitives
 from pqtunnel.trace import Tracer
 
@@ -21,6 +23,7 @@ class SpecifiedDrone:
 
     def __init__(self, keys: DroneKeys, primitives: Primitives) -> None:
         self._keys = keys
+        self._psk_keys = PskKeys.derive(keys.psk.psk)
         self._primitives = primitives
 
     def load(self) -> None:
@@ -33,7 +36,7 @@ class SpecifiedDrone:
         machine = DroneHandshake(
             suite=dial.suite,
             psk=self._keys.psk,
-            psk_keys=self._keys.psk_keys,
+            psk_keys=self._psk_keys,
             trusted=self._keys.trusted,
             min_level=dial.min_level,
             epoch=dial.epoch,
@@ -60,6 +63,7 @@ class SpecifiedGcs:
 
     def __init__(self, keys: GcsKeys, primitives: Primitives) -> None:
         self._keys = keys
+        self._psks = PskStore(keys.psks)
         self.pairs = primitives
 
     def load(self) -> None:
@@ -71,7 +75,7 @@ class SpecifiedGcs:
         """As `GcsHandshakes.answer`."""
         machine = GcsHandshake(
             identity=self._keys.identity,
-            psks=self._keys.psks,
+            psks=self._psks,
             accepted=answer.accepted,
             min_level=answer.min_level,
             primitives=self.pairs,

@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pqtunnel.path import Address
-from pqtunnel.simulation.clock import MS, S, VirtualClock
+from pqspec.path import Address
+from pqspec.simulation.clock import MS, S, VirtualClock
 
 Receive = Callable[[bytes, Address], None]
 Tap = Callable[[Address, Address, bytes], None]

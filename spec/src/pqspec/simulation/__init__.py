@@ -22,12 +22,12 @@ What decides is the real code: handshake machines, `Session`, `PathState`, `Epoc
 physical claim: times are those of the modelled network alone.
 """
 
-from pqtunnel.simulation.clock import MS, S, VirtualClock
-from pqtunnel.simulation.ends import Drone, Gcs
-from pqtunnel.simulation.network import Link, Network, Stream
-from pqtunnel.simulation.node import Node
-from pqtunnel.simulation.primitives import InvariantBroken, SimulatedPrimitives
-from pqtunnel.simulation.world import DRONE, GCS, SUITE, World
+from pqspec.simulation.clock import MS, S, VirtualClock
+from pqspec.simulation.ends import Drone, Gcs
+from pqspec.simulation.network import Link, Network, Stream
+from pqspec.simulation.node import Node
+from pqspec.simulation.primitives import InvariantBroken, SimulatedPrimitives
+from pqspec.simulation.world import DRONE, GCS, SUITE, World
 
 __all__ = [
     "DRONE", "GCS", "MS", "SUITE", "Drone", "Gcs", "InvariantBroken", "Link", "Network", "Node", "S",

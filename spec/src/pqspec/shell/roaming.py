@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable, MutableMapping
 from typing import Final
 
+from pqspec.path import PathState
+from pqspec.session import Received
 from pqtunnel import packet
 from pqtunnel.config import Address
 from pqtunnel.endpoint.plane import ControlFrame
-from pqtunnel.path import PathState
-from pqtunnel.session import Received
 
 WAITING_FRAMES: Final = 64
 Answer = tuple[int, bytes, Address]

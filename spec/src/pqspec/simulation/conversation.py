@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pqtunnel.errors import HandshakeError
-from pqtunnel.handshake import DroneHandshake, Established, GcsHandshake
-from pqtunnel.simulation.clock import VirtualClock
-from pqtunnel.simulation.network import Stream
+from pqspec.handshake import DroneHandshake, GcsHandshake
+from pqspec.simulation.clock import VirtualClock
+from pqspec.simulation.network import Stream
+from pqtunnel.errors import ConnectionLostError, HandshakeError
+from pqtunnel.handshake.established import Established
 from pqtunnel.wire import ALERT_FRAME, HEADER_BYTES
-
-
-class ConnectionLost(HandshakeError):
-    """The other end closed, or nobody listens there."""
-
-    code = "connection_lost"
-    counter = "hs_connection_lost"
-    send_alert = False
 
 
 class Conversation:
@@ -56,7 +49,7 @@ class Conversation:
             return
         if not frame:
             self._machine.abort()
-            self._fail(ConnectionLost("the other end closed the connection"))
+            self._fail(ConnectionLostError("the other end closed the connection"))
             return
         try:
             length = self._machine.on_header(frame[:HEADER_BYTES])

@@ -6,14 +6,17 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from pqspec.handshake import DroneHandshake, GcsHandshake, PskStore
+from pqspec.session import Received
+from pqspec.simulation.conversation import Conversation
+from pqspec.simulation.network import Stream
+from pqspec.simulation.node import Node
 from pqtunnel import packet
 from pqtunnel.errors import HandshakeError, SessionUnknown
-from pqtunnel.handshake import DroneHandshake, DronePsk, Established, GcsHandshake, GcsIdentity, PskStore
+from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.identity import DronePsk, GcsIdentity
 from pqtunnel.rekey import Backoff, Requester, parse_request
-from pqtunnel.session import Received, new_index
-from pqtunnel.simulation.conversation import Conversation
-from pqtunnel.simulation.network import Stream
-from pqtunnel.simulation.node import Node
+from pqtunnel.session import new_index
 from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer
 

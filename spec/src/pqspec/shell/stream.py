@@ -11,24 +11,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pqtunnel.errors import HandshakeError, TunnelError
-from pqtunnel.handshake.drone import DroneHandshake
-from pqtunnel.handshake.gcs import GcsHandshake
+from pqspec.handshake.drone import DroneHandshake
+from pqspec.handshake.gcs import GcsHandshake
+from pqtunnel.errors import ConnectionLostError, HandshakeError, TunnelError
 from pqtunnel.trace import Tracer
 from pqtunnel.wire import ALERT_FRAME
 
 HEADER_BYTES: Final = 4
 _CHUNK_BYTES: Final = 65_536
 Buffer = bytes | bytearray | memoryview
-
-
-class ConnectionLostError(HandshakeError):
-    """The TCP connection ended before the handshake did."""
-
-    code = "connection_lost"
-    hint = "the peer died, has no cell prepared, or refused: see its log (`make lab-status`)"
-    counter = "hs_connection_lost"
-    send_alert = False
 
 
 class FrameStream:
