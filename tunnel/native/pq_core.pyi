@@ -126,8 +126,8 @@ class Station:
         self,
         primitives: Primitives,
         public_keys: list[tuple[str, bytes]],
-        signing: list[tuple[str, bytes]],
-        psks: list[tuple[bytes, bytes]],
+        signing: list[tuple[str, bytes | str]],
+        psks: list[tuple[bytes, bytes | str]],
     ) -> None: ...
 
 class Vehicle:
@@ -135,9 +135,9 @@ class Vehicle:
         self,
         primitives: Primitives,
         drone_id: bytes,
-        psk: bytes,
+        psk: bytes | str,
         trusted: list[list[tuple[str, bytes]]],
-        signing: list[tuple[str, bytes]],
+        signing: list[tuple[str, bytes | str]],
     ) -> None: ...
 
 class Established:

@@ -8,8 +8,14 @@ use pq_link::registry::{kem_by_token, sig_by_token, Sig};
 use pq_link::schedule::{PskKeys, PSK_BYTES};
 use pq_link::secret::Secret;
 use pyo3::prelude::*;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use zeroize::Zeroize as _;
+
+/// No key of the registry is longer.
+const SECRET_LIMIT_BYTES: u64 = 1 << 16;
 
 /// A secret that Python may hold and hand back, and not read; erased with its last holder.
 #[pyclass(name = "Secret", frozen, module = "pq_core")]
@@ -83,9 +89,62 @@ fn public(py: Python<'_>, keys: &[(String, Vec<u8>)]) -> PyResult<GcsPublic> {
     })
 }
 
-fn secrets(py: Python<'_>, keys: &[(String, Vec<u8>)]) -> PyResult<Vec<(&'static Sig, Secret)>> {
-    let of = |(token, key): &(String, Vec<u8>)| Ok((sig(py, token)?, Secret::copy_of(key)));
-    keys.iter().map(of).collect()
+/// A long-term secret: its bytes, or the file that has them and is read here alone.
+#[derive(FromPyObject)]
+pub enum Held {
+    Given(Vec<u8>),
+    File(PathBuf),
+}
+
+impl Held {
+    /// Raises `KeyMaterialError` where it cannot be read or has another length.
+    fn take(self, py: Python<'_>, what: &str, length: usize) -> PyResult<Secret> {
+        let (secret, place) = match self {
+            Self::Given(mut bytes) => {
+                let secret = Secret::copy_of(&bytes);
+                bytes.zeroize();
+                (secret, String::new())
+            }
+            Self::File(path) => {
+                let place = format!(" in {}", path.display());
+                let unreadable = |failure: io::Error| {
+                    let text = format!("{what}{place} cannot be read: {failure}");
+                    error(py, "KeyMaterialError", text, &[])
+                };
+                (read(&path).map_err(unreadable)?, place)
+            }
+        };
+        if secret.len() == length {
+            return Ok(secret);
+        }
+        let got = secret.len();
+        let text = format!("{what}{place} has {got} bytes, not {length}");
+        Err(error(py, "KeyMaterialError", text, &[]))
+    }
+}
+
+/// Into memory of its own, in one place.
+fn read(path: &Path) -> io::Result<Secret> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let mut secret = Secret::zeros(size.min(SECRET_LIMIT_BYTES) as usize);
+    file.read_exact(&mut secret)?;
+    Ok(secret)
+}
+
+fn secrets(py: Python<'_>, keys: Vec<(String, Held)>) -> PyResult<Vec<(&'static Sig, Secret)>> {
+    let of = |(token, key): (String, Held)| {
+        let sig = sig(py, &token)?;
+        let what = format!("signing key {token}");
+        Ok((sig, key.take(py, &what, sig.secret_bytes)?))
+    };
+    keys.into_iter().map(of).collect()
+}
+
+fn psk_keys(py: Python<'_>, psk: Held) -> PyResult<PskKeys> {
+    let secret = psk.take(py, "a PSK", PSK_BYTES)?;
+    let psk: &[u8; PSK_BYTES] = (&*secret).try_into()?;
+    Ok(PskKeys::derive(psk))
 }
 
 /// Keys of a ground station: its identity, and the PSKs of its drones.
@@ -105,17 +164,18 @@ impl PyStation {
         py: Python<'_>,
         primitives: &PyPrimitives,
         public_keys: Vec<(String, Vec<u8>)>,
-        signing: Vec<(String, Vec<u8>)>,
-        psks: Vec<(DroneId, [u8; PSK_BYTES])>,
+        signing: Vec<(String, Held)>,
+        psks: Vec<(DroneId, Held)>,
     ) -> PyResult<Self> {
-        let drones = psks.iter().map(|(id, psk)| (*id, PskKeys::derive(psk)));
-        let psks = PskStore::new(drones.collect())
+        let drones = psks.into_iter();
+        let drones = drones.map(|(id, psk)| Ok((id, psk_keys(py, psk)?)));
+        let psks = PskStore::new(drones.collect::<PyResult<_>>()?)
             .map_err(|failure| error(py, "PrimitiveFailed", failure.to_string(), &[]))?;
         Ok(Self {
             primitives: Arc::clone(&primitives.0),
             identity: GcsIdentity {
                 public: public(py, &public_keys)?,
-                secrets: secrets(py, &signing)?,
+                secrets: secrets(py, signing)?,
             },
             psks,
         })
@@ -141,17 +201,17 @@ impl PyVehicle {
         py: Python<'_>,
         primitives: &PyPrimitives,
         drone_id: DroneId,
-        psk: [u8; PSK_BYTES],
+        psk: Held,
         trusted: Vec<Vec<(String, Vec<u8>)>>,
-        signing: Vec<(String, Vec<u8>)>,
+        signing: Vec<(String, Held)>,
     ) -> PyResult<Self> {
         let trusted = trusted.iter().map(|keys| public(py, keys));
         Ok(Self {
             primitives: Arc::clone(&primitives.0),
             drone_id,
-            psk: PskKeys::derive(&psk),
+            psk: psk_keys(py, psk)?,
             trusted: trusted.collect::<PyResult<_>>()?,
-            signing: secrets(py, &signing)?,
+            signing: secrets(py, signing)?,
         })
     }
 }

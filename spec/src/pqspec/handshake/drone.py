@@ -6,7 +6,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from typing import ClassVar, NoReturn
 
 from pqspec.handshake.machine import HandshakeMachine, Rng
-from pqspec.handshake.secrets import epoch_secrets, in_clear, traffic_keys
+from pqspec.handshake.secrets import clear, epoch_secrets, in_clear, traffic_keys
 from pqspec.handshake.transcript import (
     drone_signed_message,
     signed_message,
@@ -73,7 +73,7 @@ class DroneHandshake(HandshakeMachine):
         )
         self._suite = suite
         self._psk = psk
-        self._psk_keys = psk_keys or PskKeys.derive(psk.psk)
+        self._psk_keys = psk_keys or PskKeys.derive(clear(psk.psk))
         self._trusted = {identity.key_id: identity for identity in trusted[:2]}
         self._epoch = epoch
         self._rekey = rekey

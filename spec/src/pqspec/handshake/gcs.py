@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pqspec.handshake.machine import HandshakeMachine, Rng
 from pqspec.handshake.psks import PskStore
-from pqspec.handshake.secrets import epoch_secrets, in_clear, traffic_keys
+from pqspec.handshake.secrets import clear, epoch_secrets, in_clear, traffic_keys
 from pqspec.handshake.transcript import (
     drone_signed_message,
     signed_message,
@@ -132,7 +132,7 @@ class GcsHandshake(HandshakeMachine):
         except ProviderMissing as error:
             raise UnknownSuiteOffered(f"{suite.id} is not available on this host: {error}") from error
         self._old_rekey_secret = self._check_purpose(hello, hello_frame, psk_keys)
-        signing_key = self._identity.secrets[suite.sig.token]
+        signing_key = clear(self._identity.secrets[suite.sig.token])
         tracer.mark("keygen", "crypto")
         self._pair = self._key_source(suite.kem.token) if self._key_source is not None else None
         if self._pair is not None:

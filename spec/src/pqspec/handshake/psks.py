@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets as system_random
 from collections.abc import Iterable
 
+from pqspec.handshake.secrets import clear
 from pqspec.keyschedule import PskKeys
 from pqtunnel.handshake.identity import DronePsk
 from pqtunnel.wire import PSK_BYTES
@@ -19,7 +20,7 @@ class PskStore:
 
     def __init__(self, drones: Iterable[DronePsk]) -> None:
         self.drones = tuple(drones)
-        self._keys = {drone.key_id: PskKeys.derive(drone.psk) for drone in self.drones}
+        self._keys = {drone.key_id: PskKeys.derive(clear(drone.psk)) for drone in self.drones}
         self._nobody = PskKeys.derive(system_random.token_bytes(PSK_BYTES))
 
     def __len__(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sized
 from pqspec.keyschedule import EpochSecrets, PskKeys, derive_epoch
 from pqtunnel.errors import KeyMaterialError
 from pqtunnel.handshake.established import Role, TrafficKeys
+from pqtunnel.handshake.identity import Secret
 from pqtunnel.primitives.interfaces import wipe
 from pqtunnel.suites import Suite
 
@@ -37,6 +38,17 @@ def traffic_keys(secrets: EpochSecrets, role: Role) -> TrafficKeys:
     """Sort the two directions into send and receive."""
     mine, theirs = (secrets.drone, secrets.gcs) if role == "drone" else (secrets.gcs, secrets.drone)
     return TrafficKeys(mine.key, mine.iv, theirs.key, theirs.iv)
+
+
+def clear(secret: Secret) -> bytes:
+    """A long-term secret as the specification uses it. Raises KeyMaterialError where its file cannot be
+    read."""
+    if isinstance(secret, bytes):
+        return secret
+    try:
+        return secret.path.read_bytes()
+    except OSError as error:
+        raise KeyMaterialError(f"{secret.path} cannot be read: {error.strerror or error}") from error
 
 
 def in_clear(secret: Sized) -> bytes:

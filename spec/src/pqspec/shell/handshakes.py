@@ -8,12 +8,14 @@ import socket
 from pqspec.handshake.drone import DroneHandshake
 from pqspec.handshake.gcs import GcsHandshake
 from pqspec.handshake.psks import PskStore
+from pqspec.handshake.secrets import clear
 from pqspec.keyschedule import PskKeys
 from pqspec.shell.stream import FrameStream, converse, refuse
 from pqtunnel.endpoint.handshakes import Answer, Dial
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
 from pqtunnel.errors import HandshakeError, TunnelError
 from pqtunnel.handshake.established import Established
+from pqtunnel.handshake.identity import GcsIdentity
 from pqtunnel.primitives import Primitives
 from pqtunnel.trace import Tracer
 
@@ -23,7 +25,8 @@ class SpecifiedDrone:
 
     def __init__(self, keys: DroneKeys, primitives: Primitives) -> None:
         self._keys = keys
-        self._psk_keys = PskKeys.derive(keys.psk.psk)
+        self._psk_keys = PskKeys.derive(clear(keys.psk.psk))
+        self._signing = {token: clear(key) for token, key in keys.signing.items()}
         self._primitives = primitives
 
     def load(self) -> None:
@@ -46,7 +49,7 @@ class SpecifiedDrone:
             counters=counters,
             rx_index=dial.rx_index,
             rekey=dial.rekey,
-            signing_keys=self._keys.signing if dial.signs else None,
+            signing_keys=self._signing if dial.signs else None,
         )
         try:
             converse(FrameStream(sock, started_ns), machine, tracer)
@@ -62,8 +65,9 @@ class SpecifiedGcs:
     """`GcsHandshakes` by `handshake.gcs`."""
 
     def __init__(self, keys: GcsKeys, primitives: Primitives) -> None:
-        self._keys = keys
         self._psks = PskStore(keys.psks)
+        secrets = {token: clear(key) for token, key in keys.identity.secrets.items()}
+        self._identity = GcsIdentity(keys.identity.public, secrets)
         self.pairs = primitives
 
     def load(self) -> None:
@@ -74,7 +78,7 @@ class SpecifiedGcs:
     ) -> None:
         """As `GcsHandshakes.answer`."""
         machine = GcsHandshake(
-            identity=self._keys.identity,
+            identity=self._identity,
             psks=self._psks,
             accepted=answer.accepted,
             min_level=answer.min_level,

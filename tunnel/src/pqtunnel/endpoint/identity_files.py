@@ -5,18 +5,27 @@
     gcs/    gcs.identity.json  sig/<token>.secret  psk/<drone id, hex>.secret  drones/<drone id, hex>.json
 
 Every secret of the tunnel is a file of raw bytes named `*.secret`, so that it can be searched for as bytes.
+It is looked at here and not read: the tunnel reads it into memory that it erases.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from pqtunnel.errors import KeyMaterialError, key_owner_hint
-from pqtunnel.handshake.identity import DronePsk, DronePublicIdentity, GcsIdentity, GcsPublicIdentity
+from pqtunnel.handshake.identity import (
+    DronePsk,
+    DronePublicIdentity,
+    GcsIdentity,
+    GcsPublicIdentity,
+    Secret,
+    SecretFile,
+)
 from pqtunnel.suites import ALL_SIGS
 
 IDENTITY_FILE: Final = "gcs.identity.json"
@@ -35,7 +44,7 @@ class DroneKeys:
 
     psk: DronePsk
     trusted: Sequence[GcsPublicIdentity]
-    signing: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    signing: Mapping[str, Secret] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ def load_drone(folder: Path) -> DroneKeys:
         drone_id = bytes.fromhex(_bytes(folder / DRONE_ID_FILE).decode("ascii").strip())
     except ValueError as error:
         raise KeyMaterialError(f"{folder / DRONE_ID_FILE} is not hexadecimal") from error
-    psk = DronePsk(drone_id, _bytes(folder / PSK_FILE))
+    psk = DronePsk(drone_id, _secret(folder / PSK_FILE))
     pins = _json(folder / PINS_FILE)
     if not isinstance(pins, list) or not 1 <= len(pins) <= MAX_PINS:
         raise KeyMaterialError(f"{folder / PINS_FILE} must list one or two key ids")
@@ -72,7 +81,7 @@ def load_drone(folder: Path) -> DroneKeys:
             f"no GCS identity in {folder} fits a pin in {PINS_FILE}",
             hint="run `make keys` and restart the lab",
         )
-    signing = {path.stem: _bytes(path) for path in _files(folder / "sig", ".secret")}
+    signing = {path.stem: _secret(path) for path in _files(folder / "sig", ".secret")}
     for token, key in signing.items():
         scheme = ALL_SIGS.get(token)
         if scheme is None or len(key) != scheme.secret_key_bytes:
@@ -83,8 +92,8 @@ def load_drone(folder: Path) -> DroneKeys:
 def load_gcs(folder: Path) -> GcsKeys:
     """Raises KeyMaterialError naming the file and the next command."""
     public = GcsPublicIdentity.from_json(_json(folder / IDENTITY_FILE))
-    secrets = {token: _bytes(folder / "sig" / f"{token}.secret") for token in public.keys}
-    psks = [DronePsk(bytes.fromhex(path.stem), _bytes(path)) for path in _files(folder / "psk", ".secret")]
+    secrets = {token: _secret(folder / "sig" / f"{token}.secret") for token in public.keys}
+    psks = [DronePsk(bytes.fromhex(path.stem), _secret(path)) for path in _files(folder / "psk", ".secret")]
     if not psks:
         raise KeyMaterialError(f"{folder / 'psk'} holds no drone's PSK", hint="run `make keys`")
     registered = [
@@ -106,6 +115,15 @@ def _files(folder: Path, ending: str) -> list[Path]:
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _secret(path: Path) -> SecretFile:
+    """Where a secret lies, once it is known that this process may read it."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            return SecretFile(path, os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise _unreadable(path, error) from error
 

@@ -21,6 +21,7 @@ from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
 from pqtunnel.errors import ConnectionLostError
 from pqtunnel.handshake import limits
 from pqtunnel.handshake.established import Epoch
+from pqtunnel.handshake.identity import Secret
 from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.primitives.oqs_library import library_path
 from pqtunnel.trace import Tracer
@@ -63,6 +64,15 @@ def _pairs(keys: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
     return list(keys.items())
 
 
+def _held(secret: Secret) -> bytes | str:
+    """For the core, which reads a file by itself."""
+    return secret if isinstance(secret, bytes) else str(secret.path)
+
+
+def _secrets(keys: Mapping[str, Secret]) -> list[tuple[str, bytes | str]]:
+    return [(token, _held(key)) for token, key in keys.items()]
+
+
 @functools.cache
 def _wire_codes(suite_ids: tuple[str, ...]) -> bytes:
     return b"".join(suites.get(suite_id).wire_code for suite_id in suite_ids)
@@ -82,7 +92,8 @@ class NativeDrone:
     def vehicle(self) -> pq_core.Vehicle:
         keys = self._keys
         trusted = [_pairs(identity.keys) for identity in keys.trusted]
-        return pq_core.Vehicle(primitives(), keys.psk.key_id, keys.psk.psk, trusted, _pairs(keys.signing))
+        psk = keys.psk
+        return pq_core.Vehicle(primitives(), psk.key_id, _held(psk.psk), trusted, _secrets(keys.signing))
 
     def dial(
         self, sock: socket.socket, started_ns: int, dial: Dial, tracer: Tracer, counters: dict[str, int]
@@ -158,8 +169,8 @@ class NativeGcs:
         return pq_core.Station(
             primitives(),
             _pairs(keys.identity.public.keys),
-            _pairs(keys.identity.secrets),
-            [(drone.key_id, drone.psk) for drone in keys.psks],
+            _secrets(keys.identity.secrets),
+            [(drone.key_id, _held(drone.psk)) for drone in keys.psks],
         )
 
     def answer(

@@ -11,12 +11,29 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from pqtunnel.errors import KeyMaterialError
 from pqtunnel.suites import ALL_SIGS
 from pqtunnel.wire import DRONE_ID_BYTES, GCS_ID_BYTES, PSK_BYTES, prefixed
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFile:
+    """A long-term secret where it lies. The native tunnel reads it into memory of its own: Python never
+    holds its bytes, which it could not erase."""
+
+    path: Path
+    size_bytes: int
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+
+Secret = bytes | SecretFile
+"""Its bytes, where it was just made or is a test's; else the file that has them."""
 
 _ID_CONTEXT: Final = b"pqtunnel/1 GCS identity\x00"
 SCHEMA: Final = "pqtunnel/gcs-public/v1"
@@ -123,7 +140,7 @@ class GcsIdentity:
     """A GCS's own identity. `secrets` holds the signing key of every scheme in `public`."""
 
     public: GcsPublicIdentity
-    secrets: Mapping[str, bytes]
+    secrets: Mapping[str, Secret]
 
     def __post_init__(self) -> None:
         if set(self.secrets) != set(self.public.keys):
@@ -144,7 +161,7 @@ class DronePsk:
     """A drone's key id and PSK. Raises KeyMaterialError on wrong lengths."""
 
     key_id: bytes
-    psk: bytes
+    psk: Secret
 
     def __post_init__(self) -> None:
         if len(self.key_id) != DRONE_ID_BYTES:
