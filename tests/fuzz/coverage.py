@@ -7,7 +7,7 @@ import sys
 from types import CodeType
 from typing import Any
 
-_NAMES = ("base", "tunnel", "evidence", "lab", "sitl", "telemetry", "link", "attack", "detect")
+_NAMES = ("base", "tunnel", "spec", "evidence", "lab", "sitl", "telemetry", "link", "attack", "detect")
 _PARTS = tuple(f"/pq{name}/" for name in _NAMES)
 
 
