@@ -106,6 +106,23 @@ def test_a_swapped_signing_key_of_the_right_length_is_noticed(folder: Path) -> N
     assert "drone/pins" in report.made  # the identity changed, so its pin did
 
 
+@pytest.mark.linux("gives a file a mode")
+@pytest.mark.native
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
+@pytest.mark.parametrize("role", ["drone", "gcs"])
+def test_a_secret_that_others_may_read_is_refused(folder: Path, role: str, mode: int) -> None:
+    """Each kind of it; `make keys` puts the mode right."""
+    for secret in sorted((folder / role).rglob("*.secret"))[::4]:
+        secret.chmod(mode)
+        with pytest.raises(KeyMaterialError, match=f"mode {mode:04o} lets others read a secret") as caught:
+            (load_drone if role == "drone" else load_gcs)(folder / role)
+        assert caught.value.hint == f"chmod 600 {secret}"
+        secret.chmod(0o600)
+    secret.chmod(mode)
+    provision(folder, load())
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
 @pytest.mark.native
 def test_unpinned_identity_is_refused(folder: Path) -> None:
     (folder / "drone" / "pins.json").write_text(json.dumps(["00" * 32]))

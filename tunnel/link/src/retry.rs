@@ -2,13 +2,14 @@
 //! caller, jitter a random byte of the caller: unpredictable, so that ends that failed together do not try together.
 
 const SECOND_NS: i64 = 1_000_000_000;
-const REDIAL_S: [i64; 4] = [1, 2, 4, 8];
+const REDIAL_S: [i64; 2] = [1, 2];
 const REKEY_PAUSE_NS: i64 = SECOND_NS / 2;
 const REKEY_PAUSE_LIMIT_NS: i64 = 8 * SECOND_NS;
 /// Tries of one rekey.
 pub const REKEY_TRIES: u32 = 6;
 
-/// New sessions: one begins no sooner than 1, 2, 4 and from then on 8 s, each times 1 to 1.5, after the one before.
+/// New sessions: one begins no sooner than 1 and from then on 2 s, each times 1 to 1.5, after the one before. Never later than
+/// 3 s, however long nobody answered: so long after its GCS is back a drone is, too.
 #[derive(Default)]
 pub struct Redial {
     failures: usize,
@@ -75,7 +76,7 @@ mod tests {
     fn redials_are_spaced_as_the_protocol_says() {
         let mut redial = Redial::default();
         let mut now_ns = 0;
-        for (pause_s, jitter) in [(1, 0), (2, 0), (4, 0), (8, 0), (8, 255)] {
+        for (pause_s, jitter) in [(1, 0), (2, 0), (2, 0), (2, 255), (2, 255)] {
             assert!(redial.is_due(now_ns));
             redial.begun(now_ns, jitter);
             assert!(!redial.is_due(now_ns + pause_s * SECOND_NS - 1));
@@ -85,6 +86,15 @@ mod tests {
         }
         redial.completed();
         assert!(redial.is_due(now_ns));
+    }
+
+    #[test]
+    fn however_long_nobody_answered_a_dial_begins_within_three_seconds() {
+        let mut redial = Redial::default();
+        for failures in 0..100 {
+            redial.begun(0, 255);
+            assert!(redial.is_due(3 * SECOND_NS), "after {failures} failures");
+        }
     }
 
     #[test]

@@ -230,11 +230,11 @@ def _rotate(root: Path) -> None:
 
 
 def _check(root: Path) -> None:
-    """Read everything back the way the endpoints will."""
-    load_gcs(root / "gcs")
-    load_drone(root / "drone")
+    """Make everything private, and read it back the way the endpoints will."""
     for path in root.rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o600)
+    load_gcs(root / "gcs")
+    load_drone(root / "drone")
 
 
 def _give_to(root: Path, owner: tuple[int, int]) -> None:

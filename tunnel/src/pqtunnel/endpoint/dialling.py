@@ -25,7 +25,8 @@ PAUSE_BETWEEN_HANDSHAKES_S: Final = 0.002
 """Lets both ends finish tearing down before the next cold handshake, so that none pays for its
 predecessor."""
 GIVE_UP_AFTER_FAILURES: Final = 3
-REDIAL_BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0)
+REDIAL_BACKOFF_S: Final = (1.0, 2.0)
+"""Each times 1 to 1.5: a drone dials within 3 s after its gcs is back."""
 CONFIRM_LIMIT_S: Final = 0.05
 """How long the drone waits for the gcs's first packet on a new session before it goes on without."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,7 @@ PINS_FILE: Final = "pins.json"
 DRONE_ID_FILE: Final = "drone_id.hex"
 PSK_FILE: Final = "psk.secret"
 DRONES_FOLDER: Final = "drones"
+_OTHERS: Final = 0o077
 MAX_PINS: Final = 2
 """The present GCS identity and the next one, so that a rotation needs no moment of distrust."""
 
@@ -120,12 +122,16 @@ def _bytes(path: Path) -> bytes:
 
 
 def _secret(path: Path) -> SecretFile:
-    """Where a secret lies, once it is known that this process may read it."""
+    """Where a secret lies, once it is known that this process may read it, and nobody else."""
     try:
         with path.open("rb", buffering=0) as file:
-            return SecretFile(path, os.fstat(file.fileno()).st_size)
+            facts = os.fstat(file.fileno())
     except OSError as error:
         raise _unreadable(path, error) from error
+    mode = stat.S_IMODE(facts.st_mode)
+    if os.name == "posix" and mode & _OTHERS:  # Windows' access lists are its folder's, and not judged here
+        raise KeyMaterialError(f"{path}: mode {mode:04o} lets others read a secret", hint=f"chmod 600 {path}")
+    return SecretFile(path, facts.st_size)
 
 
 def _unreadable(path: Path, error: OSError) -> KeyMaterialError:
