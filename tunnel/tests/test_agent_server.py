@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import ssl
@@ -15,9 +16,9 @@ from rpc_kit import client_of, serving
 
 from pqtunnel.agent.idempotency import AnswerCache, IdReusedError
 from pqtunnel.agent.params import Params, ParamsError
-from pqtunnel.agent.server import MAX_CONNECTIONS, MAX_REQUEST_BYTES, RpcServer
+from pqtunnel.agent.server import MAX_CONNECTIONS, MAX_REQUEST_BYTES, MAX_STRANGERS, RpcServer
 from pqtunnel.rpc import RemoteError, RpcError, TlsFiles
-from waiting import LIMIT_S, wait_for
+from waiting import LIMIT_S, wait_for, wait_until
 
 
 def _raw(server: RpcServer, keys: Path) -> ssl.SSLSocket:
@@ -158,6 +159,50 @@ def test_connections_are_bounded(tls_folder: Path) -> None:
             stream.close()
         wait_for(lambda: not server._open)
         assert client_of(server, tls_folder).call("echo") == {}
+
+
+@pytest.mark.parametrize("silent", [MAX_CONNECTIONS, 2 * MAX_CONNECTIONS, 2 * MAX_STRANGERS])
+def test_silent_strangers_do_not_keep_the_controller_out(tls_folder: Path, silent: int) -> None:
+    with serving(tls_folder, {"echo": lambda params: {}}) as server, contextlib.ExitStack() as held:
+        known = held.enter_context(client_of(server, tls_folder))
+        assert known.call("echo") == {}
+        for _ in range(silent):
+            held.enter_context(socket.create_connection(server.address, timeout=LIMIT_S))
+        for _ in range(12):
+            with client_of(server, tls_folder) as client:
+                assert client.call("echo") == {}
+        assert len(server._strangers) <= MAX_STRANGERS
+        assert known.call("echo") == {}, "who has shown a certificate never gives way"
+        gone = [note for note in server.notes if "gave way" in note]  # type: ignore[attr-defined]
+        assert bool(gone) == (silent > MAX_STRANGERS)
+
+
+def test_who_keeps_connecting_and_says_nothing_pushes_out_himself(tls_folder: Path) -> None:
+    over = threading.Event()
+
+    def flood() -> None:
+        with contextlib.ExitStack() as held:
+            for _ in range(2000):
+                if over.is_set():
+                    return
+                held.enter_context(socket.create_connection(server.address, timeout=LIMIT_S))
+                time.sleep(0.005)
+
+    with serving(tls_folder, {"echo": lambda params: {}}) as server:
+        stranger = threading.Thread(target=flood)
+        stranger.start()
+        try:
+            assert wait_until(lambda: server._gave_way_count > 0)
+            host, port = server.address
+            tls = TlsFiles.in_folder(tls_folder / "controller").context(ssl.Purpose.SERVER_AUTH)
+            for _ in range(12):
+                # From an address of its own: as from the controller's machine.
+                raw = socket.create_connection((host, port), LIMIT_S, ("127.0.0.2", 0))
+                with tls.wrap_socket(raw, server_hostname="gcs") as stream:
+                    assert _ask(stream, b'{"jsonrpc":"2.0","id":"%d","method":"echo"}\n' % id(stream))
+        finally:
+            over.set()
+            stranger.join(LIMIT_S)
 
 
 def test_a_connection_that_gets_no_thread_is_closed_and_the_next_is_served(

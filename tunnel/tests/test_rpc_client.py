@@ -8,12 +8,14 @@ import ssl
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rpc_kit import client_of, issue_all, serving, tcp_service
 
+from pqtunnel import pki
 from pqtunnel.rpc import (
     AgentUnreachableError,
     MissingKeyError,
@@ -117,6 +119,35 @@ def test_client_without_certificate_is_refused(tls_folder: Path) -> None:
             stream.sendall(b'{"jsonrpc":"2.0","id":"1","method":"echo"}\n')
             if not stream.recv(1):
                 raise ConnectionResetError
+
+
+@pytest.mark.parametrize("years", [-30, 30], ids=["of the past", "of the future"])
+def test_a_wrong_clock_locks_nobody_out_and_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, years: int
+) -> None:
+    """Certificates that lie wholly in the past or in the future of this clock: the keys are right."""
+    now = pki._now()
+    monkeypatch.setattr(pki, "_now", lambda: now + timedelta(days=365 * years))
+    keys = issue_all(tmp_path / "keys")
+    said: list[str] = []
+    with serving(keys, {"echo": lambda params: {}}) as server:
+        files = TlsFiles.in_folder(keys / "controller")
+        with RpcClient(*server.address, files, server_name="gcs", note=said.append) as client:
+            assert client.call("echo") == {}
+        told: list[str] = server.notes  # type: ignore[attr-defined]
+    for words, name in ((said, "gcs"), (told, "controller")):
+        assert len(words) == 1 and f"the certificate that {name} shows" in words[0]
+        assert "trusted for its key" in words[0] and "set the clocks" in words[0]
+
+
+def test_another_ca_is_refused_whatever_its_dates(
+    tls_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = pki._now()
+    monkeypatch.setattr(pki, "_now", lambda: now - timedelta(days=20 * 365))
+    others = issue_all(tmp_path / "others")
+    with serving(tls_folder, {"echo": lambda params: {}}) as server, pytest.raises(WrongKeyError):
+        client_of(server, others).call("echo")
 
 
 def test_tls_1_2_is_refused(tls_folder: Path) -> None:

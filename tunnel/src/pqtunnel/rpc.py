@@ -16,7 +16,7 @@ import socket
 import ssl
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,9 @@ MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_CONNECT_TIMEOUT_S: Final = 5.0
 DEFAULT_CALL_TIMEOUT_S: Final = 15.0
 _RECV_BYTES: Final = 1 << 18
+_NO_CHECK_TIME: Final = 0x200000
+"""X509_V_FLAG_NO_CHECK_TIME (OpenSSL, x509_vfy.h): a board without a battery starts in 1970. What is trusted
+is the key of the lab's own CA, which signs nothing else; dates would only lock its owner out."""
 
 
 class RpcError(TunnelError):
@@ -122,6 +125,7 @@ class TlsFiles:
                 hint="run `make keys` (or `pqtunnel keys --force` to replace them)",
             ) from error
         context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME)
         context.check_hostname = client
         # One session a connection and no resumption: a ticket would only delay the first answer.
         if not client:
@@ -129,10 +133,29 @@ class TlsFiles:
         return context
 
 
+def out_of_date(stream: ssl.SSLSocket) -> str | None:
+    """What to say where this clock and the peer's certificate do not agree; None where they do."""
+    told = stream.getpeercert() or {}
+    begin, end = str(told["notBefore"]), str(told["notAfter"])
+    if ssl.cert_time_to_seconds(begin) <= time.time() <= ssl.cert_time_to_seconds(end):
+        return None
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    return (
+        f"the certificate that {_named(told)} shows is of {begin} to {end}, and the clock here says {today}: "
+        "it is trusted for its key all the same; set the clocks, then `make keys`"
+    )
+
+
+def _named(told: Mapping[str, object]) -> str:
+    names = told.get("subjectAltName")
+    return str(names[0][1]) if isinstance(names, tuple) and names else "the peer"
+
+
 class RpcClient:
     """A connection to one agent. Not thread-safe: one client a thread.
 
-    `server_name` is the name the agent's certificate must carry (its role: `drone` or `gcs`).
+    `server_name` is the name the agent's certificate must carry (its role: `drone` or `gcs`). `note` is told
+    where the clock here does not fit the agent's certificate.
     """
 
     def __init__(
@@ -144,6 +167,7 @@ class RpcClient:
         server_name: str,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
         call_timeout_s: float = DEFAULT_CALL_TIMEOUT_S,
+        note: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self.host = host
         self.port = port
@@ -151,6 +175,7 @@ class RpcClient:
         self.connect_timeout_s = connect_timeout_s
         self.call_timeout_s = call_timeout_s
         self._context = tls.context(ssl.Purpose.SERVER_AUTH)
+        self._note = note
         self._socket: ssl.SSLSocket | None = None
         self._buffer = bytearray()
 
@@ -229,6 +254,8 @@ class RpcClient:
             raw.close()
             raise self._translate(error, "TLS handshake") from error
         self._buffer.clear()
+        if (problem := out_of_date(self._socket)) is not None:
+            self._note(problem)
 
     def _translate(self, error: OSError, during: str) -> RpcError:
         """An error of the transport as the error the caller can act on."""

@@ -6,6 +6,7 @@ The threads are daemons: a run that is stopped by Ctrl-C never waits for an answ
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -62,10 +63,16 @@ class AgentFailure(PqError):
 def tls_connector(inventory: Inventory) -> Connect:
     """Connections with the controller's identity. Raises LabError when there is none."""
     files = TlsFiles.in_folder(inventory.controller_keys)
+    said: set[str] = set()
+
+    def note(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            print(f"warning: {text}", file=sys.stderr)
 
     def connect(address: AgentAddress) -> AgentClient:
         try:
-            return RpcClient(address.host, address.port, files, server_name=address.role)
+            return RpcClient(address.host, address.port, files, server_name=address.role, note=note)
         except RpcError as error:
             raise AgentFailure(address.role, error).as_lab_error() from error
 

@@ -12,6 +12,7 @@ import ssl
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, TypeGuard
 
@@ -20,8 +21,12 @@ from pqtunnel.agent.idempotency import AnswerCache
 from pqtunnel.agent.params import ParamsError
 from pqtunnel.endpoint.sockets import PortTakenError
 from pqtunnel.errors import TunnelError
+from pqtunnel.rpc import out_of_date
 
 MAX_CONNECTIONS: Final = 8
+"""Of peers that have shown a certificate."""
+MAX_STRANGERS: Final = 32
+"""Connections that have not shown one yet; a newcomer takes the place of the oldest one."""
 MAX_REQUEST_BYTES: Final = 1 << 20
 TLS_TIMEOUT_S: Final = 5.0
 ACCEPT_PAUSE_S: Final = 0.1
@@ -54,7 +59,11 @@ class RpcServer:
         self._cache = AnswerCache()
         self._closing = False
         self._lock = threading.Lock()
-        self._open: set[socket.socket] = set()
+        self._open: set[ssl.SSLSocket] = set()
+        self._strangers: dict[ssl.SSLSocket, str] = {}
+        """Source by connection, oldest first."""
+        self._gave_way_count = 0
+        self._said: set[str] = set()
         self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             claim(self._listener)
@@ -84,28 +93,47 @@ class RpcServer:
                 self._note(f"rpc: accept failed: {error}")
                 time.sleep(ACCEPT_PAUSE_S)
                 continue
+            try:
+                sock.settimeout(TLS_TIMEOUT_S)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                stream = self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+            except OSError:
+                sock.close()  # it hung up at once
+                continue
             with self._lock:
-                if len(self._open) >= MAX_CONNECTIONS:
-                    sock.close()
-                    self._note(f"rpc: refused {source[0]}: {MAX_CONNECTIONS} connections are open")
-                    continue
-                self._open.add(sock)
+                if len(self._strangers) >= MAX_STRANGERS:
+                    self._give_way()
+                self._strangers[stream] = str(source[0])
             thread = threading.Thread(
-                target=self._connection, args=(sock, str(source[0])), name="rpc-connection", daemon=True
+                target=self._connection, args=(stream, str(source[0])), name="rpc-connection", daemon=True
             )
             try:
                 thread.start()
             except RuntimeError as error:  # the host has no task to give now; the next connection may get one
                 with self._lock:
-                    self._open.discard(sock)
-                sock.close()
+                    self._strangers.pop(stream, None)
+                stream.close()
                 self._note(f"rpc: refused {source[0]}: {error}")
+
+    def _give_way(self) -> None:
+        """End the oldest connection without a certificate, of the source that has most of them: whoever keeps
+        connecting and says nothing pushes out himself. The lock is held."""
+        held = Counter(self._strangers.values())
+        most = max(held.values())
+        victim = next(stream for stream, source in self._strangers.items() if held[source] == most)
+        source = self._strangers.pop(victim)
+        with contextlib.suppress(OSError):  # it went away in this very moment
+            victim.shutdown(socket.SHUT_RDWR)  # wakes its thread
+        self._gave_way_count += 1
+        count = self._gave_way_count
+        if count & (count - 1) == 0:  # the 1st, 2nd, 4th …: a flood writes no log full
+            self._note(f"rpc: {count} connections without a certificate gave way, the last of {source}")
 
     def close(self) -> None:
         """Stop accepting and cut the open connections."""
         self._closing = True
         with self._lock:
-            sockets = [self._listener, *self._open]
+            sockets = [self._listener, *self._open, *self._strangers]
         for sock in sockets:
             with contextlib.suppress(OSError):  # not connected any more
                 sock.shutdown(socket.SHUT_RDWR)
@@ -113,15 +141,20 @@ class RpcServer:
 
     # ------------------------------------------------------------------ one connection
 
-    def _connection(self, sock: socket.socket, source: str) -> None:
-        stream: ssl.SSLSocket | None = None
+    def _connection(self, stream: ssl.SSLSocket, source: str) -> None:
         try:
-            sock.settimeout(TLS_TIMEOUT_S)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            stream = self._context.wrap_socket(sock, server_side=True)
-            with self._lock:  # wrapping took the descriptor: from here on the wrapped one is the connection
-                self._open.discard(sock)
+            stream.do_handshake()
+            with self._lock:
+                if self._strangers.pop(stream, None) is None:
+                    return  # it gave way
+                if len(self._open) >= MAX_CONNECTIONS:
+                    self._note(f"rpc: refused {source}: {MAX_CONNECTIONS} connections are open")
+                    return
                 self._open.add(stream)
+                problem = out_of_date(stream)
+                if problem is not None and problem not in self._said:
+                    self._said.add(problem)
+                    self._note(f"rpc: {problem}")
             stream.settimeout(IDLE_TIMEOUT_S)
             self._requests(stream)
         except ssl.SSLError as error:
@@ -134,10 +167,9 @@ class RpcServer:
                 self._note(f"rpc: connection from {source} ended: {error}")
         finally:
             with self._lock:
-                self._open.discard(sock)
-                if stream is not None:
-                    self._open.discard(stream)
-            (stream or sock).close()
+                self._strangers.pop(stream, None)
+                self._open.discard(stream)
+            stream.close()
 
     def _requests(self, stream: ssl.SSLSocket) -> None:
         buffer = bytearray()
