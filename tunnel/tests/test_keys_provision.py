@@ -156,6 +156,47 @@ def test_damaged_registration_and_foreign_secret_are_refused(folder: Path) -> No
     assert provision(folder, load()).made == []
 
 
+def _another_drone(folder: Path) -> str:
+    """Registered by hand, as from another key folder."""
+    own = next((folder / "gcs" / "psk").glob("*.secret"))
+    other = "0123456789abcdef"
+    (folder / "gcs" / "psk" / f"{other}.secret").write_bytes(os.urandom(32))
+    (folder / "gcs" / "psk" / f"{other}.secret").chmod(0o600)
+    told = json.loads((folder / "gcs" / "drones" / f"{own.stem}.json").read_text())
+    (folder / "gcs" / "drones" / f"{other}.json").write_text(json.dumps({**told, "drone_id": other}))
+    return other
+
+
+@pytest.mark.native
+def test_other_drones_of_the_gcs_are_left_alone(folder: Path) -> None:
+    """Also where this folder's own drone gets another id: its former one is forgotten, and no other."""
+    other, own = _another_drone(folder), load_drone(folder / "drone").psk.key_id.hex()
+    report = provision(folder, load())
+    assert (report.made, report.others) == ([], [other])
+    assert {drone.key_id.hex() for drone in load_gcs(folder / "gcs").psks} == {own, other}
+    (folder / "drone" / "psk.secret").write_bytes(b"damaged")
+    assert provision(folder, load()).others == [other]
+    renewed = load_drone(folder / "drone").psk.key_id.hex()
+    gcs = load_gcs(folder / "gcs")
+    assert {drone.key_id.hex() for drone in gcs.psks} == {renewed, other} and renewed != own
+    assert {drone_id.hex() for drone_id in gcs.drones} == {renewed, other}
+
+
+@pytest.mark.native
+def test_one_drone_is_revoked_and_no_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other, own = _another_drone(folder), load_drone(folder / "drone").psk.key_id.hex()
+    assert main(["keys", "--out", str(folder), "--revoke", "ff" * 8]) != 0
+    assert f"it knows {', '.join(sorted((own, other)))}" in capsys.readouterr().err
+    assert main(["keys", "--out", str(folder), "--revoke", own]) != 0
+    assert "--force" in capsys.readouterr().err
+    assert {drone.key_id.hex() for drone in load_gcs(folder / "gcs").psks} == {own, other}
+    assert main(["keys", "--out", str(folder), "--revoke", other]) == 0
+    assert f"drone {other} is revoked" in capsys.readouterr().out
+    gcs = load_gcs(folder / "gcs")
+    assert {drone.key_id.hex() for drone in gcs.psks} == {drone.hex() for drone in gcs.drones} == {own}
+    assert provision(folder, load()).others == []
+
+
 @pytest.mark.native
 def test_rotation_overlaps_and_ends_with_the_new_identity_alone(folder: Path) -> None:
     before = load_gcs(folder / "gcs").identity.public.key_id

@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="finish it: the next identity replaces the present one, whose pin goes",
     )
+    keys.add_argument("--revoke", metavar="ID", help="take this drone's keys from the GCS, and make none")
     keys.add_argument("--owner", metavar="UID:GID", help="give all files to this user (needs root)")
     keys.add_argument("--json", action="store_true", help="print what was made and kept as JSON")
 
@@ -132,9 +133,17 @@ def _option(variable: str) -> str:
 
 
 def _keys(args: argparse.Namespace) -> int:
-    from pqtunnel.keys import provision
+    from pqtunnel.keys import provision, revoke
     from pqtunnel.primitives import load
 
+    if args.revoke:
+        revoke(args.out, args.revoke)
+        print(
+            json.dumps({"revoked": args.revoke, "out": str(args.out)})
+            if args.json
+            else f"drone {args.revoke} is revoked in {args.out}; restart the GCS's agent"
+        )
+        return EXIT_OK
     owner: tuple[int, int] | None = None
     if args.owner:
         uid, colon, gid = args.owner.partition(":")
@@ -157,6 +166,7 @@ def _keys(args: argparse.Namespace) -> int:
         document = {
             "made": report.made,
             "kept": report.kept,
+            "others": report.others,
             "gcs_key_id": report.gcs_key_id,
             "next_key_id": report.next_key_id or None,
             "out": str(args.out),
@@ -167,6 +177,8 @@ def _keys(args: argparse.Namespace) -> int:
         print(f"gcs key id {report.gcs_key_id[:16]}…, pinned at the drone")
         if report.next_key_id:
             print(f"next key id {report.next_key_id[:16]}…, pinned beside it; finish with --rotate")
+        for other in report.others:
+            print(f"the GCS also knows drone {other}; ./pqtunnel keys --revoke {other} takes its keys away")
         if report.made and report.kept:
             print("made: " + ", ".join(report.made))
     return EXIT_OK

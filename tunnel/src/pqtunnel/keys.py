@@ -176,9 +176,6 @@ def _drone_signing_keys(
         except (ValueError, KeyMaterialError):
             known = {}
     public = signing_pairs(root / "drone" / "sig", "drone/sig", known, primitives, report, progress)
-    for stale in registered.parent.glob("*.json"):
-        if stale != registered:
-            stale.unlink()
     write_changed(registered, document_of(DronePublicIdentity(drone_id, public).to_json()))
 
 
@@ -188,6 +185,7 @@ def _psk(root: Path, report: Provisioned) -> None:
     if id_file.is_file() and psk_file.is_file():
         drone_id, psk = id_file.read_text(encoding="ascii").strip(), psk_file.read_bytes()
     if len(drone_id) != 2 * DRONE_ID_BYTES or len(psk) != PSK_BYTES:
+        _forget(root, drone_id)
         drone_id, psk = secrets.token_hex(DRONE_ID_BYTES), secrets.token_bytes(PSK_BYTES)
         write_private(id_file, drone_id.encode() + b"\n")
         write_private(psk_file, psk)
@@ -196,9 +194,37 @@ def _psk(root: Path, report: Provisioned) -> None:
         report.kept.append("drone/psk")
     shared = root / "gcs" / "psk" / f"{drone_id}.secret"
     if not shared.is_file() or shared.read_bytes() != psk:
-        for stale in (root / "gcs" / "psk").glob("*.secret"):
-            stale.unlink()
         write_private(shared, psk)
+    report.others = [known for known in _known_drones(root) if known != drone_id]
+
+
+def _known_drones(root: Path) -> list[str]:
+    """Ids, hex, of the drones whose PSK the GCS has."""
+    return sorted(path.stem for path in (root / "gcs" / "psk").glob("*.secret"))
+
+
+def _forget(root: Path, drone_id: str) -> None:
+    """At the GCS, the PSK and the signing keys of one drone; an empty id is nobody's."""
+    if drone_id:
+        (root / "gcs" / "psk" / f"{drone_id}.secret").unlink(missing_ok=True)
+        (root / "gcs" / DRONES_FOLDER / f"{drone_id}.json").unlink(missing_ok=True)
+
+
+def revoke(root: Path, drone_id: str) -> None:
+    """Take one drone's PSK and signing keys from the GCS. Raises KeyMaterialError for one that it does not know
+    and for this folder's own, which the next run would register again."""
+    known = _known_drones(root)
+    if drone_id not in known:
+        raise KeyMaterialError(
+            f"the GCS of {root} knows no drone {drone_id}", hint=f"it knows {', '.join(known) or 'none'}"
+        )
+    own = root / "drone" / DRONE_ID_FILE
+    if own.is_file() and own.read_text(encoding="ascii").strip() == drone_id:
+        raise KeyMaterialError(
+            f"drone {drone_id} is the one of {root / 'drone'}",
+            hint="./pqtunnel keys --force makes all keys anew; without that folder the drone may be revoked",
+        )
+    _forget(root, drone_id)
 
 
 def _pins(root: Path, report: Provisioned, identities: Sequence[GcsPublicIdentity]) -> None:

@@ -21,11 +21,12 @@ _PROOF: Final = b"pqtunnel provisioning self-test"
 
 @dataclass
 class Provisioned:
-    """What a run made and what it kept, as names relative to the key folder. `next_key_id` is empty outside a
-    rotation."""
+    """What a run made and what it kept, as names relative to the key folder; `others`: ids of the drones that
+    the GCS knows beside this folder's. `next_key_id` is empty outside a rotation."""
 
     made: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
     gcs_key_id: str = ""
     next_key_id: str = ""
 
