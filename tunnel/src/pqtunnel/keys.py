@@ -211,8 +211,8 @@ def _forget(root: Path, drone_id: str) -> None:
 
 
 def revoke(root: Path, drone_id: str) -> None:
-    """Take one drone's PSK and signing keys from the GCS. Raises KeyMaterialError for one that it does not know
-    and for this folder's own, which the next run would register again."""
+    """Take one drone's PSK and signing keys from the GCS. Raises KeyMaterialError for one that it does not
+    know and for this folder's own, which the next run would register again."""
     known = _known_drones(root)
     if drone_id not in known:
         raise KeyMaterialError(
