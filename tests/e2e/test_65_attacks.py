@@ -122,7 +122,10 @@ def test_nothing_legitimate_is_lost_and_each_kind_is_known_for_what_it_is(attack
     sent = {row["kind"]: row for row in told if "kind" in row}
     forged, replayed, spoofed = (sent[kind]["sent_count"] for kind in ("forged", "replay", "spoof"))
     assert window["drone"]["auth_failed"] == forged + spoofed
-    assert window["drone"]["replay"] == replayed
+    # It copies what it heard in the last half second, one after another: of each, the first within a second
+    # of the packet itself passes for the way's.
+    assert window["drone"]["duplicate"] + window["drone"]["replay"] == replayed
+    assert window["drone"]["replay"] >= replayed / 2
     assert window["gcs"]["bad_header"] == sent["bad-header"]["sent_count"]
     seconds = (sent["forged"]["t_off_ns"] - sent["forged"]["t_on_ns"]) / 1e9
     # Where the hypervisor takes half of its processor a sender reaches 12,000 of the 20,000. The rate itself

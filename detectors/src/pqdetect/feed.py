@@ -29,7 +29,7 @@ FIELDS: Final = (
     "bad_header",  # dropped: length, type or epoch bits
     "unknown_index",  # dropped: nobody's receiver index
     "auth_failed",  # dropped: the tag did not fit
-    "replay",  # dropped: seen before, or too old to tell
+    "replay",  # dropped: seen before, or too old to tell; second copies within 1 s are in no field here
     "old_epoch",  # dropped: an epoch that ended lately
     "sequence_gap",  # sequences skipped by a new highest: late or lost
     "tx_data",  # data packets sealed and sent

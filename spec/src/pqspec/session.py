@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import MutableMapping
 from typing import Final
 
-from pqspec.replay import ReplayWindow
+from pqspec.replay import Judged, ReplayWindow
 from pqtunnel import packet
 from pqtunnel.errors import SequenceExhausted, SessionError, SessionNotReady
 from pqtunnel.handshake.established import Epoch, Established, Role
@@ -149,7 +149,7 @@ class Session:
             counters.setdefault(name, 0)
         self._dropped = {
             reason: Received(0, b"", 0, 0, reason)
-            for reason in ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch")
+            for reason in ("bad_header", "unknown_index", "auth_failed", "duplicate", "replay", "old_epoch")
         }
 
     @property
@@ -291,9 +291,11 @@ class Session:
             return self._drop_packet("old_epoch")
         window = entry.window
         sequence = expected = window.next_sequence
+        judged = Judged.FRESH
         if low32 != sequence & packet.SEQUENCE_MASK:  # not simply the next one, which is never a replay
             sequence = window.reconstruct(low32)
-            if window.seen(sequence):
+            judged = window.judge(sequence, now_ns)
+            if judged is Judged.REPLAY:
                 return self._drop_packet("replay")
         if entry.failed_tags >= FAILED_TAG_LIMIT:
             return self._drop_packet("auth_failed")
@@ -304,7 +306,10 @@ class Session:
         except entry.invalid_tag:
             entry.failed_tags += 1
             return self._drop_packet("auth_failed")
-        window.accept(sequence)
+        if judged is Judged.COPY:
+            window.accept_copy(sequence)
+            return self._drop_packet("duplicate")
+        window.accept(sequence, now_ns)
         self._last_heard_ns = now_ns
         if entry is self._next:
             with self._switch:

@@ -20,7 +20,7 @@ from pqtunnel.handshake.established import Established, TrafficKeys
 from pqtunnel.session import COUNTERS
 from targets import Target
 
-DROPS = ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch")
+DROPS = ("bad_header", "unknown_index", "auth_failed", "duplicate", "replay", "old_epoch")
 RECEIVED = [name for name in COUNTERS if name.startswith("rx_") and name not in ("rx_ok_bytes", "rx_late")]
 MAX_OPERATIONS = 64
 

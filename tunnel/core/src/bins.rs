@@ -13,7 +13,7 @@ pub const KEPT_BINS: usize = 3_000;
 /// `rx_filled`: authentic packets below the highest sequence, which an earlier `sequence_gap` had counted;
 /// `new_source`: authentic data from another address than the peer's; `queue_full`: what the sealed socket's kernel
 /// queue dropped; `rx_bytes_sq`: sum of squared datagram sizes; `rx_control`: authentic control packets but
-/// keepalives.
+/// keepalives; `duplicate`: authentic second copies within 1 s.
 pub const FIELDS: &[&str] = &[
     "rx_datagrams",
     "rx_bytes",
@@ -32,6 +32,7 @@ pub const FIELDS: &[&str] = &[
     "queue_full",
     "rx_bytes_sq",
     "rx_control",
+    "duplicate",
 ];
 
 /// Places in [`FIELDS`].
@@ -55,6 +56,7 @@ pub enum Field {
     QueueFull,
     RxBytesSq,
     RxControl,
+    Duplicate,
 }
 
 impl Field {
@@ -64,6 +66,7 @@ impl Field {
         match counter {
             Counter::UnknownIndex => Self::UnknownIndex,
             Counter::AuthFailed => Self::AuthFailed,
+            Counter::Duplicate => Self::Duplicate,
             Counter::Replay => Self::Replay,
             Counter::OldEpoch => Self::OldEpoch,
             _ => Self::BadHeader,

@@ -47,6 +47,7 @@ counters! {
     BadHeader = "bad_header": "dropped: length, type or epoch bits",
     UnknownIndex = "unknown_index": "dropped: nobody's receiver index",
     AuthFailed = "auth_failed": "dropped: the tag did not fit",
+    Duplicate = "duplicate": "dropped: the authentic second copy of a packet, within 1 s of the first",
     Replay = "replay": "dropped: seen, or too old to tell",
     OldEpoch = "old_epoch": "dropped: an epoch that ended lately",
     SealCount = "seal_count": "packets behind the next",
@@ -78,6 +79,7 @@ pub const SESSION: &[Counter] = &[
     Counter::BadHeader,
     Counter::UnknownIndex,
     Counter::AuthFailed,
+    Counter::Duplicate,
     Counter::Replay,
     Counter::OldEpoch,
 ];

@@ -89,6 +89,8 @@ pub enum Reason {
     UnknownIndex,
     /// The tag does not fit, or the key has failed too often.
     AuthFailed,
+    /// The second copy of a packet, authentic and within 1 s of the first.
+    Duplicate,
     /// Seen before, or too old to tell.
     Replay,
     /// An epoch that ended lately.
@@ -103,6 +105,7 @@ impl Reason {
             Self::BadHeader => Counter::BadHeader,
             Self::UnknownIndex => Counter::UnknownIndex,
             Self::AuthFailed => Counter::AuthFailed,
+            Self::Duplicate => Counter::Duplicate,
             Self::Replay => Counter::Replay,
             Self::OldEpoch => Counter::OldEpoch,
         }

@@ -8,7 +8,7 @@ use crate::aead::{Algorithm, DirectionKey};
 use crate::counters::{self, Counter, Counters};
 pub use crate::outcome::{EpochKeys, InstallError, Opened, Reason, Role, SealError};
 use crate::packet;
-use crate::replay::ReplayWindow;
+use crate::replay::{Judged, ReplayWindow};
 use crate::scrub::{below, scrub_packets};
 use std::collections::VecDeque;
 
@@ -343,7 +343,8 @@ impl Session {
             return Err(Reason::OldEpoch);
         }
         let sequence = epoch.window.reconstruct(low32);
-        if epoch.window.seen(sequence) {
+        let judged = epoch.window.judge(sequence, now_ns);
+        if judged == Judged::Replay {
             return Err(Reason::Replay);
         }
         if epoch.failed_tags >= FAILED_TAG_LIMIT {
@@ -355,11 +356,16 @@ impl Session {
             epoch.failed_tags += 1;
             return Err(Reason::AuthFailed);
         };
+        if judged == Judged::Copy {
+            // Delivered before; proves nothing that the first one did not.
+            epoch.window.accept_copy(sequence);
+            return Err(Reason::Duplicate);
+        }
         let expected = epoch.window.next_sequence();
         let late = !(is_current || is_next);
         let newest = !late && sequence >= expected;
         let first = newest && expected == 0;
-        let skipped = epoch.window.accept(sequence);
+        let skipped = epoch.window.accept(sequence, now_ns);
         let number = epoch.number;
         self.last_heard_ns = now_ns;
         if is_next {

@@ -13,7 +13,7 @@ COUNTERS: Final = (
     "tx_data", "tx_data_bytes", "tx_keepalive", "tx_epoch_ack", "tx_rekey_request", "tx_path_challenge",
     "tx_path_response", "rx_ok", "rx_ok_bytes", "rx_late", "rx_keepalive", "rx_epoch_ack", "rx_rekey_request",
     "rx_path_challenge", "rx_path_response",
-    "bad_header", "unknown_index", "auth_failed", "replay", "old_epoch",
+    "bad_header", "unknown_index", "auth_failed", "duplicate", "replay", "old_epoch",
 )  # fmt: skip
 
 

@@ -176,10 +176,31 @@ def test_replayed_packets_are_counted_and_not_delivered(lab: Lab) -> None:
     drone, gcs = lab.sessions()
     datagram, _, _ = drone.seal_data(b"once")
     assert gcs.receive(datagram, 1).payload == b"once"
-    for _ in range(50):
+    for number in range(50):
         outcome = gcs.receive(datagram, 2)
-        assert (outcome.kind, outcome.reason, outcome.payload) == (0, "replay", b"")
-    assert lab.gcs_counters["replay"] == 50 and lab.gcs_counters["rx_ok"] == 1
+        reason = "replay" if number else "duplicate"
+        assert (outcome.kind, outcome.reason, outcome.payload) == (0, reason, b"")
+    assert lab.gcs_counters["replay"] == 49 and lab.gcs_counters["rx_ok"] == 1
+
+
+@pytest.mark.parametrize(("after_ns", "reason"), [(1_000_000_000, "duplicate"), (1_001_000_000, "replay")])
+def test_a_second_copy_is_a_replay_from_a_second_on(lab: Lab, after_ns: int, reason: str) -> None:
+    drone, gcs = lab.sessions()
+    datagram, _, _ = drone.seal_data(b"once")
+    assert gcs.receive(datagram, 0).payload == b"once"
+    assert gcs.receive(datagram, after_ns).reason == reason
+
+
+def test_second_copies_buy_no_forger_a_friendly_counter(lab: Lab) -> None:
+    """Under the header of a packet just seen: refused by the tag as any other forgery, and each one anew."""
+    drone, gcs = lab.sessions()
+    datagram, _, _ = drone.seal_data(b"once")
+    gcs.receive(datagram, 1)
+    for number in range(20):
+        forged = datagram[:8] + bytes(len(datagram) - 9) + bytes((number,))
+        assert gcs.receive(forged, 2).reason == "auth_failed"
+    assert lab.gcs_counters["duplicate"] == 0
+    assert gcs.receive(datagram, 3).reason == "duplicate"
 
 
 def test_reflected_packets_do_not_open(lab: Lab) -> None:

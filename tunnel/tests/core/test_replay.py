@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pqspec.replay import WINDOW_PACKETS, ReplayWindow
+from pqspec.replay import DUPLICATE_NS, WINDOW_PACKETS, Judged, ReplayWindow
+
+LATER_NS = 10 * DUPLICATE_NS
 
 
 def feed(window: ReplayWindow, sequences: list[int]) -> list[int]:
@@ -13,8 +15,8 @@ def feed(window: ReplayWindow, sequences: list[int]) -> list[int]:
     accepted = []
     for sequence in sequences:
         found = window.reconstruct(sequence & 0xFFFF_FFFF)
-        if not window.seen(found):
-            window.accept(found)
+        if window.judge(found, LATER_NS) is Judged.FRESH:
+            window.accept(found, 0)
             accepted.append(found)
     return accepted
 
@@ -48,25 +50,44 @@ def test_reconstruction_below_zero_goes_forwards() -> None:
 
 def test_looking_moves_nothing() -> None:
     window = ReplayWindow()
-    window.accept(5)
+    window.accept(5, 0)
     for low32 in (0xFFFF_FFFF, 2**31, 6, 5, 0):
-        window.seen(window.reconstruct(low32))
+        window.judge(window.reconstruct(low32), 0)
     assert window.next_sequence == 6
-    assert not window.seen(4) and window.seen(5) and not window.seen(6)
+    assert [window.judge(sequence, 0) for sequence in (4, 5, 6)] == [Judged.FRESH, Judged.COPY, Judged.FRESH]
 
 
 def test_window_holds_at_least_1024() -> None:
     window = ReplayWindow()
-    window.accept(WINDOW_PACKETS)
+    window.accept(WINDOW_PACKETS, 0)
     assert WINDOW_PACKETS >= 1024
-    assert not window.seen(1) and window.seen(0)
-    window.accept(1)
-    assert window.seen(1)
+    assert window.judge(1, 0) is Judged.FRESH and window.judge(0, 0) is Judged.REPLAY
+    window.accept(1, 0)
+    assert window.judge(1, LATER_NS) is Judged.REPLAY
 
 
 def test_a_jump_clears_the_window() -> None:
     window = ReplayWindow()
     for sequence in range(10):
-        window.accept(sequence)
-    window.accept(10 + 10 * WINDOW_PACKETS)
-    assert window.seen(9) and not window.seen(9 * WINDOW_PACKETS + 11)
+        window.accept(sequence, 0)
+    window.accept(10 + 10 * WINDOW_PACKETS, 0)
+    assert window.judge(9, 0) is Judged.REPLAY and window.judge(9 * WINDOW_PACKETS + 11, 0) is Judged.FRESH
+
+
+def test_the_second_copy_within_a_second_is_the_ways_and_every_other_a_replay() -> None:
+    window = ReplayWindow()
+    window.accept(7, 5 * DUPLICATE_NS)
+    assert window.judge(7, 6 * DUPLICATE_NS) is Judged.COPY
+    assert window.judge(7, 6 * DUPLICATE_NS + 1_000_000) is Judged.REPLAY
+    window.accept_copy(7)
+    assert window.judge(7, 5 * DUPLICATE_NS) is Judged.REPLAY
+
+
+def test_it_remembers_no_more_than_it_must() -> None:
+    window = ReplayWindow()
+    for sequence in range(20 * WINDOW_PACKETS):
+        window.accept(sequence, 0)
+    assert len(window._once_ms) <= 2 * WINDOW_PACKETS
+    newest = window.next_sequence - 1
+    assert window.judge(newest - WINDOW_PACKETS + 1, 0) is Judged.COPY
+    assert window.judge(newest - WINDOW_PACKETS, 0) is Judged.REPLAY

@@ -192,6 +192,7 @@ def test_rekeys_by_time_lose_nothing(tmp_path: Path, keys: Path) -> None:
             "bad_header",
             "unknown_index",
             "auth_failed",
+            "duplicate",
             "replay",
             "old_epoch",
             "hs_failed",

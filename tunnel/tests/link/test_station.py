@@ -181,7 +181,10 @@ class Stream:
         assert (self._wrong, self.got) == ([], self.sent)
 
 
-DROPS = {"bad_header", "unknown_index", "auth_failed", "replay", "old_epoch", "queue_full", "not_ready"}
+DROPS = {
+    "bad_header", "unknown_index", "auth_failed", "duplicate", "replay", "old_epoch", "queue_full",
+    "not_ready",
+}  # fmt: skip
 
 
 def test_two_drones_and_one_station_each_unharmed_by_the_others_trouble(

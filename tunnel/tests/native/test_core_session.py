@@ -163,7 +163,8 @@ def test_loss_reorder_and_duplicates_on_a_long_run(token: str, data: st.DataObje
         world.deliver("gcs", number)
     counted = world.twins["gcs"].counters
     assert counted["auth_failed"] == counted["unknown_index"] == 0
-    assert counted["rx_ok"] + counted["replay"] + counted["bad_header"] + counted["rx_keepalive"] >= 30
+    copies = counted["duplicate"] + counted["replay"]
+    assert counted["rx_ok"] + copies + counted["bad_header"] + counted["rx_keepalive"] >= 30
 
 
 @pytest.mark.parametrize("token", AEADS)
@@ -206,6 +207,21 @@ def test_every_boundary_in_time_is_the_same() -> None:
         for end in ENDS:
             world.step("ask", end, 1)
             world.step("ask", end, 1)
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_second_copies_are_told_from_replays_alike(token: str) -> None:
+    for wait_ns in (0, S - 1, S, S + 999_999, S + 1_000_000, 5 * S):
+        world = World(token)
+        world.step("handshake", True, 1, 2)
+        world.step("wait", 1_000_000 - world.now_ns % 1_000_000)
+        world.seal("drone", b"twice")
+        world.recent("gcs", 0)
+        world.step("wait", wait_ns)
+        for _ in range(3):
+            world.recent("gcs", 0)
+        counted = world.twins["gcs"].counters
+        assert (counted["duplicate"], counted["replay"]) == ((1, 2) if wait_ns < S + 1_000_000 else (0, 3))
 
 
 def test_every_type_and_every_epoch_nibble_are_judged_alike() -> None:

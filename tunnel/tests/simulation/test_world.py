@@ -67,7 +67,7 @@ def test_ten_rekeys_under_traffic_lose_nothing_on_a_link_that_loses_nothing(dela
     assert world.refused == {"drone": 0, "gcs": 0}
     assert len(world.sent["drone"]) == 9600
     for node in (world.drone, world.gcs):
-        for name in ("auth_failed", "old_epoch", "unknown_index", "replay", "bad_header"):
+        for name in ("auth_failed", "old_epoch", "unknown_index", "duplicate", "replay", "bad_header"):
             assert node.data[name] == 0, name
 
 
@@ -209,7 +209,7 @@ def test_a_copy_from_another_address_moves_nothing() -> None:
     world.traffic(100, 5)
     world.run(6)
     assert world.gcs.roaming.peer == DRONE and answers == []
-    assert world.gcs.data["replay"] >= 500 and world.gcs.data["path_new_source"] == 0
+    assert world.gcs.data["duplicate"] >= 500 and world.gcs.data["path_new_source"] == 0
     assert world.lost("drone") == world.lost("gcs") == []
 
 

@@ -19,6 +19,7 @@ from pqdetect.simulate.sessions import LATE, OLD, UNKNOWN, Sessions
 from pqdetect.simulate.tally import Tally
 
 HEADER_BITS: Final = 64
+DUPLICATE_S: Final = 1.0
 _EPOCH_SPAN: Final = 1 << 40
 
 
@@ -41,7 +42,10 @@ def take(
     standing = keys.standing(epoch[packet], moment)
     hurt = packet[damaged]
     bit = (rng.random(len(hurt)) * packets.size[hurt] * 8).astype(np.int64)
-    called = damage_class(bit, packets.kind[hurt], sequence[hurt])
+    # What another sequence than its own would be: of a packet that came more than a second ago, or not.
+    claimed = np.maximum(0, hurt - (1 << np.clip(63 - bit, 0, 31)))
+    stands = arrivals.lost[claimed] | (moment[damaged] - packets.sent_s[claimed] <= DUPLICATE_S)
+    called = damage_class(bit, packets.kind[hurt], sequence[hurt], stands)
     for place, field in enumerate(DAMAGE_FIELDS):
         tally.mark(field, moment[damaged][called == place])
     sound = ~damaged
@@ -52,21 +56,31 @@ def take(
 
 
 def damage_class(
-    bit: NDArray[np.int64], kind: NDArray[np.int64], sequence: NDArray[np.int64]
+    bit: NDArray[np.int64],
+    kind: NDArray[np.int64],
+    sequence: NDArray[np.int64],
+    asks_tag: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
     """What a packet of `kind` code and `sequence` is called with this one bit flipped: place in
     DAMAGE_FIELDS.
 
     Type (bits 0 to 3): refused unless the flip makes another defined type, whose tag then fails, as the
     header is authenticated. Epoch (4 to 7): refused. Index (8 to 31): nobody's. Sequence (32 to 63): a lower
-    number was seen already, a higher one fails its tag. Body and tag: fails its tag.
+    number was seen already, a higher one fails its tag, and so does a lower one that never came or came
+    within the last second (`asks_tag`). Body and tag: fails its tag.
     """
     wire_type = np.choose(kind, [1, 2, 3])
     flipped = wire_type ^ (8 >> np.minimum(bit, 3))
     defined = (flipped >= 1) & (flipped <= 6)
     lower = (sequence >> np.clip(63 - bit, 0, 31)) & 1
     return np.select(
-        [(bit < 4) & ~defined, bit < 4, bit < 8, bit < 32, (bit < HEADER_BITS) & (lower == 1)],
+        [
+            (bit < 4) & ~defined,
+            bit < 4,
+            bit < 8,
+            bit < 32,
+            (bit < HEADER_BITS) & (lower == 1) & ~asks_tag,
+        ],
         [0, 2, 0, 1, 3],
         2,
     )
@@ -84,11 +98,12 @@ def _open(
     sequence: NDArray[np.int64],
 ) -> None:
     """Packets whose tag fits: seen before or not, in order or not."""
-    # The second copy of a packet was seen before: `unique` keeps the place of each first one.
-    firsts = np.unique(packet, return_index=True)[1]
+    # The second copy of a packet was seen before: `unique` keeps the place of each first one. Within a second
+    # it is the way's doing, which no detector counts.
+    _, firsts, which = np.unique(packet, return_index=True, return_inverse=True)
     fresh = np.zeros(len(packet), dtype=np.bool_)
     fresh[firsts] = True
-    tally.mark("replay", moment[~fresh])
+    tally.mark("replay", moment[~fresh & (moment - moment[firsts][which] > DUPLICATE_S)])
     packet, moment = packet[fresh], moment[fresh]
     for code, field in ((DATA, "rx_data"), (KEEPALIVE, "rx_keepalive"), (CONTROL, "rx_control")):
         tally.mark(field, moment[kind[packet] == code])

@@ -28,7 +28,7 @@ LATE_END_S: Final = 0.25
 LEAST_SHARE: Final = 0.90
 #: errors of a controller that was too slow to say that it is still there: the measurement did not take place
 ATTACKER_LOST: Final = ("attack-not-held", "attack-lapsed")
-REFUSED: Final = ("bad_header", "unknown_index", "auth_failed", "replay", "old_epoch")
+REFUSED: Final = ("bad_header", "unknown_index", "auth_failed", "duplicate", "replay", "old_epoch")
 #: how the ground refuses a Hello that no drone made; an honest handshake over a lossy link may be among them
 REFUSED_HELLOS: Final = (
     "hs_bad_mac", "hs_rate_limited", "hs_half_open_limit", "hs_evicted", "hs_timeout", "hs_policy",

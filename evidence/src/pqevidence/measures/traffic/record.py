@@ -115,7 +115,9 @@ def _fill_counters(sheet: Sheet, counters: dict[str, Json] | None) -> None:
     def one(role: str, name: str) -> int | None:
         return None if have is None else int(have[role][name])
 
-    sheet.put("G", "packets_dropped_count", both(*REFUSALS), absent=none)
+    # Ends that count no second copies apart count them among their replays.
+    counted = have is not None and all("duplicate" in have[role] for role in ROLES)
+    sheet.put("G", "packets_dropped_count", both(*REFUSALS, *(["duplicate"] if counted else [])), absent=none)
     sheet.put("G", "replay_drop_count", both("replay"), absent=none)
     sheet.put("G", "auth_failed_count", both("auth_failed"), absent=none)
     sheet.put("G", "bad_header_count", both("bad_header", "unknown_index"), absent=none)
