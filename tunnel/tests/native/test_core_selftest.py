@@ -49,3 +49,15 @@ def test_another_nonce_or_a_tag_that_is_not_checked_is_found(
     monkeypatch.setattr(packet, "nonce", lambda iv, sequence: nonce(iv, sequence + 1))
     with pytest.raises(SelfTestFailed, match="native"):
         symmetric.check_core(load(), token)
+
+
+def test_a_key_schedule_that_derives_something_else_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "vectors" in symmetric.check_key_schedule()
+    derive = pq_core.derive_epoch
+
+    def careless(psk: bytes, kem_secret: bytes, th2: bytes, *sizes: int) -> dict[str, bytes]:
+        return dict(derive(psk, kem_secret, bytes(len(th2)), *sizes))  # not bound to the transcript
+
+    monkeypatch.setattr(pq_core, "derive_epoch", careless)
+    with pytest.raises(SelfTestFailed, match="key schedule"):
+        symmetric.check_key_schedule()

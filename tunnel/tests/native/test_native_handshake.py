@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from memory_search import hits, secrets_of
 
 from pqspec.shell.handshakes import SpecifiedGcs
 from pqtunnel import errors, suites
+from pqtunnel.bench.handshake import InMemoryHandshake
 from pqtunnel.endpoint import native_handshakes
 from pqtunnel.endpoint.handshakes import Answer, Dial, GcsHandshakes
 from pqtunnel.endpoint.identity_files import load_drone, load_gcs
@@ -335,3 +338,33 @@ def drone_of(ports: dict[str, int], sealed: str) -> dict[str, str]:
         "PQ_HANDSHAKE_PORT": str(ports["handshake"]),
         "PQ_PEER_SEALED_PORT": str(ports["sealed"]),
     }
+
+
+@pytest.mark.parametrize("suite", ["cs-mlkem512-chacha20poly1305-falcon512", "cs-hqc128-ascon128a-mldsa44"])
+def test_a_handshake_in_memory_agrees_or_says_why(suite: str) -> None:
+    made = InMemoryHandshake(suites.get(suite), load())
+    for _ in range(3):
+        made.fresh()()
+    other = InMemoryHandshake(suites.get(suite), load())
+    crossed = partial(pq_core.meet, made.vehicle, other.station, suites.get(suite).wire_code)
+    with pytest.raises(errors.PrimitiveFailed, match=f"{suite}: .*not pinned"):
+        crossed()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "has .* bytes, not"),
+        (lambda path: path.unlink(), "cannot be read"),
+    ],
+)
+def test_a_secret_that_went_wrong_after_it_was_looked_at_is_named(
+    key_folder: Path, tmp_path: Path, damage: Callable[[Path], object], words: str
+) -> None:
+    """The core reads it when the first cell is prepared."""
+    folder = shutil.copytree(key_folder / "drone", tmp_path / "drone")
+    drone = NativeDrone(load_drone(folder))
+    damage(folder / "psk.secret")
+    with pytest.raises(errors.KeyMaterialError, match=words) as caught:
+        drone.load()
+    assert "psk.secret" in str(caught.value)

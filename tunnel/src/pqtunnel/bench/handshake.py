@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pqtunnel.endpoint.identity_files import DroneKeys, GcsKeys
+from pqtunnel.endpoint.tunnel import native_tunnel
 from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity
 from pqtunnel.primitives.interfaces import Primitives
 from pqtunnel.suites import Suite
@@ -18,6 +19,8 @@ class InMemoryHandshake:
     tunnel is. Raises ProviderMissing where its wheel is not installed."""
 
     def __init__(self, suite: Suite, primitives: Primitives) -> None:
+        native_tunnel()  # says what is missing
+
         import pq_core
 
         from pqtunnel.endpoint.native_handshakes import NativeDrone, NativeGcs
@@ -25,9 +28,9 @@ class InMemoryHandshake:
         public, secret = primitives.sig(suite.sig.token).generate()
         identity = GcsIdentity(GcsPublicIdentity({suite.sig.token: public}), {suite.sig.token: secret})
         psk = DronePsk(os.urandom(DRONE_ID_BYTES), os.urandom(PSK_BYTES))
-        vehicle = NativeDrone(DroneKeys(psk, (identity.public,))).vehicle
-        station = NativeGcs(GcsKeys(identity, (psk,))).station
-        self._run = partial(pq_core.meet, vehicle, station, suite.wire_code)
+        self.vehicle = NativeDrone(DroneKeys(psk, (identity.public,))).vehicle
+        self.station = NativeGcs(GcsKeys(identity, (psk,))).station
+        self._run = partial(pq_core.meet, self.vehicle, self.station, suite.wire_code)
 
     def fresh(self) -> Callable[[], None]:
         """One handshake, to be run once. Raises PrimitiveFailed when the two ends do not agree."""
