@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pqlab.sim.primitives import SimPrimitives
 from pqspec.handshake.psks import PskStore
+from pqspec.handshake.secrets import clear
 from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity
 from pqtunnel.suites import SIGS
 
@@ -33,6 +34,6 @@ class Identities:
 
     def write_secrets(self, folder: Path) -> None:
         """The secrets as files, so that the bundle is searched for them before it is sealed."""
-        (folder / "psk.secret").write_bytes(self.psk.psk)
+        (folder / "psk.secret").write_bytes(clear(self.psk.psk))
         for token, secret in self.gcs.secrets.items():
-            (folder / f"{token}.secret").write_bytes(secret)
+            (folder / f"{token}.secret").write_bytes(clear(secret))
