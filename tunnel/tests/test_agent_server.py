@@ -177,6 +177,33 @@ def test_silent_strangers_do_not_keep_the_controller_out(tls_folder: Path, silen
         assert bool(gone) == (silent > MAX_STRANGERS)
 
 
+def test_who_gave_way_before_its_thread_began_ends_quietly(
+    tls_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    go_on, ended, connection = threading.Event(), threading.Semaphore(0), RpcServer._connection
+
+    def late(server: RpcServer, stream: ssl.SSLSocket, source: str) -> None:
+        assert go_on.wait(LIMIT_S)
+        try:
+            connection(server, stream, source)
+        finally:
+            ended.release()
+
+    monkeypatch.setattr(RpcServer, "_connection", late)
+    with serving(tls_folder, {"echo": lambda params: {}}) as server:
+        with contextlib.ExitStack() as held:
+            for _ in range(MAX_STRANGERS + 4):
+                held.enter_context(socket.create_connection(server.address, timeout=LIMIT_S))
+            assert wait_until(lambda: server._gave_way_count == 4)
+        go_on.set()
+        for _ in range(MAX_STRANGERS + 4):
+            assert ended.acquire(timeout=LIMIT_S)
+        assert client_of(server, tls_folder).call("echo") == {}
+    assert raised == []
+
+
 def test_who_keeps_connecting_and_says_nothing_pushes_out_himself(tls_folder: Path) -> None:
     over = threading.Event()
 

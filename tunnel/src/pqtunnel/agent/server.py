@@ -123,7 +123,8 @@ class RpcServer:
         victim = next(stream for stream, source in self._strangers.items() if held[source] == most)
         source = self._strangers.pop(victim)
         with contextlib.suppress(OSError):  # it went away in this very moment
-            victim.shutdown(socket.SHUT_RDWR)  # wakes its thread
+            # Wakes its thread. As a plain socket: SSLSocket's own would take the TLS state from under it.
+            socket.socket.shutdown(victim, socket.SHUT_RDWR)
         self._gave_way_count += 1
         count = self._gave_way_count
         if count & (count - 1) == 0:  # the 1st, 2nd, 4th …: a flood writes no log full
@@ -136,7 +137,7 @@ class RpcServer:
             sockets = [self._listener, *self._open, *self._strangers]
         for sock in sockets:
             with contextlib.suppress(OSError):  # not connected any more
-                sock.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # as above
         self._listener.close()
 
     # ------------------------------------------------------------------ one connection
