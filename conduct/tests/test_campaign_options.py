@@ -274,13 +274,13 @@ def test_a_detector_without_a_driver_is_refused() -> None:
     assert caught.value.code == "no-detector"
 
 
-def planned(number: int, suite: str) -> Cell:
-    return Cell(f"{number:016x}", suite, "baseline", 1, number, 0, 1)
+def planned(number: int, suite: str, condition: str = "baseline") -> Cell:
+    return Cell(f"{number:016x}", suite, condition, 1, number, 0, 1)
 
 
 def test_the_estimate_learns_from_finished_cells() -> None:
     cells = [planned(n, "fast" if n % 2 else "slow") for n in range(40)]
-    eta = Eta(cells, {"fast": 10.0, "slow": 30.0})
+    eta = Eta(cells, {("fast", "baseline"): 10.0, ("slow", "baseline"): 30.0})
     assert eta.left_s() == pytest.approx(800.0)
     for cell in cells[:20]:
         eta.finished(cell, 15.0 if cell.suite_id == "fast" else 45.0)
@@ -290,7 +290,36 @@ def test_the_estimate_learns_from_finished_cells() -> None:
 
 def test_without_a_prediction_the_mean_of_what_was_seen_stands_in() -> None:
     cells = [planned(n, "unknown") for n in range(4)]
-    eta = Eta(cells, {"unknown": None})
+    eta = Eta(cells, {("unknown", "baseline"): None})
     assert eta.left_s() is None
     eta.finished(cells[0], 7.0)
     assert eta.left_s() == pytest.approx(21.0)
+
+
+def test_the_estimate_tells_conditions_apart() -> None:
+    cells = [planned(0, "fast"), planned(1, "fast", "fleet-1000")]
+    eta = Eta(cells, {("fast", "baseline"): 5.0, ("fast", "fleet-1000"): 300.0})
+    assert eta.left_s() == pytest.approx(305.0)
+    eta.finished(cells[0], 5.0)
+    assert eta.left_s() == pytest.approx(300.0)
+
+
+def test_a_campaign_foretells_each_cell_under_its_condition(
+    lab: FakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: set[tuple[str, str]] = set()
+    foretold: list[float] = []
+
+    def seconds(_scenario: object, _costs: object, suite_id: str, condition: str) -> float:
+        asked.add((suite_id, condition))
+        return 100.0
+
+    def look(agent: FakeAgent, called: str, params: Any) -> None:
+        if called == "prepare":
+            foretold.append(Store(lab.results, work_runs(lab.results)[0]).read_status()["eta_s"])
+
+    monkeypatch.setattr("pqlab.campaign.engine.cell_seconds", seconds)
+    lab.drone.hooks.append(look)
+    begin(lab, 2)
+    assert {condition for _, condition in asked} == {"baseline"}
+    assert foretold[0] == pytest.approx(200.0)

@@ -39,19 +39,13 @@ def handshake_seconds(scenario: Scenario, suite_id: str, costs: Costs) -> float 
     return block_s + number_of(pooled, "count") * one_s
 
 
-def cell_seconds(
-    scenario: Scenario, suite_id: str, costs: Costs, condition: str | None = None
-) -> float | None:
+def cell_seconds(scenario: Scenario, costs: Costs, suite_id: str, condition: str) -> float | None:
     """Expected time from one cell's start to the next one's, or None while its handshake is unknown."""
     block_s = handshake_seconds(scenario, suite_id, costs)
     if block_s is None:
         return None
     beside_s = costs.cell_s + costs.datagram_s * datagrams(scenario)
-    fleet_s = (
-        0.0
-        if condition is None
-        else fleet_seconds(scenario.condition(condition), costs.handshake_s[suite_id])
-    )
+    fleet_s = fleet_seconds(scenario.condition(condition), costs.handshake_s[suite_id])
     return scenario.windows_s() + block_s + beside_s + fleet_s + _wait_seconds(scenario, costs, condition)
 
 
@@ -75,10 +69,8 @@ def fleet_seconds(condition: Json, handshake_s: float) -> float:
     return fleet_least_s(condition) + len(DIALLING) * dialling_s + _FLEET_BESIDE_S
 
 
-def _wait_seconds(scenario: Scenario, costs: Costs, condition: str | None) -> float:
+def _wait_seconds(scenario: Scenario, costs: Costs, condition: str) -> float:
     """Labelled waits of a condition: as measured, else what its probes and its canary are set to take."""
-    if condition is None:
-        return 0.0
     told = scenario.condition(condition)
     after_s = canary_s(told)
     if condition in costs.wait_s:
@@ -96,7 +88,7 @@ def estimate(scenario: Scenario, cells: list[Cell], costs: Costs) -> Json:
     eta_s is None unless every suite's handshake is known; least_s and most_s bound it from the windows and
     `handshake.max_s` alone.
     """
-    walls = [cell_seconds(scenario, cell.suite_id, costs, cell.condition) for cell in cells]
+    walls = [cell_seconds(scenario, costs, cell.suite_id, cell.condition) for cell in cells]
     known = [wall for wall in walls if wall is not None]
     whole = len(known) == len(walls)
     canaries_s = sum(canary_s(scenario.condition(cell.condition)) for cell in cells)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pqbase.documents import Json, part_of, rows_of
@@ -28,7 +28,7 @@ from pqlab.campaign.attest import Attester, attests
 from pqlab.campaign.begin import check_disk, latest_bundle, new_run
 from pqlab.campaign.budget import cell_seconds, load_costs
 from pqlab.campaign.cell import CellRunner
-from pqlab.campaign.eta import Eta
+from pqlab.campaign.eta import Eta, Kind, kind_of
 from pqlab.campaign.extension import taken_over
 from pqlab.campaign.finish import exit_code, reconcile_run, seal_marked, secret_files, verdict_counts
 from pqlab.campaign.observers import NO_OBSERVERS
@@ -158,7 +158,7 @@ class Campaign:
             if (record := self._finished_record(str(cell.cell_id))) is not None:
                 self._verdicts[str(cell.cell_id)] = str(record["verdict"])
         todo = self._todo(run)
-        self._eta = Eta(todo, self._predicted_s())
+        self._eta = Eta(todo, self._predicted_s(todo))
         if told_first := untimed_sentence(untimed_reasons(self._hello)):
             around.reporter.note(told_first)
         around.reporter.begin(len(self._cells), len(self._cells) - len(todo), self._left_s())
@@ -273,9 +273,9 @@ class Campaign:
             and cell.cell_id not in theirs
         ]
 
-    def _predicted_s(self) -> dict[str, float | None]:
+    def _predicted_s(self, todo: Sequence[Cell]) -> dict[Kind, float | None]:
         costs = load_costs(latest_bundle(self._around.results))
-        return {suite: cell_seconds(self._scenario, suite, costs) for suite in self._scenario.suites}
+        return {kind: cell_seconds(self._scenario, costs, *kind) for kind in map(kind_of, todo)}
 
     def _cell(self, cell: Cell, context: RawRun) -> None:
         around, store = self._around, self._store
