@@ -101,7 +101,7 @@ def test_a_curve_is_what_the_best_level_finds_at_no_more_alarms() -> None:
 
 COLUMNS = {
     "ring": "lab", "verdict": "pass", "history": "cold", "due_count": "5", "verdict_count": "5",
-    "deadline_missed_count": "0", "latency_p95_ms": "150", "false_alarm_count": "0", "episode_count": "0",
+    "deadline_missed_count": "0", "latency_max_ms": "150", "false_alarm_count": "0", "episode_count": "0",
     "detected_count": "0", "delay_s": "", "canary_raised": "true", "canary_delay_s": "0.3", "rss_mb": "32",
 }  # fmt: skip
 

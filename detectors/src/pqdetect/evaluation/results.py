@@ -237,7 +237,7 @@ class Condition(TypedDict):
     history: NotRequired[str]
     cpu_pct: NotRequired[Spread]
     rss_mb: NotRequired[Spread]
-    latency_p95_ms: NotRequired[Spread]
+    latency_max_ms: NotRequired[Spread]
     due: NotRequired[int]
     verdicts: NotRequired[int]
     late: NotRequired[int]
