@@ -56,7 +56,7 @@ def test_a_calm_flight_is_the_measured_traffic_and_nothing_else() -> None:
     assert not told.attack.any() and not told.degraded.any()
 
 
-@pytest.mark.parametrize("name", ["threshold", "ewma", "cusum"])
+@pytest.mark.parametrize("name", ["threshold", "ewma", "cusum", "xgboost-5w", "xgboost", "tst-p8", "tst"])
 def test_copies_that_the_way_makes_raise_no_alarm(name: str) -> None:
     """A bonded link or Wi-Fi retries double a fifth of what the peer sends, for an hour."""
     made = simulate(replace(CALM, duration_s=3600.0, link=LinkSpec(duplicate_pct=20.0)))

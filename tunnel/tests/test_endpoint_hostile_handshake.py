@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import threading
 from collections import defaultdict
@@ -285,6 +286,42 @@ def test_an_older_handshake_held_back_displaces_no_newer_one(
             assert pair.gcs.plain.receive() == b"up %d" % number
             pair.gcs.plain.send(b"down %d" % number)
             assert pair.drone.plain.receive() == b"down %d" % number
+
+
+@pytest.mark.parametrize("plane", ["native", "python"])
+def test_a_second_drone_that_takes_the_place_is_counted(
+    key_folder: Path, tmp_path: Path, plane: str
+) -> None:
+    """The lab's gcs has one session: who loses it to another drone, and who takes it back, is told."""
+    keys = tmp_path / "keys"
+    shutil.copytree(key_folder, keys)
+    other = keys / "gcs" / "psk" / f"{'0123456789abcdef'}.secret"
+    other.write_bytes(os.urandom(32))
+    other.chmod(0o600)
+    second = tmp_path / "second"
+    shutil.copytree(keys, second)
+    (second / "drone" / "psk.secret").write_bytes(other.read_bytes())
+    (second / "drone" / "drone_id.hex").write_text(other.stem)
+    with lab(keys, tmp_path, plane=plane) as pair:
+        pair.prepare()
+        assert pair.handshakes(3)["completed"] == 3
+        assert pair.gcs.counters()["hs_displaced"] == 0, "its own session may be replaced as often as it likes"
+        address = pair.gcs.agent.endpoint.handshake_address
+        assert address is not None
+        rival = Side(
+            "drone", second, tmp_path / "rival", plane=plane, PQ_BIND="127.0.0.5", PQ_PEER="127.0.0.1",
+            PQ_HANDSHAKE_PORT=str(address[1]), PQ_PEER_SEALED_PORT="9",
+        )  # fmt: skip
+        try:
+            rival.call("prepare", cell_id="cell-1", suite_id=SUITE)
+            rival.call("start", cell_id="cell-1")
+            block = {"kind": "handshake_block", "count": 2, "min_count": 1, "max_s": LIMIT_S}
+            assert rival.call("event", cell_id="cell-1", **block)["completed"] == 2
+            assert pair.gcs.counters()["hs_displaced"] == 1
+            assert pair.handshakes(1)["completed"] == 1
+            assert pair.gcs.counters()["hs_displaced"] == 2
+        finally:
+            rival.close()
 
 
 def test_a_station_that_ends_waits_for_no_strangers(key_folder: Path, tmp_path: Path) -> None:

@@ -337,6 +337,11 @@ class Endpoint:
                 self.dataplane.with_session(install)
             if not took:
                 raise CellEnded(f"cell {work.plan.cell_id} ended during the handshake")
+            if number is not None:
+                if work.served_key_id not in (None, established.peer_key_id):
+                    # One session is all there is: the other drone hears of it when nothing answers any more.
+                    work.counters.add_handshake({"hs_displaced": 1})
+                work.served_key_id = established.peer_key_id
             peer = self.dataplane.peer
             if source is not None and (peer is None or peer[0] != source):
                 self.dataplane.set_peer((source, self.config.peer_sealed_port))

@@ -85,6 +85,8 @@ class CellWork:
     schedule: Armed | None = None
     newest_arrivals: dict[bytes, int] = field(default_factory=dict)
     """At the gcs, by the drone's key id: the connection of its newest completed handshake."""
+    served_key_id: bytes | None = None
+    """At the gcs: the drone that has the one session there is."""
     inputs: ControlInputs = field(default_factory=ControlInputs)
     stopped: threading.Event = field(default_factory=threading.Event)
 
