@@ -165,6 +165,7 @@ def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
 def test_tables_hold_what_was_read(tmp_path: Path) -> None:
     text = live_tables.lab({"lab": lab.read([bundle(tmp_path)])})
     assert "| `xgboost` | `xgboost-5w`, cold | – | 10 | 0.45 (0.10–0.80) | 0.90 | 32.0 |" in text
+    assert "| 50 of 50, 0 late | 150 (150–150) |" in text
     assert "forged, 20000/s" in text and "50.0 %" in text
     assert "In its 1 cells without a detector" in text and "0.000 ms" in text
     assert live_tables.lab({}) == live_tables.NO_BUNDLES

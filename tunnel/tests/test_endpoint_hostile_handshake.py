@@ -289,13 +289,11 @@ def test_an_older_handshake_held_back_displaces_no_newer_one(
 
 
 @pytest.mark.parametrize("plane", ["native", "python"])
-def test_a_second_drone_that_takes_the_place_is_counted(
-    key_folder: Path, tmp_path: Path, plane: str
-) -> None:
+def test_a_second_drone_that_takes_the_place_is_counted(key_folder: Path, tmp_path: Path, plane: str) -> None:
     """The lab's gcs has one session: who loses it to another drone, and who takes it back, is told."""
     keys = tmp_path / "keys"
     shutil.copytree(key_folder, keys)
-    other = keys / "gcs" / "psk" / f"{'0123456789abcdef'}.secret"
+    other = keys / "gcs" / "psk" / "0123456789abcdef.secret"
     other.write_bytes(os.urandom(32))
     other.chmod(0o600)
     second = tmp_path / "second"
@@ -305,13 +303,20 @@ def test_a_second_drone_that_takes_the_place_is_counted(
     with lab(keys, tmp_path, plane=plane) as pair:
         pair.prepare()
         assert pair.handshakes(3)["completed"] == 3
-        assert pair.gcs.counters()["hs_displaced"] == 0, "its own session may be replaced as often as it likes"
+        assert pair.gcs.counters()["hs_displaced"] == 0, "a drone may replace its own session"
         address = pair.gcs.agent.endpoint.handshake_address
         assert address is not None
         rival = Side(
-            "drone", second, tmp_path / "rival", plane=plane, PQ_BIND="127.0.0.5", PQ_PEER="127.0.0.1",
-            PQ_HANDSHAKE_PORT=str(address[1]), PQ_PEER_SEALED_PORT="9",
-        )  # fmt: skip
+            "drone",
+            second,
+            tmp_path / "rival",
+            plane=plane,
+            PQ_BIND="127.0.0.5",
+            PQ_PEER="127.0.0.1",
+            PQ_HANDSHAKE_PORT=str(address[1]),
+            PQ_SEALED_PORT=str(pair.drone.agent.endpoint.dataplane.sealed_address[1]),
+            PQ_PEER_SEALED_PORT=str(pair.gcs.agent.endpoint.dataplane.sealed_address[1]),
+        )
         try:
             rival.call("prepare", cell_id="cell-1", suite_id=SUITE)
             rival.call("start", cell_id="cell-1")
