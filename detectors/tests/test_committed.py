@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pqdetect.evaluation import csvfiles, figures, live_tables, tables
+from pqdetect.evaluation import copies, csvfiles, figures, live_tables, tables
 from pqdetect.models import card as cards
 from pqdetect.models import vectors
 from pqdetect.models.transformer import Shape
@@ -76,6 +76,15 @@ def test_enough_was_measured(results: dict[str, Any]) -> None:
     held_out = results["definitions"]["held_out"]
     assert held_out["kinds"]
     assert all(part["methods"]["xgboost"]["by_kind"][kind]["held_out"] for kind in held_out["kinds"])
+
+
+def test_copies_that_the_way_makes_add_no_false_alarms(results: dict[str, Any]) -> None:
+    told = {row["share_pct"]: row["false_alarms_per_h"] for row in results["copies"]}
+    assert set(told) == set(copies.SHARES_PCT)
+    for share, by_name in told.items():
+        assert set(by_name) == {*LEARNED, *RULES, "cascade"}
+        for name, one in by_name.items():
+            assert one["hours"] >= 25 and one["value"] <= 0.5, (share, name)
 
 
 def test_shuffled_labels_are_near_chance(results: dict[str, Any]) -> None:

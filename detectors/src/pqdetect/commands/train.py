@@ -6,7 +6,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-HELP = "train all detectors (about half an hour on one core)"
+HELP = "train all detectors (10 to 30 minutes on one core)"
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -215,6 +215,14 @@ class Seeds(TypedDict, total=False):
     best_ahead_in_se: dict[str, float | None]
 
 
+class CopiesRow(TypedDict):
+    """False alarms by detector on the same attack-free flights, that share of the packets doubled."""
+
+    share_pct: float | None
+    flights: int
+    false_alarms_per_h: dict[str, Rate]
+
+
 class Attack(TypedDict):
     """The first episode of a condition."""
 
@@ -307,6 +315,7 @@ class Results(TypedDict):
     cards: dict[str, Json]
     shuffled_labels: Shuffled
     degraded_curve: NotRequired[dict[str, list[DegradedPoint]]]
+    copies: NotRequired[list[CopiesRow]]
     lab: NotRequired[Lab]
     targets: NotRequired[list[Target]]
     targets_live: NotRequired[list[Target]]

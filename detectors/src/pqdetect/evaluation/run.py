@@ -17,7 +17,7 @@ from pqbase.documents import Json, number_of, part_of
 from pqbase.tasks import Here, Runner
 from pqdetect.decide import Rule
 from pqdetect.errors import DetectError
-from pqdetect.evaluation import baselines, compare, csvfiles, degraded, figures, lab, tables
+from pqdetect.evaluation import baselines, compare, copies, csvfiles, degraded, figures, lab, tables
 from pqdetect.evaluation import live as of_lab
 from pqdetect.evaluation.metrics import Outcome
 from pqdetect.evaluation.report import (
@@ -27,7 +27,7 @@ from pqdetect.evaluation.report import (
     method_report,
     sweep,
 )
-from pqdetect.evaluation.results import DegradedPoint, Method, Part, Results, Seeds, Shuffled
+from pqdetect.evaluation.results import CopiesRow, DegradedPoint, Method, Part, Results, Seeds, Shuffled
 from pqdetect.evaluation.truth import GRACE_WINDOWS, WINDOW_S
 from pqdetect.model import Model, load
 from pqdetect.models import card as cards
@@ -108,6 +108,7 @@ class Evaluation:
             "shuffled_labels": self._shuffled(),
         }
         results["degraded_curve"] = self._degraded(test, results["winner"]["default"])
+        results["copies"] = self._copies()
         return self._write(results, live, bundles)
 
     def add(self, live: Sequence[Path], bundles: Sequence[Path]) -> Results:
@@ -134,6 +135,8 @@ class Evaluation:
             results["degraded_curve"] = self._degraded(
                 dataset("test", self.scale, self.work, self.runner), results["winner"]["default"]
             )
+        if "copies" not in results:
+            results["copies"] = self._copies()
         return self._write(results, live, bundles)
 
     def _folders(self) -> None:
@@ -155,6 +158,11 @@ class Evaluation:
         chosen = {name: self.models[name] for name in sorted({default, degraded.BESIDE} & set(self.models))}
         scores = self._scored(chosen, self._folders_of(chosen), test, "degraded")
         return degraded.curves(scores, {name: model.rules for name, model in chosen.items()}, test.truth)
+
+    def _copies(self) -> list[CopiesRow]:
+        """False alarms where the way doubles packets."""
+        rules = {name: model.rules for name, model in self.models.items()}
+        return copies.rows(self._scores, rules, self.scale)
 
     def _write(self, results: Results, live: Sequence[Path], bundles: Sequence[Path]) -> Results:
         campaigns = lab.read(bundles) if bundles else None

@@ -118,6 +118,7 @@ def blocks(results: Results) -> dict[str, str]:
         "profiles": lambda r: _groups(r["sets"]["test"], "by_profile", "link profile"),
         "degraded": lambda r: f"{degraded_table(r['sets']['test'])}\n\n{_nearest(r)}",
         "seeds": _seeds,
+        "copies": _copies,
     }
     return {name: make(results) for name, make in made.items()}
 
@@ -370,3 +371,17 @@ def _seeds(results: Results) -> str:
     note = f"{seeds['hours']:.0f} h with episodes of {', '.join(seeds['kinds'])}.\n\n"
     head = ["model", "seeds", "visible found at equal false alarms", "SE, points", "best ahead by"]
     return note + markdown(head, rows)
+
+
+def _copies(results: Results) -> str:
+    told = results.get("copies", [])
+    if not told:
+        return "Not measured: these results are older than the table."
+    names = order(told[0]["false_alarms_per_h"])
+    rows = []
+    for row in told:
+        share = "as they are" if row["share_pct"] is None else f"{row['share_pct']:g} %"
+        rows.append([share, *(hourly(row["false_alarms_per_h"][name]) for name in names)])
+    hours = told[0]["false_alarms_per_h"][names[0]]["hours"]
+    note = f"False alarms an hour, of {told[0]['flights']} flights of {hours:.1f} attack-free hours.\n\n"
+    return note + markdown(["packets that come twice", *(f"`{name}`" for name in names)], rows)
