@@ -8,6 +8,7 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from pqdetect.feed import DELTAS, FIELDS
 from pqevidence.measures.detector import forest
 from pqevidence.measures.detector.forest import packed, read_forest, shipped
 from pqevidence.measures.detector.windows import UNKNOWN, WIDTH, five_window, read_bins
+from pqevidence.paths import project_root
 from pqevidence.verify import CheckResult, verify_bundle
 
 #: what detectors/src/pqdetect/models/vectors.py allows between a model and its file
@@ -62,21 +64,30 @@ def test_rows_are_the_detectors_own_to_the_last_bit(tmp_path: Path) -> None:
     np.testing.assert_array_equal(wide, five_window_many(theirs.astype(np.float32)).astype(np.float64))
 
 
-def test_scores_are_those_of_the_trained_model() -> None:
-    """XGBoost itself said them to the rows beside the model."""
-    forest = shipped(card()["sha256"])
-    assert forest is not None
-    vectors = json.loads((MODELS / card()["name"] / "vectors.json").read_text())
-    rows = np.array(vectors["rows"], dtype=np.float32)
-    ours = [forest.scores(row) for row in five_window_many(rows).tolist()]
-    assert np.abs(np.array(ours) - np.array(vectors["scores"])).max() < TOLERANCE
+def _trees() -> list[tuple[Path, dict[str, Any]]]:
+    """(folder, card) of every model of trees, those that older bundles rest on among them."""
+    cards = [path for folder in forest.MODELS for path in (project_root() / folder).glob("*/card.json")]
+    found = [(path.parent, json.loads(path.read_text())) for path in sorted(cards)]
+    return [(folder, card) for folder, card in found if card["kind"] == "trees"]
+
+
+def test_scores_are_those_of_the_trained_models() -> None:
+    """XGBoost itself said them to the rows beside each model."""
+    judged = [(folder, card) for folder, card in _trees() if card["input"]["rows"] == forest.FIVE_WINDOW]
+    assert {folder.name for folder, _ in judged} >= {card()["name"], "xgboost-5w-2026-11-22"}
+    for folder, told in judged:
+        found = shipped(told["sha256"])
+        assert found is not None, folder
+        vectors = json.loads((folder / "vectors.json").read_text())
+        rows = np.array(vectors["rows"], dtype=np.float32)
+        ours = [found.scores(row) for row in five_window_many(rows).tolist()]
+        assert np.abs(np.array(ours) - np.array(vectors["scores"])).max() < TOLERANCE, folder
 
 
 def test_every_model_of_trees_comes_along_under_its_own_digest() -> None:
-    cards = [json.loads(path.read_text()) for path in MODELS.glob("*/card.json")]
-    trees = {each["sha256"] for each in cards if each["kind"] == "trees"}
+    trees = {each["sha256"] for _, each in _trees()}
     along = dict(packed())
-    assert trees and set(along) == {f"{digest}.onnx" for digest in trees} | {"cards.json"}
+    assert len(trees) >= 4 and set(along) == {f"{digest}.onnx" for digest in trees} | {"cards.json"}
     for name, content in along.items():
         assert name == "cards.json" or name == f"{hashlib.sha256(content).hexdigest()}.onnx"
 

@@ -24,6 +24,8 @@ from pqevidence.paths import project_root
 
 #: rows a model may ask for that a cell's bins give
 FIVE_WINDOW = "five_window"
+#: what detectors run now, and what they ran when older bundles were made: none of these is ever taken away
+MODELS = ("detectors/models", "evidence/models")
 OUTPUTS = 2
 Wire = int | bytes
 
@@ -87,10 +89,11 @@ def _cards() -> tuple[tuple[str, Json, Traversable], ...]:
         found = [(dict(card), along / f"{digest}.onnx") for digest, card in cards.items()]
     else:
         found = []
-        for path in sorted((project_root() / "detectors" / "models").glob("*/card.json")):
-            card: Json = json.loads(path.read_text(encoding="utf-8"))
-            if card.get("kind") == "trees":
-                found.append((card, path.with_name("model.onnx")))
+        for folder in MODELS:
+            for path in sorted((project_root() / folder).glob("*/card.json")):
+                card: Json = json.loads(path.read_text(encoding="utf-8"))
+                if card.get("kind") == "trees":
+                    found.append((card, path.with_name("model.onnx")))
     return tuple((hashlib.sha256(file.read_bytes()).hexdigest(), card, file) for card, file in found)
 
 
