@@ -184,6 +184,10 @@ class Conversation:
     def handshake_id(self) -> str: ...
     @property
     def is_pooled(self) -> bool: ...
+    @property
+    def to_answer(self) -> bytes | None: ...
+
+RETRY: bytes
 
 def dial(
     vehicle: Vehicle,
@@ -198,12 +202,14 @@ def dial(
     rx_index: int,
     rekey: tuple[bytes, int, Secret] | None,
     signs: bool,
+    early: bytes | None,
     metered: bool,
 ) -> Conversation: ...
 def answer(
     station: Station,
     socket: int,
     *,
+    source: str,
     clock: Callable[[], int],
     elapsed_ns: int,
     base_s: float,

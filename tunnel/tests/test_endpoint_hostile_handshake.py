@@ -9,15 +9,18 @@ import shutil
 import socket
 import threading
 from collections import defaultdict
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from endpoint_kit import SUITE, Lab, Side, lab
 
+from crowd import A_SECOND, ROUND_TRIP_S, SOURCES, Distance, knocking
+from early_kit import RETRY, EarlyDrone
 from pqspec.handshake import DroneHandshake
 from pqtunnel import suites, wire
-from pqtunnel.endpoint.identity_files import load_drone
+from pqtunnel.endpoint.identity_files import DroneKeys, load_drone
 from pqtunnel.primitives import load
 from pqtunnel.trace import Tracer
 from waiting import LIMIT_S, wait_until
@@ -224,6 +227,125 @@ def test_half_open_connections_are_bounded_and_the_oldest_gives_way(lab_pair: La
     finally:
         for sock in held:
             sock.close()
+
+
+def early_drone(keys: DroneKeys) -> EarlyDrone:
+    return EarlyDrone(
+        suite=suites.get(SUITE),
+        psk=keys.psk,
+        trusted=keys.trusted,
+        min_level=1,
+        epoch=0,
+        primitives=load(),
+        rng=os.urandom,
+        tracer=Tracer(),
+        counters=defaultdict(int),
+        rx_index=1,
+    )
+
+
+def exactly(sock: socket.socket, count: int) -> bytes:
+    """So many bytes, or those before the end."""
+    got = b""
+    while len(got) < count and (piece := sock.recv(count - len(got))):
+        got += piece
+    return got
+
+
+CHALLENGE_BYTES = 69
+
+
+@pytest.mark.linux("loopback has 127.0.0.0/8 there alone")
+def test_a_hello_that_comes_first_answers_what_was_given_to_its_source_once(
+    key_folder: Path, tmp_path: Path
+) -> None:
+    keys = load_drone(key_folder / "drone")
+    with lab(key_folder, tmp_path, plane="native") as pair, ExitStack() as stack:
+        pair.prepare()
+        address = pair.gcs.agent.endpoint.handshake_address
+        assert address is not None
+
+        def dial(source: str = "127.0.0.1") -> socket.socket:
+            made = socket.create_connection(address, timeout=LIMIT_S, source_address=(source, 0))
+            return stack.enter_context(made)
+
+        def sent_away() -> bytes:
+            """The Challenge of a connection whose place was needed."""
+            first = dial()
+            challenge = exactly(first, CHALLENGE_BYTES)
+            for number in range(pair.gcs.config.half_open_limit):
+                stranger = dial(f"127.0.3.{number + 1}")  # one of each source: the oldest of all gives way
+                assert len(exactly(stranger, CHALLENGE_BYTES)) == CHALLENGE_BYTES
+            assert exactly(first, len(RETRY) + 1) == RETRY, "and nothing after it"
+            return challenge
+
+        def counted(name: str) -> int:
+            return int(pair.gcs.counters()[name])
+
+        challenge = sent_away()
+        drone = early_drone(keys)
+        early = drone.early(challenge)
+        again = dial()
+        again.sendall(early)
+        passed_over = exactly(again, CHALLENGE_BYTES)
+        assert passed_over[:1] == challenge[:1] and passed_over[5:37] != challenge[5:37]
+        while not drone.done:
+            length = drone.on_header(exactly(again, 4))
+            again.sendall(b"".join(drone.on_body(exactly(again, length))))
+        assert wait_until(lambda: counted("hs_completed") == 1)
+        assert counted("hs_early") == 1
+
+        def refused(frame: bytes, source: str = "127.0.0.1") -> bool:
+            with dial(source) as sock:
+                sock.sendall(frame)
+                return exactly(sock, CHALLENGE_BYTES + 4)[CHALLENGE_BYTES:] == wire.ALERT_FRAME
+
+        assert refused(early), "a copy"
+        assert wait_until(lambda: counted("hs_stale_cookie") == 1)
+        fresh = early_drone(keys).early(sent_away())
+        assert refused(fresh, "127.0.0.9"), "from another address"
+        altered = bytearray(fresh)
+        altered[4] ^= 1
+        assert refused(bytes(altered)), "to a Challenge that nobody was given"
+        assert wait_until(lambda: counted("hs_stale_cookie") == 3)
+        altered = bytearray(fresh)
+        altered[-1] ^= 1
+        assert refused(bytes(altered)), "under another PSK"
+        assert wait_until(lambda: counted("hs_bad_mac") == 1)
+        assert counted("hs_keygens") == 1, "nothing dear was done for any of them"
+        assert not refused(fresh), "none of these has spent it"
+        assert wait_until(lambda: counted("hs_early") == 2)
+
+
+@pytest.mark.linux("loopback has 127.0.0.0/8 there alone")
+def test_a_drone_with_a_late_hello_gets_through_whoever_knocks(key_folder: Path, tmp_path: Path) -> None:
+    """It loses its place before its Hello comes, and comes back with it first."""
+    ways: list[Distance] = []
+
+    def far_away(port: int) -> int:
+        ways.append(Distance(("127.0.0.1", port), ROUND_TRIP_S / 2))
+        return ways[0].port
+
+    try:
+        with lab(key_folder, tmp_path, plane="native", handshake_port=far_away) as pair:
+            pair.prepare()
+            assert pair.handshakes(1)["completed"] == 1
+            address = pair.gcs.agent.endpoint.handshake_address
+            assert address is not None
+            with knocking(address[1], SOURCES, A_SECOND, 100_000):
+                assert wait_until(lambda: pair.gcs.counters()["hs_evicted"] >= 256)
+                for _ in range(8):
+                    assert pair.event("rekey")["result"] == "completed"
+                in_a_block = pair.handshakes(1)
+                drone, gcs = pair.stop()
+        assert drone["rekey_failed"] == 0
+        assert drone["hs_retry"] >= 8 and gcs["hs_early"] >= 8, "the crowd did take its places"
+        assert (drone["hs_connection_lost"], gcs["hs_stale_cookie"]) == (0, 0)
+        refused = {failure["counter"] for failure in in_a_block["failures"]}
+        assert refused <= {"hs_retry"}, "what is measured is dialled once, and said where it failed"
+    finally:
+        for way in ways:
+            way.close()
 
 
 def test_a_source_that_dials_too_often_is_slowed_before_any_work(key_folder: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 //! One handshake over a socket that Python opened: the conversation that `pqlink` runs, heard step by step.
 
+use crate::given::Nonce;
 use crate::keys::{PyKemPair, PySecret, PyStation, PyVehicle};
 use crate::recorder::{Clock, Marks, Recorded, Recorder};
 use pq_core::cell::locked;
@@ -16,12 +17,13 @@ use pq_link::registry::{Kem, Sig};
 use pq_link::secret::{scrub_stack, Secret};
 use pq_link::stream::{converse, Passed};
 use pq_link::suite::Suite;
-use pq_link::wire::NONCE_BYTES;
+use pq_link::wire::{Challenge, HEADER_BYTES, NONCE_BYTES};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -123,6 +125,8 @@ pub struct PyConversation {
     /// First 8 bytes of the Challenge's nonce, hex; empty before one came.
     handshake_id: String,
     is_pooled: bool,
+    /// At the drone after a Retry: the body of the Challenge to answer first on the next connection.
+    to_answer: Option<Vec<u8>>,
 }
 
 /// The suites of these wire codes, three bytes each.
@@ -197,23 +201,27 @@ struct Shell {
 }
 
 impl Shell {
+    /// Heard and timed.
+    fn around<S: Side>(&self, machine: Machine<S>) -> Machine<S> {
+        let recorder = Arc::clone(&self.recorder);
+        machine.traced(recorder).within(self.term.base)
+    }
+
     fn run<S: Side>(
         &self,
         socket: i64,
-        machine: Machine<S>,
+        machine: &mut Machine<S>,
         install: impl FnOnce(Established, Duration) -> Result<(), HandshakeError>,
     ) -> Result<(), HandshakeError> {
         let number = socket
             .try_into()
             .map_err(|_| HandshakeError::new(Reason::ConnectionLost, "the socket has no number"))?;
-        let recorder = Arc::clone(&self.recorder);
-        let mut machine = machine.traced(recorder).within(self.term.base);
         with_lent(number, |socket| {
             let waits = socket.set_nonblocking(false);
             waits
                 .map_err(|error| HandshakeError::new(Reason::ConnectionLost, error.to_string()))?;
             let passed = Passed::default();
-            converse(socket, self.term.started, passed, &mut machine, install)
+            converse(socket, self.term.started, passed, machine, install)
         })
     }
 
@@ -246,14 +254,16 @@ impl Shell {
             end_ns,
             handshake_id,
             is_pooled,
+            to_answer: None,
         }
     }
 }
 
 /// Dial over a connected socket. `elapsed_ns`: since the beginning of connect; `rekey`: (session id, epoch, secret)
-/// of the session to replace; `signs`: the drone is to prove itself by a signature, too.
+/// of the session to replace; `signs`: the drone is to prove itself by a signature, too; `early`: the body of the Challenge
+/// that an earlier connection got before its Retry, to be answered before anything is read.
 #[pyfunction]
-#[pyo3(signature = (vehicle, socket, *, clock, elapsed_ns, base_s, suite, min_level, epoch, rx_index, rekey, signs, metered))]
+#[pyo3(signature = (vehicle, socket, *, clock, elapsed_ns, base_s, suite, min_level, epoch, rx_index, rekey, signs, early, metered))]
 #[allow(clippy::too_many_arguments)] // named in Python
 pub fn dial(
     py: Python<'_>,
@@ -268,8 +278,11 @@ pub fn dial(
     rx_index: u32,
     rekey: Option<(SessionId, u32, PyRef<'_, PySecret>)>,
     signs: bool,
+    early: Option<Vec<u8>>,
     metered: bool,
 ) -> PyResult<PyConversation> {
+    let early = early.map(|body| Challenge::parse(&body)).transpose();
+    let early = early.map_err(|error| PyValueError::new_err(error.detail))?;
     let suite = suites(&suite)?[0];
     let rekey = rekey.map(|(session_id, epoch, secret)| RekeyFrom {
         session_id,
@@ -281,8 +294,8 @@ pub fn dial(
         recorder: Arc::new(Recorder::new(Clock::new(clock)?, metered)),
     };
     let nonce = fresh_nonce()?;
-    let (outcome, keys) = py.detach(|| {
-        let machine = DroneHandshake::new(DroneSetup {
+    let (outcome, keys, to_answer) = py.detach(|| {
+        let mut machine = shell.around(DroneHandshake::new(DroneSetup {
             suite,
             drone_id: vehicle.drone_id,
             psk: &vehicle.psk,
@@ -294,33 +307,38 @@ pub fn dial(
             rx_index,
             rekey,
             signing_key: signs.then(|| vehicle.signing_key(suite.sig).unwrap_or_default()),
-            early: None,
-        });
+            early,
+        }));
         let mut keys = None;
-        let outcome = shell.run(socket, machine, |established, _| {
+        let outcome = shell.run(socket, &mut machine, |established, _| {
             keys = Some(established);
             Ok(())
         });
-        (outcome, keys)
+        let to_answer = machine.to_answer();
+        let to_answer = to_answer.map(|given| given.encode().split_off(HEADER_BYTES));
+        (outcome, keys, to_answer)
     });
     let keys = keys.map(|keys| Py::new(py, PyEstablished::new(py, keys)?));
     let keys = keys.transpose()?;
     let id = keys.as_ref().map(|keys| keys.get().handshake_id());
     let id = id.unwrap_or_default();
-    Ok(shell.outcome(py, outcome, &Raised::default(), keys, id, false))
+    let heard = shell.outcome(py, outcome, &Raised::default(), keys, id, false);
+    Ok(PyConversation { to_answer, ..heard })
 }
 
-/// Answer over an accepted socket. `elapsed_ns`: since accept; `accepted`: wire codes. Called back, and where they
+/// Answer over an accepted socket. `elapsed_ns`: since accept; `source`: who dials, to whom alone its Challenge's nonce
+/// is good on a later connection; `accepted`: wire codes. Called back, and where they
 /// raise, the handshake is refused: `admit_key(drone_id)` once a Hello's MAC has verified, `rekey_basis(session_id)`
 /// for (drone id, epoch, secret) or None, `drone_key(drone_id, token)` for a registered key or None (None itself: no
 /// drone signs), `ready_pair(token)` for a pair or None, `install(established, rtt_ns)` before `FinishedGcs` is sent.
 #[pyfunction]
-#[pyo3(signature = (station, socket, *, clock, elapsed_ns, base_s, accepted, min_level, rx_index, admit_key, rekey_basis, drone_key, ready_pair, install, metered))]
+#[pyo3(signature = (station, socket, *, source, clock, elapsed_ns, base_s, accepted, min_level, rx_index, admit_key, rekey_basis, drone_key, ready_pair, install, metered))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // named in Python, which hands over copies
 pub fn answer(
     py: Python<'_>,
     station: &PyStation,
     socket: i64,
+    source: IpAddr,
     clock: &Bound<'_, PyAny>,
     elapsed_ns: u64,
     base_s: f64,
@@ -339,15 +357,30 @@ pub fn answer(
         term: Term::new(elapsed_ns, base_s)?,
         recorder: Arc::new(Recorder::new(Clock::new(clock)?, metered)),
     };
-    let nonce = fresh_nonce()?;
+    let nonce = station.given.nonce(source);
+    let nonce = nonce.map_err(|error| PyOSError::new_err(error.detail))?;
     let raised = Raised::default();
     let is_pooled = AtomicBool::new(false);
+    let early: Mutex<Option<Nonce>> = Mutex::default();
+    let is_early = AtomicBool::new(false);
     let (outcome, keys) = py.detach(|| {
+        let redeem = |answered: &Nonce| {
+            station.given.check(answered, source)?;
+            locked(&early).replace(*answered);
+            Ok(())
+        };
         let admit = |id: &DroneId| {
             Python::attach(|py| {
                 let admitted = admit_key.call1(py, (PyBytes::new(py, id),));
                 admitted.map(drop).map_err(|error| raised.keep(py, error))
-            })
+            })?;
+            // Only here has its MAC been found right: what a stranger answers spends nothing.
+            let answered = *locked(&early);
+            if let Some(nonce) = answered {
+                station.given.spend(&nonce, source)?;
+                is_early.store(true, Ordering::Relaxed);
+            }
+            Ok(())
         };
         let basis = |session: &SessionId| {
             Python::attach(|py| {
@@ -392,11 +425,12 @@ pub fn answer(
             admit_key: &admit,
             rekey_basis: &basis,
             drone_keys: drone_key.is_some().then_some(&key_of),
-            redeem: None,
+            redeem: Some(&redeem),
         })
         .with_pairs(&ready);
+        let mut machine = shell.around(machine);
         let mut keys = None;
-        let outcome = shell.run(socket, machine, |established, rtt| {
+        let outcome = shell.run(socket, &mut machine, |established, rtt| {
             Python::attach(|py| {
                 let made = PyEstablished::new(py, established).and_then(|made| Py::new(py, made));
                 let rtt_ns = rtt.as_nanos() as u64;
@@ -410,9 +444,14 @@ pub fn answer(
         });
         (outcome, keys)
     });
-    let id = pq_link::hex::shown(&nonce[..8]);
+    let early = locked(&early).take();
+    let id = pq_link::hex::shown(&early.unwrap_or(nonce)[..8]);
     let is_pooled = is_pooled.load(Ordering::Relaxed);
-    Ok(shell.outcome(py, outcome, &raised, keys, id, is_pooled))
+    let mut heard = shell.outcome(py, outcome, &raised, keys, id, is_pooled);
+    if is_early.into_inner() {
+        heard.counts.insert("hs_early", 1);
+    }
+    Ok(heard)
 }
 
 fn find_basis(

@@ -1,5 +1,6 @@
 //! Long-term keys and ready key pairs, as handles that Python holds.
 
+use crate::given::Given;
 use pq_core::cell::locked;
 use pq_core::python::error;
 use pq_link::identity::{DroneId, GcsIdentity, GcsPublic, PskStore};
@@ -153,6 +154,7 @@ pub struct PyStation {
     pub primitives: Arc<HostPrimitives>,
     pub identity: GcsIdentity,
     pub psks: PskStore,
+    pub given: Given,
 }
 
 #[pymethods]
@@ -171,6 +173,8 @@ impl PyStation {
         let drones = drones.map(|(id, psk)| Ok((id, psk_keys(py, psk)?)));
         let psks = PskStore::new(drones.collect::<PyResult<_>>()?)
             .map_err(|failure| error(py, "PrimitiveFailed", failure.to_string(), &[]))?;
+        let given = Given::new();
+        let given = given.map_err(|failure| error(py, "PrimitiveFailed", failure.detail, &[]))?;
         Ok(Self {
             primitives: Arc::clone(&primitives.0),
             identity: GcsIdentity {
@@ -178,6 +182,7 @@ impl PyStation {
                 secrets: secrets(py, signing)?,
             },
             psks,
+            given,
         })
     }
 }

@@ -4,17 +4,20 @@
 //! handles of them.
 
 mod conversation;
+mod given;
 mod keys;
 mod meeting;
 mod recorder;
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 /// The tunnel, native.
 #[pymodule]
 #[pyo3(name = "pq_core")]
 fn pq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("RETRY", PyBytes::new(module.py(), &pq_link::wire::RETRY))?;
     pq_core::python::register(module)?;
     module.add_class::<keys::PyPrimitives>()?;
     module.add_class::<keys::PyKemPair>()?;

@@ -226,3 +226,25 @@ class Evicted(HandshakeError):
     hint = "Dial again; the GCS is busy with connections that say nothing."
     counter = "hs_evicted"
     send_alert = False
+
+
+class RetryAsked(HandshakeError):
+    """The GCS is under load: come again at once, with the Hello first. `challenge`: the body of the Challenge
+    to answer there."""
+
+    code = "retry_asked"
+    hint = "Nothing to do where it is dialled again by itself; else dial again."
+    counter = "hs_retry"
+    send_alert = False
+
+    def __init__(self, message: str, challenge: bytes) -> None:
+        super().__init__(message)
+        self.challenge = challenge
+
+
+class StaleCookie(HandshakeError):
+    """An EarlyHello answers a Challenge that is old, another source's, answered before, or not this GCS's."""
+
+    code = "stale_cookie"
+    hint = "Dial again, from the same address: a Challenge is good for 8 to 16 s, once."
+    counter = "hs_stale_cookie"

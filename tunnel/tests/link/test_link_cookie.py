@@ -5,24 +5,21 @@ way between drone and station is a relay that keeps every byte for half a round 
 from __future__ import annotations
 
 import os
-import selectors
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from early_kit import RETRY, EarlyDrone
 from link_kit import fields, program
 from test_pqlink import SUITE, WAIT_S, SpecEnd, identities, wait_for
 from test_station import Station, Stream, both_ways, station_in
 
+from crowd import A_SECOND, ROUND_TRIP_S, SOURCES, Distance, knocking
+from early_kit import RETRY, EarlyDrone
 from pqspec.handshake import GcsHandshake, PskStore
 from pqtunnel.errors import BadLength, HandshakeError
 from pqtunnel.primitives import Primitives
@@ -30,121 +27,6 @@ from pqtunnel.suites import get
 from pqtunnel.trace import Tracer
 from pqtunnel.wire import ALERT_FRAME
 from waiting import free_port
-
-STRANGERS = Path(__file__).with_name("strangers.py")
-
-
-@dataclass
-class _Pair:
-    """One relayed connection: bytes on their way in each direction, with when they are due."""
-
-    near: socket.socket
-    far: socket.socket | None = None
-    due: list[tuple[float, bool, bytes]] = field(default_factory=list)
-
-
-class Distance:
-    """A TCP relay to `target`, half a round trip away: a connection, and every byte, arrives that much later.
-    What a drone sends with its connection arrives with it."""
-
-    def __init__(self, target: tuple[str, int], one_way_s: float) -> None:
-        self._target, self._one_way_s = target, one_way_s
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._pairs: dict[socket.socket, _Pair] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work)
-        self._thread.start()
-
-    @property
-    def address(self) -> str:
-        return "{}:{}".format(*self._listener.getsockname())
-
-    def _work(self) -> None:
-        while not self._stop.is_set():
-            for key, _ in self._selector.select(0.002):
-                if key.fileobj is self._listener:
-                    self._accept()
-                else:
-                    assert isinstance(key.fileobj, socket.socket)
-                    self._read(key.fileobj)
-            now_s = time.monotonic()
-            for pair in set(map(id, self._pairs.values())):
-                self._pass_on(next(one for one in self._pairs.values() if id(one) == pair), now_s)
-
-    def _accept(self) -> None:
-        near, _ = self._listener.accept()
-        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        pair = _Pair(near)
-        pair.due.append((time.monotonic() + self._one_way_s, True, b""))  # the connection itself
-        self._pairs[near] = pair
-        self._selector.register(near, selectors.EVENT_READ)
-
-    def _read(self, sock: socket.socket) -> None:
-        pair = self._pairs[sock]
-        try:
-            data = sock.recv(65_536)
-        except OSError:
-            data = b""
-        if not data:
-            self._selector.unregister(sock)
-        to_far = sock is pair.near
-        pair.due.append((time.monotonic() + self._one_way_s, to_far, data or b"\0END"))
-
-    def _pass_on(self, pair: _Pair, now_s: float) -> None:
-        while pair.due and pair.due[0][0] <= now_s:
-            _, to_far, data = pair.due.pop(0)
-            if data == b"":
-                self._connect(pair)
-                continue
-            target = pair.far if to_far else pair.near
-            if data == b"\0END" or target is None:
-                self._drop(pair)
-                return
-            try:
-                target.sendall(data)
-            except OSError:
-                self._drop(pair)
-                return
-
-    def _connect(self, pair: _Pair) -> None:
-        try:
-            far = socket.create_connection(self._target, timeout=WAIT_S)
-        except OSError:
-            return
-        far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        pair.far = far
-        self._pairs[far] = pair
-        self._selector.register(far, selectors.EVENT_READ)
-
-    def _drop(self, pair: _Pair) -> None:
-        for sock in (pair.near, pair.far):
-            if sock is not None and sock in self._pairs:
-                del self._pairs[sock]
-                if sock in self._selector.get_map():
-                    self._selector.unregister(sock)
-                sock.close()
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        for pair in list(self._pairs.values()):
-            self._drop(pair)
-        self._selector.close()
-        self._listener.close()
-
-
-@contextmanager
-def knocking(station: Station, sources: int, rate: int, count: int) -> Iterator[subprocess.Popen[str]]:
-    """Strangers at the station's door, from before the block until it ends."""
-    words = [sys.executable, STRANGERS, "127.0.0.1", station.ports["handshake"], sources, rate, count]
-    with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True) as child:
-        try:
-            assert child.stdout is not None and child.stdout.readline() == "knocking\n"
-            yield child
-        finally:
-            child.terminate()
 
 
 def fly(station: Station, handshake: str, spread_ms: int, packets: int = 4) -> dict[str, str]:
@@ -173,14 +55,15 @@ def fleet_of(station: Station, count: int) -> None:
 
 
 DRONES = 8
-SOURCES = 64
-ROUND_TRIP_S = 0.1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="loopback has 127.0.0.0/8 on Linux")
 @pytest.mark.parametrize(
     ("name", "sources", "rate", "count"),
-    [("64 sources, 31 a second each", SOURCES, 31, 100_000), ("as fast as it goes", SOURCES, 0, 100_000)],
+    [
+        ("64 sources, 31 a second each", SOURCES, A_SECOND, 100_000),
+        ("as fast as it goes", SOURCES, 0, 100_000),
+    ],
 )
 def test_drones_with_a_late_hello_get_in_at_once_whoever_knocks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, sources: int, rate: int, count: int
@@ -190,10 +73,10 @@ def test_drones_with_a_late_hello_get_in_at_once_whoever_knocks(
         station.start()
         way = Distance(("127.0.0.1", station.ports["handshake"]), ROUND_TRIP_S / 2)
         stack.callback(way.close)
-        with knocking(station, sources, rate, count):
+        with knocking(station.ports["handshake"], sources, rate, count):
             wait_for("a full room", lambda: station.status().get("hs_evicted", 0) >= 256)
             before = station.status()
-            result = fly(station, way.address, 2000)
+            result = fly(station, f"127.0.0.1:{way.port}", 2000)
             told = station.status()
         with capsys.disabled():
             spent = {key: told.get(key, 0) - before.get(key, 0) for key in ("hs_started", "hs_evicted")}
@@ -222,9 +105,9 @@ def test_half_a_fleet_gets_in_from_the_very_address_that_strangers_knock_from(
         station.start()
         way = Distance(("127.0.0.1", station.ports["handshake"]), ROUND_TRIP_S / 2)
         stack.callback(way.close)
-        with knocking(station, 1, 0, 100_000):
+        with knocking(station.ports["handshake"], 1, 0, 100_000):
             wait_for("a full room", lambda: station.status().get("hs_evicted", 0) >= 256)
-            result = fly(station, way.address, 1000)
+            result = fly(station, f"127.0.0.1:{way.port}", 1000)
             told = station.status()
         with capsys.disabled():
             print(f"\n{result['completed']} of {HALF} in, {result['dialled']} dials, {result['early']} early")

@@ -62,7 +62,9 @@ class SpecifiedDrone:
 
 
 class SpecifiedGcs:
-    """`GcsHandshakes` by `handshake.gcs`."""
+    """`GcsHandshakes` by `handshake.gcs`, which remembers no Challenge."""
+
+    last_word = b""
 
     def __init__(self, keys: GcsKeys, primitives: Primitives) -> None:
         self._psks = PskStore(keys.psks)

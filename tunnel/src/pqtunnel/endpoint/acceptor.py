@@ -2,7 +2,8 @@
 
 Several threads block in accept() on one socket, so that a connection costs no thread creation and no
 hand-over. There is one worker more than handshakes may be half open, so that a newcomer always finds one: it
-takes the place of the oldest connection that has sent no right Hello (`handshake.limits`).
+takes the place of the oldest connection that has sent no right Hello (`handshake.limits`). That one is told
+to come again with its Hello first, which a stranger cannot: it finds its place at once, whoever knocks.
 """
 
 from __future__ import annotations
@@ -196,9 +197,12 @@ class Acceptor:
             work.counters.add_handshake(counters)
 
     def _end(self, victim: Slot) -> None:
-        sock = self._sockets[victim]
+        sock, word = self._sockets[victim], self._handshakes.last_word
         with contextlib.suppress(OSError):  # its peer went away in this very moment
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+            if word and not self._closing:
+                sock.send(word)  # four bytes behind a Challenge: there is room for them
+            else:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
             sock.shutdown(socket.SHUT_RDWR)  # wakes the worker that waits for its Hello
             if sys.platform == "win32":
                 sock.close()  # who waits there does not hear of a shutdown
@@ -227,6 +231,7 @@ class Acceptor:
                 self._hooks.install(policy.work, established, arrival)
 
             answer = Answer(
+                source=slot.source,
                 accepted=policy.accepted,
                 min_level=policy.min_level,
                 rx_index=self._hooks.new_index(),

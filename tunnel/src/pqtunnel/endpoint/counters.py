@@ -25,8 +25,8 @@ REKEY: Final = ("rekey_started", "rekey_completed", "rekey_failed", "rekey_coale
 HANDSHAKE: Final = (
     "hs_started", "hs_completed", "hs_bad_version", "hs_bad_length", "hs_bad_mac", "hs_unknown_suite",
     "hs_policy", "hs_bad_signature", "hs_bad_finished", "hs_timeout", "hs_rate_limited", "hs_half_open_limit",
-    "hs_evicted", "hs_displaced", "hs_session_unknown", "hs_alert", "hs_failed", "hs_connection_lost",
-    "hs_keygens", "hs_signatures", "hs_decaps", "hs_encaps", "hs_verifies",
+    "hs_evicted", "hs_retry", "hs_early", "hs_stale_cookie", "hs_displaced", "hs_session_unknown", "hs_alert",
+    "hs_failed", "hs_connection_lost", "hs_keygens", "hs_signatures", "hs_decaps", "hs_encaps", "hs_verifies",
 )  # fmt: skip
 _DIGESTS: Final = ("digest_tx", "digest_rx")
 _DIGEST_MASK: Final = (1 << 64) - 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pqtunnel.config import Address
 from pqtunnel.endpoint.counters import add_to
 from pqtunnel.endpoint.handshakes import Dial, DroneHandshakes
-from pqtunnel.errors import HandshakeError
+from pqtunnel.errors import HandshakeError, RetryAsked
 from pqtunnel.handshake.established import Epoch
 from pqtunnel.handshake.rekey import RekeyFrom
 from pqtunnel.scheduling import PrimitiveSampling, thread_meter
@@ -18,6 +18,8 @@ from pqtunnel.suites import Suite
 from pqtunnel.trace import Tracer
 
 CONNECT_TIMEOUT_S: Final = 3.0
+EARLY_TRIES: Final = 3
+"""Connections with the Hello first, at most, after one that a GCS under load ended (docs/PROTOCOL.md, 4)."""
 
 
 class PeerUnreachableError(HandshakeError):
@@ -64,28 +66,39 @@ class Dialer:
         rekey: RekeyFrom | None = None,
         *,
         label: str = "cold",
+        early_tries: int = 0,
     ) -> DialResult:
         """One handshake, from connect to the verified FinishedGcs; `rekey` names the session it
         replaces; `label` is the mode of any other one's spans: cold, pooled (the gcs holds keys
         ready) or redial (after silence, in the middle of a session).
 
-        `counters` receives what this handshake counted, failed or not. Raises HandshakeError of every kind.
+        Where a GCS under load asks for it, up to `early_tries` times on another connection, with the Hello
+        first; spans and round trip are those of the last one. `counters` receives what all of these counted.
+        Raises HandshakeError of every kind.
         """
+        dial = Dial(self.suite, self.min_level, epoch, rx_index, rekey, self.signs)
+        mode = "rekey" if rekey is not None else label
+        for _ in range(early_tries):
+            try:
+                return self._dial(index, mode, dial, counters)
+            except RetryAsked as error:
+                dial = replace(dial, early=error.challenge)
+        return self._dial(index, mode, dial, counters)
+
+    def _dial(self, index: int, mode: str, dial: Dial, counters: dict[str, int]) -> DialResult:
         with thread_meter() as meter:
             tracer = Tracer(
                 clock=time.perf_counter_ns,
                 host="drone",
                 index=index,
-                mode="rekey" if rekey is not None else label,
+                mode=mode,
                 suite_id=self.suite.id,
                 meter=meter,
                 meter_primitives=self.sampling.due(index),
             )
-            return self._dial(tracer, epoch, rx_index, counters, rekey)
+            return self._connect(tracer, dial, counters)
 
-    def _dial(
-        self, tracer: Tracer, epoch: int, rx_index: int, counters: dict[str, int], rekey: RekeyFrom | None
-    ) -> DialResult:
+    def _connect(self, tracer: Tracer, dial: Dial, counters: dict[str, int]) -> DialResult:
         tracer.mark("connect", "io")
         started_ns = time.monotonic_ns()
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
@@ -96,14 +109,14 @@ class Dialer:
                 sock.connect(self.target)
                 rtt_ns = time.monotonic_ns() - started_ns
             except OSError as error:
-                add_to(counters, "hs_started")
+                if dial.early is None:
+                    add_to(counters, "hs_started")
                 add_to(counters, PeerUnreachableError.counter)
                 reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
                 raise PeerUnreachableError(
                     f"cannot connect to the gcs at {self.target[0]}:{self.target[1]}: {reason}"
                 ) from error
             try:
-                dial = Dial(self.suite, self.min_level, epoch, rx_index, rekey, self.signs)
                 established = self.handshakes.dial(sock, started_ns, dial, tracer, counters)
             except HandshakeError as error:
                 if error.counter == "hs_connection_lost":

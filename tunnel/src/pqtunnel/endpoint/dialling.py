@@ -13,7 +13,7 @@ from typing import Final
 
 from pqtunnel import suites
 from pqtunnel.config import EndpointConfig
-from pqtunnel.endpoint.dialer import Dialer, DialResult, PeerUnreachableError
+from pqtunnel.endpoint.dialer import EARLY_TRIES, Dialer, DialResult, PeerUnreachableError
 from pqtunnel.endpoint.handshakes import DroneHandshakes
 from pqtunnel.endpoint.plane import Plane
 from pqtunnel.endpoint.work import CellWork
@@ -60,7 +60,9 @@ class Dialling:
         self._dataplane = dataplane
         self._install = install
 
-    def dial(self, work: CellWork, suite_id: str, *, rekey: bool, label: str = "cold") -> DialResult:
+    def dial(
+        self, work: CellWork, suite_id: str, *, rekey: bool, label: str = "cold", in_block: bool = False
+    ) -> DialResult:
         """One handshake, its epoch installed and a keepalive sent on it. Raises HandshakeError, and CellEnded
         rather than dial for a cell that was stopped: the next one would inherit the session."""
         with work.handshake_lock:  # one handshake in flight
@@ -83,6 +85,8 @@ class Dialling:
                     counted,
                     work.book.rekey_from() if rekey else None,
                     label=label,
+                    # A block measures: what fails there is counted, and not made up for.
+                    early_tries=0 if in_block else EARLY_TRIES,
                 )
             finally:
                 work.counters.add_handshake(counted)
@@ -111,7 +115,8 @@ class Dialling:
                 break
             try:
                 label = "pooled" if pooled else "cold"
-                ids.append(self.dial(work, work.plan.suite_id, rekey=False, label=label).handshake_id)
+                dialled = self.dial(work, work.plan.suite_id, rekey=False, label=label, in_block=True)
+                ids.append(dialled.handshake_id)
                 in_a_row = 0
             except HandshakeError as error:
                 in_a_row += 1

@@ -26,7 +26,8 @@ from pqtunnel.trace import Tracer
 @dataclass(frozen=True)
 class Dial:
     """One handshake as the drone wants it. `rx_index` is free in the session; `rekey` names the session to
-    replace; `signs`: the drone proves itself by a signature, too."""
+    replace; `signs`: the drone proves itself by a signature, too; `early`: the body of the Challenge of an
+    earlier connection that ended with a Retry."""
 
     suite: Suite
     min_level: int
@@ -34,14 +35,17 @@ class Dial:
     rx_index: int
     rekey: RekeyFrom | None = None
     signs: bool = False
+    early: bytes | None = None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the gcs accepts in one handshake; meanings as in `pqspec.handshake.gcs.GcsHandshake`. `install`
+    """What the gcs accepts in one handshake from the address `source`; meanings as in
+    `pqspec.handshake.gcs.GcsHandshake`. `install`
     gets the epoch and the round trip, ns, before the last word leaves; where it raises TunnelError nothing
     leaves."""
 
+    source: str
     accepted: Collection[str]
     min_level: int
     rx_index: int
@@ -73,6 +77,11 @@ class DroneHandshakes(Loads, Protocol):
 
 class GcsHandshakes(Loads, Protocol):
     """The gcs's end."""
+
+    @property
+    def last_word(self) -> bytes:
+        """What a connection is told that gives way before its right Hello: a Retry, where these handshakes
+        know an EarlyHello; else nothing."""
 
     @property
     def pairs(self) -> PairMakers[Wipeable]:

@@ -41,14 +41,12 @@ REFUSALS: Final[dict[str, type[errors.HandshakeError]]] = {
     "RateLimited": errors.RateLimited,
     "HalfOpenLimit": errors.HalfOpenLimit,
     "Evicted": errors.Evicted,
-    # A station of `pqlink` under load; the lab's own never says so.
-    "Retry": errors.PeerAlert,
-    "StaleCookie": errors.BadMac,
+    "StaleCookie": errors.StaleCookie,
     "ConnectionLost": ConnectionLostError,
     "Failed": errors.HandshakeError,
     "Ended": errors.HandshakeError,
 }
-"""Classes by the reason's name in `tunnel/link/src/error.rs`."""
+"""Classes by the reason's name in `tunnel/link/src/error.rs`; `Retry` says with what to come again."""
 
 
 @functools.cache
@@ -99,7 +97,8 @@ class NativeDrone:
         self, sock: socket.socket, started_ns: int, dial: Dial, tracer: Tracer, counters: dict[str, int]
     ) -> Epoch:
         """As `DroneHandshakes.dial`."""
-        add_to(counters, "hs_started")
+        if dial.early is None:  # who was asked to come again goes on with the same one
+            add_to(counters, "hs_started")
         if dial.signs and dial.suite.sig.token not in self._keys.signing:
             error = errors.PolicyRefused(
                 f"this drone is to sign and holds no {dial.suite.sig.name} key",
@@ -121,6 +120,7 @@ class NativeDrone:
             rx_index=dial.rx_index,
             rekey=_from(dial.rekey),
             signs=dial.signs,
+            early=dial.early,
             metered=tracer.meters_primitives,
         )
         return _settle(heard, tracer, counters)
@@ -154,6 +154,8 @@ class NativePairs:
 
 class NativeGcs:
     """`GcsHandshakes`, native."""
+
+    last_word = pq_core.RETRY
 
     def __init__(self, keys: GcsKeys) -> None:
         self._keys = keys
@@ -191,6 +193,7 @@ class NativeGcs:
         heard = pq_core.answer(
             self.station,
             sock.fileno(),
+            source=answer.source,
             clock=tracer.clock,
             elapsed_ns=time.monotonic_ns() - started_ns,
             base_s=limits.BASE_DEADLINE_S,
@@ -243,4 +246,7 @@ def _error(heard: pq_core.Conversation) -> errors.HandshakeError | None:
     if heard.refusal is None:
         return None
     reason, detail = heard.refusal
+    if reason == "Retry":
+        assert heard.to_answer is not None  # a Retry is awaited after the Challenge alone
+        return errors.RetryAsked(detail, heard.to_answer)
     return REFUSALS[reason](detail)
