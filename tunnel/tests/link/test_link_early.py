@@ -8,10 +8,10 @@ import random
 
 import pytest
 from core_kit import CountingRng, Lab, deliver
-from early_kit import RETRY, EarlyDrone, EarlyGcs
 from link_kit import Refused, RustMachine, rust_machine, spec
 from test_link_handshake import NINE, _altered, _same
 
+from early_kit import RETRY, EarlyDrone, EarlyGcs
 from pqtunnel.errors import HandshakeError
 from pqtunnel.primitives import Primitives
 from pqtunnel.suites import Suite, get
