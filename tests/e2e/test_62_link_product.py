@@ -111,7 +111,7 @@ def beside(program: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("beside_link", ["the vehicle"])
+@pytest.mark.parametrize("beside_link", ["the vehicle", "MAVProxy"])
 def test_six_commands_from_two_fresh_machines_to_a_vehicle_that_a_ground_station_arms(
     machines: tuple[Machine, Machine], beside_link: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,7 +122,7 @@ def test_six_commands_from_two_fresh_machines_to_a_vehicle_that_a_ground_station
     drone.write("drone.toml", written("drone.toml").replace("192.0.2.1", ground.address), tmp_path)
     drone.write("vehicle.py", (ENDS / "vehicle.py").read_text(), tmp_path)
     if beside_link == "MAVProxy":
-        drone.stays("python3 vehicle.py 14550 14551")  # for a serial port
+        drone.stays("python3 vehicle.py 14552 14551")  # for a serial port
         line = beside("MAVProxy").replace("/dev/ttyAMA0,921600", "udpin:127.0.0.1:14551")
         assert line.startswith("mavproxy.py --master=udpin")
         drone.stays(f"{line} --daemon --non-interactive --nowait --no-state --mav20")

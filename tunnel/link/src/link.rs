@@ -12,11 +12,14 @@ use pq_core::plane::{Event, Gate, Plane, Route, Setup};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How often an end looks at its timers.
 pub const TICK: Duration = Duration::from_millis(20);
+/// After so long without a datagram of the application it is told again where this end is.
+const ANNOUNCE_EVERY_NS: i64 = 1_000_000_000;
 
 /// One end, shared by its threads.
 pub struct Link {
@@ -33,6 +36,7 @@ pub struct Link {
     /// Shown by `status`.
     pub last: Mutex<Option<LastHandshake>>,
     book: Mutex<Book>,
+    announced_ns: AtomicI64,
     random: SystemRandom,
 }
 
@@ -87,6 +91,7 @@ impl Link {
             counters: Mutex::default(),
             last: Mutex::default(),
             book: Mutex::default(),
+            announced_ns: AtomicI64::default(),
             random: SystemRandom::new(),
         })
     }
@@ -189,10 +194,21 @@ impl Link {
         if is_due {
             self.keepalive();
         }
+        self.announce(now_ns);
         for note in self.plane.take_notes() {
             log(&note);
         }
         self.plane.take_control()
+    }
+
+    /// A program that only answers whoever spoke to it learns from an empty datagram where to send.
+    fn announce(&self, now_ns: i64) {
+        let heard_ns = self.plane.last_plaintext_ns();
+        let last_ns = heard_ns.max(self.announced_ns.load(Ordering::Relaxed));
+        if now_ns - last_ns >= ANNOUNCE_EVERY_NS {
+            self.announced_ns.store(now_ns, Ordering::Relaxed);
+            self.plane.announce();
+        }
     }
 
     /// One keepalive now, where there are keys and a peer.

@@ -172,6 +172,7 @@ fn outward(current: &Current, socket: &UdpSocket, plane: SocketAddr, link: &Link
     let mut room = vec![0; DATAGRAM_BYTES];
     while !signals::stopping() {
         match socket.recv_from(&mut room) {
+            Ok((0, _)) => {} // where this end is: the bridge knows
             Ok((count, source)) if source == plane => {
                 let file = locked(current).clone();
                 let written = file.map(|file| (&*file).write_all(&room[..count]));

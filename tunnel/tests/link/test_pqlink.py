@@ -160,6 +160,16 @@ def test_traffic_passes_and_resumes_after_a_kill_of_either_end(tmp_path: Path, k
             assert "stopped" in (tmp_path / f"{end.role}.log").read_text()
 
 
+def test_a_program_that_only_answers_learns_where_to_send(tmp_path: Path, keys: Path) -> None:
+    """As MAVProxy's `udpin`, which is silent until it has heard something."""
+    with two_ends(tmp_path, keys) as (drone, _):
+        drone.start()
+        drone.application.settimeout(WAIT_S)
+        for _ in range(2):  # and again, for a program that began later
+            payload, source = drone.application.recvfrom(65_536)
+            assert (payload, source) == (b"", ("127.0.0.1", drone.plaintext))
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_log_on_a_full_disk_ends_no_link(tmp_path: Path, keys: Path) -> None:
     with two_ends(tmp_path, keys) as (drone, gcs):
