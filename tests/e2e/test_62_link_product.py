@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 
 ENDS = Path(__file__).with_name("pqlink_ends")
 PAGE = (ROOT / "docs/LINK-PRODUCT.md").read_text(encoding="utf-8")
-WORK = "/home/operator"
+WORK = "/srv/link"
 NETWORK = "pqlink-two-machines"
 WAIT_S = 60.0
 
