@@ -22,7 +22,7 @@ ENDS = Path(__file__).with_name("pqlink_ends")
 PAGE = (ROOT / "docs/LINK-PRODUCT.md").read_text(encoding="utf-8")
 WORK = "/srv/link"
 NETWORK = "pqlink-two-machines"
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 
 def part() -> str:
@@ -55,7 +55,7 @@ class Machine:
         run("docker", "rm", "-f", self.name)
         hardened = ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--init", "--user", "0:0"]
         where = ["--name", self.name, "--network", NETWORK, "--entrypoint", "sleep"]
-        docker("run", "-d", *where, *hardened, "pqlab/sitl:dev", "600")
+        docker("run", "-d", *where, *hardened, "pqlab/sitl:dev", "1800")
         assert self.sh("command -v pqlink || echo none", "/") == "none\n", "it is fresh"
         self.sh(f"mkdir -p {WORK}/keys", "/")
         docker("cp", str(program), f"{self.name}:/usr/local/bin/pqlink")
@@ -144,7 +144,7 @@ def test_six_commands_from_two_fresh_machines_to_a_vehicle_that_a_ground_station
     asks = (ENDS / "ground.py").read_text()
     ground.write("ground.py", asks, tmp_path)
     done = run(
-        "docker", "exec", "-w", WORK, "-e", "MAVLINK20=1", ground.name, "python3", "ground.py", timeout_s=300
+        "docker", "exec", "-w", WORK, "-e", "MAVLINK20=1", ground.name, "python3", "ground.py", timeout_s=900
     )
     assert done.code == 0, done.text[-2000:]
     told = done.json()

@@ -14,7 +14,7 @@ from pymavlink import mavutil
 
 mav = mavutil.mavlink
 QGC_SYSTEM, QGC_COMPONENT = 255, 190
-WAIT_S = 30.0
+WAIT_S = 120.0
 #: a lost message is asked for again
 AGAIN_S = 2.0
 GUIDED = 4  # ArduCopter's
