@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 from unittest.mock import patch
 
@@ -11,7 +12,16 @@ from pqtunnel import wire
 from pqtunnel.errors import HandshakeError
 
 RETRY = bytes.fromhex("17000000")
+CHALLENGE_BYTES = 69
 EARLY_HEADER = bytes.fromhex("18000085")
+
+
+def exactly(sock: socket.socket, count: int) -> bytes:
+    """So many bytes, or those before the end."""
+    got = b""
+    while len(got) < count and (piece := sock.recv(count - len(got))):
+        got += piece
+    return got
 
 
 class StaleCookie(HandshakeError):

@@ -17,8 +17,7 @@ import pytest
 from endpoint_kit import SUITE, Lab, Side, lab
 
 from crowd import A_SECOND, ROUND_TRIP_S, SOURCES, Distance, knocking
-from early_kit import RETRY, EarlyDrone
-from pqspec.handshake import DroneHandshake
+from early_kit import CHALLENGE_BYTES, RETRY, EarlyDrone, exactly
 from pqtunnel import suites, wire
 from pqtunnel.endpoint.identity_files import DroneKeys, load_drone
 from pqtunnel.primitives import load
@@ -244,17 +243,6 @@ def early_drone(keys: DroneKeys) -> EarlyDrone:
     )
 
 
-def exactly(sock: socket.socket, count: int) -> bytes:
-    """So many bytes, or those before the end."""
-    got = b""
-    while len(got) < count and (piece := sock.recv(count - len(got))):
-        got += piece
-    return got
-
-
-CHALLENGE_BYTES = 69
-
-
 @pytest.mark.linux("loopback has 127.0.0.0/8 there alone")
 def test_a_hello_that_comes_first_answers_what_was_given_to_its_source_once(
     key_folder: Path, tmp_path: Path
@@ -378,18 +366,7 @@ def test_an_older_handshake_held_back_displaces_no_newer_one(
         pair.prepare()
         address = pair.gcs.agent.endpoint.handshake_address
         assert address is not None
-        older = DroneHandshake(
-            suite=suites.get(SUITE),
-            psk=keys.psk,
-            trusted=keys.trusted,
-            min_level=1,
-            epoch=0,
-            primitives=load(),
-            rng=os.urandom,
-            tracer=Tracer(),
-            counters=defaultdict(int),
-            rx_index=1,
-        )
+        older = early_drone(keys)
         with socket.create_connection(address, timeout=LIMIT_S) as sock, sock.makefile("rb") as stream:
             older.start()
             for _ in range(2):

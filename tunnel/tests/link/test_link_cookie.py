@@ -19,7 +19,7 @@ from test_pqlink import SUITE, WAIT_S, SpecEnd, identities, wait_for
 from test_station import Station, Stream, both_ways, station_in
 
 from crowd import A_SECOND, ROUND_TRIP_S, SOURCES, Distance, knocking
-from early_kit import RETRY, EarlyDrone
+from early_kit import CHALLENGE_BYTES, RETRY, EarlyDrone, exactly
 from pqspec.handshake import GcsHandshake, PskStore
 from pqtunnel.errors import BadLength, HandshakeError
 from pqtunnel.primitives import Primitives
@@ -134,14 +134,6 @@ def early_drone(station: Station, name: str, native: Primitives) -> EarlyDrone:
     )
 
 
-def exactly(sock: socket.socket, count: int) -> bytes:
-    got = b""
-    while len(got) < count and (piece := sock.recv(count - len(got))):
-        got += piece
-    return got
-
-
-CHALLENGE_BYTES = 69
 ROOM = 128
 
 
