@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -10,6 +11,7 @@ from pqspec.handshake import DroneHandshake, GcsHandshake
 from pqspec.keyschedule import mac
 from pqtunnel import wire
 from pqtunnel.errors import HandshakeError
+from waiting import wait_until
 
 RETRY = bytes.fromhex("17000000")
 CHALLENGE_BYTES = 69
@@ -72,3 +74,57 @@ class EarlyGcs(GcsHandshake):
 
         with patch.object(wire, "frame_header", header):
             return self._on_hello(body[32:])
+
+
+def held_to_what_was_given(
+    dial: Callable[[str], socket.socket],
+    places: int,
+    drone: Callable[[], EarlyDrone],
+    counted: Callable[[str], int],
+) -> bytes:
+    """A station takes an EarlyHello once, from the source that its Challenge was given to, and refuses every
+    other one by name. `dial` connects from an address of loopback, `places` strangers push out who came
+    before, `counted` is a counter of the station. Returns the Challenge of the handshake that completed."""
+
+    def sent_away() -> bytes:
+        """The Challenge of a connection whose place was needed."""
+        first = dial("127.0.0.1")
+        challenge = exactly(first, CHALLENGE_BYTES)
+        for number in range(places):  # one of each source: the oldest of all gives way
+            stranger = dial(f"127.0.3.{number + 1}")
+            assert len(exactly(stranger, CHALLENGE_BYTES)) == CHALLENGE_BYTES
+        assert exactly(first, len(RETRY) + 1) == RETRY, "and nothing after it"
+        return challenge
+
+    def refused(frame: bytes, source: str = "127.0.0.1") -> bool:
+        with dial(source) as sock:
+            sock.sendall(frame)
+            return exactly(sock, CHALLENGE_BYTES + 5)[CHALLENGE_BYTES:] == wire.ALERT_FRAME
+
+    challenge, own = sent_away(), drone()
+    early = own.early(challenge)
+    assert len(early) == 4 + 133
+    again = dial("127.0.0.1")
+    again.sendall(early)
+    passed_over = exactly(again, CHALLENGE_BYTES)
+    assert passed_over[:1] == challenge[:1] and passed_over[5:37] != challenge[5:37]
+    while not own.done:
+        length = own.on_header(exactly(again, 4))
+        again.sendall(b"".join(own.on_body(exactly(again, length))))
+    assert wait_until(lambda: counted("hs_completed") == 1) and counted("hs_early") == 1
+
+    assert refused(early), "a copy"
+    assert wait_until(lambda: counted("hs_stale_cookie") == 1)
+    fresh = drone().early(sent_away())
+    assert refused(fresh, "127.0.0.9"), "from another address"
+    altered = bytearray(fresh)
+    altered[4] ^= 1
+    assert refused(bytes(altered)), "to a Challenge that nobody was given"
+    assert wait_until(lambda: counted("hs_stale_cookie") == 3)
+    altered = bytearray(fresh)
+    altered[-1] ^= 1
+    assert refused(bytes(altered)), "under another PSK"
+    assert wait_until(lambda: counted("hs_bad_mac") == 1)
+    assert not refused(fresh), "none of these has spent it"
+    assert wait_until(lambda: counted("hs_early") == 2)
+    return challenge

@@ -41,9 +41,8 @@ class Dial:
 @dataclass(frozen=True)
 class Answer:
     """What the gcs accepts in one handshake from the address `source`; meanings as in
-    `pqspec.handshake.gcs.GcsHandshake`. `install`
-    gets the epoch and the round trip, ns, before the last word leaves; where it raises TunnelError nothing
-    leaves."""
+    `pqspec.handshake.gcs.GcsHandshake`. `install` gets the epoch and the round trip, ns, before the last word
+    leaves; where it raises TunnelError nothing leaves."""
 
     source: str
     accepted: Collection[str]
