@@ -164,7 +164,7 @@ def _plan_cells(
 
 
 def seed_of(campaign: int, suite: str, condition: str, repetition: int) -> int:
-    """A cell's seed, as the lab derives it (docs/BUNDLE.md, "Witnesses")."""
+    """A cell's seed, as the lab derives it (docs/WITNESSES.md)."""
     digest = hashlib.sha256(canonical([campaign, suite, condition, repetition]).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 11
 

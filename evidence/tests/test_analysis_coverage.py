@@ -2,7 +2,7 @@
 seen: a fast part of the study.
 
 The bounds are those of 93–97 % widened by what so few campaigns can tell (four standard errors); the full
-study writes its tables into docs/STATISTICS.md, which is checked here.
+study writes its tables into docs/COVERAGE.md, which is checked here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from pqevidence.analysis import coverage as study
 from pqevidence.analysis.estimate import one_sided
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "STATISTICS.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "COVERAGE.md"
 
 
 def slack_pct(campaigns: int, share: float = 0.95) -> float:

@@ -1,7 +1,7 @@
 """Effects over hosts: Student's t as scipy has it, what is refused, and how often intervals hold the truth.
 
 The bounds of the study are those of 93–97 % (5 % for twins) widened by what so few campaigns can tell (four
-standard errors); the full study writes its tables into docs/STATISTICS.md, which is checked here.
+standard errors); the full study writes its tables into docs/COVERAGE.md, which is checked here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pqevidence.analysis.metrics import HANDSHAKE
 from pqevidence.analysis.stats import INSUFFICIENT
 from pqevidence.merge.page import hangs_on
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "STATISTICS.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "COVERAGE.md"
 
 
 def waves(count: int, at: float = 0.1, by: float = 0.05) -> list[float]:

@@ -363,7 +363,7 @@ def test_result_lines_name_what_was_seen_and_what_is_due() -> None:
 
 
 def test_the_documentation_lists_every_check_in_order() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "BUNDLE.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[2] / "docs" / "VERIFY.md").read_text(encoding="utf-8")
     listed = [
         line.split("`")[1] for line in text.partition("| check |")[2].splitlines() if line.startswith("| `")
     ]

@@ -1,7 +1,7 @@
 """Random values in place of raw ones, a field at a time: which fields does nobody witness?
 
     PYTHONPATH=tests python -m adversary.fuzz                     every field, then the table
-    PYTHONPATH=tests python -m adversary.fuzz --write             the same, and into docs/BUNDLE.md with it
+    PYTHONPATH=tests python -m adversary.fuzz --write             the same, and into docs/WITNESSES.md with it
     PYTHONPATH=tests python -m adversary.fuzz --trials 5 telemetry    longer, for files with that word
 
 A trial takes one file of an honest bundle, changes every value of one field in it by one rule drawn from the

@@ -1,7 +1,7 @@
-"""Every forgery once: made, sealed, verified; what survives, by class, as the table of docs/BUNDLE.md.
+"""Every forgery once: made, sealed, verified; what survives, by class, as the table of docs/WITNESSES.md.
 
     PYTHONPATH=tests python -m adversary.run            one line a forgery, then the table
-    PYTHONPATH=tests python -m adversary.run --write    the same, and the table goes into docs/BUNDLE.md
+    PYTHONPATH=tests python -m adversary.run --write    the same, and the table goes into docs/WITNESSES.md
     PYTHONPATH=tests python -m adversary.run log        those whose name or class holds the word
 
 (with the packages' src folders on PYTHONPATH, as in the test image). A forgery survives when `verify` ends
@@ -26,7 +26,7 @@ from adversary.rebuild import bag, describe, rebuild
 from pqevidence.errors import LabError
 from pqevidence.verify import CheckResult, exit_code, verify_bundle
 
-PAGE = ROOT / "docs" / "BUNDLE.md"
+PAGE = ROOT / "docs" / "WITNESSES.md"
 BEGIN, END = "<!-- adversary: begin -->\n", "<!-- adversary: end -->\n"
 NAMED_BEGIN, NAMED_END = "<!-- named: begin -->\n", "<!-- named: end -->\n"
 #: what anybody would try first, each by the most careful forgery of its kind in the kit
@@ -140,7 +140,7 @@ def without_numbers(text: str) -> str:
 
 
 def written(page: str, begin: str = BEGIN, end: str = END) -> str:
-    """The part of docs/BUNDLE.md between two marks."""
+    """The part of docs/WITNESSES.md between two marks."""
     return page.partition(begin)[2].partition(end)[0]
 
 

@@ -1,4 +1,4 @@
-"""Every forgery of the kit against `verify`: which survive is written in docs/BUNDLE.md, and no more may."""
+"""Every forgery of the kit against `verify`: which survive docs/WITNESSES.md names, and no more may."""
 
 from __future__ import annotations
 

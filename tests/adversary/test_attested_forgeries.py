@@ -19,7 +19,7 @@ from pqevidence.plan import plan_digest
 from pqevidence.verify import exit_code, verify_bundle
 from pqevidence.verify.checks_attest import as_promised
 
-#: they leave no witness, or survive in an unsigned bundle (docs/BUNDLE.md), or did
+#: they leave no witness, or survive in an unsigned bundle (docs/WITNESSES.md), or did
 SURVIVED = set(re.findall(r"`(lab-\w+)`", written(PAGE.read_text(encoding="utf-8"))))
 SURVIVED |= {"lab-one_suite_halved", "lab-last_cells_gone", "lab-latency_halved"}
 FORGERIES = [

@@ -15,7 +15,7 @@ from pqevidence.bundle.bag import payload, read_manifest, sha512_file
 from pqlab.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
-DOC = (ROOT / "docs" / "BUNDLE.md").read_text(encoding="utf-8")
+DOC = (ROOT / "docs" / "REANALYSE.md").read_text(encoding="utf-8")
 #: Debian's Python, which has pandas; the tests' own environment does not
 PYTHON = "/usr/bin/python3"
 #: what the reader's own table must say beside the bundle's

@@ -1,4 +1,4 @@
-//! A second verifier of result bundles, by the rules of docs/BUNDLE.md and sharing no code with the first.
+//! A second verifier of result bundles, by the rules of docs/CORE-CHECKS.md and sharing no code with the first.
 //!
 //! `pqverifier BUNDLE` looks at a bundle's folder, changes nothing, and prints a line a check under the names of that
 //! document. Exit codes: 0 all checks · 2 a wrong command line · 4 no such bundle · 5 any check failed.

@@ -1,4 +1,4 @@
-//! The checks in the order of docs/BUNDLE.md, and how they are run: cells one after another, each read once.
+//! The checks in the order of docs/CORE-CHECKS.md, and how they are run: cells one after another, each read once.
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::tally::Found;
 
-/// Bounds that docs/BUNDLE.md names.
+/// Bounds that docs/VERIFY.md names.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 const MAX_FOLDER_FILES: usize = 10_000;
 const MAX_ENTRIES: usize = 1_000_000;

@@ -18,7 +18,7 @@ system, S and T are new. The name ends in the unit.
 
 Each field is an object of `{properties}` (schema `{schema}`): `value` is null where
 nothing was measured, and `reason` says why; `validity` is one of {validities}
-([BUNDLE.md](BUNDLE.md), "The record").
+([RECORD.md](RECORD.md), "The record").
 
 *Published as*: the names of the published system's fields that this one answers to; `new` where it had none.
 """

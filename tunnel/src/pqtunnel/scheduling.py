@@ -3,7 +3,7 @@
 Linux alone tells the second (`/proc/thread-self/schedstat`, second field: sched_info.run_delay, since the
 thread began, ns; Documentation/scheduler/sched-stats.rst of the kernel). A host that cannot tell gives None
 and the reason. A reading in a loop costs 2 µs, the thread clock alone 0.6 µs (`clock_costs`); on the way of a
-handshake, where nothing is in a cache, six times as much (docs/BUNDLE.md, "Waiting").
+handshake, where nothing is in a cache, six times as much (docs/RECORD.md, "Waiting").
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 After every attempt both ends are told the digest of all its files and the head of the other's chain, and
 hand out what their own chains have gained. It is on the disk before the other end is told of it, so that a
 head which one end names is never lost. An agent that was started again, or a run that goes on later, begins
-another segment, which names the head of the one before. Format: docs/BUNDLE.md, "Attestation".
+another segment, which names the head of the one before. Format: docs/ATTESTATION.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Synthetic campaigns with a known truth: how often printed intervals hold it, how often nothing is claimed
 to be something, how often something is seen.
 
-    python3 -m pqevidence.analysis.coverage --write docs/STATISTICS.md    (1,000 campaigns a line: minutes)
+    python3 -m pqevidence.analysis.coverage --write docs/COVERAGE.md    (1,000 campaigns a line: minutes)
 
 Each line of a table is a task: `--workers 2` makes them side by side (docs/WORKERS.md).
 
@@ -454,7 +454,7 @@ def levels(name: str, repetitions: int, campaigns: int, suites: int, seed: str) 
     return Levels(printed * share, suite_pct, group_held * share, before * share, quantile7(widths, 0.5))
 
 
-# ---------------------------------------------------------------------- the tables of docs/STATISTICS.md
+# ---------------------------------------------------------------------- the tables of docs/COVERAGE.md
 
 
 def _cell(value: float | None, digits: int = 1) -> str:

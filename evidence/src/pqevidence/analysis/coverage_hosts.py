@@ -1,7 +1,7 @@
 """Synthetic campaigns on several hosts with a known truth: how often intervals over hosts hold it, and how
 often equal hosts are told apart.
 
-    python3 -m pqevidence.analysis.coverage_hosts --write docs/STATISTICS.md    (4,000 campaigns a line)
+    python3 -m pqevidence.analysis.coverage_hosts --write docs/COVERAGE.md    (4,000 campaigns a line)
 
 Used by the tests with few campaigns. A host has a pace of its own, which no effect holds, and an effect of
 its own about the true one; its blocks are laid out and paired as the planner and the product do.

@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Judged:
-    """A check, and the one it runs after; docs/BUNDLE.md has them in the same order."""
+    """A check, and the one it runs after; docs/VERIFY.md has them in the same order."""
 
     check: Check
     after: str

@@ -1,4 +1,4 @@
-"""The chains of an attested run as the checks read them (docs/BUNDLE.md, "Attestation").
+"""The chains of an attested run as the checks read them (docs/ATTESTATION.md).
 
 Written from the format, with nothing of the code that writes it.
 """

@@ -7,7 +7,7 @@ all files of an attempt and the head of the other end's chain. So nothing is has
 a handshake is under way. The head is signed as an in-toto Statement in a DSSE envelope.
 
 The private key is made here, is never written or handed out, and is dropped when the run ends.
-docs/BUNDLE.md ("Attestation") has the format.
+docs/ATTESTATION.md has the format.
 """
 
 from __future__ import annotations
