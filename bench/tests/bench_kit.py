@@ -132,6 +132,10 @@ def result() -> dict[str, Any]:
                 "320_hz_64b": at_320,
                 "320_hz_1200b": copy.deepcopy(at_320),
                 "max_rate_64b": {"tunnel": fast, "wireguard-go": slow},
+                "max_rate_1200b": {
+                    "tunnel": fast | {"cpu_ratio_to_bare": 1.4},
+                    "bare-again": fast | {"cpu_ratio_to_bare": 1.02},
+                },
             },
         },
         "rekey": {"runs": [run]},

@@ -21,7 +21,7 @@ def judged(run: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_row_of_a_good_run_is_met() -> None:
     met = judged(result())
-    assert len(met) == 23
+    assert len(met) == 24
     assert set(met.values()) == {True}
 
 
@@ -77,6 +77,10 @@ def _offload(run: dict[str, Any]) -> None:
     run["forwarding"]["loads"]["320_hz_64b"]["bare-single"]["p50_us"] = -1.0
 
 
+def _max_rate(run: dict[str, Any]) -> None:
+    run["forwarding"]["loads"]["max_rate_1200b"]["tunnel"]["cpu_ratio_to_bare"] = 1.51
+
+
 def _bursts(run: dict[str, Any]) -> None:
     run["forwarding"]["loads"]["max_rate_64b"]["wireguard-go"]["received_hz"] = 351_000.0
 
@@ -126,6 +130,7 @@ def test_an_interval_that_holds_the_target_decides_nothing() -> None:
         (_cpu, "forwarding at 320 Hz, 64 B: CPU a packet"),
         (_p99, "forwarding at 320 Hz, 1200 B: p99 latency"),
         (_offload, "GRO/GSO at 320 Hz, 64 B: added to p50"),
+        (_max_rate, "as fast as it goes, 1200 B: CPU a packet"),
         (_bursts, "bursts of 32 × 64 B: packets/s"),
         (_lost, "rekey, mlkem768"),
         (_gap, "rekey, mlkem768"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pqbase.documents import Json, number_of, number_or_none, numbers_of, part_of, rows_of, texts_of
-from pqbench.targets import loads_of
+from pqbench import targets
 
 NONE: Final = "–"
 
@@ -88,6 +88,7 @@ def _machine(result: Json) -> list[str]:
 
 
 def _targets(result: Json) -> list[str]:
+    """Judged anew: a row that the run did not know yet stands beside the others."""
     mark = " (busy)" if part_of(result, "machine")["is_busy"] else ""
     return markdown(
         ("target", "must be", "measured", "met"),
@@ -98,7 +99,7 @@ def _targets(result: Json) -> list[str]:
                 str(row["measured"] or NONE),
                 _met(row, mark) + (f": {row['why']}" if row["why"] else ""),
             )
-            for row in rows_of(result, "targets")
+            for row in targets.rows(result)
         ),
     )
 
@@ -109,7 +110,7 @@ def _met(row: Json, mark: str) -> str:
 
 def _forwarding(result: Json) -> list[str]:
     body = []
-    for load, by_name in loads_of(result).items():
+    for load, by_name in targets.loads_of(result).items():
         for name, row in by_name.items():
             if "missing" in row:
                 body.append((load, name, f"missing: {row['missing']}", *[NONE] * 6))

@@ -30,6 +30,7 @@ LINK_LEAST_N: Final = 100
 LINK_RATE_HZ: Final = 4_000.0
 LINK_PROCESSORS: Final = 2
 CPU_RATIO: Final = 1.25
+MAX_RATE_CPU_RATIO: Final = 1.5
 LATENCY_RATIO: Final = 1.1
 OFFLOAD_US: Final = 50.0
 BURST_FASTER: Final = 2.0
@@ -215,27 +216,31 @@ def forwarding_rows(loads: dict[str, dict[str, Json]]) -> Iterator[Json]:
     """CPU and latency against the bare forwarder, what offload adds, bursts against wireguard-go."""
     for size in (64, 1200):
         found = loads.get(f"320_hz_{size}b", {})
-        tunnel = found.get("tunnel", {"missing": "this load was not run"})
         for what, field, limit in (
             ("CPU a packet", "cpu_ratio_to_bare", CPU_RATIO),
             ("p50 latency", "p50_ratio_to_bare", LATENCY_RATIO),
             ("p99 latency", "p99_ratio_to_bare", LATENCY_RATIO),
         ):
-            name, target = f"forwarding at 320 Hz, {size} B: {what}", f"≤ {limit} × bare"
-            value = number_or_none(tunnel, field)
-            if value is None:
-                yield _missing(name, target, str(tunnel.get("missing") or "the bare forwarder has no figure"))
-            else:
-                yield _ratio_row(
-                    name, target, value, limit, number_or_none(found.get("bare-again", {}), field)
-                )
+            yield _to_bare(f"forwarding at 320 Hz, {size} B: {what}", found, field, limit)
         name, target = f"GRO/GSO at 320 Hz, {size} B: added to p50", f"≤ {OFFLOAD_US:.0f} µs"
         single, bare = (number_or_none(found.get(peer, {}), "p50_us") for peer in ("bare-single", "bare"))
         if single is None or bare is None:
             yield _missing(name, target, "a bare forwarder has no figure")
         else:
             yield row(name, target, f"{bare - single:+.1f} µs", bare - single <= OFFLOAD_US)
+    name = "as fast as it goes, 1200 B: CPU a packet"
+    yield _to_bare(name, loads.get("max_rate_1200b", {}), "cpu_ratio_to_bare", MAX_RATE_CPU_RATIO)
     yield from burst_rows(loads.get("max_rate_64b", {}))
+
+
+def _to_bare(name: str, found: dict[str, Json], field: str, limit: float) -> Json:
+    """The tunnel's ratio to the bare forwarder in one load."""
+    target = f"≤ {limit} × bare"
+    tunnel = found.get("tunnel", {"missing": "this load was not run"})
+    value = number_or_none(tunnel, field)
+    if value is None:
+        return _missing(name, target, str(tunnel.get("missing") or "the bare forwarder has no figure"))
+    return _ratio_row(name, target, value, limit, number_or_none(found.get("bare-again", {}), field))
 
 
 def _ratio_row(name: str, target: str, value: float, limit: float, again: float | None) -> Json:
