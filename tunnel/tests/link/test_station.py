@@ -4,12 +4,14 @@ another's traffic, keys that come and go while the station runs, and a farm of f
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -97,10 +99,10 @@ class Station:
         shutil.copy(self.folder / "gcs.key", own / "gcs.key")  # the specification's end reads its public half
         return own
 
-    def drone(self, name: str) -> End:
+    def drone(self, name: str, **more: object) -> End:
         """A `pqlink up` of a drone, not started."""
         own = self.keys_of(name)
-        return End(own, "drone", own, self.ports | {"drone": free_port()})
+        return End(own, "drone", own, self.ports | {"drone": free_port()}, **more)
 
     def status(self) -> dict[str, Any]:
         told = pqlink("status", self.config, "--json")
@@ -141,8 +143,8 @@ class Stream:
     """Numbered datagrams of a drone, a few under way at once, until told to stop; each must come once and in
     order."""
 
-    def __init__(self, drone: End, seat: Seat) -> None:
-        self.drone, self.seat, self.sent, self.got = drone, seat, 0, 0
+    def __init__(self, drone: End, seat: Seat, pause_s: float = 0.005) -> None:
+        self.drone, self.seat, self.pause_s, self.sent, self.got = drone, seat, pause_s, 0, 0
         self._stop = threading.Event()
         self._wrong: list[bytes] = []
         self._thread = threading.Thread(target=self._work)
@@ -165,7 +167,7 @@ class Stream:
                         self._wrong.append(payload)
                         return
                     self.got += 1
-            self._stop.wait(0.005)
+            self._stop.wait(self.pause_s)
 
     def goes_on(self) -> None:
         """At least some rounds from now on pass."""
@@ -237,6 +239,42 @@ def test_two_drones_and_one_station_each_unharmed_by_the_others_trouble(
         both_ways(ends["bravo"], seats["bravo"], station, "after the station")
         assert station.end(signal.SIGTERM) == 0
         assert "stopped" in station.log() and not (tmp_path / "gcs.sock").exists()
+
+
+def test_two_drones_for_an_hour_with_rekeys_each_unharmed_by_the_others_kill(tmp_path: Path) -> None:
+    """Of the hour the whole check has a quarter of a minute; PQLAB_TWO_DRONES_S=3600 is all of it."""
+    for_s = float(os.environ.get("PQLAB_TWO_DRONES_S", "15"))
+    kills = {"alpha": 0, "bravo": 0}
+    sent = dict.fromkeys(kills, 0)
+    with station_in(tmp_path) as station, ExitStack() as stack:
+        seats = {name: station.add(name) for name in kills}
+        station.start()
+        ends = {name: station.drone(name, rekey_s=1) for name in kills}
+        for name, end in ends.items():
+            stack.callback(end.close)
+            end.start()
+            both_ways(end, seats[name], station, f"first of {name}")
+        begun_s = time.monotonic()
+        while time.monotonic() - begun_s < for_s:
+            for victim, other in (("alpha", "bravo"), ("bravo", "alpha")):
+                stream = Stream(ends[other], seats[other], pause_s=0.05)
+                ends[victim].end(signal.SIGKILL)
+                kills[victim] += 1
+                stream.goes_on()
+                ends[victim].start()
+                both_ways(ends[victim], seats[victim], station, f"{victim}, kill {kills[victim]}")
+                time.sleep(max(3.0, for_s / 120))
+                stream.end()
+                sent[other] += stream.sent
+        took_s = time.monotonic() - begun_s
+        for name, end in ends.items():
+            told, log = station.of(name), (end.folder / "drone.log").read_text("utf-8")
+            sessions, rekeys = log.count("new session: "), told["hs_completed"] - 1 - kills[name]
+            told_of = f"{kills[name]} kills, {sessions} sessions, {rekeys} rekeys"
+            print(f"{name}: {took_s:.0f} s, {told_of}, 0 of {sent[name]} lost beside the other's kills")
+            assert sessions == 1 + kills[name], "it dialled after its own kills alone"
+            assert rekeys >= took_s / 3
+            assert told["refusals"] == 0 and not DROPS & set(told), told
 
 
 def test_keys_that_changed_places_take_no_session_along(tmp_path: Path) -> None:
