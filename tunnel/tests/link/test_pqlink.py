@@ -470,7 +470,7 @@ def test_keys_of_ended_epochs_are_nowhere_in_memory(
             assert living[f"epoch {epoch} {name}"] >= 1, "the search finds what is there"
         assert living[f"epoch {epoch} exporter"] == 0, "nothing uses it"
         # A rekey that is under way has a copy of its secret, which ends with it.
-        wait_for("each in one place", lambda: sum(hits(link.pid, last).values()) == 3)
+        wait_for(f"each in one place, at first {living}", lambda: sum(hits(link.pid, last).values()) == 3)
         # What liboqs gave or took: no epoch's, the living one's neither.
         given = {f"shared secret {number}": secret for number, secret in enumerate(spec_end.shared)}
         assert len(given) >= EPOCHS
