@@ -110,6 +110,7 @@ def begin(every: list[Running], out: Path, *words: str) -> Running:
     return every[-1]
 
 
+@pytest.mark.beside_waits
 def test_three_campaigns_on_two_places(rack: None, started: list[Running], tmp_path: Path) -> None:
     """Two hold, the third waits; one is killed (-9), and its place is the third's. Each gets its turn."""
     first, second = (begin(started, tmp_path / name, "--reserve", TAG) for name in "ab")
@@ -140,6 +141,7 @@ def test_three_campaigns_on_two_places(rack: None, started: list[Running], tmp_p
     assert pqlab(*SIM, "--place", places[0], "--out", str(tmp_path / "e"), env=THIRD).code == 0
 
 
+@pytest.mark.beside_waits
 def test_a_controller_that_is_gone_with_its_warden(
     rack: None, started: list[Running], tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from .conftest import ROOT, docker, run
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.beside_computes]
 
 ENDS = Path(__file__).with_name("pqlink_ends")
 PAGE = (ROOT / "docs/LINK-PRODUCT.md").read_text(encoding="utf-8")

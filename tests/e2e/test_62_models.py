@@ -11,6 +11,8 @@ import pytest
 
 from .conftest import ROOT, Finished, run
 
+pytestmark = [pytest.mark.e2e, pytest.mark.beside_computes]
+
 MODELS = ROOT / "detectors/models"
 HELD = {
     "detector-xgboost": {"xgboost-5w", "xgboost"},
@@ -30,7 +32,6 @@ def images() -> None:
     assert done.code == 0, done.text[-2000:]
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize("image", sorted(HELD))
 def test_deployed_models_say_what_the_trained_ones_said(image: str) -> None:
     done = selftest(image)
@@ -39,7 +40,6 @@ def test_deployed_models_say_what_the_trained_ones_said(image: str) -> None:
     assert told == HELD[image]
 
 
-@pytest.mark.e2e
 def test_a_model_that_says_something_else_fails(tmp_path: Path) -> None:
     shutil.copytree(MODELS, tmp_path / "models")
     path = tmp_path / "models/tst-p8/vectors.json"
@@ -52,7 +52,6 @@ def test_a_model_that_says_something_else_fails(tmp_path: Path) -> None:
     assert "[ ] tst-p8" in done.out
 
 
-@pytest.mark.e2e
 def test_a_graph_that_was_tampered_with_is_not_loaded(tmp_path: Path) -> None:
     shutil.copytree(MODELS, tmp_path / "models")
     graph = tmp_path / "models/xgboost/model.onnx"

@@ -12,7 +12,7 @@ import pytest
 
 from .conftest import ROOT, Finished, run
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.beside_computes]
 
 TINY = ROOT / ".state/detectors/tiny"
 STALE = TINY / "stale"

@@ -12,6 +12,8 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[2] / "tunnel" / "model"
 MODELS = sorted(FOLDER.glob("*.vp"))
 
+pytestmark = pytest.mark.beside_computes
+
 
 def expected(model: Path) -> str:
     found = re.match(r"// expect: ((?:[caf][01])+)\n", model.read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ from played import ANSIBLE, ROOT, Played, play
 
 from .conftest import ADDRESS, HOST, ONE_HOST, Host, run
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.beside_waits]
 
 UNITS = ("pqtunnel-drone", "pqlab-vehicle", "pqlab-mavproxy", "pqlab-firewall", "pqlab-detector-xgboost")
 MOVED = """
