@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 from pqtunnel.handshake.established import Established
+
+PIECE_BYTES = 1 << 16
+UNTOUCHED = bytes(PIECE_BYTES)
 
 
 def hits(pid: int, secrets: dict[str, bytes]) -> dict[str, int]:
@@ -20,11 +24,8 @@ def hits(pid: int, secrets: dict[str, bytes]) -> dict[str, int]:
             if not rights.startswith("rw") or line.rstrip().endswith(("[vvar]", "[vsyscall]")):
                 continue
             start, end = (int(place, 16) for place in span.split("-"))
-            memory.seek(start)
-            content = bytearray()
             try:
-                while piece := memory.read(min(1 << 24, end - start - len(content))):
-                    content += piece
+                content = touched(memory, start, end)
             except OSError:
                 if span in Path(f"/proc/{pid}/maps").read_text("ascii"):
                     raise
@@ -34,6 +35,19 @@ def hits(pid: int, secrets: dict[str, bytes]) -> dict[str, int]:
                     half = len(form) // 2
                     found[name] += max(content.count(form[:half]), content.count(form[half:]))
     return found
+
+
+def touched(memory: io.FileIO, start: int, end: int) -> bytes:
+    """What stands in a span, but for pieces of nothing but zeros: stacks that were never used are nine tenths
+    of it, and no secret lies in them."""
+    memory.seek(start)
+    pieces = []
+    left = end - start
+    while left and (piece := memory.read(min(PIECE_BYTES, left))):
+        left -= len(piece)
+        if piece != UNTOUCHED[: len(piece)]:
+            pieces.append(piece)
+    return b"".join(pieces)
 
 
 def swapped(secret: bytes) -> bytes:

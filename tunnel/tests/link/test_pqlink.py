@@ -433,15 +433,20 @@ def test_keys_of_the_newer_hqc_are_nowhere_in_memory(token: str, native: Primiti
 
 
 def between_handshakes(link: End, secrets: dict[str, bytes]) -> dict[str, int]:
-    """What is found while no handshake begins: a drone whose station is gone goes on dialling, and a rekey
-    under way has a copy of its secret."""
+    """What is found while no handshake is under way: a drone whose station is gone goes on dialling, and a
+    rekey has a copy of its secret until it has ended."""
     found: dict[str, int] = {}
 
+    def begun_and_ended() -> tuple[int, int]:
+        counts = {name: int(count) for name, count in link.status().items() if name.startswith("hs_")}
+        begun = counts.pop("hs_started")
+        counts.pop("hs_begun", None)  # a station's: the Hello was right
+        return begun, sum(counts.values())  # what is left has an end each: completed, or a reason
+
     def looked() -> bool:
-        begun = link.status().get("hs_started")
-        time.sleep(0.3)  # a refused dial ends at once
+        before = begun_and_ended()
         found.update(hits(link.pid, secrets))
-        return link.status().get("hs_started") == begun
+        return before[0] == before[1] and begun_and_ended() == before
 
     wait_for("a look without a handshake", looked)
     return found
