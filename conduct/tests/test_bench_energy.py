@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,8 +111,13 @@ def in_segments(root: Path, per_segment: int, dies_at: float | None = None) -> P
     return root
 
 
-def test_a_run_longer_than_one_segment_has_all_its_energies(tmp_path: Path) -> None:
-    whole, parts = in_segments(tmp_path / "whole", 10**6), in_segments(tmp_path / "parts", 4500)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return in_segments(tmp_path_factory.mktemp("segments") / "whole", 10**6)
+
+
+def test_a_run_longer_than_one_segment_has_all_its_energies(whole: Path, tmp_path: Path) -> None:
+    parts = in_segments(tmp_path / "parts", 4500)
     assert not (whole / "power.bin.1").exists() and (parts / "power.bin.6").exists()
     one, other = load(whole), load(parts)
     assert other.results == one.results and one.results[0].once.per_operation_j is not None
@@ -128,8 +134,9 @@ def test_a_run_that_outgrew_its_files_says_which_energies_are_gone(tmp_path: Pat
     assert one.reason is not None and "files were full and its oldest samples were dropped" in one.reason
 
 
-def test_what_another_sampler_left_in_the_folder_is_no_part_of_the_run(tmp_path: Path) -> None:
-    root = in_segments(tmp_path / "run", 10**6)
+def test_what_another_sampler_left_in_the_folder_is_no_part_of_the_run(whole: Path, tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    shutil.copytree(whole, root)
     before = load(root)
     head, body = (root / "power.bin").read_bytes().split(b"\n", 1)
     (root / "power.bin.1").write_bytes(head + b"\n" + body[240:480])  # of a boot that was up for longer
