@@ -20,6 +20,8 @@ from typing import Any, Self
 
 Json = dict[str, Any]
 TIMEOUT_S = 120.0
+LEFT = "Inspected target navigated or closed"
+"""What the browser says of a question to a page that is being left."""
 
 
 class ChromeError(AssertionError):
@@ -165,9 +167,15 @@ class Tab:
         return answer["result"].get("value")
 
     def wait(self, expression: str, timeout_s: float = 60.0) -> None:
-        """Until the expression is true. Raises ChromeError."""
+        """Until the expression is true, of this page or of one that it is left for. Raises ChromeError."""
         end = time.monotonic() + timeout_s
-        while not self.evaluate(expression):
+        while True:
+            try:
+                if self.evaluate(expression):
+                    return
+            except ChromeError as error:
+                if LEFT not in str(error):
+                    raise
             if time.monotonic() > end:
                 raise ChromeError(f"never true: {expression}")
             time.sleep(0.05)
