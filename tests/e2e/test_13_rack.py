@@ -21,7 +21,7 @@ from busy import BUSY_OK, disturbed
 
 from .conftest import ROOT, load_records, pqlab, run
 
-pytestmark = [pytest.mark.e2e]
+pytestmark = [pytest.mark.e2e, pytest.mark.beside_waits]
 
 THIRD = {"LAB": "3", "LG_COORDINATOR": "127.0.0.1:22408"}
 SIM = ("run", "smoke", "--inventory", "ansible/inventories/sim.ini")
@@ -110,7 +110,6 @@ def begin(every: list[Running], out: Path, *words: str) -> Running:
     return every[-1]
 
 
-@pytest.mark.beside_waits
 def test_three_campaigns_on_two_places(rack: None, started: list[Running], tmp_path: Path) -> None:
     """Two hold, the third waits; one is killed (-9), and its place is the third's. Each gets its turn."""
     first, second = (begin(started, tmp_path / name, "--reserve", TAG) for name in "ab")
@@ -141,7 +140,6 @@ def test_three_campaigns_on_two_places(rack: None, started: list[Running], tmp_p
     assert pqlab(*SIM, "--place", places[0], "--out", str(tmp_path / "e"), env=THIRD).code == 0
 
 
-@pytest.mark.beside_waits
 def test_a_controller_that_is_gone_with_its_warden(
     rack: None, started: list[Running], tmp_path: Path
 ) -> None:
