@@ -40,9 +40,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
 
 
-def pytest_collection_finish() -> None:
-    """What the collection of thousands of tests made is no garbage: without this each collection that a bench
-    asks for before it measures looks through all of it, for half a second."""
+@pytest.fixture(scope="module", autouse=True)
+def what_stays_is_no_garbage() -> None:
+    """What pytest and the modules before keep is looked through no more: a bench collects before it measures,
+    and among thousands of collected tests each time took half a second."""
     gc.collect()
     gc.freeze()
 
