@@ -133,6 +133,43 @@ def test_an_engine_that_fails_is_the_engines_fault(tmp_path: Path) -> None:
     assert caught.value.code == "fleet-engine"
 
 
+class Slow(Engine):
+    """A container is on its way out, and its volume with it, for some looks more."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks = looks
+        self.volume = False
+
+    def __call__(self, *arguments: str) -> str:
+        said = super().__call__(*arguments)
+        if arguments[:2] == ("volume", "create"):
+            self.volume = True
+        if self.volume and arguments[:2] == ("ps", "-aq"):
+            return "c0ffee" if self.looks else ""
+        if arguments[:2] == ("rm", "-f"):
+            self.looks -= 1
+            raise LabError("engine", "docker rm failed", "removal of c0ffee is already in progress", "")
+        if arguments[:2] == ("volume", "ls"):
+            return "pqlab-fleet-keys" if self.volume else ""
+        if arguments[:2] == ("volume", "rm"):
+            self.volume = False
+        return said
+
+
+def test_keys_go_with_a_farm_that_is_slow_to_end(tmp_path: Path) -> None:
+    engine = Slow(3)
+    ComposeFleet("pqlab", engine, played(PLAYED)).fly(flown(tmp_path))
+    assert not engine.volume and read_fleet(tmp_path) is not None
+
+
+def test_keys_that_stay_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "_CLEAR_S", 0.3)
+    with pytest.raises(FleetFailure, match="docker rm failed") as caught:
+        ComposeFleet("pqlab", Slow(10**6), played(PLAYED)).fly(flown(tmp_path))
+    assert "already in progress" in caught.value.why
+
+
 def test_hosts_that_are_no_containers_have_no_fleet(tmp_path: Path) -> None:
     with pytest.raises(FleetFailure, match="needs the container lab"):
         fleet_of(None).fly(flown(tmp_path))

@@ -36,6 +36,7 @@ _SLACK_S: Final = 30.0
 #: keys of every signature scheme, and of a thousand drones
 _READY_S: Final = 120.0
 _START_S: Final = 20.0
+_CLEAR_S: Final = 20.0
 #: the programs and liboqs, by one compiler on a slow machine
 _BUILD_S: Final = 3600.0
 BUILD: Final = "./images/build.sh fleet"
@@ -287,7 +288,7 @@ class ComposeFleet:
         finally:
             if farm is not None:
                 farm.close()
-            with contextlib.suppress(LabError):
+            with _as_fleet_failure():
                 self._clear()
 
     def _look(self) -> Json:
@@ -306,12 +307,22 @@ class ComposeFleet:
         return {"image": image["Id"], **{f"{Path(path).name}_sha256": digest for digest, path in found}}
 
     def _clear(self) -> None:
-        """Nothing of an earlier fleet is left."""
+        """Nothing of an earlier fleet is left. A container that ends by itself (--rm) may be on its way out:
+        until it is gone the engine refuses to remove it, and the volume of its keys. Raises LabError after
+        _CLEAR_S."""
         filters = ("--filter", f"name=^{self._name('')}")
-        if left := self.docker("ps", "-aq", *filters).split():
-            self.docker("rm", "-f", *left)
-        if self.docker("volume", "ls", "-q", *filters).split():
-            self.docker("volume", "rm", "-f", self._name("keys"))
+        until_s = time.monotonic() + _CLEAR_S
+        while True:
+            try:
+                if left := self.docker("ps", "-aq", *filters).split():
+                    self.docker("rm", "-f", *left)
+                if self.docker("volume", "ls", "-q", *filters).split():
+                    self.docker("volume", "rm", "-f", self._name("keys"))
+                return
+            except LabError:
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(_LOOK_S)
 
     def _station(self) -> None:
         """A fresh station; the one before is gone."""
