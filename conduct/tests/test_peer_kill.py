@@ -16,6 +16,7 @@ from pqevidence.scenario import Overrides, load_scenario
 from pqlab.campaign import timeline as timeline_module
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign
+from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.timeline import Timeline
 from pqtunnel.rpc import AgentUnreachableError
 
@@ -79,7 +80,9 @@ def _dies(lab: FakeLab, agent: FakeAgent) -> Any:
     return do_event
 
 
-def run(lab: FakeLab, role: str, more: str = "") -> tuple[dict[str, int], Path]:
+def run(
+    lab: FakeLab, role: str, more: str = "", neighbours: Neighbours = NO_NEIGHBOURS
+) -> tuple[dict[str, int], Path]:
     file = lab.root / "kill.yml"
     file.write_text(
         "schema: pqlab/scenario/v1\nname: kill\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
@@ -89,7 +92,7 @@ def run(lab: FakeLab, role: str, more: str = "") -> tuple[dict[str, int], Path]:
     around = replace(
         lab.around(),
         timeline=lambda condition, cell, pair, clock, journal, folder: Timeline(
-            condition, cell, pair, clock, journal, None, folder=folder, project="pqlab"
+            condition, cell, pair, clock, journal, None, folder=folder, project="pqlab", neighbours=neighbours
         ),
     )
     done = Campaign.begin(around, load_scenario(str(file), Overrides(repetitions=1))).carry_out()
@@ -108,6 +111,20 @@ def test_a_killed_end_is_no_failure_of_its_cell(lab: FakeLab, role: str) -> None
     assert told["timed_event"]["role"] == told["recovered"]["role"] == role
     assert 0 < told["recovered"]["agent_ms"] <= told["recovered"]["recovery_ms"]
     assert "error" not in told
+
+
+@pytest.mark.parametrize("role", ["drone", "gcs"])
+def test_what_it_used_of_the_processors_is_read_before_it_is_gone(lab: FakeLab, role: str) -> None:
+    """Its account goes with it: what it used since the window began would be a neighbour's."""
+    agent, alive = getattr(lab, role), []
+
+    class Reader:
+        def reading(self) -> Json:
+            alive.append(not agent.down)
+            return {}
+
+    run(lab, role, neighbours=Reader())
+    assert alive == [True]
 
 
 @pytest.mark.parametrize("role", ["drone", "gcs"])

@@ -16,6 +16,7 @@ from pqlab.campaign.agents import Pair
 from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.clock import Clock
 from pqlab.campaign.link import LinkControl, LinkFailure
+from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.place import NO_PLACE, Place
 from pqlab.campaign.timeline import Journal, Timeline
 
@@ -35,10 +36,12 @@ class LabTimelines:
         note: Callable[[str], None],
         address: tuple[str, int] | None = None,
         place: Place = NO_PLACE,
+        neighbours: Neighbours = NO_NEIGHBOURS,
     ) -> None:
         self._project = project
         self._note = note
         self._place = place
+        self._neighbours = neighbours
         self._link = LinkControl(address)
         self._attack = AttackControl()
         self._ready: set[str] = set()
@@ -66,6 +69,7 @@ class LabTimelines:
             folder=folder,
             project=self._project,
             place=self._place,
+            neighbours=self._neighbours,
         )
 
     def close(self) -> None:

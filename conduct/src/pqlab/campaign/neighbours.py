@@ -67,7 +67,8 @@ class ComposeNeighbours:
 
     def reading(self) -> Json:
         """As `Neighbours.reading`. Of a container that ended what was last read stays: its account goes with
-        it, and the lab's must not shrink. What it used after that reading is then a neighbour's."""
+        it, and the lab's must not shrink. What it used after that reading is then a neighbour's; who ends one
+        on purpose reads before."""
         self._look()
         silent = [name for name, (_, files) in self._groups.items() if files is None]
         if self._reason is not None or silent:

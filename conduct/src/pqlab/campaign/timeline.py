@@ -30,6 +30,7 @@ from pqlab.campaign.clock import Clock
 from pqlab.campaign.faults import DiskFull, Pause, Restart, container_of
 from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.link_probe import ProbeSettings, probe_link
+from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.place import NO_PLACE, Place
 from pqlab.campaign.power_cycle import power_cycle
 from pqlab.campaign.store import data_of, write_atomic, write_json
@@ -83,6 +84,7 @@ class Timeline:
         folder: Path | None = None,
         project: str | None = None,
         place: Place = NO_PLACE,
+        neighbours: Neighbours = NO_NEIGHBOURS,
     ) -> None:
         self._condition = condition
         self._cell = cell
@@ -95,6 +97,7 @@ class Timeline:
         self._folder = folder
         self._project = project
         self._place = place
+        self._neighbours = neighbours
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._restarts: list[Restart | Pause] = []
@@ -293,6 +296,8 @@ class Timeline:
             name: fetch_stream(agent, str(self._cell.cell_id), name).result() for name in _LAST_STREAMS
         }
         self._killed[role] = words
+        # Its account of processor time goes with it: what it used up to here would else be a neighbour's.
+        self._neighbours.reading()
         self._restarts.append(Restart(container))
         return {}
 

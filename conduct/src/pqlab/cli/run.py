@@ -202,7 +202,8 @@ def surroundings(
         )
     told = reporter(json_output=args.json)
     connect = tls_connector(inventory)
-    timelines = LabTimelines(inventory.compose_project, told.note, place=place)
+    neighbours = compose_neighbours(inventory.compose_project)
+    timelines = LabTimelines(inventory.compose_project, told.note, place=place, neighbours=neighbours)
     around = Surroundings(
         inventory=inventory,
         results=results_dir(args.out),
@@ -222,7 +223,7 @@ def surroundings(
         timeline=timelines.make,
         residents=detectors_of(inventory, connect, told.note),
         observers=compose_observers(inventory.compose_project),
-        neighbours=compose_neighbours(inventory.compose_project),
+        neighbours=neighbours,
         supervisor=supervisor_of(inventory.compose_project, told.note),
         fleet=fleet_of(inventory.compose_project),
         settle_s=args.settle_s,
