@@ -20,7 +20,7 @@ from busy import BUSY_OK, amiss
 
 from .conftest import ROOT, Finished, load_records, pqlab, run
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
+pytestmark = [pytest.mark.e2e, pytest.mark.beside_waits, pytest.mark.usefixtures("lab")]
 
 SECOND = {"LAB": "2"}
 OF_SECOND = "label=com.docker.compose.project=pqlab2"

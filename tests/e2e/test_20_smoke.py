@@ -37,7 +37,7 @@ def bundle(lab: None) -> Path:
 
 
 def test_the_live_view_shows_nothing_of_a_run_that_is_over(bundle: Path) -> None:
-    """Its queries of a run at work are tried in test_52_chaos."""
+    """Its queries of a run at work are tried in test_51_killed_containers."""
     document = pqlab("live", "--once").json()
     assert (document["moment"], document["run"]) == ("none", None)
     assert document["newest"]["run_id"] == bundle.name

@@ -1,4 +1,4 @@
-"""The same engine by playbook: a whole scenario, left alone and found again, and what failures say."""
+"""The same engine by playbook: a whole scenario, left alone and found again, and the lab taken down."""
 
 from __future__ import annotations
 
@@ -13,24 +13,15 @@ from typing import Any
 import pytest
 
 from busy import BUSY_OK, amiss, disturbed
-from played import ANSIBLE, ROOT, Played, command, environment, play, read
+from played import ANSIBLE, ROOT, Played, command, environment, play
 
-from .conftest import LAB, run
+from .conftest import CALM, LAB, campaign, run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("lab")]
 
-#: Ansible works on the machine that is measured: wait a little for quiet, then go on and have it said
-CALM = ("-e", json.dumps({"run_scenario_options": BUSY_OK}))
 #: of five suites twice: the middle of it lasts long enough to be left and found again
 WHOLE = ("-e", "scenario=smoke", "-e", "reps=2", *CALM)
 CELLS = 10
-SHORT = ("-e", "scenario=smoke", "-e", "suites=cs-mlkem768-aesgcm-mldsa65", "-e", "session_s=3", *CALM)
-
-
-def campaign() -> dict[str, Any]:
-    script = str(ANSIBLE / "roles/campaign/files/campaign.py")
-    found: dict[str, Any] = json.loads(run("python3", script, "state", ".state/campaign").stdout)
-    return found
 
 
 def latest() -> Path:
@@ -114,55 +105,6 @@ def test_the_bundle_is_the_one_pqlab_run_makes(smoke: Played) -> None:
     assert runs[0].keys() == runs[1].keys()
     # another length of session is named a deviation; apart from that both are the same scenario
     assert run("./pqlab", "compare", str(by_playbook), str(by_make), check=False).returncode in (0, 3)
-
-
-def test_a_peer_killed_in_its_cell_fails_the_cell_and_heals() -> None:
-    first = subprocess.Popen(
-        command("run-scenario.yml", *LAB, *SHORT, "-e", "reps=2"),
-        cwd=ANSIBLE,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 90
-    while (status := campaign().get("status") or {}).get("current") is None:
-        assert time.monotonic() < deadline, status
-        assert first.poll() is None, campaign()
-        time.sleep(0.3)
-    time.sleep(2)
-    pid = run("docker", "inspect", "-f", "{{.State.Pid}}", "pqlab-drone-1").stdout.strip()
-    os.kill(int(pid), signal.SIGKILL)
-    out, err = first.communicate(timeout=200)
-    played = read(first.returncode, out, err, 0.0)
-    assert played.code != 0
-    told = played.said("Stop with the reason")
-    assert "1 fail" in told
-    assert "report.html" in told
-    assert "[x] drone" in played.said("Say what healing did")
-
-
-def test_a_full_disk_is_told_and_healed(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("skipped: mounting a small tmpfs needs root")
-    small = tmp_path / "small"
-    small.mkdir()
-    run("mount", "-t", "tmpfs", "-o", "size=256k", "pqlab-test", str(small))
-    try:
-        played = play("run-scenario.yml", *LAB, *SHORT, "-e", "reps=1", "-e", f"out={small}")
-    finally:
-        run("umount", str(small))
-    assert played.code != 0
-    assert "space" in played.said("Stop with the reason")
-    assert "[x] gcs" in played.said("Say what healing did")
-
-
-def test_no_scenario_and_an_unknown_one() -> None:
-    assert "No scenario was named" in play("run-scenario.yml", *LAB).said("Stop with the reason")
-    played = play("run-scenario.yml", *LAB, "-e", "scenario=smok")
-    assert "smoke" in played.said("Stop with the reason")
-    assert "was idle" in played.said("Say what healing did")
 
 
 def test_teardown_takes_the_lab_down_and_says_so() -> None:
