@@ -19,11 +19,13 @@ case "$*" in
     *'status=created'*) cat "$WORLD/living" ;;
     'ps -a --filter '*'=pqlab --format {{.Label'*) cat "$WORLD/living" "$WORLD/stopped" ;;
     'ps -aq --filter label=com.docker.compose.project=pqlab') grep -n . "$WORLD/living" | cut -d: -f1 ;;
-    'ps -q '*'health=unhealthy') ;;
+    'ps -q '*'status=running'*'health=unhealthy') cat "$WORLD/frozen" ;;
+    'ps -q '*'health=unhealthy') cat "$WORLD/ill" "$WORLD/frozen" ;;
     'ps -q --filter label=com.docker.compose.project=pqlab') grep -n . "$WORLD/living" | cut -d: -f1 ;;
     'compose '*'config --services'*) printf 'drone\\ngcs\\n' ;;
     'compose '*' down '*) : >"$WORLD/living"; : >"$WORLD/stopped" ;;
     'compose '*' up '*) printf '%s/compose\\n' "$PWD" "$PWD" >"$WORLD/living"; exit "$(cat "$WORLD/up")" ;;
+    'inspect -f {{if eq .State.Health.FailingStreak'*) cat "$WORLD/frozen"; : >"$WORLD/frozen" ;;
     inspect*) cat "$WORLD/rows" ;;
     'ps -a '*'{{.Names}} {{.Status}}')
         sed 's/^\\([^|]*\\)|[^|]*|\\([^|]*\\)|.*/pqlab-\\1-1 Up 4 s (\\2)/' "$WORLD/rows" ;;
@@ -50,7 +52,7 @@ class World:
         for tool, text in (("docker", ENGINE), ("id", NOBODY)):
             (folder / "bin" / tool).write_text(text)
             (folder / "bin" / tool).chmod(0o755)
-        for name in ("living", "stopped", "asked"):
+        for name in ("living", "stopped", "asked", "ill", "frozen"):
             (folder / name).write_text("")
         (folder / "up").write_text("0")
         self.services()
