@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from operator import contains
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -19,6 +20,7 @@ import yaml
 from pqbase.documents import part_of, rows_of
 from pqevidence.errors import EXIT_CHECK, LabError
 from pqevidence.record.ledger import Ledger, LedgerError, read_ledger, without_window
+from pqevidence.record.plain_spans import Odd, read_plain
 from pqevidence.record.untimed import EMULATED_CPU
 
 ROLES = ("drone", "gcs")
@@ -287,6 +289,16 @@ _AS_WRITTEN: Final = (
 )
 
 
+_TYPES: Final = dict(zip(_NAMES, _AS_WRITTEN, strict=True))
+#: what a writer tells before the step, and after the end
+_BEFORE: Final = {
+    name: _TYPES[name] for name in ("host", "handshake_id", "mode", "suite_id", "keygen", "index")
+}
+_AFTER: Final = {
+    name: _TYPES[name]
+    for name in ("kind", "size_bytes", "cpu_ns", "runqueue_ns", "involuntary", "scheduling_reason")
+}
+
 #: as Span._make, which is no built-in
 _span: Final = cast("Callable[[type[Span], tuple[Any, ...]], Span]", tuple.__new__)
 
@@ -301,6 +313,8 @@ def _as_written(told: list[tuple[Any, ...]]) -> bool:
 
 def read_spans(path: Path) -> list[Span]:
     """Spans of both hosts in file order."""
+    if (plain := _plain_spans(path)) is not None:
+        return _redials_at_both_ends(plain)
     rows = read_ndjson(path)
     told = [tuple(map(row.get, _NAMES)) for row in rows]
     if _as_written(told):
@@ -312,6 +326,44 @@ def read_spans(path: Path) -> list[Span]:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RawDataError(path, f"line {number}: {error!r}") from error
     return _redials_at_both_ends(spans)
+
+
+def _plain_spans(path: Path) -> list[Span] | None:
+    """The same of a file that is as a writer leaves it; None of any other."""
+    with path.open("rb") as handle:
+        content = handle.read(_MOST_AT_ONCE_BYTES + 1)
+    if len(content) > _MOST_AT_ONCE_BYTES:
+        return None
+    try:
+        told = [
+            (*place, step, kind, start_ns, end_ns, size_bytes, keygen, *scheduled, number)
+            for (place, keygen, number), step, start_ns, end_ns, (kind, size_bytes, scheduled) in read_plain(
+                content, _before, _after
+            )
+        ]
+    except (Odd, ValueError, RecursionError):
+        return None
+    return list(map(partial(_span, Span), told))
+
+
+def _before(row: Json) -> tuple[tuple[Any, ...], Any, Any]:
+    """What a writer tells before the step. Raises Odd, as `_after`, for a value that is not as it is written,
+    or stands in the other part."""
+    *place, keygen, number = _part(row, _BEFORE, _AFTER)
+    return tuple(place), keygen, number
+
+
+def _after(row: Json) -> tuple[Any, Any, tuple[Any, ...]]:
+    """What it tells after the end."""
+    kind, size_bytes, *scheduled = _part(row, _AFTER, _BEFORE)
+    return kind, size_bytes, tuple(scheduled)
+
+
+def _part(row: Json, ours: dict[str, frozenset[type]], others: dict[str, frozenset[type]]) -> tuple[Any, ...]:
+    told = tuple(map(row.get, ours))
+    if not others.keys().isdisjoint(row) or not all(map(contains, ours.values(), map(type, told))):
+        raise Odd
+    return told
 
 
 def _converted(row: Json) -> Span:
