@@ -27,7 +27,7 @@ from pqevidence.index.cache import Looks
 from pqevidence.index.documents import Documents, end_ns, read_documents
 from pqevidence.index.patience import OutOfTime, most_time
 from pqevidence.index.rules import VERIFY, Refused, Said, plain
-from pqevidence.index.survey import MAX_TOTAL_BYTES, digest_of, digests_of
+from pqevidence.index.survey import MAX_TOTAL_BYTES, digest_of, digests_of, surveyed, unchanged
 from pqevidence.record.quiet import busy_told
 from pqevidence.verify import verify_bundle
 
@@ -94,12 +94,12 @@ def _archive(path: Path, looks: Looks, *, verify: bool) -> Look:
 
 
 def _folder(path: Path, looks: Looks, *, verify: bool) -> Look:
-    files = digests_of(path)
-    before = digest_of(files)
+    seen = surveyed(path)
+    before = digest_of(seen.files)
     if verify and (kept := looks.get(before)) is not None:
         return Look(kept, kept=True)
-    found = _looked(path, files, verify=verify)
-    if digests_of(path) != files:
+    found = _looked(path, seen.files, verify=verify)
+    if not unchanged(path, seen):
         raise Refused("unchanged", "its files were written to meanwhile")
     if verify:
         looks.put(before, found)

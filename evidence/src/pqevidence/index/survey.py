@@ -6,7 +6,12 @@ import hashlib
 import os
 import re
 import stat
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pqevidence.bundle.digest import NO_LINK, Hashed, hash_file
 from pqevidence.bundle.survey import MAX_FILE_BYTES, MAX_FILES, MAX_FOLDER_FILES
@@ -16,12 +21,27 @@ from pqevidence.index.rules import Refused
 MAX_TOTAL_BYTES = 2 << 30
 #: in any path of a bundle: plain names, so that no reader, page or shell reads them otherwise
 _MEMBER = re.compile(r"[A-Za-z0-9._+-]{1,120}", re.ASCII)
+#: a change that is younger is not told apart from one that comes now: the clocks of some file systems stand
+#: still for seconds, and what is written into mapped memory shows when it goes to the disk, after 35 s
+_SETTLED_NS: Final = 60 * 10**9
+#: of a file: device, inode, size, and when its bytes or what is told of it last changed, which nobody sets
+Mark = tuple[int, int, int, int]
 
 
-def survey(root: Path) -> list[str]:
-    """Paths of all files, sorted, relative to `root`. Raises Refused member_kind, member_name, member_bounds;
+@dataclass(frozen=True)
+class Surveyed:
+    """Every file by its path below the folder, sorted: its digest, and its mark as it was before that was
+    made. begun_ns: when the survey began."""
+
+    files: dict[str, Hashed]
+    marks: dict[str, Mark]
+    begun_ns: int
+
+
+def survey(root: Path) -> dict[str, Mark]:
+    """All files, by path relative to `root`, sorted. Raises Refused member_kind, member_name, member_bounds;
     OSError for a folder that may not be read."""
-    found: list[str] = []
+    found: dict[str, Mark] = {}
     seen = total = 0
     folders = [""]
     while folders:
@@ -42,7 +62,7 @@ def survey(root: Path) -> list[str]:
                 continue
             files += 1
             total += about.st_size
-            found.append(name)
+            found[name] = about.st_dev, about.st_ino, about.st_size, about.st_ctime_ns
             if about.st_size > MAX_FILE_BYTES:
                 raise Refused("member_bounds", f"{name} has {about.st_size:,} bytes")
         if files > MAX_FOLDER_FILES:
@@ -51,12 +71,37 @@ def survey(root: Path) -> list[str]:
             raise Refused("member_bounds", f"it holds more than {MAX_FILES:,} entries")
         if total > MAX_TOTAL_BYTES:
             raise Refused("member_bounds", f"its files have more than {MAX_TOTAL_BYTES:,} bytes")
-    return sorted(found)
+    return dict(sorted(found.items()))
+
+
+def surveyed(root: Path) -> Surveyed:
+    """Raises as :func:`survey`."""
+    begun_ns = time.time_ns()
+    marks = survey(root)
+    return Surveyed(_hashed(root, marks), marks, begun_ns)
+
+
+def unchanged(root: Path, before: Surveyed) -> bool:
+    """Does the folder hold the same bytes still? A file of the same mark, which was old when the survey
+    began, has not been written to since; any other is hashed again. Raises as :func:`survey`."""
+    marks = survey(root)
+    if marks.keys() != before.marks.keys():
+        return False
+    settled_ns = before.begun_ns - _SETTLED_NS
+    again = [name for name, mark in marks.items() if mark != before.marks[name] or mark[-1] > settled_ns]
+    if sys.platform == "win32":  # there it is the time at which a file was made
+        again = list(marks)
+    return all(found == before.files[name] for name, found in _hashed(root, again).items())
 
 
 def digests_of(root: Path) -> dict[str, Hashed]:
     """Of every file, by its path below `root`, sorted. Raises as :func:`survey`."""
-    return {name: hash_file(root / name, NO_LINK) for name in survey(root)}
+    return surveyed(root).files
+
+
+def _hashed(root: Path, names: Iterable[str]) -> dict[str, Hashed]:
+    above = f"{root}/"
+    return {name: hash_file(above + name, NO_LINK) for name in names}
 
 
 def digest_of(files: dict[str, Hashed]) -> str:
