@@ -71,6 +71,15 @@ ROWS = [
     b"tx,0,,100,10,20,traffic",
     b"tx,0,1,100,10,20,traf\xc3\xbc",
     b"tx,007,1,100,10,20,-1",
+    b"tx,0,1,100,10,20,-1,2,100,30,40,traffic",
+    b"tx,0,1,100,10,20,-2,2,100,30,40,traffic",
+    b"tx,0,1,100,10,20,true,2,100,30,40,traffic",
+    b"tx,0,1,100,10.0,20,traffic",
+    b"tx,0,1,100,1e1,20,traffic",
+    b"tx,0,1,100,null,20,traffic",
+    b"tx,0,1,100,[],20,traffic",
+    b"tx,0,1,100,10,9223372036854775808,traffic",
+    b"tx,0,1,100,10," + str((1 << 62) - 1).encode() + b",traffic",
     b"tx,0,1,100,10,20,9",
     b"rx,0,-0,100,10,20,traffic",
     b"rx,0,08,100,10,20,",
@@ -190,7 +199,7 @@ def test_spans_as_a_writer_leaves_them(tmp_path: Path, lines: list[str], end: st
     assert told(lambda: raw.read_spans(path)) == expected
 
 
-@FRESH
+@settings(FRESH, max_examples=400)
 @given(st.lists(st.sampled_from(ROWS), max_size=5), st.booleans(), st.sampled_from([1, 40, 1 << 20]))
 def test_ledgers(tmp_path: Path, rows: list[bytes], ended: bool, stretch: int) -> None:
     path = tmp_path / "ledger.csv"
