@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from operator import contains
@@ -22,6 +22,7 @@ from pqevidence.errors import EXIT_CHECK, LabError
 from pqevidence.record.ledger import Ledger, LedgerError, read_ledger, without_window
 from pqevidence.record.plain_spans import Odd, read_plain
 from pqevidence.record.untimed import EMULATED_CPU
+from pqtelemetry.slice import Point, parse_line
 
 ROLES = ("drone", "gcs")
 #: the window that no statistic sees
@@ -140,6 +141,18 @@ def stamps_of_one_clock(run: RawRun, cell: RawCell) -> bool:
     return run.one_clock and not any(event.get("event") == SHIFTED for event in cell.events)
 
 
+#: how lines begin that the sampler writes of a host; the tunnel's counters have a file of their own, and
+#: lines of 50 fields are dear to parse
+SAMPLED = tuple(
+    f"pq_{name}," for name in ("cpu", "pressure", "mem", "load", "freq", "temp", "power", "net", "sampler")
+)
+
+
+def points_of(lines: Iterable[str]) -> list[Point]:
+    """Those of `SAMPLED`, in file order; ParseError of pqtelemetry for a damaged line."""
+    return [parse_line(line) for line in lines if line.startswith(SAMPLED)]
+
+
 @dataclass
 class Canary:
     """What the canary window left, taken out of everything else: counters of each end, traffic report,
@@ -169,6 +182,13 @@ class RawCell:
     canary: Canary | None = None
     attempts: int = 1
     missing: list[str] = field(default_factory=list)
+    _points: dict[str, list[Point]] = field(default_factory=dict)
+
+    def points(self, role: str) -> list[Point]:
+        """What the sampler of one end told, parsed once. Raises ParseError of pqtelemetry."""
+        if role not in self._points:
+            self._points[role] = points_of(self.telemetry.get(role, []))
+        return self._points[role]
 
 
 def read_json(path: Path) -> object:

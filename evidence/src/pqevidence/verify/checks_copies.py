@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from itertools import groupby, pairwise
-from operator import attrgetter
+from itertools import pairwise
 from pathlib import Path
 
 from pqbase.documents import Json, number_of, part_of, whole_of
@@ -43,7 +42,7 @@ def once(cell: CellView, tally: Tally) -> None:
     seen = cell.bundle.seen_times
     copied: dict[str, list[str]] = {}
     walls: dict[str, dict[str, list[int]]] = {}
-    for (handshake_id, host), spans in groupby(cell.raw.spans or [], attrgetter("handshake_id", "host")):
+    for (_, handshake_id, host), spans in cell.groups:
         steps = [span.end_ns - span.start_ns for span in spans]
         walls.setdefault(handshake_id, {}).setdefault(host, []).extend(steps)
     for handshake_id, hosts in walls.items():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from operator import ne
 from statistics import fmean, median
+from typing import Any
 
 import pqevidence
 from pqevidence.kernel.claims import LIMITS, PHYSICAL_UNITS, fields_of
@@ -216,15 +218,13 @@ def rebuild(cell: CellView, tally: Tally) -> None:
 
 def _like_itself(value: object) -> bool:
     """False where a NaN is in it: two equal containers may have one and the same."""
-    left = [value]
+    left: list[Any] = [[value]]
     while left:
         inner = left.pop()
-        if isinstance(inner, dict):
-            left += inner.values()
-        elif isinstance(inner, list):
-            left += inner
-        elif inner != inner:
+        leaves = list(inner.values() if isinstance(inner, dict) else inner)
+        if any(map(ne, leaves, leaves)):
             return False
+        left += [leaf for leaf in leaves if isinstance(leaf, dict | list)]
     return True
 
 
