@@ -45,7 +45,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, place: object, name: str) -> Counte
 
 def test_each_raw_file_is_read_once(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = counted(monkeypatch, view, "load_cell")
-    views = counted(monkeypatch, view, "read_object")
+    views = counted(monkeypatch, view, "read_record")
     records = counted(monkeypatch, load, "read_json")
     rows = counted(monkeypatch, load, "read_ndjson")
     ledgers = counted(monkeypatch, traffic, "read_ledger")

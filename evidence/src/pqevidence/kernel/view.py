@@ -24,7 +24,7 @@ from pqevidence.record.context import EXEMPT_WINDOWS, suite_of
 from pqevidence.record.dataplane import DataPlane, data_plane
 from pqevidence.record.faults import killed_roles
 from pqevidence.record.handshake import WALL_STEP
-from pqevidence.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
+from pqevidence.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object, read_record
 from pqevidence.scenario.conditions import impairs
 from pqtelemetry.errors import TelemetryError
 from pqtunnel.suites import Suite
@@ -71,6 +71,7 @@ class BundleView:
         #: what checks of the bundle's cells said, and what was read of these, for the check that comes last
         self.told: dict[str, CheckResult] = {}
         self.known: dict[str, Known] = {}
+        self._records: dict[str, Json] = {}
         #: files by their path below root, where somebody has hashed them already
         self.hashed: Mapping[str, Hashed] = {}
 
@@ -145,6 +146,12 @@ class BundleView:
         views = [CellView(self, row) for row in self.plan_cells]
         return [view for view in views if (view.folder / "record.json").is_file()]
 
+    def record(self, cell_id: str) -> Json:
+        """record.json of a cell, read once."""
+        if cell_id not in self._records:
+            self._records[cell_id] = read_record(self.data / "cells" / cell_id / "record.json")
+        return self._records[cell_id]
+
     @cached_property
     def last_carried_out(self) -> str:
         """Id of the last cell that was carried out; "" for none."""
@@ -177,7 +184,7 @@ class CellView:
     @cached_property
     def record(self) -> Json:
         """record.json."""
-        return read_object(self.folder / "record.json")
+        return self.bundle.record(self.cell_id)
 
     @property
     def run(self) -> RawRun:
@@ -322,7 +329,7 @@ class CellView:
         down, up = self.plane.down, self.plane.up
         if down and up and not (down.duplicates or up.duplicates) and self.raw.canary is None:
             known.joined = {
-                (window, name): Datagrams(joined.sent, array("d", [ns / 1e6 for ns in joined.latency_ns]))
+                (window, name): Datagrams(joined.sent, array("d", joined.latencies_ms))
                 for name, join in (("down", down), ("up", up))
                 for window, joined in join.windows.items()
             }

@@ -98,6 +98,11 @@ class Joined:
     first_in_ns: int | None = None
     last_in_ns: int | None = None
 
+    @cached_property
+    def latencies_ms(self) -> list[float]:
+        """In order of size: whoever sorts them for a quantile has less to do."""
+        return sorted([ns / 1e6 for ns in self.latency_ns])
+
 
 @dataclass
 class Join:

@@ -191,10 +191,10 @@ class RawCell:
         return self._points[role]
 
 
-def read_json(path: Path) -> object:
-    """Parsed JSON; RawDataError names line and column."""
+def read_json(path: Path, constant: Callable[[str], float] | None = None) -> object:
+    """Parsed JSON; RawDataError names line and column. constant: makes what is not finite of its name."""
     try:
-        value: object = json.loads(path.read_text(encoding="utf-8"))
+        value: object = json.loads(path.read_text(encoding="utf-8"), parse_constant=constant)
     except UnicodeDecodeError as error:
         raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -206,12 +206,18 @@ def read_json(path: Path) -> object:
     return value
 
 
-def read_object(path: Path) -> Json:
+def read_object(path: Path, constant: Callable[[str], float] | None = None) -> Json:
     """A JSON file whose top is an object."""
-    value = read_json(path)
+    value = read_json(path, constant)
     if not isinstance(value, dict):
         raise RawDataError(path, f"the top is {type(value).__name__}, an object is due")
     return value
+
+
+def read_record(path: Path) -> Json:
+    """A record. A NaN in it is equal to none of any other file: containers that hold one and the same NaN are
+    equal, and all those that Python's reader makes are one."""
+    return read_object(path, float)
 
 
 class AliasRefused(yaml.YAMLError):

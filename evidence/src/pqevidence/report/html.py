@@ -56,28 +56,33 @@ def render_html(report: Report) -> str:
     )
 
 
+_MARKS: Final = re.compile("[&<>'\"]")
+
+
+def _escaped(text: str) -> str:
+    """As `html.escape` has it, which looks five times through what mostly has no mark."""
+    return escape(text) if _MARKS.search(text) else text
+
+
 def _line(row: Sequence[Cell], columns: Sequence[Column]) -> Markup:
     """One line of a table. A large page has a hundred thousand cells, so this is no template."""
     parts = ["<tr>"]
     for place, (cell, column) in enumerate(zip(row, columns, strict=True)):
         tag = 'th scope="row"' if place == 0 else "td"
         names = [*(() if cell.kind == "text" else (cell.kind,)), *(("n",) if column.numeric else ())]
-        classes = f' class="{escape(" ".join(names))}"' if names else ""
+        classes = f' class="{_escaped(" ".join(names))}"' if names else ""
         key = cell.sort_key
-        sort = "" if key == cell.text else f' data-s="{escape(key)}"'
-        title = f' title="{escape(cell.title)}"' if cell.title else ""
-        text = escape(cell.text)
+        sort = "" if key == cell.text else f' data-s="{_escaped(key)}"'
+        title = f' title="{_escaped(cell.title)}"' if cell.title else ""
+        text = _escaped(cell.text)
         if cell.href:
-            text = f'<a href="{escape(cell.href)}"{title}>{text}</a>'
+            text = f'<a href="{_escaped(cell.href)}"{title}>{text}</a>'
             title = ""
         if cell.kind.startswith("verdict"):
             text = f'<span class="pill">{text}</span>'
         parts.append(f"<{tag}{classes}{sort}{title}>{text}</{tag[:2]}>")
     parts.append("</tr>")
     return Markup("".join(parts))
-
-
-_MARKS: Final = re.compile("[&<>'\"]")
 
 
 @lru_cache(maxsize=8192)

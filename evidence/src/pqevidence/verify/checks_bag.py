@@ -57,14 +57,14 @@ def tag_fixity(bundle: BundleView, tally: Tally) -> None:
 def payload_fixity(bundle: BundleView, tally: Tally) -> None:
     """Every payload file has its digest; none is missing, none is unlisted."""
     listed = read_manifest(bundle.root / MANIFEST)
-    present = set(bundle.payload)
+    present, above = set(bundle.payload), f"{bundle.root}/"
     for name in sorted(set(listed) - present):
         tally.fail(f"{name} is missing")
     for name in sorted(present - set(listed)):
         tally.fail(f"{name} was added after sealing")
     for name in sorted(present & set(listed)):
         tally.see()
-        if sha512_file(bundle.root / name) != listed[name]:
+        if sha512_file(above + name) != listed[name]:
             tally.fail(f"{name} has changed since it was sealed")
 
 

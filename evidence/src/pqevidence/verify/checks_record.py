@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from operator import ne
 from statistics import fmean, median
-from typing import Any
 
 import pqevidence
 from pqevidence.kernel.claims import LIMITS, PHYSICAL_UNITS, fields_of
@@ -201,8 +199,8 @@ def rebuild(cell: CellView, tally: Tally) -> None:
     told = cell.record
     tally.see()
     made = record_from_raw(cell.raw, cell.plan, cell.run, cell.plane)
-    if made_by == pqevidence.__version__ and made == told and _like_itself(told):
-        return  # equal in every leaf, and no number that is unlike itself; else leaf by leaf
+    if made_by == pqevidence.__version__ and made == told:
+        return  # equal in every leaf, and with no NaN, which is equal to none; else leaf by leaf
     due = json.loads(json.dumps(made))
     due["categories"] = {
         letter: {name: due["categories"][letter][name] for name in category.fields}
@@ -214,18 +212,6 @@ def rebuild(cell: CellView, tally: Tally) -> None:
         return
     tally.warn(f"made by pqlab {made_by}, this is {pqevidence.__version__}: no word of a reason is compared")
     _same_but_words(cell, tally, due, told)
-
-
-def _like_itself(value: object) -> bool:
-    """False where a NaN is in it: two equal containers may have one and the same."""
-    left: list[Any] = [[value]]
-    while left:
-        inner = left.pop()
-        leaves = list(inner.values() if isinstance(inner, dict) else inner)
-        if any(map(ne, leaves, leaves)):
-            return False
-        left += [leaf for leaf in leaves if isinstance(leaf, dict | list)]
-    return True
 
 
 def _same_but_words(cell: CellView, tally: Tally, due: Json, told: Json) -> None:
