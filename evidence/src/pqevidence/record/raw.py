@@ -22,7 +22,7 @@ from pqevidence.errors import EXIT_CHECK, LabError
 from pqevidence.record.ledger import Ledger, LedgerError, read_ledger, without_window
 from pqevidence.record.plain_spans import Odd, read_plain
 from pqevidence.record.untimed import EMULATED_CPU
-from pqtelemetry.slice import Point, parse_line
+from pqtelemetry.slice import Point, parse_lines
 
 ROLES = ("drone", "gcs")
 #: the window that no statistic sees
@@ -150,7 +150,7 @@ SAMPLED = tuple(
 
 def points_of(lines: Iterable[str]) -> list[Point]:
     """Those of `SAMPLED`, in file order; ParseError of pqtelemetry for a damaged line."""
-    return [parse_line(line) for line in lines if line.startswith(SAMPLED)]
+    return parse_lines([line for line in lines if line.startswith(SAMPLED)])
 
 
 @dataclass
