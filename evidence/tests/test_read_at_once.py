@@ -77,6 +77,7 @@ ROWS = [
     b"tx,0,1,100,10.0,20,traffic",
     b"tx,0,1,100,1e1,20,traffic",
     b"tx,0,1,100,null,20,traffic",
+    b"tx,0, 1,100,10,20,traffic",
     b"tx,0,1,100,[],20,traffic",
     b"tx,0,1,100,10,9223372036854775808,traffic",
     b"tx,0,1,100,10," + str((1 << 62) - 1).encode() + b",traffic",

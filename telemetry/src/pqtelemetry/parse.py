@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from pqtelemetry.errors import EncodeError, ParseError
@@ -233,10 +234,8 @@ def _read_at_once(head: str, layout: _Layout, lines: list[str]) -> list[Point]:
     *columns, stamps = zip(*rows, strict=True)
     known = [map(kind, column) for kind, column in zip(layout.kinds, columns, strict=True)]
     measurement, tags = _head_cached(head)
-    return [
-        Point(measurement, tags, dict(zip(layout.keys, row, strict=True)), t_ns)
-        for *row, t_ns in zip(*known, map(int, stamps), strict=True)
-    ]
+    fields = [dict(zip(layout.keys, row, strict=True)) for row in zip(*known, strict=True)]
+    return list(map(Point._make, zip(repeat(measurement), repeat(tags), fields, map(int, stamps))))
 
 
 def _learned(head: str, point: Point) -> Point:

@@ -186,7 +186,7 @@ class CellView:
         """record.json."""
         return self.bundle.record(self.cell_id)
 
-    @property
+    @cached_property
     def run(self) -> RawRun:
         """The run this cell was measured in."""
         return self.bundle.run_of(self.cell_id)
@@ -215,7 +215,7 @@ class CellView:
         """Both ledgers joined, gates, round trips."""
         return data_plane(self.raw, self.suite)
 
-    @property
+    @cached_property
     def suite(self) -> Suite | None:
         """The registry's suite; None for one it does not know."""
         return suite_of(str(self.plan["suite_id"]))

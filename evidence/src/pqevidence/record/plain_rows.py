@@ -9,8 +9,8 @@ from itertools import groupby
 from sys import byteorder
 from typing import Final, NamedTuple
 
-#: what JSON lets stand in a list beside whole numbers that are written as such, but for text and null
-_BESIDE: Final = (b" ", b"\t", b"\r", b"\n", b"t", b"f", b".", b"e", b"E", b"[", b"{")
+#: what JSON lets stand in a list beside whole numbers that are written as such, but for blanks, text and null
+_BESIDE: Final = (b"\t", b"\r", b"\n", b"t", b"f", b".", b"e", b"E", b"[", b"{")
 #: the highest byte of numbers below 2^62
 _LOW: Final = bytes(range(0x40))
 #: in names of nothing else nothing is quoted and nothing ends a row, whoever reads them
@@ -46,7 +46,8 @@ def read_plain(stretch: bytes) -> Stretch | None:
     All that is no long number stands at the seam of two rows (window, newline, direction, epoch), and few
     seams are different. Each becomes a negative number of its own; what is left is one JSON list.
     """
-    if not stretch.endswith(b"\n") or b",-" in stretch:  # a number below 0 would look like a seam
+    # a number below 0 would look like a seam, and behind a seam there are blanks
+    if not stretch.endswith(b"\n") or b",-" in stretch or b" " in stretch:
         return None
     seams: dict[int, Seam] = {}
     text = _numbered(b",\n%b,," % stretch, seams)
@@ -84,7 +85,7 @@ def _is_below(column: array[int]) -> bool:
 
 
 def _numbered(text: bytes, seams: dict[int, Seam]) -> bytes | None:
-    """The text with each seam as `,-1,`, `,-2,` …, and in `seams` what they stand for. None for more
+    """The text with each seam as `,-1  ,`, `,-2  ,` …, and in `seams` what they stand for. None for more
     different ones than a writer leaves."""
     done: list[bytes] = []
     while (at := text.find(b"\n")) >= 0:
@@ -101,7 +102,9 @@ def _numbered(text: bytes, seams: dict[int, Seam]) -> bytes | None:
         # the text once for all of them
         same = text[begin : end + 1]
         stop = text.rfind(same) + len(same)
-        part = _numbered(text[begin:stop].replace(same, b",%d," % number), seams)
+        # as long as what it stands for, where it is not longer: that is put in its place in one go
+        instead = b",%d" % number
+        part = _numbered(text[begin:stop].replace(same, instead.ljust(len(same) - 1) + b","), seams)
         if part is None:
             return None
         done += (text[:begin], part)
