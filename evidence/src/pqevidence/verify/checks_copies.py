@@ -11,7 +11,7 @@ from pathlib import Path
 from pqbase.documents import Json, number_of, part_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
-from pqevidence.record.raw import RawRun, read_ndjson
+from pqevidence.record.raw import RawRun, attempts_in, read_ndjson
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.scenario.attacks import attacked
 from pqevidence.scenario.conditions import detector_of, routed
@@ -141,8 +141,7 @@ def _attempts(bundle: BundleView, raw: RawRun) -> list[tuple[int, int, str, Cell
     for cell in bundle.cells:
         if cell.run is not raw or cell.verdict in ("unsupported", "not-run"):
             continue
-        folders = sorted(path for path in cell.folder.glob("attempt-*") if path.is_dir())
-        for folder in folders:
+        for folder in attempts_in(cell.folder):
             if (wall := _wall(folder)) is not None:
                 found.append((*wall, f"{cell.label} {folder.name}", cell))
         wall = cell.record["wall"]

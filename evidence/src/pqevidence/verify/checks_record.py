@@ -11,7 +11,7 @@ from pqevidence.kernel.claims import LIMITS, PHYSICAL_UNITS, fields_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.schema import schema_errors
 from pqevidence.kernel.view import CellView, end_of
-from pqevidence.record.raw import ROLES, Json, stamps_of_one_clock
+from pqevidence.record.raw import ROLES, Json, attempts_in, stamps_of_one_clock
 from pqevidence.record.sheet import catalogue_of, record_schema
 from pqevidence.records import OPTIONAL_FILES, record_from_raw
 from pqevidence.scenario.conditions import keeps_ledger
@@ -89,7 +89,7 @@ def _whole(value: object) -> bool:
 def attempts(cell: CellView, tally: Tally) -> None:
     """As many attempts as are kept beside the last one; at most three, and three more for each time that
     failed cells were asked for again; each earlier one left its files."""
-    folders = sorted(path for path in cell.folder.glob("attempt-*") if path.is_dir())
+    folders = attempts_in(cell.folder)
     tally.see()
     told = int(cell.record["attempts"])
     due = 0 if cell.verdict in ("unsupported", "not-run") else len(folders) + 1

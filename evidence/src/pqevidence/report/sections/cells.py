@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pqbase.documents import Json, exact_of, exact_or_none, part_of, parts_of, text_or_none, whole_of
 from pqevidence.analysis.load import Cell as RawCell
+from pqevidence.record.raw import attempts_in
 from pqevidence.report import blocks
 from pqevidence.report.blocks import (
     Cell,
@@ -77,7 +78,7 @@ def _detail(
     files = [blocks.Cell(name, href=f"{base}/{name}", kind="id") for name in _there(cell.directory)]
     files += [
         blocks.Cell(f"{path.name}/record.json", href=f"{base}/{path.name}/record.json", kind="id")
-        for path in sorted(cell.directory.glob("attempt-*"))
+        for path in attempts_in(cell.directory)
         if (path / "record.json").is_file()
     ]
     repetition = f", repetition {source.nth(cell.repetition)}" if source.repetitions > 1 else ""
