@@ -155,6 +155,24 @@ def test_a_hash_that_is_not_the_files_is_found(sealed: Path) -> None:
     assert results["raw_fingerprints"] == "fail"
 
 
+def test_bytes_that_somebody_has_read_are_those_that_are_looked_at(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = survey.surveyed(sealed)
+    assert {name: (sealed / name).read_bytes() for name in seen.files} == seen.contents
+    looked = {each.name: each.status for each in verify_bundle(sealed, contents=seen.contents)}
+    assert (looked["manifest_fixity"], looked["no_secrets"]) == ("ok", "ok")
+    other = {**seen.contents, "data/report.md": b"AKIAABCDEFGHIJKLMNOP"}
+    looked = {each.name: each.status for each in verify_bundle(sealed, contents=other)}
+    assert (looked["manifest_fixity"], looked["no_secrets"]) == ("fail", "fail")
+    monkeypatch.setattr(survey, "_MOST_KEPT_BYTES", 10_000)
+    monkeypatch.setattr(survey, "_KEPT_FILE_BYTES", 3_000)
+    few = survey.surveyed(sealed)
+    assert few.files == seen.files and few.contents.items() <= seen.contents.items()
+    assert 0 < sum(map(len, few.contents.values())) <= 10_000
+    assert max(map(len, few.contents.values())) <= 3_000
+
+
 def test_a_folder_that_is_old_is_not_hashed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "inner" / "a.txt"
     path.parent.mkdir()

@@ -41,9 +41,10 @@ def feed(path: Path | str, digest: Digest, flags: int = 0) -> int:
         os.close(descriptor)
 
 
-def read_whole(path: str) -> bytes:
-    """All bytes of the file, at less than half of what `Path.read_bytes` takes for a small one."""
-    descriptor = os.open(path, os.O_RDONLY | _BINARY)
+def read_whole(path: str, flags: int = 0) -> bytes:
+    """All bytes of the file, at less than half of what `Path.read_bytes` takes for a small one. flags: of
+    os.open, beside reading."""
+    descriptor = os.open(path, os.O_RDONLY | _BINARY | flags)
     try:
         most = os.fstat(descriptor).st_size + 1
         pieces = [os.read(descriptor, most)]

@@ -8,12 +8,11 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pqevidence.bundle.digest import NO_LINK, Hashed, hash_file
+from pqevidence.bundle.digest import NO_LINK, Hashed, hash_file, read_whole
 from pqevidence.bundle.survey import MAX_FILE_BYTES, MAX_FILES, MAX_FOLDER_FILES
 from pqevidence.index.rules import Refused
 
@@ -24,6 +23,9 @@ _MEMBER = re.compile(r"[A-Za-z0-9._+-]{1,120}", re.ASCII)
 #: a change that is younger is not told apart from one that comes now: the clocks of some file systems stand
 #: still for seconds, and what is written into mapped memory shows when it goes to the disk, after 35 s
 _SETTLED_NS: Final = 60 * 10**9
+#: what is kept in memory of a folder, and of one file in it
+_MOST_KEPT_BYTES: Final = 64 << 20
+_KEPT_FILE_BYTES: Final = 4 << 20
 #: of a file: device, inode, size, and when its bytes or what is told of it last changed, which nobody sets
 Mark = tuple[int, int, int, int]
 
@@ -31,11 +33,12 @@ Mark = tuple[int, int, int, int]
 @dataclass(frozen=True)
 class Surveyed:
     """Every file by its path below the folder, sorted: its digest, and its mark as it was before that was
-    made. begun_ns: when the survey began."""
+    made. begun_ns: when the survey began. contents: the bytes of files that are small, while they are few."""
 
     files: dict[str, Hashed]
     marks: dict[str, Mark]
     begun_ns: int
+    contents: dict[str, bytes]
 
 
 def survey(root: Path) -> dict[str, Mark]:
@@ -78,7 +81,17 @@ def surveyed(root: Path) -> Surveyed:
     """Raises as :func:`survey`."""
     begun_ns = time.time_ns()
     marks = survey(root)
-    return Surveyed(_hashed(root, marks), marks, begun_ns)
+    files: dict[str, Hashed] = {}
+    contents: dict[str, bytes] = {}
+    left, above = _MOST_KEPT_BYTES, f"{root}/"
+    for name, (_, _, size_bytes, _) in marks.items():
+        if size_bytes > min(left, _KEPT_FILE_BYTES):
+            files[name] = hash_file(above + name, NO_LINK)
+            continue
+        contents[name] = content = read_whole(above + name, NO_LINK)
+        files[name] = Hashed(hashlib.sha256(content).digest(), len(content))
+        left -= len(content)
+    return Surveyed(files, marks, begun_ns, contents)
 
 
 def unchanged(root: Path, before: Surveyed) -> bool:
@@ -91,17 +104,13 @@ def unchanged(root: Path, before: Surveyed) -> bool:
     again = [name for name, mark in marks.items() if mark != before.marks[name] or mark[-1] > settled_ns]
     if sys.platform == "win32":  # there it is the time at which a file was made
         again = list(marks)
-    return all(found == before.files[name] for name, found in _hashed(root, again).items())
+    above = f"{root}/"
+    return all(hash_file(above + name, NO_LINK) == before.files[name] for name in again)
 
 
 def digests_of(root: Path) -> dict[str, Hashed]:
     """Of every file, by its path below `root`, sorted. Raises as :func:`survey`."""
     return surveyed(root).files
-
-
-def _hashed(root: Path, names: Iterable[str]) -> dict[str, Hashed]:
-    above = f"{root}/"
-    return {name: hash_file(above + name, NO_LINK) for name in names}
 
 
 def digest_of(files: dict[str, Hashed]) -> str:

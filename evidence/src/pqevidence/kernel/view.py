@@ -72,8 +72,9 @@ class BundleView:
         self.told: dict[str, CheckResult] = {}
         self.known: dict[str, Known] = {}
         self._records: dict[str, Json] = {}
-        #: files by their path below root, where somebody has hashed them already
+        #: files by their path below root, where somebody has hashed or read them already
         self.hashed: Mapping[str, Hashed] = {}
+        self.contents: Mapping[str, bytes] = {}
 
     @property
     def raw(self) -> RawRun:

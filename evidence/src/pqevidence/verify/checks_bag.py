@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from pqbase.documents import Json
 from pqevidence.bundle import attribution
 from pqevidence.bundle.bag import (
@@ -64,7 +66,9 @@ def payload_fixity(bundle: BundleView, tally: Tally) -> None:
         tally.fail(f"{name} was added after sealing")
     for name in sorted(present & set(listed)):
         tally.see()
-        if sha512_file(above + name) != listed[name]:
+        content = bundle.contents.get(name)
+        found = sha512_file(above + name) if content is None else hashlib.sha512(content).hexdigest()
+        if found != listed[name]:
             tally.fail(f"{name} has changed since it was sealed")
 
 
