@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from bundle_kit import finish_work, make_ready, make_sealed
 from pqevidence import bundle
 from pqevidence.analysis import fingerprints, handshakes, load, traffic
 from pqevidence.bundle.format import data_package
+from pqevidence.index import survey
 from pqevidence.index.survey import digests_of
 from pqevidence.kernel import view
 from pqevidence.kernel.view import BundleView
@@ -42,7 +45,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, place: object, name: str) -> Counte
 
 def test_each_raw_file_is_read_once(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = counted(monkeypatch, view, "load_cell")
-    views = counted(monkeypatch, view, "read_object")
+    views = counted(monkeypatch, view, "read_record")
     records = counted(monkeypatch, load, "read_json")
     rows = counted(monkeypatch, load, "read_ndjson")
     ledgers = counted(monkeypatch, traffic, "read_ledger")
@@ -150,3 +153,55 @@ def test_a_hash_that_is_not_the_files_is_found(sealed: Path) -> None:
     files[name] = files[name]._replace(sha256=bytes(32))
     results = {each.name: each.status for each in verify_bundle(sealed, hashed=files)}
     assert results["raw_fingerprints"] == "fail"
+
+
+def test_bytes_that_somebody_has_read_are_those_that_are_looked_at(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = survey.surveyed(sealed)
+    assert {name: (sealed / name).read_bytes() for name in seen.files} == seen.contents
+    looked = {each.name: each.status for each in verify_bundle(sealed, contents=seen.contents)}
+    assert (looked["manifest_fixity"], looked["no_secrets"]) == ("ok", "ok")
+    other = {**seen.contents, "data/report.md": b"AKIAABCDEFGHIJKLMNOP"}
+    looked = {each.name: each.status for each in verify_bundle(sealed, contents=other)}
+    assert (looked["manifest_fixity"], looked["no_secrets"]) == ("fail", "fail")
+    monkeypatch.setattr(survey, "_MOST_KEPT_BYTES", 10_000)
+    monkeypatch.setattr(survey, "_KEPT_FILE_BYTES", 3_000)
+    few = survey.surveyed(sealed)
+    assert few.files == seen.files and few.contents.items() <= seen.contents.items()
+    assert 0 < sum(map(len, few.contents.values())) <= 10_000
+    assert max(map(len, few.contents.values())) <= 3_000
+
+
+def test_a_folder_that_is_old_is_not_hashed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "inner" / "a.txt"
+    path.parent.mkdir()
+    path.write_bytes(b"one")
+    fresh = survey.surveyed(tmp_path)
+    later_ns = time.time_ns() + survey._SETTLED_NS + 5 * 10**9
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: later_ns)
+        old = survey.surveyed(tmp_path)
+    hashed: list[str] = []
+    real = survey.hash_file
+
+    def hashing(path: str, flags: int = 0) -> survey.Hashed:
+        hashed.append(path.removeprefix(f"{tmp_path}/"))
+        return real(path, flags)
+
+    monkeypatch.setattr(survey, "hash_file", hashing)
+    assert old.files == fresh.files == digests_of(tmp_path)
+    told = path.stat()
+    for seen, again in ((old, []), (fresh, ["inner/a.txt"])):
+        hashed.clear()
+        assert survey.unchanged(tmp_path, seen) and hashed == again
+    path.write_bytes(b"two")  # as long as before, and its time set back: what nobody sets back tells
+    os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))
+    assert not survey.unchanged(tmp_path, old) and not survey.unchanged(tmp_path, fresh)
+    path.write_bytes(b"one")
+    assert survey.unchanged(tmp_path, old), "the same bytes"
+    (tmp_path / "b.txt").write_bytes(b"")
+    assert not survey.unchanged(tmp_path, old)
+    (tmp_path / "b.txt").unlink()
+    path.unlink()
+    assert not survey.unchanged(tmp_path, old)

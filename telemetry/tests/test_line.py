@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pqtelemetry import parse
 from pqtelemetry.errors import EncodeError, ParseError
 from pqtelemetry.line import INT_MAX, INT_MIN, Sample, encode, plain_text, series_key, tag_text
-from pqtelemetry.parse import _LAYOUTS, _MOST_LAYOUTS, Point, _parse_escaped, _parse_simple, parse_line
+from pqtelemetry.parse import (
+    _LAYOUTS,
+    _MOST_LAYOUTS,
+    Point,
+    _parse_escaped,
+    _parse_simple,
+    parse_line,
+    parse_lines,
+)
 
 printable = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
 text_values = st.text(printable, max_size=20)
@@ -77,33 +86,67 @@ def test_the_fast_path_is_the_same_grammar(sample: Sample, time_ns: int, data: s
         assert outcome(_parse_simple, text) == outcome(_parse_escaped, text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "m,host=a f=2i,g=0.5 9223372036854775807",
-        "m,host=a f=2i,g=0.5 9223372036854775808",
-        "m,host=a f=8999999999999999999i,g=0.5 1",
-        "m,host=a f=9223372036854775808i,g=0.5 1",
-        "m,host=a f=-2i,g=-0.5 1",
-        "m,host=a f=2i,g=1e999 1",
-        "m,host=a f=2i,g=5 1",
-        "m,host=a f=2.5,g=5i 1",
-        "m,host=a f=2i 1",
-        "m,host=a g=0.5,f=2i 1",
-        "m,host=a f=2i,g=0.5,h=1 1",
-        "m,host=a f=2=2i,g=0.5 1",
-        "m,host=a f=\u0662i,g=0.5 1",
-        "m,host=a  f=2i,g=0.5 1",
-        "m,host=a f=2i,g=0.5 1\n",
-        'm,host=a f="2i",g=0.5 1',
-    ],
-)
+LAID_OUT = [
+    "m,host=a f=2i,g=0.5 9223372036854775807",
+    "m,host=a f=2i,g=0.5 9223372036854775808",
+    "m,host=a f=8999999999999999999i,g=0.5 1",
+    "m,host=a f=9223372036854775808i,g=0.5 1",
+    "m,host=a f=-2i,g=-0.5 1",
+    "m,host=a f=2i,g=1e999 1",
+    "m,host=a f=2i,g=5 1",
+    "m,host=a f=2.5,g=5i 1",
+    "m,host=a f=2i 1",
+    "m,host=a g=0.5,f=2i 1",
+    "m,host=a f=2i,g=0.5,h=1 1",
+    "m,host=a f=2=2i,g=0.5 1",
+    "m,host=a f=\u0662i,g=0.5 1",
+    "m,host=a  f=2i,g=0.5 1",
+    "m,host=a f=2i,g=0.5 1\n",
+    'm,host=a f="2i",g=0.5 1',
+]
+
+
+@pytest.mark.parametrize("text", LAID_OUT)
 def test_a_line_laid_out_as_one_before_it_is_read_by_the_same_grammar(text: str) -> None:
     _LAYOUTS.clear()
     before = "m,host=a f=1i,g=0.25 1"
     assert _parse_simple(before) == _parse_escaped(before)
     assert "m,host=a" in _LAYOUTS
     assert outcome(_parse_simple, text) == outcome(_parse_escaped, text)
+
+
+GOOD = ["m,host=a f=2i,g=0.5 7", "m,host=a f=3i,g=-0.0 8", "m,host=b f=3i,g=0.5 8", "n h=1i 9"]
+
+
+def outcome_of_all(parse: Callable[[list[str]], list[Point]], lines: list[str]) -> str:
+    """Points in their order, or the first error; zeros as they are written."""
+    _LAYOUTS.clear()
+    for line in GOOD[1:]:
+        parse_line(line)
+    try:
+        return repr(parse(lines))
+    except ParseError as error:
+        return f"{error} {error.column}"
+
+
+@given(
+    st.lists(
+        st.sampled_from([
+            *3 * GOOD, *LAID_OUT, "\n".join(GOOD[:2]), "m,host=a f=2i\\ ,g=0.5 7", "m,host=a", "", "n h=1 9",
+        ]),
+        max_size=8,
+    )
+)  # fmt: skip
+def test_many_lines_in_one_go_are_read_as_each_by_itself(lines: list[str]) -> None:
+    each = outcome_of_all(lambda every: [parse_line(line) for line in every], lines)
+    assert outcome_of_all(parse_lines, lines) == each
+
+
+def test_lines_of_a_known_layout_are_read_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the test above compares one way with itself."""
+    due = [parse_line(line) for line in GOOD]
+    monkeypatch.setattr(parse, "parse_line", lambda _: pytest.fail("one by one"))
+    assert parse_lines(GOOD) == due
 
 
 def test_ever_new_layouts_are_not_kept_without_end() -> None:

@@ -60,9 +60,9 @@ from pqevidence.record.sheet import Sheet
 from pqevidence.record.system import (
     Samples,
     Telemetry,
-    parse_telemetry,
     sample_account,
     tick_hz,
+    within,
 )
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.record.verdict import Direction, Evidence, Verdict, decide
@@ -265,9 +265,9 @@ def _windows(cell: RawCell) -> list[Json]:
 
 def _telemetry(cell: RawCell, wall: tuple[int, int] | None) -> dict[str, Telemetry]:
     parsed: dict[str, Telemetry] = {}
-    for role, lines in cell.telemetry.items():
+    for role in cell.telemetry:
         try:
-            parsed[role] = parse_telemetry(lines, *(wall or (0, 0)))
+            parsed[role] = within(cell.points(role), *(wall or (0, 0)))
         except TelemetryError as error:
             raise RawDataError(cell.folder / f"telemetry.{role}.lp", str(error)) from error
     return parsed

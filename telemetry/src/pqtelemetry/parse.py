@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from pqtelemetry.errors import EncodeError, ParseError
@@ -163,6 +164,21 @@ def parse_line(line: str) -> Point:
     return _parse_escaped(text) if "\\" in text else _parse_simple(text)
 
 
+def parse_lines(lines: Iterable[str]) -> list[Point]:
+    """As `parse_line` has each of them, without newlines; those of one known layout are read in one go."""
+    every = list(lines)
+    places: dict[str, list[int]] = {}
+    for place, line in enumerate(every):
+        places.setdefault(line.partition(" ")[0], []).append(place)
+    found: dict[int, Point] = {}
+    for head, mine in places.items():
+        if (layout := _LAYOUTS.get(head)) is not None:
+            read = _read_at_once(head, layout, [every[place] for place in mine])
+            found.update(zip(mine, read, strict=False))
+    # what is left is told apart from what is wrong in the order of the lines
+    return [found[place] if place in found else parse_line(line) for place, line in enumerate(every)]
+
+
 def _parse_escaped(text: str) -> Point:
     """The whole grammar, character by character."""
     sections = _split(text, " ", 0)
@@ -192,9 +208,11 @@ def _parse_simple(text: str) -> Point:
 
 
 class _Layout(NamedTuple):
-    """How lines of one head are written: one that matches is good, and its groups are values and time."""
+    """How lines of one head are written: one that matches is good, and its groups are values and time.
+    `each`: of many lines, each without its head."""
 
     pattern: re.Pattern[str]
+    each: re.Pattern[str]
     keys: tuple[str, ...]
     kinds: tuple[Callable[[str], int | float], ...]
 
@@ -205,6 +223,19 @@ _MOST_LAYOUTS: Final = 256
 #: what needs no look at its bounds: at most 18 digits, or 19 that begin low
 _DIGITS: Final = "([1-8]?[0-9]{1,18})"
 _WRITTEN: Final[dict[type, str]] = {int: f"{_DIGITS}i", float: r"(-?[0-9]{1,17}\.[0-9]{1,17})"}
+
+
+def _read_at_once(head: str, layout: _Layout, lines: list[str]) -> list[Point]:
+    """Points of lines that all begin with this head; none of any where one is written otherwise."""
+    text = "\n".join([line[len(head) :] for line in lines])
+    rows = layout.each.findall(text)
+    if len(rows) != len(lines) or text.count("\n") != len(lines) - 1:
+        return []
+    *columns, stamps = zip(*rows, strict=True)
+    known = [map(kind, column) for kind, column in zip(layout.kinds, columns, strict=True)]
+    measurement, tags = _head_cached(head)
+    fields = [dict(zip(layout.keys, row, strict=True)) for row in zip(*known, strict=True)]
+    return list(map(Point._make, zip(repeat(measurement), repeat(tags), fields, map(int, stamps))))
 
 
 def _learned(head: str, point: Point) -> Point:
@@ -218,7 +249,8 @@ def _learned(head: str, point: Point) -> Point:
 @cache
 def _layout(keys: tuple[str, ...], kinds: tuple[type, ...]) -> _Layout:
     fields = (f"{re.escape(key)}={_WRITTEN[kind]}" for key, kind in zip(keys, kinds, strict=True))
-    return _Layout(re.compile(f" {','.join(fields)} {_DIGITS}"), keys, kinds)
+    rest = f" {','.join(fields)} {_DIGITS}"
+    return _Layout(re.compile(rest), re.compile(f"^{rest}$", re.MULTILINE), keys, kinds)
 
 
 def _parse_fields(text: str, head: str, rest: str) -> Point:

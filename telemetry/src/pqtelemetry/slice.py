@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from pqbase.stats import tail
 from pqtelemetry.errors import ParseError
-from pqtelemetry.parse import Point, parse_line
+from pqtelemetry.parse import Point, parse_line, parse_lines
 
 __all__ = [
     "Aggregate",
@@ -24,6 +24,7 @@ __all__ = [
     "increase",
     "line_time_ns",
     "parse_line",
+    "parse_lines",
     "points",
     "slice_lines",
     "summarise",

@@ -7,8 +7,11 @@ verified FinishedGcs, GCS wall = accept to FinishedGcs sent. No figure is a diff
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from typing import TypeVar
 
 from pqbase.documents import whole_of
 from pqbase.stats import quantile7, tail
@@ -22,6 +25,9 @@ from pqevidence.record.waiting import Parts, parts_of
 WALL_STEP = "handshake"
 #: of the record: where it does not count, nothing made of whole walls does
 WALL_FIELD = "handshake_total_duration_ms"
+AnySpan = TypeVar("AnySpan", Span, RawSpan)
+#: rows of one host in one handshake mostly stand together
+_PLACE = attrgetter("mode", "handshake_id", "host")
 #: what the tables speak of; rekeys have tables of their own
 MODES = ("cold", "pooled")
 #: step name → (which algorithm of the suite, operation)
@@ -107,39 +113,48 @@ class Handshake:
         return {"drone", "gcs"} <= set(self.wall_ms)
 
 
+ByMode = dict[str, list[Handshake]]
+
+
 def handshakes_of(cell: Cell, mode: str = "cold") -> list[Handshake]:
     """Complete handshakes of one mode of a cell, in the order of their ids' first appearance. Both ends must
     call it so: a pooled one whose pool had run empty is neither."""
     if cell.known.handshakes is None:
-        cell.known.handshakes = by_mode(cell.spans)
+        cell.known.handshakes = by_mode(grouped(cell.spans))
     return cell.known.handshakes[mode]
 
 
-def by_mode(spans: Iterable[Span | RawSpan]) -> dict[str, list[Handshake]]:
-    """Complete handshakes of each of MODES, as handshakes_of gives them."""
+def grouped(spans: Iterable[AnySpan]) -> Iterator[tuple[tuple[str, str, str], list[AnySpan]]]:
+    """Rows that stand together and have mode, handshake and host in common, in their order."""
+    return ((place, list(rows)) for place, rows in groupby(spans, _PLACE))
+
+
+def by_mode(groups: Iterable[tuple[tuple[str, str, str], Sequence[Span | RawSpan]]]) -> ByMode:
+    """Complete handshakes of each of MODES, as handshakes_of gives them, of what `grouped` gives."""
     found: dict[str, dict[str, Handshake]] = {mode: {} for mode in MODES}
-    for span in spans:
-        of_mode = found.get(span.mode)
+    for (mode, handshake_id, host), spans in groups:
+        of_mode = found.get(mode)
         if of_mode is not None:
-            handshake = of_mode.get(span.handshake_id)
+            handshake = of_mode.get(handshake_id)
             if handshake is None:
-                handshake = of_mode[span.handshake_id] = Handshake()
-            _add(handshake, span)
+                handshake = of_mode[handshake_id] = Handshake()
+            _add(handshake, host, spans)
     return {mode: [each for each in rows.values() if each.complete] for mode, rows in found.items()}
 
 
-def _add(handshake: Handshake, span: Span | RawSpan) -> None:
-    duration_ms = (span.end_ns - span.start_ns) / 1e6
-    if span.step == WALL_STEP:
-        handshake.wall_ms[span.host] = duration_ms
-        if (parts := parts_of(span)) is not None:
-            handshake.parts[span.host] = parts
-        return
-    handshake.spans_ms[span.host] = handshake.spans_ms.get(span.host, 0.0) + duration_ms
-    if span.kind == "crypto":
-        handshake.crypto_ms += duration_ms
-        place = span.step, span.host
-        handshake.steps_ms[place] = handshake.steps_ms.get(place, 0.0) + duration_ms
+def _add(handshake: Handshake, host: str, spans: Sequence[Span | RawSpan]) -> None:
+    for span in spans:
+        duration_ms = (span.end_ns - span.start_ns) / 1e6
+        if span.step == WALL_STEP:
+            handshake.wall_ms[host] = duration_ms
+            if (parts := parts_of(span)) is not None:
+                handshake.parts[host] = parts
+            continue
+        handshake.spans_ms[host] = handshake.spans_ms.get(host, 0.0) + duration_ms
+        if span.kind == "crypto":
+            handshake.crypto_ms += duration_ms
+            place = span.step, host
+            handshake.steps_ms[place] = handshake.steps_ms.get(place, 0.0) + duration_ms
 
 
 def cell_columns(cell: Cell) -> dict[str, str | int | None]:

@@ -26,6 +26,7 @@ from pqtunnel.errors import SuiteUnknown
 
 if TYPE_CHECKING:
     from pqevidence.analysis.handshakes import Handshake
+    from pqevidence.analysis.system import Sampled
     from pqevidence.analysis.table import Row
     from pqevidence.analysis.traffic import Joined
 
@@ -107,12 +108,14 @@ class Known:
     """What somebody read of a cell before, so that it need not be read again; None: read it.
 
     handshakes: by mode, those of pqevidence.analysis.handshakes.by_mode. joined: (window, direction) →
-    datagrams of both ledgers. fingerprint: columns of pqevidence.analysis.fingerprints.
+    datagrams of both ledgers. sampled: by end, those of pqevidence.analysis.system. fingerprint: columns of
+    pqevidence.analysis.fingerprints.
     """
 
     record: Json | None = None
     handshakes: dict[str, list[Handshake]] | None = None
     joined: dict[tuple[str, str], Joined] | None = None
+    sampled: dict[str, Sampled] | None = None
     fingerprint: Row | None = None
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from pqbase.documents import part_of, rows_of
 from pqevidence.analysis.column import CELL, Column, names
@@ -11,6 +14,7 @@ from pqevidence.analysis.load import ROLES, BundleData, Cell
 from pqevidence.analysis.stats import mean
 from pqevidence.analysis.table import Table, Value, as_value
 from pqevidence.record.dataplane import gate_ns
+from pqevidence.record.raw import RawCell
 from pqevidence.record.system import LETTER, Telemetry
 from pqevidence.scenario.conditions import keeps_ledger
 from pqtelemetry import slice as lines_of
@@ -85,45 +89,101 @@ def cpu_table(bundle: BundleData) -> Table:
     return table
 
 
-def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
+@dataclass(frozen=True)
+class Sampled:
+    """What the sampler of one end gave in a span: number of ticks, shares in per cent by column, the counters
+    that have no growth, the largest shares of a tick, memory, and temperature of the hottest zone."""
+
+    span_ns: tuple[int, int] | None
+    points_count: int
+    system_count: int
+    means: dict[str, float | None]
+    absent: list[str]
+    steal_max_pct: float | None
+    process_max_pct: float | None
+    rss_max_bytes: float | None
+    temperature_c: float | None
+
+
+#: lines of these with tags are all that both readers read of them
+_BARE = ("pq_cpu ", "pq_mem ", "pq_temp ")
+
+
+def sampled_before(cell: RawCell, role: str) -> Sampled | None:
+    """Of what the record's own reader has parsed; None where it reads other lines, or there are none."""
+    lines = cell.telemetry[role]
+    if not lines or any(line.startswith(_BARE) for line in lines):
+        return None
+    span_ns = gate_ns((cell.traffic or {}).get("traffic") or {}, "drone")
+    start, end = span_ns or (-math.inf, math.inf)
+    inside = [point for point in cell.points(role) if start <= point.time_ns < end]
+    return _sampled(lambda name: (point for point in inside if point.measurement == name), span_ns)
+
+
+def _sampled_of(cell: Cell, role: str, span_ns: tuple[int, int] | None) -> Sampled | None:
+    """None where there is no line."""
+    known = (cell.known.sampled or {}).get(role)
+    if known is not None and known.span_ns == span_ns:
+        return known
     lines = cell.telemetry_lines(role)
-    no_zone = _sensor_reason(bundle, role, "thermal")
-    if not lines:
-        return {
-            "reason": "no telemetry in this cell",
-            "temperature_reason": no_zone or "no telemetry in this cell",
-        }
-    window = gate_ns(cell.traffic_windows.get("traffic") or {}, "drone")
-    start, end = window or (None, None)
-    points = list(lines_of.points(lines, "pq_cpu", start_ns=start, end_ns=end))
+    start, end = span_ns or (None, None)
+    series = partial(lines_of.points, lines, start_ns=start, end_ns=end)
+    return _sampled(series, span_ns) if lines else None
+
+
+def _sampled(series: Callable[[str], Iterable[Point]], span_ns: tuple[int, int] | None) -> Sampled:
+    """series: points of one in the span."""
+    points = list(series("pq_cpu"))
     found: dict[str, list[float]] = {name: [] for name in TICK_FIELDS}
     for point in points:
         for name in TICK_FIELDS:
             if name in point.fields:
                 found[name].append(float(point.fields[name]))
     means, absent = _means(points)
-    reason = f"no growth of {', '.join(absent)} in the span" if absent else None
-    rss = [v for _, v in lines_of.values(lines, "pq_mem", "rss_bytes", start_ns=start, end_ns=end)]
-    temperature = _hottest_zone_c(lines, start, end)
+    told = [point.fields.get("rss_bytes") for point in series("pq_mem")]
+    rss = [value for value in told if isinstance(value, int | float) and not isinstance(value, bool)]
+    return Sampled(
+        span_ns,
+        len(points),
+        len(found["system_pct"]),
+        means,
+        absent,
+        max(found["steal_pct"], default=None),
+        max(found["process_pct"], default=None),
+        max(rss, default=None),
+        _hottest_zone_c(series("pq_temp")),
+    )
+
+
+def _cpu_row(bundle: BundleData, cell: Cell, role: str) -> dict[str, Value]:
+    window = gate_ns(cell.traffic_windows.get("traffic") or {}, "drone")
+    told = _sampled_of(cell, role, window)
+    no_zone = _sensor_reason(bundle, role, "thermal")
+    if told is None:
+        return {
+            "reason": "no telemetry in this cell",
+            "temperature_reason": no_zone or "no telemetry in this cell",
+        }
+    means, temperature = told.means, told.temperature_c
+    reason = f"no growth of {', '.join(told.absent)} in the span" if told.absent else None
     steal = means["steal_mean_pct"]
     busy = None
     if steal is None or steal <= STEAL_LIMIT_PCT:
         busy = cell.why_invalid(LETTER[role], "tunnel_cpu_mean_pct")
     if busy is not None:
         means = {**dict.fromkeys(means), "steal_mean_pct": steal}
-        found["process_pct"] = []
     return {
         "span": "traffic" if window else "cell",
-        "n_samples": len(found["system_pct"]),
+        "n_samples": told.system_count,
         **means,
         **{name: as_value((cell.value(LETTER[role], name) or {}).get("value")) for name in WAITING},
-        "steal_max_pct": max(found["steal_pct"], default=None),
-        "process_max_pct": max(found["process_pct"], default=None),
-        "rss_max_mb": max(rss) / 1e6 if rss else None,
+        "steal_max_pct": told.steal_max_pct,
+        "process_max_pct": None if busy is not None else told.process_max_pct,
+        "rss_max_mb": None if told.rss_max_bytes is None else told.rss_max_bytes / 1e6,
         "temperature_mean_c": temperature,
         "temperature_reason": None if temperature is not None else no_zone or "no temperature in the series",
         "cpu_valid": False if busy else None if steal is None else steal <= STEAL_LIMIT_PCT,
-        "reason": busy or reason if points else "no CPU sample in the span",
+        "reason": busy or reason if told.points_count else "no CPU sample in the span",
     }
 
 
@@ -144,10 +204,10 @@ def _means(points: Sequence[Point]) -> tuple[dict[str, float | None], list[str]]
     return found, [name for name, growth in grown.items() if growth is None]
 
 
-def _hottest_zone_c(lines: list[str], start: int | None, end: int | None) -> float | None:
+def _hottest_zone_c(points: Iterable[Point]) -> float | None:
     """Mean temperature of the zone whose mean is the highest; None where no zone was sampled."""
     zones: dict[str, list[float]] = {}
-    for point in lines_of.points(lines, "pq_temp", start_ns=start, end_ns=end):
+    for point in points:
         if "temperature_c" in point.fields:
             zones.setdefault(point.series, []).append(float(point.fields["temperature_c"]))
     return max((m for values in zones.values() if (m := mean(values)) is not None), default=None)

@@ -29,7 +29,7 @@ class BagError(LabError):
         )
 
 
-def sha512_file(path: Path) -> str:
+def sha512_file(path: Path | str) -> str:
     """Hex SHA-512 of a file's bytes."""
     digest = hashlib.sha512()
     feed(path, digest)

@@ -32,13 +32,13 @@ def unsafe(root: Path) -> list[str]:
             rows = sorted(entries, key=lambda entry: entry.name)
         for entry in rows:
             seen += 1
-            name = os.path.relpath(entry.path, root)
             about = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(about.st_mode):
                 folders.append(entry.path)
             elif not stat.S_ISREG(about.st_mode):
-                found.append(f"{name} is neither file nor folder")
+                found.append(f"{os.path.relpath(entry.path, root)} is neither file nor folder")
             elif about.st_size > MAX_FILE_BYTES:
+                name = os.path.relpath(entry.path, root)
                 found.append(f"{name} has {about.st_size} bytes, {MAX_FILE_BYTES} are the most")
         files = sum(not entry.is_dir(follow_symlinks=False) for entry in rows)
         if files > MAX_FOLDER_FILES:

@@ -19,7 +19,7 @@ from pqevidence.analysis.load import BundleData, Known
 from pqevidence.analysis.origin import STEADINESS
 from pqevidence.analysis.table import read_rows
 from pqevidence.bundle.corrections import load_corrections
-from pqevidence.bundle.digest import NO_LINK, Hashed, hash_file
+from pqevidence.bundle.digest import NO_LINK, hash_file
 from pqevidence.bundle.tarball import ArchiveError
 from pqevidence.bundle.unpack import unpack
 from pqevidence.errors import LabError
@@ -27,7 +27,7 @@ from pqevidence.index.cache import Looks
 from pqevidence.index.documents import Documents, end_ns, read_documents
 from pqevidence.index.patience import OutOfTime, most_time
 from pqevidence.index.rules import VERIFY, Refused, Said, plain
-from pqevidence.index.survey import MAX_TOTAL_BYTES, digest_of, digests_of
+from pqevidence.index.survey import MAX_TOTAL_BYTES, Surveyed, digest_of, surveyed, unchanged
 from pqevidence.record.quiet import busy_told
 from pqevidence.verify import verify_bundle
 
@@ -85,7 +85,7 @@ def _archive(path: Path, looks: Looks, *, verify: bool) -> Look:
     with tempfile.TemporaryDirectory(prefix="pqlab-index-") as folder:
         with path.open("rb") as content:
             bundle = unpack(content, Path(folder), MAX_TOTAL_BYTES).bundle
-        found = _looked(bundle, digests_of(bundle), verify=verify)
+        found = _looked(bundle, surveyed(bundle), verify=verify)
     if f"archive {hash_file(path, NO_LINK).sha256.hex()}" != before:
         raise Refused("unchanged", "the archive was written to meanwhile")
     if verify:
@@ -94,22 +94,22 @@ def _archive(path: Path, looks: Looks, *, verify: bool) -> Look:
 
 
 def _folder(path: Path, looks: Looks, *, verify: bool) -> Look:
-    files = digests_of(path)
-    before = digest_of(files)
+    seen = surveyed(path)
+    before = digest_of(seen.files)
     if verify and (kept := looks.get(before)) is not None:
         return Look(kept, kept=True)
-    found = _looked(path, files, verify=verify)
-    if digests_of(path) != files:
+    found = _looked(path, seen, verify=verify)
+    if not unchanged(path, seen):
         raise Refused("unchanged", "its files were written to meanwhile")
     if verify:
         looks.put(before, found)
     return Look(found)
 
 
-def _looked(root: Path, files: dict[str, Hashed], *, verify: bool) -> Json:
+def _looked(root: Path, seen: Surveyed, *, verify: bool) -> Json:
     told = read_documents(root)
     known: dict[str, Known] = {}
-    results = verify_bundle(root, known=known, hashed=files) if verify else []
+    results = verify_bundle(root, known=known, hashed=seen.files, contents=seen.contents) if verify else []
     for result in results:
         if result.status == "fail" or result.name == "sealed":
             failed = sum(other.status == "fail" for other in results)
@@ -120,7 +120,7 @@ def _looked(root: Path, files: dict[str, Hashed], *, verify: bool) -> Json:
     bundle = BundleData(root, known, told.scenario)
     again = verify and status.get("report_rebuild") != "ok"
     return {
-        "digest": digest_of(files),
+        "digest": digest_of(seen.files),
         "checked": ("verified, with warnings" if warned else "verified") if verify else "NOT VERIFIED",
         "warned": plain(warned[0]) if warned else None,
         "page": status.get("report_rebuild") == "ok",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
 from pqbase.documents import number_or_none, part_of, part_or_none, rows_of, whole_of
-from pqevidence.analysis.handshakes import by_mode
+from pqevidence.analysis.handshakes import by_mode, grouped
 from pqevidence.analysis.load import Known
+from pqevidence.analysis.system import sampled_before
 from pqevidence.analysis.traffic import Joined as Datagrams
 from pqevidence.bundle.bag import payload
 from pqevidence.bundle.digest import Hashed
@@ -23,8 +24,9 @@ from pqevidence.record.context import EXEMPT_WINDOWS, suite_of
 from pqevidence.record.dataplane import DataPlane, data_plane
 from pqevidence.record.faults import killed_roles
 from pqevidence.record.handshake import WALL_STEP
-from pqevidence.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object
+from pqevidence.record.raw import Json, RawCell, RawRun, Span, load_cell, load_run, read_object, read_record
 from pqevidence.scenario.conditions import impairs
+from pqtelemetry.errors import TelemetryError
 from pqtunnel.suites import Suite
 
 #: folder of the documents of earlier runs, under data/
@@ -33,8 +35,6 @@ LINEAGE = "lineage"
 MOST_CELLS = 200_000
 #: written into the effective scenario for readers: what a command line changed
 READER_KEYS = ("overrides", "composed_of")
-#: rows of one host in one handshake mostly stand together
-_PLACE = attrgetter("mode", "handshake_id", "host")
 #: what the controller labels: measured windows, and waits that are no part of a cell's overhead
 LABELS = ("handshake_cold", "handshake_pooled", "traffic", "bulk-", *EXEMPT_WINDOWS)
 
@@ -71,8 +71,10 @@ class BundleView:
         #: what checks of the bundle's cells said, and what was read of these, for the check that comes last
         self.told: dict[str, CheckResult] = {}
         self.known: dict[str, Known] = {}
-        #: files by their path below root, where somebody has hashed them already
+        self._records: dict[str, Json] = {}
+        #: files by their path below root, where somebody has hashed or read them already
         self.hashed: Mapping[str, Hashed] = {}
+        self.contents: Mapping[str, bytes] = {}
 
     @property
     def raw(self) -> RawRun:
@@ -145,6 +147,12 @@ class BundleView:
         views = [CellView(self, row) for row in self.plan_cells]
         return [view for view in views if (view.folder / "record.json").is_file()]
 
+    def record(self, cell_id: str) -> Json:
+        """record.json of a cell, read once."""
+        if cell_id not in self._records:
+            self._records[cell_id] = read_record(self.data / "cells" / cell_id / "record.json")
+        return self._records[cell_id]
+
     @cached_property
     def last_carried_out(self) -> str:
         """Id of the last cell that was carried out; "" for none."""
@@ -177,9 +185,9 @@ class CellView:
     @cached_property
     def record(self) -> Json:
         """record.json."""
-        return read_object(self.folder / "record.json")
+        return self.bundle.record(self.cell_id)
 
-    @property
+    @cached_property
     def run(self) -> RawRun:
         """The run this cell was measured in."""
         return self.bundle.run_of(self.cell_id)
@@ -208,7 +216,7 @@ class CellView:
         """Both ledgers joined, gates, round trips."""
         return data_plane(self.raw, self.suite)
 
-    @property
+    @cached_property
     def suite(self) -> Suite | None:
         """The registry's suite; None for one it does not know."""
         return suite_of(str(self.plan["suite_id"]))
@@ -290,9 +298,14 @@ class CellView:
         return {**self.handshakes, **self.pooled}
 
     @cached_property
+    def groups(self) -> list[tuple[tuple[str, str, str], list[Span]]]:
+        """Spans in file order, those together that stand together: (mode, handshake, host), rows."""
+        return list(grouped(self.raw.spans or []))
+
+    @cached_property
     def _by_mode(self) -> dict[str, dict[str, Ends]]:
         found: dict[str, dict[str, dict[str, list[Span]]]] = {}
-        for (mode, handshake_id, host), spans in groupby(self.raw.spans or [], _PLACE):
+        for (mode, handshake_id, host), spans in self.groups:
             found.setdefault(mode, {}).setdefault(handshake_id, {}).setdefault(host, []).extend(spans)
         return {
             mode: {
@@ -310,18 +323,21 @@ class CellView:
         if isinstance(self._loaded, LabError):
             return
         if self.raw.spans is not None:
-            known.handshakes = by_mode(self.raw.spans)
+            known.handshakes = by_mode(self.groups)
+        with contextlib.suppress(TelemetryError, ValueError):
+            sampled = {role: sampled_before(self.raw, role) for role in self.raw.telemetry}
+            known.sampled = {role: told for role, told in sampled.items() if told is not None}
         down, up = self.plane.down, self.plane.up
         if down and up and not (down.duplicates or up.duplicates) and self.raw.canary is None:
             known.joined = {
-                (window, name): Datagrams(joined.sent, array("d", [ns / 1e6 for ns in joined.latency_ns]))
+                (window, name): Datagrams(joined.sent, array("d", joined.latencies_ms))
                 for name, join in (("down", down), ("up", up))
                 for window, joined in join.windows.items()
             }
 
     def release(self) -> None:
         """Forget the raw files: a campaign's ledgers do not fit into memory together."""
-        for name in ("_loaded", "plane", "_by_mode", "timed"):
+        for name in ("_loaded", "plane", "groups", "_by_mode", "timed"):
             self.__dict__.pop(name, None)
 
 

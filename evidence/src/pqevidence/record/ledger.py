@@ -98,6 +98,11 @@ class Joined:
     first_in_ns: int | None = None
     last_in_ns: int | None = None
 
+    @cached_property
+    def latencies_ms(self) -> list[float]:
+        """In order of size: whoever sorts them for a quantile has less to do."""
+        return sorted([ns / 1e6 for ns in self.latency_ns])
+
 
 @dataclass
 class Join:
@@ -132,7 +137,7 @@ def read_ledger(path: Path) -> Ledger:
 def _take_columns(ledger: Ledger, stretch: bytes) -> bool:
     """Whole rows at once: far faster than row by row. False, and nothing is to be made of the ledger, where
     a row is not as a writer leaves it: then the rows are read one by one."""
-    rows = read_plain(stretch, BOUND)
+    rows = read_plain(stretch)
     if rows is None:
         return False
     begin = 0
@@ -140,9 +145,9 @@ def _take_columns(ledger: Ledger, stretch: bytes) -> bool:
         part = slice(begin, begin + count)
         column = ledger.tx if direction == "tx" else ledger.rx
         column.key += map((epoch << EPOCH_SHIFT).__or__, rows.sequence[part])
-        column.size_bytes.fromlist(rows.size_bytes[part])
-        column.t_in_ns.fromlist(rows.t_in_ns[part])
-        column.t_out_ns.fromlist(rows.t_out_ns[part])
+        column.size_bytes += rows.size_bytes[part]
+        column.t_in_ns += rows.t_in_ns[part]
+        column.t_out_ns += rows.t_out_ns[part]
         column.window += rows.window[part]
         begin = part.stop
     return True

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from operator import contains
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -19,7 +20,9 @@ import yaml
 from pqbase.documents import part_of, rows_of
 from pqevidence.errors import EXIT_CHECK, LabError
 from pqevidence.record.ledger import Ledger, LedgerError, read_ledger, without_window
+from pqevidence.record.plain_spans import Odd, read_plain
 from pqevidence.record.untimed import EMULATED_CPU
+from pqtelemetry.slice import Point, parse_lines
 
 ROLES = ("drone", "gcs")
 #: the window that no statistic sees
@@ -138,6 +141,18 @@ def stamps_of_one_clock(run: RawRun, cell: RawCell) -> bool:
     return run.one_clock and not any(event.get("event") == SHIFTED for event in cell.events)
 
 
+#: how lines begin that the sampler writes of a host; the tunnel's counters have a file of their own, and
+#: lines of 50 fields are dear to parse
+SAMPLED = tuple(
+    f"pq_{name}," for name in ("cpu", "pressure", "mem", "load", "freq", "temp", "power", "net", "sampler")
+)
+
+
+def points_of(lines: Iterable[str]) -> list[Point]:
+    """Those of `SAMPLED`, in file order; ParseError of pqtelemetry for a damaged line."""
+    return parse_lines([line for line in lines if line.startswith(SAMPLED)])
+
+
 @dataclass
 class Canary:
     """What the canary window left, taken out of everything else: counters of each end, traffic report,
@@ -167,12 +182,19 @@ class RawCell:
     canary: Canary | None = None
     attempts: int = 1
     missing: list[str] = field(default_factory=list)
+    _points: dict[str, list[Point]] = field(default_factory=dict)
+
+    def points(self, role: str) -> list[Point]:
+        """What the sampler of one end told, parsed once. Raises ParseError of pqtelemetry."""
+        if role not in self._points:
+            self._points[role] = points_of(self.telemetry.get(role, []))
+        return self._points[role]
 
 
-def read_json(path: Path) -> object:
-    """Parsed JSON; RawDataError names line and column."""
+def read_json(path: Path, constant: Callable[[str], float] | None = None) -> object:
+    """Parsed JSON; RawDataError names line and column. constant: makes what is not finite of its name."""
     try:
-        value: object = json.loads(path.read_text(encoding="utf-8"))
+        value: object = json.loads(path.read_text(encoding="utf-8"), parse_constant=constant)
     except UnicodeDecodeError as error:
         raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -184,12 +206,18 @@ def read_json(path: Path) -> object:
     return value
 
 
-def read_object(path: Path) -> Json:
+def read_object(path: Path, constant: Callable[[str], float] | None = None) -> Json:
     """A JSON file whose top is an object."""
-    value = read_json(path)
+    value = read_json(path, constant)
     if not isinstance(value, dict):
         raise RawDataError(path, f"the top is {type(value).__name__}, an object is due")
     return value
+
+
+def read_record(path: Path) -> Json:
+    """A record. A NaN in it is equal to none of any other file: containers that hold one and the same NaN are
+    equal, and all those that Python's reader makes are one."""
+    return read_object(path, float)
 
 
 class AliasRefused(yaml.YAMLError):
@@ -287,6 +315,16 @@ _AS_WRITTEN: Final = (
 )
 
 
+_TYPES: Final = dict(zip(_NAMES, _AS_WRITTEN, strict=True))
+#: what a writer tells before the step, and after the end
+_BEFORE: Final = {
+    name: _TYPES[name] for name in ("host", "handshake_id", "mode", "suite_id", "keygen", "index")
+}
+_AFTER: Final = {
+    name: _TYPES[name]
+    for name in ("kind", "size_bytes", "cpu_ns", "runqueue_ns", "involuntary", "scheduling_reason")
+}
+
 #: as Span._make, which is no built-in
 _span: Final = cast("Callable[[type[Span], tuple[Any, ...]], Span]", tuple.__new__)
 
@@ -301,6 +339,8 @@ def _as_written(told: list[tuple[Any, ...]]) -> bool:
 
 def read_spans(path: Path) -> list[Span]:
     """Spans of both hosts in file order."""
+    if (plain := _plain_spans(path)) is not None:
+        return _redials_at_both_ends(plain)
     rows = read_ndjson(path)
     told = [tuple(map(row.get, _NAMES)) for row in rows]
     if _as_written(told):
@@ -312,6 +352,44 @@ def read_spans(path: Path) -> list[Span]:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RawDataError(path, f"line {number}: {error!r}") from error
     return _redials_at_both_ends(spans)
+
+
+def _plain_spans(path: Path) -> list[Span] | None:
+    """The same of a file that is as a writer leaves it; None of any other."""
+    with path.open("rb") as handle:
+        content = handle.read(_MOST_AT_ONCE_BYTES + 1)
+    if len(content) > _MOST_AT_ONCE_BYTES:
+        return None
+    try:
+        told = [
+            (*place, step, kind, start_ns, end_ns, size_bytes, keygen, *scheduled, number)
+            for (place, keygen, number), step, start_ns, end_ns, (kind, size_bytes, scheduled) in read_plain(
+                content, _before, _after
+            )
+        ]
+    except (Odd, ValueError, RecursionError):
+        return None
+    return list(map(partial(_span, Span), told))
+
+
+def _before(row: Json) -> tuple[tuple[Any, ...], Any, Any]:
+    """What a writer tells before the step. Raises Odd, as `_after`, for a value that is not as it is written,
+    or stands in the other part."""
+    *place, keygen, number = _part(row, _BEFORE, _AFTER)
+    return tuple(place), keygen, number
+
+
+def _after(row: Json) -> tuple[Any, Any, tuple[Any, ...]]:
+    """What it tells after the end."""
+    kind, size_bytes, *scheduled = _part(row, _AFTER, _BEFORE)
+    return kind, size_bytes, tuple(scheduled)
+
+
+def _part(row: Json, ours: dict[str, frozenset[type]], others: dict[str, frozenset[type]]) -> tuple[Any, ...]:
+    told = tuple(map(row.get, ours))
+    if not others.keys().isdisjoint(row) or not all(map(contains, ours.values(), map(type, told))):
+        raise Odd
+    return told
 
 
 def _converted(row: Json) -> Span:
@@ -407,6 +485,16 @@ def _listed(cell_dir: Path) -> tuple[set[str], int]:
         rows = list(entries)
     kept = sum(1 for entry in rows if entry.name.startswith("attempt-") and entry.is_dir())
     return {entry.name for entry in rows if entry.is_file()}, kept
+
+
+def attempts_in(cell_dir: Path) -> list[Path]:
+    """Folders of the attempts before the last one, by their names; a tenth of what `Path.glob` takes."""
+    try:
+        with os.scandir(cell_dir) as entries:
+            names = [entry.name for entry in entries if entry.name.startswith("attempt-") and entry.is_dir()]
+    except OSError:
+        return []
+    return [cell_dir / name for name in sorted(names)]
 
 
 def take_canary(cell: RawCell) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from operator import sub
 
 from pqbase.stats import TOO_FEW, least_count, quantile7
 
@@ -23,17 +24,14 @@ def mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def jitter(transits_ns: Iterable[int]) -> list[float]:
+def jitter(transits_ns: Sequence[int]) -> list[float]:
     """Running interarrival jitter of RFC 3550 §6.4.1 and A.8: J += (|D| − J) / 16, in the unit of the input.
 
     `transits_ns` are arrival minus departure in order of arrival; n values give n − 1 estimates.
     """
     estimates: list[float] = []
     current = 0.0
-    before: int | None = None
-    for transit in transits_ns:
-        if before is not None:
-            current += (abs(transit - before) - current) / 16
-            estimates.append(current)
-        before = transit
+    for apart in map(abs, map(sub, transits_ns[1:], transits_ns)):
+        current += (apart - current) / 16
+        estimates.append(current)
     return estimates

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from pqbase.documents import Json, number_of, part_of, rows_of
 from pqevidence.record.raw import RawRun
-from pqtelemetry.slice import Point, parse_line
+from pqtelemetry.slice import Point
 
-READ = tuple(
-    f"pq_{name}," for name in ("cpu", "pressure", "mem", "load", "freq", "temp", "power", "net", "sampler")
-)
 #: measurements of which a host may have several series, each of another sensor
 APART = ("pq_temp", "pq_power")
 Points = list[tuple[int, Mapping[str, int | float | bool | str]]]
@@ -92,13 +89,10 @@ class Samples:
         return max(0, self.expected - self.stored)
 
 
-def parse_telemetry(lines: Sequence[str], start_ns: int, end_ns: int) -> Telemetry:
-    """Points with start <= time <= end; ParseError of pqtelemetry for a damaged line."""
+def within(points: Iterable[Point], start_ns: int, end_ns: int) -> Telemetry:
+    """Points with start <= time <= end."""
     telemetry = Telemetry()
-    for line in lines:
-        if not line.startswith(READ):
-            continue  # the tunnel's counters have a file of their own; lines of 50 fields are dear to parse
-        point: Point = parse_line(line)
+    for point in points:
         if start_ns <= point.time_ns <= end_ns:
             row = point.time_ns, point.fields
             telemetry.series[point.measurement].append(row)

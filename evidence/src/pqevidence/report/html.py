@@ -41,8 +41,8 @@ def _template() -> Template:
     environment.tests["celldetails"] = lambda block: isinstance(block, blocks.CellDetails)
     environment.filters["drawing"] = lambda figure: Markup(figure.svg)
     environment.filters["narrow"] = lambda figure: Markup(figure.svg.narrow)
-    environment.filters["line"] = _line
-    environment.filters["field"] = _field
+    environment.filters["lines"] = _lines
+    environment.filters["fields"] = _fields
     return environment.get_template("report.html.j2")
 
 
@@ -56,34 +56,47 @@ def render_html(report: Report) -> str:
     )
 
 
-def _line(row: Sequence[Cell], columns: Sequence[Column]) -> Markup:
-    """One line of a table. A large page has a hundred thousand cells, so this is no template."""
+_MARKS: Final = re.compile("[&<>'\"]")
+
+
+def _escaped(text: str) -> str:
+    """As `html.escape` has it, which looks five times through what mostly has no mark."""
+    return escape(text) if _MARKS.search(text) else text
+
+
+def _lines(table: blocks.Table) -> Markup:
+    """The lines of a table. A large page has a hundred thousand cells, so this is no template."""
+    return Markup("".join([f"{_line(row, table.columns)}\n" for row in table.rows]))
+
+
+def _fields(table: blocks.Table) -> Markup:
+    """The fields of a category of a record: there are 230 of them a cell, so this is no template."""
+    return Markup("".join([f"{_field(row)}\n" for row in table.rows]))
+
+
+def _line(row: Sequence[Cell], columns: Sequence[Column]) -> str:
     parts = ["<tr>"]
     for place, (cell, column) in enumerate(zip(row, columns, strict=True)):
         tag = 'th scope="row"' if place == 0 else "td"
         names = [*(() if cell.kind == "text" else (cell.kind,)), *(("n",) if column.numeric else ())]
-        classes = f' class="{escape(" ".join(names))}"' if names else ""
+        classes = f' class="{_escaped(" ".join(names))}"' if names else ""
         key = cell.sort_key
-        sort = "" if key == cell.text else f' data-s="{escape(key)}"'
-        title = f' title="{escape(cell.title)}"' if cell.title else ""
-        text = escape(cell.text)
+        sort = "" if key == cell.text else f' data-s="{_escaped(key)}"'
+        title = f' title="{_escaped(cell.title)}"' if cell.title else ""
+        text = _escaped(cell.text)
         if cell.href:
-            text = f'<a href="{escape(cell.href)}"{title}>{text}</a>'
+            text = f'<a href="{_escaped(cell.href)}"{title}>{text}</a>'
             title = ""
         if cell.kind.startswith("verdict"):
             text = f'<span class="pill">{text}</span>'
         parts.append(f"<{tag}{classes}{sort}{title}>{text}</{tag[:2]}>")
     parts.append("</tr>")
-    return Markup("".join(parts))
-
-
-_MARKS: Final = re.compile("[&<>'\"]")
+    return "".join(parts)
 
 
 @lru_cache(maxsize=8192)
-def _field(row: tuple[Cell, ...]) -> Markup:
-    """One field of a record: there are 230 of them a cell, each with the same five columns, so this is no
-    template, and many say the same in many cells."""
+def _field(row: tuple[Cell, ...]) -> str:
+    """One field of a record, in the same five columns as all. Many say the same in many cells."""
     texts: list[str] = [cell.text for cell in row]
     if _MARKS.search("\n".join(texts)) is not None:
         texts = [autoescape(text) for text in texts]
@@ -92,4 +105,4 @@ def _field(row: tuple[Cell, ...]) -> Markup:
     for cell, text in zip(row[1:], rest, strict=True):
         parts.append(f'<td class="null">{text}</td>' if cell.kind.startswith("null") else f"<td>{text}</td>")
     parts.append("</tr>")
-    return Markup("".join(parts))
+    return "".join(parts)

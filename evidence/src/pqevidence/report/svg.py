@@ -25,8 +25,8 @@ def element(name: str, body: str = "", **attributes: Attribute) -> str:
     """One element; attribute values are escaped, ``_`` in names becomes ``-``; ``body`` is already markup."""
     parts = [name]
     for key, value in attributes.items():
-        shown = value if isinstance(value, str) else number(float(value))
-        parts.append(f'{key.rstrip("_").replace("_", "-")}="{escape(shown)}"')
+        shown = escape(value) if isinstance(value, str) else number(float(value))
+        parts.append(f'{key.rstrip("_").replace("_", "-")}="{shown}"')
     opening = " ".join(parts)
     return f"<{opening}>{body}</{name}>" if body else f"<{opening}/>"
 

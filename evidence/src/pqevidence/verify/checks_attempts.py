@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
-from pqevidence.record.raw import load_cell
+from pqevidence.record.raw import attempts_in, load_cell
 from pqevidence.records import record_from_raw
 
 
@@ -13,7 +13,7 @@ def due(cell: CellView, tally: Tally) -> None:
     followed by another only where somebody asked for failed cells again, or went on after an end."""
     sessions = cell.run.sessions
     again = len(sessions) > 1 or any(session.get("rerun_failed") for session in sessions)
-    for folder in sorted(path for path in cell.folder.glob("attempt-*") if path.is_dir()):
+    for folder in attempts_in(cell.folder):
         tally.see()
         verdict = str(record_from_raw(load_cell(folder), cell.plan, cell.run)["verdict"])
         chosen = verdict == "pass" or (verdict == "fail" and not again)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from pqbase.documents import Json
 from pqevidence.bundle import attribution
 from pqevidence.bundle.bag import (
@@ -57,14 +59,16 @@ def tag_fixity(bundle: BundleView, tally: Tally) -> None:
 def payload_fixity(bundle: BundleView, tally: Tally) -> None:
     """Every payload file has its digest; none is missing, none is unlisted."""
     listed = read_manifest(bundle.root / MANIFEST)
-    present = set(bundle.payload)
+    present, above = set(bundle.payload), f"{bundle.root}/"
     for name in sorted(set(listed) - present):
         tally.fail(f"{name} is missing")
     for name in sorted(present - set(listed)):
         tally.fail(f"{name} was added after sealing")
     for name in sorted(present & set(listed)):
         tally.see()
-        if sha512_file(bundle.root / name) != listed[name]:
+        content = bundle.contents.get(name)
+        found = sha512_file(above + name) if content is None else hashlib.sha512(content).hexdigest()
+        if found != listed[name]:
             tally.fail(f"{name} has changed since it was sealed")
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from itertools import groupby, pairwise
-from operator import attrgetter
+from itertools import pairwise
 from pathlib import Path
 
 from pqbase.documents import Json, number_of, part_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
-from pqevidence.record.raw import RawRun, read_ndjson
+from pqevidence.record.raw import RawRun, attempts_in, read_ndjson
 from pqevidence.record.untimed import untimed_reasons
 from pqevidence.scenario.attacks import attacked
 from pqevidence.scenario.conditions import detector_of, routed
@@ -43,7 +42,7 @@ def once(cell: CellView, tally: Tally) -> None:
     seen = cell.bundle.seen_times
     copied: dict[str, list[str]] = {}
     walls: dict[str, dict[str, list[int]]] = {}
-    for (handshake_id, host), spans in groupby(cell.raw.spans or [], attrgetter("handshake_id", "host")):
+    for (_, handshake_id, host), spans in cell.groups:
         steps = [span.end_ns - span.start_ns for span in spans]
         walls.setdefault(handshake_id, {}).setdefault(host, []).extend(steps)
     for handshake_id, hosts in walls.items():
@@ -142,8 +141,7 @@ def _attempts(bundle: BundleView, raw: RawRun) -> list[tuple[int, int, str, Cell
     for cell in bundle.cells:
         if cell.run is not raw or cell.verdict in ("unsupported", "not-run"):
             continue
-        folders = sorted(path for path in cell.folder.glob("attempt-*") if path.is_dir())
-        for folder in folders:
+        for folder in attempts_in(cell.folder):
             if (wall := _wall(folder)) is not None:
                 found.append((*wall, f"{cell.label} {folder.name}", cell))
         wall = cell.record["wall"]

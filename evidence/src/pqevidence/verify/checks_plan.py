@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pqbase.documents import numbers_of, part_or_none, rows_of, texts_of, whole_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import MOST_CELLS, BundleView
-from pqevidence.record.raw import Json, read_object
+from pqevidence.record.raw import Json
 from pqevidence.verify.checks_share import owned
 
 VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
@@ -78,7 +78,7 @@ def cells_accounted(bundle: BundleView, tally: Tally) -> None:
         if not path.is_file():
             tally.fail(f"{row['cell_id']} has no record.json")
             continue
-        record = read_object(path)
+        record = bundle.record(str(row["cell_id"]))
         for key in ("cell_id", "suite_id", "condition", "repetition", "position"):
             if record.get(key) != row[key]:
                 tally.fail(f"{row['cell_id']}: record says {key} {record.get(key)!r}, plan {row[key]!r}")

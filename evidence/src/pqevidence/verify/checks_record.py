@@ -11,7 +11,7 @@ from pqevidence.kernel.claims import LIMITS, PHYSICAL_UNITS, fields_of
 from pqevidence.kernel.result import Tally
 from pqevidence.kernel.schema import schema_errors
 from pqevidence.kernel.view import CellView, end_of
-from pqevidence.record.raw import ROLES, Json, stamps_of_one_clock
+from pqevidence.record.raw import ROLES, Json, attempts_in, stamps_of_one_clock
 from pqevidence.record.sheet import catalogue_of, record_schema
 from pqevidence.records import OPTIONAL_FILES, record_from_raw
 from pqevidence.scenario.conditions import keeps_ledger
@@ -89,7 +89,7 @@ def _whole(value: object) -> bool:
 def attempts(cell: CellView, tally: Tally) -> None:
     """As many attempts as are kept beside the last one; at most three, and three more for each time that
     failed cells were asked for again; each earlier one left its files."""
-    folders = sorted(path for path in cell.folder.glob("attempt-*") if path.is_dir())
+    folders = attempts_in(cell.folder)
     tally.see()
     told = int(cell.record["attempts"])
     due = 0 if cell.verdict in ("unsupported", "not-run") else len(folders) + 1
@@ -199,8 +199,8 @@ def rebuild(cell: CellView, tally: Tally) -> None:
     told = cell.record
     tally.see()
     made = record_from_raw(cell.raw, cell.plan, cell.run, cell.plane)
-    if made_by == pqevidence.__version__ and made == told and _like_itself(told):
-        return  # equal in every leaf, and no number that is unlike itself; else leaf by leaf
+    if made_by == pqevidence.__version__ and made == told:
+        return  # equal in every leaf, and with no NaN, which is equal to none; else leaf by leaf
     due = json.loads(json.dumps(made))
     due["categories"] = {
         letter: {name: due["categories"][letter][name] for name in category.fields}
@@ -212,20 +212,6 @@ def rebuild(cell: CellView, tally: Tally) -> None:
         return
     tally.warn(f"made by pqlab {made_by}, this is {pqevidence.__version__}: no word of a reason is compared")
     _same_but_words(cell, tally, due, told)
-
-
-def _like_itself(value: object) -> bool:
-    """False where a NaN is in it: two equal containers may have one and the same."""
-    left = [value]
-    while left:
-        inner = left.pop()
-        if isinstance(inner, dict):
-            left += inner.values()
-        elif isinstance(inner, list):
-            left += inner
-        elif inner != inner:
-            return False
-    return True
 
 
 def _same_but_words(cell: CellView, tally: Tally, due: Json, told: Json) -> None:

@@ -53,14 +53,15 @@ def verify_bundle(
     *,
     known: dict[str, Known] | None = None,
     hashed: Mapping[str, Hashed] | None = None,
+    contents: Mapping[str, bytes] | None = None,
 ) -> list[CheckResult]:
     """All checks in registry order. `skip` leaves checks out by name (used to test the checks themselves).
 
     seen_times: times of bundles that stand beside this one in a merge; those of this one are added. Not of
     virtual time, which gives the same for the same seed.
 
-    known: what was read of each cell is left there, for whoever goes on with the bundle. hashed: files by
-    their path below `path`, where somebody has hashed them already.
+    known: what was read of each cell is left there, for whoever goes on with the bundle. hashed,
+    contents: of files by their path below `path`, where somebody has hashed or read them already.
 
     A run that is not sealed (it lies under .work) is checked without fixity and report; a warning says so.
     A folder that is no bundle, or that holds what must not be opened (links, pipes, devices, files beyond
@@ -86,6 +87,7 @@ def verify_bundle(
     if known is not None:
         bundle.known = known
     bundle.hashed = hashed or {}
+    bundle.contents = contents or {}
     with _rare_collection():
         results = run_checks(bundle, checks)
     if not sealed:

@@ -15,9 +15,9 @@ from pqevidence.measures.handshake.checks import scheduling_problems
 from pqevidence.measures.handshake.record import NOT_SAMPLED, fill_waiting
 from pqevidence.measures.host.record import fill_pressure
 from pqevidence.record.handshake import traces
-from pqevidence.record.raw import RawRun, Span, read_spans
+from pqevidence.record.raw import RawRun, Span, points_of, read_spans
 from pqevidence.record.sheet import Sheet
-from pqevidence.record.system import parse_telemetry
+from pqevidence.record.system import within
 from pqevidence.record.waiting import BEFORE_MEASURED, parts_of
 
 SUITE = next(iter(SUITES))
@@ -136,7 +136,7 @@ def pressed(readings: dict[str, list[tuple[int, str, int]]], sensors: list[dict[
     telemetry = {}
     for host, rows in readings.items():
         lines = [f"{key.replace('.', ',host=x ', 1)}={value}i {t_s * S}" for t_s, key, value in rows]
-        telemetry[host] = parse_telemetry(lines, 0, 100 * S)
+        telemetry[host] = within(points_of(lines), 0, 100 * S)
     hosts = {host: {"sensors": sensors} for host in ("drone", "gcs")}
     raw = RawRun(run={}, scenario={}, plan={}, providers={}, hosts=hosts)
     sheet = Sheet()

@@ -4,9 +4,9 @@ kernel's accounts. What spans, ledgers and counters claim must have been so at e
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
+from typing import NamedTuple
 
 from pqbase.documents import whole_of
 from pqevidence.kernel.result import Tally
@@ -48,8 +48,7 @@ FEWEST_TICKS = 5
 Fields = dict[str, str]
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(NamedTuple):
     """One line: when it was written, and its fields as text."""
 
     t_ns: int
@@ -81,10 +80,9 @@ def ticks_of(lines: list[str], series: str) -> list[Tick]:
     found = []
     for line in lines:
         if line.startswith(head):
-            _, body, stamp = line.split(" ", 1)[0], *line.split(" ", 1)[1].rsplit(" ", 1)
-            found.append(
-                Tick(int(stamp), dict(part.split("=", 1) for part in body.split(",") if "=" in part))
-            )
+            _, body, stamp = head, *line.split(" ", 1)[1].rsplit(" ", 1)
+            fields = [part.split("=", 1) for part in body.split(",") if "=" in part]
+            found.append(Tick(int(stamp), dict(fields)))
     return found
 
 

@@ -84,7 +84,7 @@ def ledger_join(cell: CellView, tally: Tally) -> None:
             tally.require(joined.resized == 0, f"{where} {window}: {joined.resized} changed their size")
             if not lossy(cell, window):
                 tally.require(joined.lost == 0, f"{where} {window}: {joined.lost} of {joined.sent} lost")
-            early = sum(1 for value in joined.latency_ns if value < 0)
+            early = len([ns for ns in joined.latency_ns if ns < 0])
             if one_clock:
                 tally.require(early == 0, f"{where} {window}: {early} delivered before they were sent")
 

@@ -152,8 +152,7 @@ def fill_latency(sheet: Sheet, plane: DataPlane, one_clock: bool) -> None:
     """Category H."""
     main = plane.down.windows.get(TRAFFIC) if plane.down else None
     reason = _why_no_latency(plane, main, one_clock)
-    # in order: whoever sorts them for a quantile has less to do
-    values = [] if reason or main is None else sorted(ns / 1e6 for ns in main.latency_ns)
+    values = [] if reason or main is None else main.latencies_ms
     transit = [] if reason or main is None else list(main.transit_ns)
     absent = reason or "no sample"
     n = len(values)
@@ -166,10 +165,10 @@ def fill_latency(sheet: Sheet, plane: DataPlane, one_clock: bool) -> None:
     ):
         sheet.put("H", name, value, n=n, absent=why)
     back = plane.up.windows.get(TRAFFIC) if plane.up and reason is None else None
-    up = [ns / 1e6 for ns in back.latency_ns] if back else []
+    up = back.latencies_ms if back else []
     sheet.put("H", "one_way_latency_up_p50_ms", median(up), n=len(up), absent=reason or "nothing went up")
     sheet.put("H", "transit_p50_ms", median([t / 1e6 for t in transit]), n=n, absent=absent)
-    estimates = sorted(value / 1e6 for value in jitter(transit))
+    estimates = sorted([value / 1e6 for value in jitter(transit)])
     sheet.put("H", "jitter_mean_ms", mean(estimates), n=len(estimates), absent=absent)
     why = few(estimates, 0.95, absent)
     sheet.put("H", "jitter_p95_ms", tail(estimates, 0.95), n=len(estimates), absent=why)

@@ -73,11 +73,8 @@ def _handed_over(cell: CellView, where: str, side: Json, tally: Tally) -> None:
     if ledger is None or not by_size:
         return
     over = seal_overhead_bytes(cell.suite) or 0
-    carried = Counter(
-        size - over
-        for size, name in zip(ledger.tx.size_bytes, ledger.tx.window, strict=True)
-        if name == TRAFFIC
-    )
+    sealed = Counter(ledger.tx.of_window(TRAFFIC, ledger.tx.size_bytes))
+    carried = Counter({size - over: count for size, count in sealed.items()})
     odd = (by_size - carried) + (carried - by_size)
     most = 2 * (EDGE_COUNT + EDGE_SHARE * carried.total())
     if odd.total() > most:

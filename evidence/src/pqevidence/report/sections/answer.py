@@ -10,6 +10,7 @@ from pqbase.stats import TOO_FEW
 from pqevidence.analysis.load import Cell, read_json
 from pqevidence.analysis.stats import median
 from pqevidence.analysis.table import to_float
+from pqevidence.record.raw import attempts_in
 from pqevidence.report.blocks import Block, Figure, Paragraphs, Section
 from pqevidence.report.figures import FAMILY_LEGEND
 from pqevidence.report.layouts import Drawing
@@ -252,8 +253,10 @@ def _reason(cell: Cell) -> str:
 
 def _repeated(cell: Cell) -> Iterator[str]:
     """Why each earlier attempt of a cell did not count, as the attempt's own record says."""
-    for path in sorted(cell.directory.glob("attempt-*/record.json")):
-        record = read_json(path)
+    for folder in attempts_in(cell.directory):
+        if not (folder / "record.json").exists():
+            continue
+        record = read_json(folder / "record.json")
         yield str(record.get("reason") or f"it was {record.get('verdict')}")
 
 

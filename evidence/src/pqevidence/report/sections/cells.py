@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
+from operator import itemgetter
+from pathlib import Path
 
 from pqbase.documents import Json, exact_of, exact_or_none, part_of, parts_of, text_or_none, whole_of
 from pqevidence.analysis.load import Cell as RawCell
+from pqevidence.record.raw import attempts_in
 from pqevidence.report import blocks
 from pqevidence.report.blocks import (
     Cell,
@@ -71,14 +75,10 @@ def _detail(
         told = f"{int(prints['files_count']):,} files, {int(prints['size_bytes']):,} bytes"
         facts.append(("hashed raw files", label(told, href=analysis_link("fingerprints"))))
     base = f"cells/{cell.cell_id}"
-    files = [
-        blocks.Cell(name, href=f"{base}/{name}", kind="id")
-        for name in RAW_FILES
-        if (cell.directory / name).is_file()
-    ]
+    files = [blocks.Cell(name, href=f"{base}/{name}", kind="id") for name in _there(cell.directory)]
     files += [
         blocks.Cell(f"{path.name}/record.json", href=f"{base}/{path.name}/record.json", kind="id")
-        for path in sorted(cell.directory.glob("attempt-*"))
+        for path in attempts_in(cell.directory)
         if (path / "record.json").is_file()
     ]
     repetition = f", repetition {source.nth(cell.repetition)}" if source.repetitions > 1 else ""
@@ -92,6 +92,16 @@ def _detail(
         files=tuple(files),
         categories=tuple(_categories(cell)) if full else (),
     )
+
+
+def _there(folder: Path) -> list[str]:
+    """Of RAW_FILES those that a cell has."""
+    found: set[str] = set()
+    for inner in ("", "logs/"):
+        if (folder / inner).is_dir():
+            with os.scandir(folder / inner) as entries:
+                found.update(f"{inner}{entry.name}" for entry in entries if entry.is_file())
+    return [name for name in RAW_FILES if name in found]
 
 
 def _categories(cell: RawCell) -> list[tuple[str, Table]]:
@@ -124,19 +134,20 @@ Row = tuple[Cell, Cell, Cell, Cell, Cell]
 
 _PLAIN = frozenset((str, int, bool, type(None)))
 _KEYS = ("value", "unit", "source", "validity", "reason", "n")
+_NAMED, _told = frozenset(_KEYS), itemgetter(*_KEYS)
 
 
 def _row(name: str, field: Json) -> Row:
     """One field. Most say the same in many cells. Numbers with a point are made anew: two zeros are equal and
     do not look alike."""
-    told = tuple(map(field.get, _KEYS))
-    if _PLAIN.issuperset(map(type, told)):
-        return _same_row(name, *told)
-    return _made_row(name, field)
+    told = _told(field) if field.keys() >= _NAMED else tuple(map(field.get, _KEYS))
+    types = tuple(map(type, told))
+    return _same_row(name, told, types) if _PLAIN.issuperset(types) else _made_row(name, field)
 
 
-@lru_cache(maxsize=8192, typed=True)
-def _same_row(name: str, *told: object) -> Row:
+@lru_cache(maxsize=8192)
+def _same_row(name: str, told: tuple[object, ...], _types: tuple[type, ...]) -> Row:
+    """_types: what is equal and of another type is told otherwise, as 1 and true."""
     return _made_row(name, dict(zip(_KEYS, told, strict=True)))
 
 
