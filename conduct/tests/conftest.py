@@ -5,6 +5,7 @@ What these fixtures give is read by several files and changed by none: who chang
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,8 +15,28 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "evidence" / "tests
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from all_suites import bundle_of_all_suites
+from bundle_kit import make_sealed
+from fake_agent import FakeLab
 
 __all__ = ["bundle_of_all_suites"]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> FakeLab:
+    """Two fake ends, and what a campaign writes of them below `tmp_path`."""
+    return FakeLab(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sealed bundle of synthetic data."""
+    return make_sealed(tmp_path_factory.mktemp("sealed"))
+
+
+@pytest.fixture
+def copied(sealed: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(sealed, tmp_path / sealed.name))
 
 
 @pytest.fixture(scope="session")

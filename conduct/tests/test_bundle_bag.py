@@ -9,18 +9,12 @@ from pathlib import Path
 
 import bagit
 import pytest
-from bundle_kit import make_sealed
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pqevidence.bundle import bag
 from pqevidence.bundle.crate import crate_document
 from pqlab.cli.main import main
-
-
-@pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_sealed(tmp_path_factory.mktemp("sealed"))
 
 
 def test_the_bagit_library_validates_our_bag(sealed: Path) -> None:

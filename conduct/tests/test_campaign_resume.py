@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from bundle_kit import make_sealed
-from fake_agent import FakeAgent, FakeLab, once
+from fake_agent import FakeLab, interrupt, once
 from resume_kit import interrupted, resume
 
 from pqevidence.bundle import seal
@@ -85,11 +85,7 @@ def test_kill_9_at_any_rename(tmp_path: Path, moment: str, again: bool) -> None:
 @pytest.mark.parametrize("again", [False, True])
 def test_resume_runs_what_is_missing_and_what_failed_when_asked(tmp_path: Path, again: bool) -> None:
     lab = FakeLab(tmp_path, script={0: ["fail", "pass"], 1: ["pass"]})
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("event", stop, kind="traffic_run", at=5))
+    lab.drone.hooks.append(once("event", interrupt, kind="traffic_run", at=5))
     with pytest.raises(LabError) as caught:
         Campaign.begin(lab.around(), lab.scenario(4)).carry_out()
     assert (caught.value.code, caught.value.exit_code) == ("interrupted", 130)
@@ -114,13 +110,7 @@ def test_resume_runs_what_is_missing_and_what_failed_when_asked(tmp_path: Path, 
 
 def test_the_failed_attempt_is_kept_beside_its_repetition(tmp_path: Path) -> None:
     lab = FakeLab(tmp_path, script={0: ["fail", "invalid", "pass"]})
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("prepare", stop, at=2))
-    with pytest.raises(LabError):
-        Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
+    interrupted(lab, 2, 2)
     bundle = resume(lab, rerun_failed=True).bundle
     verdicts = {
         p.parent.name: json.loads(p.read_text())["verdict"]
@@ -133,11 +123,7 @@ def test_an_attempt_of_an_interrupted_repetition_is_not_lost(tmp_path: Path) -> 
     """Asked for again, the second attempt is invalid and complete, the third is interrupted: a plain resume
     goes on there."""
     lab = FakeLab(tmp_path, script={0: ["fail", "invalid", "pass"]})
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks += [once("prepare", stop, at=2), once("prepare", stop, at=3)]
+    lab.drone.hooks += [once("prepare", interrupt, at=2), once("prepare", interrupt, at=3)]
     with pytest.raises(LabError):
         Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
     with pytest.raises(LabError):
@@ -155,13 +141,7 @@ def test_an_attempt_of_an_interrupted_repetition_is_not_lost(tmp_path: Path) -> 
 
 def test_other_builds_are_refused(tmp_path: Path) -> None:
     lab = FakeLab(tmp_path)
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("prepare", stop, at=2))
-    with pytest.raises(LabError):
-        Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
+    interrupted(lab, 2, 2)
     for agent in (lab.drone, lab.gcs):
         agent.facts["providers"] = {**agent.facts["providers"], "python": "3.13.1"}
     with pytest.raises(LabError) as caught:

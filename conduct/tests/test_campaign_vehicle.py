@@ -15,11 +15,6 @@ from pqlab.campaign.engine import Campaign
 FACTS: dict[str, Any] = {"ready": True, "sources": ["auto", "embedded", "tlog", "bulk"], "auto": "embedded"}
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> FakeLab:
-    return FakeLab(tmp_path)
-
-
 def test_the_embedded_vehicle_is_not_waited_for(lab: FakeLab) -> None:
     lab.drone.facts["traffic"] = FACTS
     before_s = lab.clock.monotonic_s()

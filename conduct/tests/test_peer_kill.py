@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agent import FakeAgent, FakeLab
+from fake_agent import FakeLab, dies
 
 from pqevidence.errors import LabError
 from pqevidence.scenario import Overrides, load_scenario
@@ -18,7 +18,6 @@ from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.timeline import Timeline
-from pqtunnel.rpc import AgentUnreachableError
 
 Json = dict[str, Any]
 
@@ -31,7 +30,7 @@ class Killed:
     returns = True
 
     def __init__(self, container: str) -> None:
-        self._agent: FakeAgent = getattr(self.lab, container)
+        self._agent = getattr(self.lab, container)
         self._agent.down = True
         # long enough for a call in progress to notice
         self._back = threading.Timer(0.1, self._start)
@@ -53,7 +52,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeLab:
     monkeypatch.setattr(timeline_module, "Restart", Killed)
     monkeypatch.setattr(timeline_module, "container_of", lambda project, role: role)
     for agent in (lab.drone, lab.gcs):
-        agent.do_event = _dies(lab, agent)  # type: ignore[method-assign]
+        agent.do_event = dies(lab, agent)  # type: ignore[method-assign]
     lab.drone.do_counters = lambda: {  # type: ignore[method-assign]
         "state": lab.drone.state,
         "cell_id": lab.drone.cell_id,
@@ -62,22 +61,6 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeLab:
         "counters": {"hs_completed": lab.gcs.methods().count("start")},
     }
     return lab
-
-
-def _dies(lab: FakeLab, agent: FakeAgent) -> Any:
-    """A long call ends with the agent that answers it."""
-    whole = agent.do_event
-
-    def do_event(cell_id: str, kind: str, **params: Any) -> Json:
-        if kind == "traffic_run":
-            for _ in range(round(params["duration_s"] / 0.02)):
-                lab.clock.sleep(0.02)
-                if agent.down:
-                    raise AgentUnreachableError("the connection was closed")
-            params = {**params, "duration_s": 0.0}
-        return whole(cell_id, kind, **params)
-
-    return do_event
 
 
 def run(

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from typing import Any
 
 import pytest
 from bad_bundles.forge import edit, edit_field, finish
-from bundle_kit import make_sealed
 
 from pqevidence.bundle import BagError
 from pqevidence.bundle.survey import MAX_FILE_BYTES, require_safe, unsafe
@@ -26,18 +24,6 @@ from pqevidence.verify import exit_code, verify_bundle
 from pqlab.cli.main import main
 
 DEEP = 100_000
-
-
-@pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_sealed(tmp_path_factory.mktemp("sealed"))
-
-
-@pytest.fixture
-def copied(sealed: Path, tmp_path: Path) -> Path:
-    root = tmp_path / sealed.name
-    shutil.copytree(sealed, root)
-    return root
 
 
 def a_cell(root: Path) -> Path:
