@@ -9,6 +9,7 @@ import shutil
 import socket
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,17 @@ def relayed(key_folder: Path, tmp_path: Path) -> Any:
     relay.close()
 
 
+def _swap(at: int, bits: int) -> Callable[[bytearray, int], bytearray]:
+    """Changes the byte at `at` of the whole stream."""
+
+    def swap(data: bytearray, position: int) -> bytearray:
+        if position <= at < position + len(data):
+            data[at - position] ^= bits
+        return data
+
+    return swap
+
+
 def _hello_bytes() -> int:
     return wire.max_frame_length(wire.HELLO, None)
 
@@ -90,14 +102,7 @@ def _hello_bytes() -> int:
 def test_relay_that_swaps_one_ciphertext_byte_is_refused_before_decapsulation(relayed: Any) -> None:
     pair, relay = relayed
     pair.prepare()
-    at = _hello_bytes() + 4 + 40  # inside ClientKem's ciphertext
-
-    def swap(data: bytearray, position: int) -> bytearray:
-        if position <= at < position + len(data):
-            data[at - position] ^= 1
-        return data
-
-    relay.change["up"] = swap
+    relay.change["up"] = _swap(_hello_bytes() + 4 + 40, 1)  # inside ClientKem's ciphertext
     result = pair.handshakes(1)
     assert result["completed"] == 0
     assert result["failures"][0]["reason"]
@@ -113,14 +118,7 @@ def test_relay_that_swaps_one_ciphertext_byte_is_refused_before_decapsulation(re
 def test_relay_that_alters_the_server_hello_is_refused_by_signature(relayed: Any) -> None:
     pair, relay = relayed
     pair.prepare()
-    at = wire.max_frame_length(wire.CHALLENGE, None) + 200
-
-    def swap(data: bytearray, position: int) -> bytearray:
-        if position <= at < position + len(data):
-            data[at - position] ^= 0x80
-        return data
-
-    relay.change["down"] = swap
+    relay.change["down"] = _swap(wire.max_frame_length(wire.CHALLENGE, None) + 200, 0x80)
     assert pair.handshakes(1)["completed"] == 0
     assert pair.drone.counters()["hs_bad_signature"] >= 1
     assert pair.drone.counters()["hs_encaps"] == 0

@@ -23,14 +23,8 @@ from pqtunnel.rpc import RemoteError, fetch_all
 from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native
-
-
-@pytest.fixture(params=["python", "native"])
-def plane(request: pytest.FixtureRequest) -> str:
-    """Both data planes pass the same tests."""
-    if request.param == "native":
-        pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
-    return str(request.param)
+#: both data planes pass the same tests
+PLANES = ("python", "native")
 
 
 def test_traffic_both_ways_is_byte_identical_and_counted_alike(lab_pair: Lab) -> None:

@@ -23,6 +23,8 @@ from pqtunnel import wire
 from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native
+#: both data planes pass the same tests
+PLANES = ("python", "native")
 
 SLOW_PEERS = 200
 HERE = Path(__file__).parent
@@ -143,13 +145,6 @@ def test_a_flood_of_hellos_costs_macs_and_nothing_else(lab_pair: Lab) -> None:
     counted = lab_pair.gcs.counters()
     assert counted["hs_bad_mac"] > 20
     assert counted["hs_keygens"] == counted["hs_signatures"] == counted["hs_decaps"] == 5
-
-
-@pytest.fixture(params=["python", "native"])
-def plane(request: pytest.FixtureRequest) -> str:
-    if request.param == "native":
-        pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
-    return str(request.param)
 
 
 def spoiled(rng: random.Random, genuine: bytes) -> bytes:

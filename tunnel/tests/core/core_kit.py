@@ -14,8 +14,8 @@ from pqtunnel import packet
 from pqtunnel.handshake.established import Established
 from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity
 from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
-from pqtunnel.primitives import AeadKey, KemKeyPair, Primitives, load
-from pqtunnel.suites import AEADS, ALL_AEADS, ALL_KEMS, ALL_SIGS, SIGS, Suite, get
+from pqtunnel.primitives import AeadKey, KemKeyPair, Primitives
+from pqtunnel.suites import ALL_AEADS, ALL_KEMS, ALL_SIGS, SIGS, Suite, get
 from pqtunnel.trace import Tracer
 
 MLKEM = get("cs-mlkem768-aesgcm-mldsa65")
@@ -137,16 +137,6 @@ class FakePrimitives:
 
     def aead(self, token: str) -> FakeAead:
         return FakeAead(token)
-
-
-def native_primitives() -> Primitives:
-    """This host's primitives, one of each kind tried. Raises ProviderMissing."""
-    primitives = load()
-    primitives.kem("mlkem512")
-    primitives.sig("mldsa44")
-    for token in AEADS:
-        primitives.aead(token)
-    return primitives
 
 
 def make_identity(primitives: Primitives, tokens: list[str] | None = None) -> GcsIdentity:
