@@ -299,12 +299,14 @@ class FakeLab:
 
     def scenario(self, cells: int = 3) -> Scenario:
         """One suite, `cells` repetitions, a short session and one bulk step."""
+        return self.asked("traffic: {session_s: 5}\nbulk: {rates_pps: [600]}\n", repetitions=cells)
+
+    def asked(self, text: str, **overrides: Any) -> Scenario:
+        """One suite, and what `text` says beside it."""
         file = self.root / "test.yml"
-        file.write_text(
-            "schema: pqlab/scenario/v1\nname: test\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
-            "traffic: {session_s: 5}\nbulk: {rates_pps: [600]}\n"
-        )
-        return load_scenario(str(file), Overrides(repetitions=cells))
+        head = "schema: pqlab/scenario/v1\nname: test\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
+        file.write_text(head + text)
+        return load_scenario(str(file), Overrides(**overrides))
 
 
 def dies(lab: FakeLab, agent: FakeAgent) -> Any:

@@ -199,12 +199,8 @@ def recorded(tmp_path: Path, tlog: bool, pieces: list[str]) -> tuple[Path, FakeL
         return {"lines": page, "next": reached, "end": reached >= len(pieces)}
 
     lab.gcs.do_fetch = with_log  # type: ignore[method-assign]
-    file = tmp_path / "logged.yml"
-    file.write_text(
-        f"schema: pqlab/scenario/v1\nname: logged\nsuites: [{SUITE}]\n"
-        f"traffic: {{session_s: 5{', tlog: true' if tlog else ''}}}\n"
-    )
-    result = Campaign.begin(lab.around(), load_scenario(str(file))).carry_out()
+    scenario = lab.asked(f"traffic: {{session_s: 5{', tlog: true' if tlog else ''}}}\n")
+    result = Campaign.begin(lab.around(), scenario).carry_out()
     assert result.exit_code == 0
     return result.bundle, lab
 

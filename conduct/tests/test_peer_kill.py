@@ -12,7 +12,6 @@ import pytest
 from fake_agent import FakeLab, dies
 
 from pqevidence.errors import LabError
-from pqevidence.scenario import Overrides, load_scenario
 from pqlab.campaign import timeline as timeline_module
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign
@@ -66,11 +65,10 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeLab:
 def run(
     lab: FakeLab, role: str, more: str = "", neighbours: Neighbours = NO_NEIGHBOURS
 ) -> tuple[dict[str, int], Path]:
-    file = lab.root / "kill.yml"
-    file.write_text(
-        "schema: pqlab/scenario/v1\nname: kill\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
+    scenario = lab.asked(
         "traffic: {session_s: 1}\nconditions:\n"
-        f"  - {{name: killed, events: [{{at_s: 0.2, kind: peer_kill, role: {role}}}{more}]}}\n"
+        f"  - {{name: killed, events: [{{at_s: 0.2, kind: peer_kill, role: {role}}}{more}]}}\n",
+        repetitions=1,
     )
     around = replace(
         lab.around(),
@@ -78,7 +76,7 @@ def run(
             condition, cell, pair, clock, journal, None, folder=folder, project="pqlab", neighbours=neighbours
         ),
     )
-    done = Campaign.begin(around, load_scenario(str(file), Overrides(repetitions=1))).carry_out()
+    done = Campaign.begin(around, scenario).carry_out()
     return done.verdict_counts, next((done.bundle / "data" / "cells").iterdir())
 
 
