@@ -9,7 +9,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +24,7 @@ from pqevidence.errors import LabError
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.main import main
+from tools import ended
 from waiting import LIMIT_S
 
 
@@ -42,12 +42,10 @@ def complete(lab: FakeLab) -> set[bytes]:
 def test_kill_9_at_any_rename(tmp_path: Path, moment: str, again: bool) -> None:
     """Documents, raw files, records, cell renames, the seal: killed there, no attempt is lost."""
     script = str(Path(__file__).with_name("kill_child.py"))
-    done = subprocess.run(
+    done = ended(
         [sys.executable, script, str(tmp_path), moment, *["again"] * again],
+        4 * LIMIT_S,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=4 * LIMIT_S,
         check=True,
     )
     *killed, last = [int(line.split()[0]) for line in done.stdout.splitlines()]

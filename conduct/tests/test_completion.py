@@ -10,6 +10,7 @@ import pytest
 
 from pqlab.cli import completion
 from pqlab.cli.main import VERBS, main
+from tools import ended
 from waiting import LIMIT_S
 
 SHELLS = ("bash", "zsh", "fish")
@@ -83,13 +84,7 @@ def test_bash_offers(
         'set -u; source "$1"; shift; COMP_WORDS=(./pqlab "$@"); COMP_CWORD=$#; _pqlab; '
         '[ "${#COMPREPLY[@]}" -eq 0 ] || printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(
-        ["bash", "-c", asked, "bash", str(file), *line],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = ended(["bash", "-c", asked, "bash", str(file), *line], LIMIT_S)
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout.split() == offered
 

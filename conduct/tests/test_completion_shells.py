@@ -18,7 +18,7 @@ import pytest
 
 from pqlab.cli import completion
 from pqlab.cli.main import VERBS, main
-from tools import needed
+from tools import ended, needed
 from waiting import LIMIT_S
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
@@ -115,13 +115,10 @@ def zsh(line: str, script: Path, tree: Path) -> list[str]:
 def fish(line: str, script: Path, tree: Path) -> list[str]:
     """What fish offers at the end of the line."""
     asked = f"source {completion._fish_quote(str(script))}; complete -C {completion._fish_quote(line)}"
-    done = subprocess.run(
+    done = ended(
         [needed("fish"), "--no-config", "-c", asked],
+        LIMIT_S,
         cwd=tree,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
         env={**ENVIRONMENT, "HOME": str(script.parent)},
     )
     assert (done.stderr, done.returncode) == ("", 0)

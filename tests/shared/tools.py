@@ -1,9 +1,11 @@
-"""Programs of others that a test asks: skipped with a reason where missing, but not in the whole check."""
+"""Programs that a test runs; of others': skipped with a reason where missing, but not in the whole check."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+from typing import Any
 
 import pytest
 
@@ -18,3 +20,10 @@ def needed(name: str) -> str:
             pytest.fail(reason)
         pytest.skip(reason)
     return found
+
+
+def ended(command: Any, limit_s: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """What the command said and its status, whatever that is; `options` are of subprocess.run."""
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=limit_s, **{"check": False, **options}
+    )
