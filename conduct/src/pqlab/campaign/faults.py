@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -130,6 +130,16 @@ class Pause:
         return LabError("pause", f"{name} was not paused, or does not go on", why, f"docker unpause {name}")
 
 
+def engine_words(command: Sequence[str]) -> list[str]:
+    """What the engine's client says, word by word. Raises LabError where it fails."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LabError(
+            "no-engine", "the container engine does not answer", str(error), "make lab-status"
+        ) from error
+
+
 def container_of(project: str, role: str) -> str:
     """Id of the endpoint's container. Raises LabError where this lab has none (hardware, or down)."""
     filters = [
@@ -137,12 +147,7 @@ def container_of(project: str, role: str) -> str:
         f"label=com.docker.compose.service={role}",
     ]
     command = ["docker", "ps", "-q", *(word for f in filters for word in ("--filter", f))]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
-    except (OSError, subprocess.SubprocessError) as error:
-        raise LabError(
-            "no-engine", "the container engine does not answer", str(error), "make lab-status"
-        ) from error
+    found = engine_words(command)
     if len(found) != 1:
         raise LabError(
             "no-container",
