@@ -32,23 +32,7 @@ SLOW = {**BASE, "name": "slow", "detector_history": "warm"}
 
 def stretch(factor: float) -> report_bundle.Edit:
     """Every handshake of condition `slow` takes `factor` times as long."""
-
-    def edit(root: Path) -> None:
-        for cell in report_bundle.plan_cells(root):
-            if cell["condition"] != "slow":
-                continue
-            path = root / "data" / "cells" / cell["cell_id"] / "spans.ndjson"
-            spans = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            begin: dict[str, int] = {}
-            for span in spans:
-                begin.setdefault(span["handshake_id"], span["start_ns"])
-            for span in spans:
-                zero = begin[span["handshake_id"]]
-                for edge in ("start_ns", "end_ns"):
-                    span[edge] = zero + round((span[edge] - zero) * factor)
-            path.write_text("".join(json.dumps(span) + "\n" for span in spans), encoding="utf-8")
-
-    return edit
+    return report_bundle.stretched(factor, lambda row: row["condition"] == "slow")
 
 
 def effects(root: Path) -> list[dict[str, Any]]:
