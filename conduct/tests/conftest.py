@@ -39,6 +39,24 @@ def copied(sealed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sealed, tmp_path / sealed.name))
 
 
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose path has a blank and a quote: two scenarios, an overlay, a bundle, a run in work."""
+    tree = tmp_path / "the lab's"
+    bundle, work = "results/20260101T000000Z-aaaaaa", "results/.work/20260102T000000Z-bbbbbb"
+    for name in ("scenarios/overlays", bundle, work):
+        (tree / name).mkdir(parents=True)
+    for name in ("smoke", "soak", "overlays/rekey-1s"):
+        (tree / "scenarios" / f"{name}.yml").touch()
+    (tree / "results/latest").symlink_to("20260101T000000Z-aaaaaa")
+    (tree / f"{work}.sealing").touch()
+    (tree / "pqlab").write_text("#!/bin/sh\n")
+    (tree / "pqlab").chmod(0o755)
+    (tree / "notes.txt").touch()
+    monkeypatch.setattr("pqlab.cli.completion.project_root", lambda: tree)
+    return tree
+
+
 @pytest.fixture(scope="session")
 def bench_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A performance folder as `pqtunnel bench` leaves it, with made-up times."""

@@ -16,24 +16,6 @@ from waiting import LIMIT_S
 SHELLS = ("bash", "zsh", "fish")
 
 
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout whose path has a blank and a quote: two scenarios, an overlay, a bundle, a run in work."""
-    tree = tmp_path / "the lab's"
-    for name in (
-        "scenarios/overlays",
-        "results/20260101T000000Z-aaaaaa",
-        "results/.work/20260102T000000Z-bbbbbb",
-    ):
-        (tree / name).mkdir(parents=True)
-    for name in ("smoke", "soak", "overlays/rekey-1s"):
-        (tree / "scenarios" / f"{name}.yml").touch()
-    (tree / "results/latest").symlink_to("20260101T000000Z-aaaaaa")
-    (tree / "results/.work/20260102T000000Z-bbbbbb.sealing").touch()
-    monkeypatch.setattr(completion, "project_root", lambda: tree)
-    return tree
-
-
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     assert main(["completion", shell]) == 0
     return capsys.readouterr().out

@@ -54,22 +54,6 @@ zle -N zle-line-init
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout whose path has a blank and a quote: two scenarios, an overlay, a bundle, a run in work."""
-    tree = tmp_path / "the lab's"
-    for name in ("scenarios/overlays", f"results/{RUN_ID}", f"results/.work/{WORK_ID}"):
-        (tree / name).mkdir(parents=True)
-    for name in ("smoke", "soak", "overlays/rekey-1s"):
-        (tree / "scenarios" / f"{name}.yml").touch()
-    (tree / "results/latest").symlink_to(RUN_ID)
-    (tree / "pqlab").write_text("#!/bin/sh\n")
-    (tree / "pqlab").chmod(0o755)
-    (tree / "notes.txt").touch()
-    monkeypatch.setattr(completion, "project_root", lambda: tree)
-    return tree
-
-
-@pytest.fixture
 def script(request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     assert main(["completion", request.param]) == 0
     file = tmp_path / f"completion.{request.param}"
