@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from typing import Any
 
 import pytest
+
+from waiting import LIMIT_S
 
 
 def needed(name: str) -> str:
@@ -27,3 +30,10 @@ def ended(command: Any, limit_s: float, **options: Any) -> subprocess.CompletedP
     return subprocess.run(
         command, capture_output=True, text=True, timeout=limit_s, **{"check": False, **options}
     )
+
+
+def python_told(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What an interpreter of its own said that runs `code` with our path."""
+    path = os.pathsep.join(sys.path)
+    child = {**os.environ, "PYTHONPATH": path, **environment}
+    return ended([sys.executable, "-c", code], LIMIT_S, stdin=subprocess.DEVNULL, env=child)

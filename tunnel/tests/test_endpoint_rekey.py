@@ -286,9 +286,7 @@ def test_a_rekey_does_not_join_one_of_a_cell_that_is_over(
 def test_a_failed_rekey_leaves_the_epoch_alone_and_is_tried_again(
     lab_pair: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab_pair.prepare()
-    lab_pair.handshakes()
-    lab_pair.open()
+    lab_pair.flowing()
     gcs = lab_pair.gcs.agent.endpoint
     live, gcs._live = gcs._live, False  # every connection is closed at once now
     thread = threading.Thread(target=lambda: lab_pair.drone.agent.endpoint.rekey(None, "test"))
@@ -331,9 +329,7 @@ def test_a_restarted_gcs_answers_session_unknown_and_gets_a_new_session_at_once(
 
 
 def test_a_rekey_runs_while_a_traffic_run_blocks(lab_pair: Lab) -> None:
-    lab_pair.prepare()
-    lab_pair.handshakes()
-    lab_pair.open()
+    lab_pair.flowing()
     told: list[str] = []
 
     def run() -> None:
