@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from pqspec.handshake import DroneHandshake, GcsHandshake, PskStore
 from pqspec.handshake.machine import HandshakeMachine
@@ -172,7 +173,9 @@ class Lab:
         self.psk = DronePsk(b"drone-01", bytes(range(32)))
         self.psks = PskStore([self.psk, DronePsk(b"drone-02", bytes(reversed(range(32))))])
 
-    def drone(self, suite: Suite = MLKEM, **changes: object) -> DroneHandshake:
+    def drone(
+        self, suite: Suite = MLKEM, kind: type[DroneHandshake] = DroneHandshake, **changes: object
+    ) -> Any:
         arguments: dict[str, object] = {
             "suite": suite,
             "psk": self.psk,
@@ -185,9 +188,9 @@ class Lab:
             "counters": self.drone_counters,
             "rx_index": 0xD0D0D0,
         }
-        return DroneHandshake(**(arguments | changes))  # type: ignore[arg-type]
+        return kind(**(arguments | changes))  # type: ignore[arg-type]
 
-    def gcs(self, **changes: object) -> GcsHandshake:
+    def gcs(self, kind: type[GcsHandshake] = GcsHandshake, **changes: object) -> Any:
         arguments: dict[str, object] = {
             "identity": self.identity,
             "psks": self.psks,
@@ -199,7 +202,7 @@ class Lab:
             "counters": self.gcs_counters,
             "rx_index": 0x6C6C6C,
         }
-        return GcsHandshake(**(arguments | changes))  # type: ignore[arg-type]
+        return kind(**(arguments | changes))  # type: ignore[arg-type]
 
     def handshake(self, suite: Suite = MLKEM, tamper: Tamper = pass_on) -> tuple[Established, Established]:
         """Both ends' results. Raises what the refusing end raises."""
